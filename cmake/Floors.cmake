@@ -1,0 +1,76 @@
+# The floors as targets. A floor is the folder paceline/<floor>; every .cpp in it belongs to its library.
+
+# paceline_glob(<variable> <pattern>...): the matching files in every folder below, sorted; looks again at each build.
+function(paceline_glob variable)
+  set(found)
+  foreach(pattern IN LISTS ARGN)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${pattern}")
+    list(APPEND found ${files})
+  endforeach()
+  list(SORT found)
+  set(${variable} "${found}" PARENT_SCOPE)
+endfunction()
+
+# paceline_folders(<variable> <folder>): the names of the folders in <folder>, sorted.
+function(paceline_folders variable folder)
+  file(GLOB entries CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/${folder}"
+       "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*")
+  set(found)
+  foreach(entry IN LISTS entries)
+    if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/${entry}")
+      list(APPEND found ${entry})
+    endif()
+  endforeach()
+  list(SORT found)
+  set(${variable} "${found}" PARENT_SCOPE)
+endfunction()
+
+# An empty source, so that a floor whose folder is still empty is a target all the same.
+set(PACELINE_EMPTY_SOURCE "${CMAKE_CURRENT_BINARY_DIR}/generated/empty.cpp")
+if(NOT EXISTS "${PACELINE_EMPTY_SOURCE}")
+  file(WRITE "${PACELINE_EMPTY_SOURCE}" "// Generated: nothing is in here.\n")
+endif()
+
+# paceline_floor(core|torch|app): the library paceline_<floor>, also called paceline::<floor>.
+function(paceline_floor floor)
+  paceline_glob(sources "paceline/${floor}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "paceline/app/cli/main\\.cpp$")
+  set(target paceline_${floor})
+  if(NOT sources)
+    set(sources "${PACELINE_EMPTY_SOURCE}")
+  endif()
+  add_library(${target} STATIC ${sources})
+  add_library(paceline::${floor} ALIAS ${target})
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}/generated>)
+
+  if(floor STREQUAL "core")
+    target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads
+                                    PRIVATE OpenSSL::Crypto paceline_hwy nlohmann_json::nlohmann_json)
+  elseif(floor STREQUAL "torch")
+    target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
+    paceline_torch_header(${target})
+  elseif(floor STREQUAL "app")
+    target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json)
+  endif()
+endfunction()
+
+# paceline_torch_header(<target>): the target reads <torch/torch.h> (13-17 s for each file) from one precompiled copy
+# that all torch-facing targets share. They must agree in code generation flags: see Compiler.cmake.
+function(paceline_torch_header target)
+  if(NOT TARGET paceline_torch_pch)
+    add_library(paceline_torch_pch STATIC "${PACELINE_EMPTY_SOURCE}")
+    target_link_libraries(paceline_torch_pch PRIVATE torch::cpu fmt::fmt Threads::Threads)
+    target_precompile_headers(paceline_torch_pch PRIVATE <torch/torch.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM paceline_torch_pch)
+endfunction()
+
+# paceline_command(): the executable `paceline`. It links core and app, never torch.
+function(paceline_command)
+  paceline_glob(main "paceline/app/cli/main.cpp")
+  if(main)
+    add_executable(paceline ${main})
+    target_link_libraries(paceline PRIVATE paceline::app)
+  endif()
+endfunction()

@@ -1,0 +1,32 @@
+# Programs for people: the numbered examples and the micro benchmarks.
+
+# paceline_examples(): examples/NN_name/*.cpp -> the executable `name`.
+function(paceline_examples)
+  paceline_folders(folders examples)
+  foreach(folder IN LISTS folders)
+    paceline_glob(sources "examples/${folder}/*.cpp")
+    if(sources)
+      string(REGEX REPLACE "^[0-9]+_" "" name "${folder}")
+      add_executable(${name} ${sources})
+      target_link_libraries(${name} PRIVATE paceline::torch CLI11::CLI11 nlohmann_json::nlohmann_json)
+      paceline_torch_header(${name})
+      set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})
+    endif()
+  endforeach()
+endfunction()
+
+# paceline_benches(): bench/<room>/<name>.cpp -> bench_<room>_<name>, built by `cmake --build ... --target benches`.
+function(paceline_benches)
+  add_custom_target(benches)
+  paceline_folders(rooms bench)
+  list(REMOVE_ITEM rooms against support)
+  foreach(room IN LISTS rooms)
+    paceline_glob(sources "bench/${room}/*.cpp")
+    foreach(source IN LISTS sources)
+      get_filename_component(name "${source}" NAME_WE)
+      add_executable(bench_${room}_${name} EXCLUDE_FROM_ALL "${source}")
+      target_link_libraries(bench_${room}_${name} PRIVATE paceline::core)
+      add_dependencies(benches bench_${room}_${name})
+    endforeach()
+  endforeach()
+endfunction()

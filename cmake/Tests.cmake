@@ -1,0 +1,100 @@
+# Tests. One executable and one ctest entry for each room; nothing is discovered at build time.
+#   tests/support/            headers and sources that all tests may use
+#   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
+#   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each
+#   tests/house/              rules about the code, in Python
+
+# Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
+set(PACELINE_TEST_ENVIRONMENT
+  "PACELINE_BIN_DIR=${CMAKE_CURRENT_BINARY_DIR}/bin"
+  "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+  "UBSAN_OPTIONS=print_stacktrace=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+
+# paceline_test_support(): the library paceline_test_support, which every test links.
+function(paceline_test_support)
+  paceline_glob(sources "tests/support/*.cpp")
+  if(NOT sources)
+    set(sources "${PACELINE_EMPTY_SOURCE}")
+  endif()
+  add_library(paceline_test_support STATIC ${sources})
+  target_link_libraries(paceline_test_support PUBLIC paceline::core GTest::gtest GTest::gmock)
+  target_compile_definitions(paceline_test_support PUBLIC PACELINE_BIN_DIR="${CMAKE_CURRENT_BINARY_DIR}/bin")
+endfunction()
+
+# paceline_test(<target> SOURCES <file>... [LIBRARIES <target>...] [TIMEOUT <seconds>] [CORES <n>])
+function(paceline_test target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CORES" "SOURCES;LIBRARIES")
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
+                                          GTest::gtest_main)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_CORES)
+    set(arg_CORES 1)
+  endif()
+  add_test(NAME ${PACELINE_TEST_PREFIX}${target} COMMAND ${target})
+  set_tests_properties(${PACELINE_TEST_PREFIX}${target} PROPERTIES
+    TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_CORES} ENVIRONMENT "${PACELINE_TEST_ENVIRONMENT}")
+endfunction()
+
+# paceline_floor_tests(<floor>): a test executable for each folder tests/<floor>/<room>.
+function(paceline_floor_tests floor)
+  paceline_folders(rooms "tests/${floor}")
+  foreach(room IN LISTS rooms)
+    paceline_glob(sources "tests/${floor}/${room}/*_test.cpp")
+    if(sources)
+      paceline_test(test_${floor}_${room} SOURCES ${sources} LIBRARIES paceline::${floor})
+      if(floor STREQUAL "torch")
+        paceline_torch_header(test_${floor}_${room})
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# paceline_helpers(<folder> <library>): one program for each file in the folder.
+function(paceline_helpers folder library)
+  paceline_glob(sources "${folder}/*.cpp")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(${name} "${source}")
+    target_link_libraries(${name} PRIVATE ${library} nlohmann_json::nlohmann_json)
+    if(library STREQUAL "paceline::torch")
+      paceline_torch_header(${name})
+    endif()
+    set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})
+  endforeach()
+endfunction()
+
+# paceline_process_tests(): tests that start real processes: the command, helper programs, examples.
+function(paceline_process_tests)
+  paceline_helpers(tests/processes/programs paceline::core)
+  if(PACELINE_WITH_TORCH)
+    paceline_helpers(tests/processes/torch_programs paceline::torch)
+  endif()
+  paceline_glob(sources "tests/processes/*_test.cpp")
+  if(sources)
+    paceline_test(test_processes SOURCES ${sources} LIBRARIES paceline::app TIMEOUT 400 CORES 2)
+    get_property(started GLOBAL PROPERTY PACELINE_STARTED_BY_TESTS)
+    if(TARGET paceline)
+      list(APPEND started paceline)
+    endif()
+    if(started)
+      add_dependencies(test_processes ${started})
+    endif()
+    if(PACELINE_WITH_TORCH)
+      target_compile_definitions(test_processes PRIVATE PACELINE_WITH_TORCH=1)
+    endif()
+  endif()
+endfunction()
+
+# paceline_house_tests(): rules about the code itself; see tests/house/house.py.
+function(paceline_house_tests)
+  set(script "${CMAKE_CURRENT_SOURCE_DIR}/tests/house/house.py")
+  if(EXISTS "${script}")
+    add_test(NAME ${PACELINE_TEST_PREFIX}house
+             COMMAND "${Python3_EXECUTABLE}" "${script}" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
+    set_tests_properties(${PACELINE_TEST_PREFIX}house PROPERTIES TIMEOUT 120 PROCESSORS 2)
+  endif()
+endfunction()

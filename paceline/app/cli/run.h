@@ -1,0 +1,10 @@
+// `paceline run`: starts a program as a job on this host.
+#pragma once
+
+#include "paceline/app/cli/subcommand.h"
+
+namespace paceline::cli {
+
+Subcommand run();
+
+}  // namespace paceline::cli

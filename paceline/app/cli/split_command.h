@@ -1,0 +1,20 @@
+// Where the options of `paceline run` end and the user's program begins: at "--", or at the first word that is neither
+// an option nor an option's value (as torchrun and mpirun do it).
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+namespace paceline::cli {
+
+struct SplitCommand {
+  std::vector<std::string> options;
+  std::vector<std::string> command;
+  bool operator==(const SplitCommand&) const = default;
+};
+
+// THROWS Error (misuse) at an option that `app` does not know.
+SplitCommand split_command(const CLI::App& app, const std::vector<std::string>& arguments);
+
+}  // namespace paceline::cli

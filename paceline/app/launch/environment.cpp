@@ -1,0 +1,119 @@
+#include "paceline/app/launch/environment.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "paceline/core/membership/variables.h"
+
+namespace paceline::launch {
+namespace {
+
+namespace variable = membership::variable;
+
+// Who a process is; not: how it should work (PACELINE_TRANSPORT and the like pass through).
+constexpr std::array kNames = {
+    std::string_view(variable::kRank), std::string_view(variable::kWorldSize),
+    std::string_view(variable::kLocalRank), std::string_view(variable::kLocalWorldSize),
+    std::string_view(variable::kNodeRank), std::string_view(variable::kJob),
+    std::string_view(variable::kGeneration), std::string_view(variable::kStore),
+    std::string_view(variable::kSecretFd), std::string_view(variable::kSecretFile),
+    std::string_view(variable::kRole), std::string_view("PACELINE_SERVERS"),
+    std::string_view("PACELINE_SERVER_INDEX"),
+    // torchrun
+    std::string_view("RANK"), std::string_view("WORLD_SIZE"), std::string_view("LOCAL_RANK"),
+    std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"), std::string_view("GROUP_WORLD_SIZE"),
+    std::string_view("ROLE_RANK"), std::string_view("ROLE_WORLD_SIZE"), std::string_view("ROLE_NAME"),
+    std::string_view("MASTER_ADDR"), std::string_view("MASTER_PORT"),
+    // mpirun of Intel and MPICH; srun; TensorFlow
+    std::string_view("MPI_LOCALRANKID"), std::string_view("MPI_LOCALNRANKS"), std::string_view("SLURM_PROCID"),
+    std::string_view("SLURM_LOCALID"), std::string_view("SLURM_NODEID"), std::string_view("SLURM_NTASKS"),
+    std::string_view("SLURM_NPROCS"), std::string_view("SLURM_TASK_PID"), std::string_view("SLURM_GTIDS"),
+    std::string_view("TF_CONFIG")};
+
+constexpr std::array kPrefixes = {
+    std::string_view("PACELINE_RUN_"), std::string_view("TORCHELASTIC_"), std::string_view("OMPI_COMM_WORLD_"),
+    std::string_view("MV2_COMM_WORLD_"), std::string_view("PMI_"), std::string_view("PMIX_"),
+    std::string_view("PMI2_"), std::string_view("SLURM_STEP_")};
+
+std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+class Builder {
+ public:
+  explicit Builder(const Environment& inherited) {
+    std::copy_if(inherited.begin(), inherited.end(), std::back_inserter(result_),
+                 [](const std::string& entry) { return !is_a_launchers(name_in(entry)); });
+  }
+
+  template <typename T>
+  Builder& set(std::string_view name, const T& value) {
+    std::erase_if(result_, [name](const std::string& entry) { return name_in(entry) == name; });
+    result_.push_back(fmt::format("{}={}", name, value));
+    return *this;
+  }
+
+  Builder& set_if_any(std::string_view name, const std::string& value) {
+    return value.empty() ? *this : set(name, value);
+  }
+
+  bool has(std::string_view name) const { return !value_of(result_, name).empty(); }
+  Environment take() { return std::move(result_); }
+
+ private:
+  Environment result_;
+};
+
+void set_ours(Builder& to, const JobVariables& job, int rank) {
+  to.set(variable::kRank, rank).set(variable::kWorldSize, job.world_size);
+  to.set(variable::kLocalRank, rank).set(variable::kLocalWorldSize, job.world_size);
+  to.set(variable::kNodeRank, 0).set(variable::kGeneration, 1).set(variable::kRole, "worker");
+  to.set(variable::kJob, job.job).set(variable::kStore, job.store);
+  to.set_if_any(variable::kTransport, job.transport).set_if_any(variable::kDeterminism, job.determinism);
+  to.set_if_any(variable::kOperationTimeout, job.operation_timeout);
+  if (!to.has(variable::kTransport)) to.set(variable::kTransport, "auto");
+  if (!to.has(variable::kDeterminism)) to.set(variable::kDeterminism, "reproducible");
+}
+
+void set_torchruns(Builder& to, const JobVariables& job, int rank) {
+  to.set("RANK", rank).set("WORLD_SIZE", job.world_size);
+  to.set("LOCAL_RANK", rank).set("LOCAL_WORLD_SIZE", job.world_size);
+  to.set("GROUP_RANK", 0).set("GROUP_WORLD_SIZE", 1);
+  to.set("ROLE_RANK", rank).set("ROLE_WORLD_SIZE", job.world_size).set("ROLE_NAME", "default");
+  to.set("MASTER_ADDR", "127.0.0.1").set("MASTER_PORT", job.master_port);
+  to.set("TORCHELASTIC_RUN_ID", job.job);
+}
+
+}  // namespace
+
+bool is_a_launchers(std::string_view name) {
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+Environment worker_environment(const Environment& inherited, const JobVariables& job, int rank) {
+  Builder result(inherited);
+  set_ours(result, job, rank);
+  set_torchruns(result, job, rank);
+  if (!result.has("OMP_NUM_THREADS")) {
+    result.set("OMP_NUM_THREADS", std::max(1, job.usable_cores / job.world_size));
+  }
+  return result.take();
+}
+
+Environment own_environment() {
+  Environment result;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) result.emplace_back(*entry);
+  return result;
+}
+
+std::string_view value_of(const Environment& environment, std::string_view name) {
+  for (const std::string& entry : environment) {
+    if (name_in(entry) == name && entry.size() > name.size()) return std::string_view(entry).substr(name.size() + 1);
+  }
+  return {};
+}
+
+}  // namespace paceline::launch

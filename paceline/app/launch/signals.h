@@ -1,0 +1,41 @@
+// Signals as events of the launcher's loop, and their names.
+#pragma once
+
+#include <signal.h>
+
+#include <functional>
+#include <string>
+
+#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/poller.h"
+
+namespace paceline::launch {
+
+// "SIGKILL"; "signal 34" for one without a name.
+std::string signal_name(int number);
+
+// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 wait to be read (those that were ignored at the
+// start, as by nohup, stay ignored), SIGPIPE is ignored, and a background process may try its terminal without being
+// stopped. The destructor restores what was.
+class SignalWatch {
+ public:
+  SignalWatch(transport::Poller& poller, std::function<void(int)> on_signal);
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  // As they were: for processes that we start.
+  const sigset_t& original_mask() const { return mask_; }
+  const struct sigaction& original_pipe_action() const { return pipe_action_; }
+
+ private:
+  void read();
+
+  transport::Poller& poller_;
+  std::function<void(int)> on_signal_;
+  sigset_t mask_;
+  struct sigaction pipe_action_;
+  transport::FileDescriptor descriptor_;
+};
+
+}  // namespace paceline::launch

@@ -1,0 +1,41 @@
+// A moment by which a wait must have ended. Steady clock only: clock jumps have no effect.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace paceline {
+
+using Clock = std::chrono::steady_clock;
+
+class Deadline {
+ public:
+  Deadline() = default;  // never
+  static Deadline never() { return {}; }
+  static Deadline at(Clock::time_point moment) {
+    Deadline d;
+    d.moment_ = moment;
+    return d;
+  }
+  static Deadline in(Clock::duration duration) {
+    const auto now = Clock::now();
+    return duration < Clock::time_point::max() - now ? at(now + duration) : never();
+  }
+
+  bool is_never() const { return moment_ == Clock::time_point::max(); }
+  bool passed(Clock::time_point now = Clock::now()) const { return now >= moment_; }
+  Clock::time_point moment() const { return moment_; }
+  // Time left, zero when passed; at most a day, so that it can be handed to system calls.
+  std::chrono::nanoseconds left(Clock::time_point now = Clock::now()) const {
+    if (now >= moment_) return std::chrono::nanoseconds(0);
+    const std::chrono::nanoseconds day = std::chrono::hours(24);
+    return is_never() ? day : std::min<std::chrono::nanoseconds>(moment_ - now, day);
+  }
+  Deadline sooner(Deadline other) const { return moment_ < other.moment_ ? *this : other; }
+  bool operator==(const Deadline&) const = default;
+
+ private:
+  Clock::time_point moment_ = Clock::time_point::max();
+};
+
+}  // namespace paceline

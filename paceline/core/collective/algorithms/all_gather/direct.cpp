@@ -1,0 +1,38 @@
+// Direct all_gather: each rank puts its chunk into every other rank's output.
+//
+// 4 ranks, one round, as rank 1 sees it:
+//     0 <--chunk 1-- 1 --chunk 1--> 2, 3        and chunks 0, 2, 3 arrive from their owners
+//
+// Rounds: 1. Messages a rank: n-1. Bytes a rank: n-1 times its chunk, (n-1)/n of the output (a lower bound). Any n >= 1, any
+// counts. Sums nothing. Over shared memory each store is a write into the peer's output.
+// Reference: specification A1, the second half of row `direct`.
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::all_gather {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, own = shape.rank;
+  Round spread;
+  // Each rank starts with the peer after itself: at any moment no two of them load the same peer.
+  for (int distance = 1; distance < n; ++distance) {
+    const int peer = (own + distance) % n;
+    spread.push_back(store(peer, input(own), output(own)));
+    spread.push_back(recv(peer, output(peer)));
+  }
+  spread.push_back(copy(input(own), output(own)));
+  return {.chunks = n, .rounds = {spread}};
+}
+
+}  // namespace
+
+Algorithm direct() {
+  return {.operation = Operation::all_gather,
+          .name = "direct",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::all_gather

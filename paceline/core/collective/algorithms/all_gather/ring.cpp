@@ -1,0 +1,42 @@
+// Ring all_gather: every chunk travels once round the ring.
+//
+// 4 ranks. The chunk that each rank sends to the next one:
+//     round      rank 0     rank 1     rank 2     rank 3
+//       0        0          1          2          3
+//       1        3          0          1          2
+//       2        2          3          0          1
+//
+// Rounds: n-1, one message each. Bytes a rank: (n-1)/n of the output (a lower bound). Any n >= 1, any counts.
+// Sums nothing. Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A7 and A10.
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::all_gather {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, own = shape.rank;
+  const int next = (own + 1) % n, previous = (own + n - 1) % n;
+  const auto chunk = [&](int hops_back) { return (own - hops_back + n) % n; };
+
+  Program program{.chunks = n};
+  for (int hop = 0; hop < n - 1; ++hop) {
+    const Slot leaving = hop == 0 ? input(own) : output(chunk(hop));
+    program.rounds.push_back({send(next, leaving), recv(previous, output(chunk(hop + 1)))});
+  }
+  if (n == 1) program.rounds.emplace_back();
+  program.rounds.back().push_back(copy(input(own), output(own)));
+  return program;
+}
+
+}  // namespace
+
+Algorithm ring() {
+  return {.operation = Operation::all_gather,
+          .name = "ring",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::all_gather

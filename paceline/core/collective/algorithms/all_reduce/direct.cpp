@@ -1,0 +1,53 @@
+// Direct all_reduce: rank r gathers every rank's chunk r, sums them by the balanced tree, and hands the sum to all.
+//
+// 4 ranks, as rank 1 sees it; the others do the same with their own chunk:
+//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3      (and 1 sends chunks 0, 2, 3 to their owners)
+//     round 1   a = x0 + x1,  b = x2 + x3
+//     round 2   chunk 1 = a + b
+//     round 3   0 <--chunk 1-- 1 --chunk 1--> 2, 3
+//
+// Rounds: 2 with messages, ceil(lg n) of sums between them. Messages a rank: 2(n-1). Bytes a rank: 2(n-1)/n of the buffer
+// (a lower bound). Any n >= 1. Order of summation: the balanced tree in rank order, for every chunk (class D3).
+// Over shared memory the receives of round 0 are views of the peers' buffers and the stores are writes into them, so
+// that the whole operation reads each input once and writes each output once (specification A9).
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005, pairwise exchange; specification A1, row `direct`.
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::all_reduce {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, own = shape.rank;
+  Program program{.chunks = n, .scratch_places = n == 1 ? 0 : n};
+
+  Round gather, spread;
+  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(own));
+  // Each rank starts with the peer after itself: at any moment no two of them load the same peer.
+  for (int distance = 1; distance < n; ++distance) {
+    const int peer = (own + distance) % n;
+    gather.push_back(send(peer, input(peer)));
+    gather.push_back(recv(peer, scratch(peer, own)));
+    spread.push_back(store(peer, output(own), output(own)));
+    spread.push_back(recv(peer, output(peer)));
+    leaves[static_cast<std::size_t>(peer)] = scratch(peer, own);
+  }
+
+  if (n > 1) program.rounds.push_back(gather);
+  for (Round& level : balanced_reduction(leaves, output(own))) program.rounds.push_back(level);
+  if (n > 1) program.rounds.push_back(spread);
+  return program;
+}
+
+}  // namespace
+
+Algorithm direct() {
+  return {.operation = Operation::all_reduce,
+          .name = "direct",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::all_reduce

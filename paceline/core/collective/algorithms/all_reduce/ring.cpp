@@ -1,0 +1,54 @@
+// Ring all_reduce: a growing sum of each chunk travels once round the ring, then the result does.
+//
+// 4 ranks, chunks 0..3. Sums so far (0+1 is the sum of ranks 0 and 1) that each rank sends to the next one:
+//     round      rank 0          rank 1          rank 2          rank 3
+//       0        chunk 0: 0      chunk 1: 1      chunk 2: 2      chunk 3: 3
+//       1        chunk 3: 3+0    chunk 0: 0+1    chunk 1: 1+2    chunk 2: 2+3
+//       2        chunk 2: 2+3+0  chunk 1: ..     chunk 0: 0+1+2  chunk 3: ..
+//     3..5       chunk 1 is complete here, 2 on rank 1, 3 on rank 2, 0 on rank 3: pass the complete ones on
+//
+// Rounds: 2(n-1), one message each. Bytes a rank: 2(n-1)/n of the buffer (a lower bound). Any n >= 1.
+// Order of summation: ((c + (c+1)) + (c+2)) + .., ranks mod n, for chunk c: class D2, and not the balanced tree.
+// Reference: Patarasuk and Yuan, JPDC 2009; specification A7.
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::all_reduce {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, own = shape.rank;
+  Program program{.chunks = n};
+  if (n == 1) {
+    program.rounds = {{completing(copy(input(0), output(0)))}};
+    return program;
+  }
+  const int next = (own + 1) % n, previous = (own + n - 1) % n;
+  const auto chunk = [&](int hops_back) { return (own - hops_back + 2 * n) % n; };
+
+  // The own part is added from the input into the output, so that nothing is copied beforehand.
+  for (int hop = 0; hop < n - 1; ++hop) {
+    const Slot partial = hop == 0 ? input(chunk(0)) : output(chunk(hop));
+    const int arriving = chunk(hop + 1);
+    Step add = recv_reduce(previous, input(arriving), output(arriving), /*operand_is_left=*/false);
+    add.completes = hop == n - 2;
+    program.rounds.push_back({send(next, partial), add});
+  }
+  for (int hop = 0; hop < n - 1; ++hop) {
+    program.rounds.push_back(
+        {send(next, output(chunk(hop - 1))), recv(previous, output(chunk(hop)))});
+  }
+  return program;
+}
+
+}  // namespace
+
+Algorithm ring() {
+  return {.operation = Operation::all_reduce,
+          .name = "ring",
+          .determinism = DeterminismClass::d2,
+          .balanced_tree = false,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::all_reduce

@@ -1,0 +1,48 @@
+// Binomial broadcast: in each round every rank that has the buffer sends it to one that has not.
+//
+// 4 ranks, root 0 (for another root the ranks are numbered from the root on):
+//     round 0    0 --------> 2
+//     round 1    0 --> 1     2 --> 3
+//
+// Rounds: ceil(lg n) on the root. Messages: n-1 in all. Bytes: ceil(lg n) times the buffer from the root, no other rank sends
+// more. Any n >= 1, any root. Sums nothing.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2.
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::broadcast {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks;
+  const int from_root = (shape.rank - shape.root + n) % n;
+  const bool is_root = from_root == 0;
+  const auto rank_at = [&](int distance_from_root) { return (shape.root + distance_from_root) % n; };
+
+  Program program{.chunks = 1};
+  for (int distance = (1 << tree_levels(n)) / 2; distance >= 1; distance /= 2) {
+    if (from_root % (2 * distance) == distance) {
+      program.rounds.push_back({recv(rank_at(from_root - distance), output(0))});
+    } else if (from_root % (2 * distance) == 0 && from_root + distance < n) {
+      const Slot source = is_root ? input(0) : output(0);
+      program.rounds.push_back({send(rank_at(from_root + distance), source)});
+    }
+  }
+  // The root's own output can wait until the others are served.
+  if (n == 1) program.rounds.emplace_back();
+  if (is_root) program.rounds.back().push_back(copy(input(0), output(0)));
+  return program;
+}
+
+}  // namespace
+
+Algorithm binomial() {
+  return {.operation = Operation::broadcast,
+          .name = "binomial",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::broadcast

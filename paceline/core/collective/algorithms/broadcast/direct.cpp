@@ -1,0 +1,36 @@
+// Direct broadcast: the root sends its buffer to every other rank.
+//
+// 4 ranks, root 0, one round:
+//     0 --> 1,  0 --> 2,  0 --> 3
+//
+// Rounds: 1. Messages: n-1, all from the root. Bytes: n-1 times the buffer from the root. Any n >= 1, any root.
+// Sums nothing. Over shared memory it is the fastest: all ranks read the root's buffer side by side.
+// Reference: specification A2, the second half of `star`.
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::broadcast {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, root = shape.root;
+  if (shape.rank != root) return {.chunks = 1, .rounds = {{recv(root, output(0))}}};
+  Round spread;
+  for (int distance = 1; distance < n; ++distance) {
+    spread.push_back(send((root + distance) % n, input(0)));
+  }
+  spread.push_back(copy(input(0), output(0)));
+  return {.chunks = 1, .rounds = {spread}};
+}
+
+}  // namespace
+
+Algorithm direct() {
+  return {.operation = Operation::broadcast,
+          .name = "direct",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::broadcast

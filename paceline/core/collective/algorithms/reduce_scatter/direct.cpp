@@ -1,0 +1,47 @@
+// Direct reduce_scatter: each rank sends every other rank the chunk that it owns; the owner sums by the balanced tree.
+//
+// 4 ranks, as rank 1 sees it:
+//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3      (and 1 sends chunks 0, 2, 3 to their owners)
+//     round 1   a = x0 + x1,  b = x2 + x3
+//     round 2   output(1) = a + b
+//
+// Rounds: 1 with messages, ceil(lg n) of sums. Messages a rank: n-1. Bytes a rank: (n-1)/n of the input (a lower bound).
+// Any n >= 1, any counts. Order of summation: the balanced tree in rank order, for every chunk (class D3).
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005, pairwise exchange; specification A10.
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::reduce_scatter {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, own = shape.rank;
+  Program program{.chunks = n, .scratch_places = n == 1 ? 0 : n};
+
+  Round gather;
+  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(own));
+  // Each rank starts with the peer after itself: at any moment no two of them load the same peer.
+  for (int distance = 1; distance < n; ++distance) {
+    const int peer = (own + distance) % n;
+    gather.push_back(send(peer, input(peer)));
+    gather.push_back(recv(peer, scratch(peer, own)));
+    leaves[static_cast<std::size_t>(peer)] = scratch(peer, own);
+  }
+
+  if (n > 1) program.rounds.push_back(gather);
+  for (Round& level : balanced_reduction(leaves, output(own))) program.rounds.push_back(level);
+  return program;
+}
+
+}  // namespace
+
+Algorithm direct() {
+  return {.operation = Operation::reduce_scatter,
+          .name = "direct",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::reduce_scatter

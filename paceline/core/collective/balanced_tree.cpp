@@ -1,0 +1,32 @@
+#include "paceline/core/collective/balanced_tree.h"
+
+namespace paceline::collective {
+namespace {
+
+bool lies_in_scratch(const Slot& slot) { return slot.space == Slot::Space::scratch; }
+
+// Halves `slots`, which afterwards names the partial sums.
+Round add_neighbours(std::vector<Slot>& slots) {
+  Round round;
+  std::vector<Slot> sums;
+  for (std::size_t i = 0; i + 1 < slots.size(); i += 2) {
+    const Slot sum = lies_in_scratch(slots[i]) ? slots[i] : slots[i + 1];
+    round.push_back(reduce(slots[i], slots[i + 1], sum));
+    sums.push_back(sum);
+  }
+  if (slots.size() % 2 == 1) sums.push_back(slots.back());
+  slots = std::move(sums);
+  return round;
+}
+
+}  // namespace
+
+std::vector<Round> balanced_reduction(std::vector<Slot> leaves, Slot target) {
+  if (leaves.size() == 1) return {{completing(copy(leaves[0], target))}};
+  std::vector<Round> rounds;
+  while (leaves.size() > 2) rounds.push_back(add_neighbours(leaves));
+  rounds.push_back({completing(reduce(leaves[0], leaves[1], target))});
+  return rounds;
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,22 @@
+// The operations that ranks carry out together. The numbers are part of the wire format (docs/wire.md).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace paceline {
+
+enum class Operation : std::uint8_t {
+  all_reduce = 1,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  barrier,
+  send,
+  recv,
+};
+
+std::string_view name_of(Operation operation);  // "unknown" for a number that names none
+bool is_reduction(Operation operation);         // adds up contributions: all_reduce and reduce_scatter
+
+}  // namespace paceline

@@ -1,0 +1,34 @@
+// How a buffer is cut: into chunks (one for each rank, mostly), and each chunk into segments.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace paceline::collective {
+
+// The chunk rule, used everywhere (specification A0 point 1): off(i) = i * (n div p) + min(i, n mod p).
+std::size_t chunk_offset(std::size_t count, int parts, int index);
+
+struct Range {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// Where each chunk lies, in elements. Chunks may be empty and of any length; they lie one after the other.
+struct Partition {
+  std::vector<Range> chunks;
+
+  static Partition even(std::size_t count, int chunks);               // by the chunk rule
+  static Partition of(const std::vector<std::size_t>& chunk_counts);  // one after the other
+
+  std::size_t count() const;
+  std::size_t longest() const;
+
+  // The piece of each chunk that segment `segment` of `segments` carries (the chunk rule again, inside each chunk).
+  Partition segment(int segment, int segments) const;
+  bool operator==(const Partition&) const = default;
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,93 @@
+#include "paceline/core/collective/program.h"
+
+#include <fmt/format.h>
+
+namespace paceline::collective {
+
+Step send(int peer, Slot source) {
+  return {.kind = Step::Kind::send, .peer = peer, .source = source};
+}
+
+Step store(int peer, Slot source, Slot peers_target) {
+  return {.kind = Step::Kind::store, .peer = peer, .source = source, .target = peers_target};
+}
+
+Step recv(int peer, Slot target) {
+  return {.kind = Step::Kind::recv, .peer = peer, .target = target};
+}
+
+Step recv_reduce(int peer, Slot operand, Slot target, bool operand_is_left) {
+  return {.kind = Step::Kind::recv_reduce,
+          .peer = peer,
+          .operand = operand,
+          .target = target,
+          .operand_is_left = operand_is_left};
+}
+
+Step copy(Slot source, Slot target) {
+  return {.kind = Step::Kind::copy, .source = source, .target = target};
+}
+
+Step reduce(Slot left, Slot right, Slot target) {
+  return {.kind = Step::Kind::reduce, .source = left, .operand = right, .target = target};
+}
+
+Step completing(Step step) {
+  step.completes = true;
+  return step;
+}
+
+bool is_valid(const Shape& shape) {
+  const auto names_a_rank = [&](int rank) { return 0 <= rank && rank < shape.ranks; };
+  return names_a_rank(shape.rank) && names_a_rank(shape.root);
+}
+
+std::string to_string(const Slot& slot) {
+  switch (slot.space) {
+    case Slot::Space::input: return fmt::format("input({})", slot.chunk);
+    case Slot::Space::output: return fmt::format("output({})", slot.chunk);
+    case Slot::Space::scratch: return fmt::format("scratch({}, {})", slot.place, slot.chunk);
+  }
+  return "unknown slot";
+}
+
+namespace {
+
+std::string text_without_completes(const Step& step) {
+  const std::string source = to_string(step.source);
+  const std::string operand = to_string(step.operand);
+  const std::string target = to_string(step.target);
+  switch (step.kind) {
+    case Step::Kind::send: return fmt::format("send to {}: {}", step.peer, source);
+    case Step::Kind::store: return fmt::format("store to {}: {} into {}", step.peer, source, target);
+    case Step::Kind::recv: return fmt::format("recv from {}: {}", step.peer, target);
+    case Step::Kind::recv_reduce:
+      return fmt::format("recv_reduce from {}: {} = {} OP {}", step.peer, target,
+                         step.operand_is_left ? operand : "received",
+                         step.operand_is_left ? "received" : operand);
+    case Step::Kind::copy: return fmt::format("copy: {} = {}", target, source);
+    case Step::Kind::reduce: return fmt::format("reduce: {} = {} OP {}", target, source, operand);
+  }
+  return "unknown step";
+}
+
+}  // namespace
+
+std::string to_string(const Step& step) {
+  return text_without_completes(step) + (step.completes ? ", complete" : "");
+}
+
+std::string to_string(const Program& program) {
+  std::string text;
+  for (std::size_t round = 0; round < program.rounds.size(); ++round) {
+    const std::string label = fmt::format("round {}: ", round);
+    const std::string indent(label.size(), ' ');
+    const Round& steps = program.rounds[round];
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      text += (i == 0 ? label : indent) + to_string(steps[i]) + '\n';
+    }
+  }
+  return text;
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,49 @@
+// Buckets: which gradients travel in one message, and in which order the messages start (specification D2).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "paceline/core/base/dtype.h"
+
+namespace paceline::schedule {
+
+// One gradient, as far as the plan is concerned. Its name in the plan is its index in the order of registration.
+struct Gradient {
+  std::size_t bytes = 0;
+  Dtype dtype = Dtype::f32;
+  int device = 0;
+  bool operator==(const Gradient&) const = default;
+};
+
+struct BucketCaps {
+  std::size_t first_bytes = std::size_t{1} << 20;  // the first bucket is small, so that its message starts early
+  std::size_t bytes = std::size_t{25} << 20;       // all others
+  bool operator==(const BucketCaps&) const = default;
+};
+
+struct Bucket {
+  std::vector<int> gradients;  // indices, in the order in which the gradients are expected
+  Dtype dtype = Dtype::f32;
+  int device = 0;
+  std::size_t bytes = 0;
+  bool operator==(const Bucket&) const = default;
+};
+
+// The order before anything was observed: a backward pass meets the last registered parameter first.
+std::vector<int> reverse_registration_order(int count);
+
+// An observed order, completed by those of 0..count-1 that it lacks, in reverse registration order.
+// REQUIRES: indices in 0..count-1, none twice (else misuse).
+std::vector<int> completed_order(std::span<const int> observed, int count);
+
+// Walks `gradients` in `order` with one open bucket for each (dtype, device). A gradient that would lift its open bucket over
+// the cap closes it first, so one that is larger than the cap stands alone and no other bucket exceeds its cap. The bucket
+// that is opened first has the cap `first_bytes`. The result is numbered in the order in which the buckets complete:
+// by the place of their last gradient in `order`.
+// REQUIRES: `order` is a permutation of the indices of `gradients` (else misuse).
+std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<const int> order,
+                                 const BucketCaps& caps = {});
+
+}  // namespace paceline::schedule

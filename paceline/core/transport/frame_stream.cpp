@@ -1,0 +1,147 @@
+#include "paceline/core/transport/frame_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "paceline/core/base/crc32c.h"
+
+namespace paceline::transport {
+
+FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver, const StreamIdentity& identity,
+                         bool payload_checksum)
+    : channel_(channel), receiver_(receiver), identity_(identity), payload_checksum_(payload_checksum) {}
+
+void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener, std::uint64_t cookie) {
+  header.job = identity_.job;
+  header.generation = identity_.generation;
+  header.source = identity_.own_rank;
+  header.length = static_cast<std::uint32_t>(payload.size());
+  if (payload_checksum_ && !payload.empty()) {
+    header.flags |= kHasPayloadCrc;
+    header.payload_crc = crc32c(payload);
+  }
+  Outgoing& out = queue_.emplace_back();
+  out.header = encode(header);
+  out.listener = listener;
+  out.cookie = cookie;
+  if (listener == nullptr) {
+    out.owned.assign(payload.begin(), payload.end());
+    out.payload = out.owned;
+  } else {
+    out.payload = payload;
+  }
+}
+
+Result<bool> FrameStream::flush() {
+  bool moved = false;
+  while (!queue_.empty()) {
+    std::array<Bytes, 8> pieces;
+    std::size_t count = 0, skip = written_;
+    for (auto out = queue_.begin(); out != queue_.end() && count + 2 <= pieces.size(); ++out) {
+      for (const Bytes piece : {Bytes(out->header), out->payload}) {
+        const std::size_t skipped = std::min(skip, piece.size());
+        skip -= skipped;
+        if (skipped < piece.size()) pieces[count++] = piece.subspan(skipped);
+      }
+    }
+    auto accepted = channel_.write(std::span(pieces).first(count));
+    if (!accepted) return accepted.error();
+    if (*accepted == 0) return moved;
+    moved = true;
+    written_ += *accepted;
+    while (!queue_.empty() && written_ >= kFrameHeaderBytes + queue_.front().payload.size()) {
+      written_ -= kFrameHeaderBytes + queue_.front().payload.size();
+      SendListener* listener = queue_.front().listener;
+      const std::uint64_t cookie = queue_.front().cookie;
+      queue_.pop_front();
+      if (listener != nullptr) listener->sent(cookie);  // may queue more
+    }
+  }
+  return moved;
+}
+
+Result<bool> FrameStream::receive() {
+  bool moved = false;
+  for (;;) {
+    auto some = receive_some();
+    if (!some) return some.error();
+    if (!*some) return moved;
+    moved = true;
+  }
+}
+
+Result<bool> FrameStream::receive_some() {
+  if (header_read_ < kFrameHeaderBytes) {
+    auto count = channel_.read(MutableBytes(raw_).subspan(header_read_));
+    if (!count) return count.error();
+    if (*count == 0) return false;
+    header_read_ += *count;
+    if (header_read_ < kFrameHeaderBytes) return true;
+    if (auto begun = begin_payload(); !begun) return begun.error();
+  }
+  if (payload_read_ < header_.length) {
+    auto count = channel_.read(target_.subspan(payload_read_));
+    if (!count) return count.error();
+    if (*count == 0) return false;
+    payload_read_ += *count;
+    if (payload_read_ < header_.length) return true;
+  }
+  if (auto ended = end_frame(); !ended) return ended.error();
+  return true;
+}
+
+Result<> FrameStream::begin_payload() {
+  auto header = decode(raw_);
+  if (!header) return header.error();
+  header_ = *header;
+  if (header_.job != identity_.job || header_.generation != identity_.generation ||
+      header_.source != identity_.peer_rank) {
+    return Failure{Fault::io,
+                   fmt::format("a frame of job {:x}, generation {}, rank {} on the link to rank {} of job {:x}, generation {}",
+                               header_.job, header_.generation, header_.source, identity_.peer_rank, identity_.job,
+                               identity_.generation),
+                   {}};
+  }
+  payload_read_ = 0;
+  target_ = receiver_.place(header_);
+  placed_ = !target_.empty();
+  if (placed_ && target_.size() != header_.length) {
+    return Failure{Fault::io,
+                   fmt::format("{} bytes came where {} were expected", header_.length, target_.size()),
+                   {static_cast<int>(identity_.peer_rank)}};
+  }
+  if (!placed_) {
+    if (own_payload_.size() < header_.length) own_payload_.resize(header_.length);
+    target_ = MutableBytes(own_payload_).first(header_.length);
+  }
+  return Done{};
+}
+
+Result<> FrameStream::end_frame() {
+  header_read_ = 0;
+  if ((header_.flags & kHasPayloadCrc) != 0 && crc32c(target_) != header_.payload_crc) {
+    return Failure{Fault::io, fmt::format("payload checksum of a {} frame", name_of(header_.type)), {}};
+  }
+  return receiver_.received(header_, target_, placed_);
+}
+
+void FrameStream::abandon() {
+  const std::size_t begun = written_ > 0 ? 1 : 0;
+  while (queue_.size() > begun) queue_.pop_back();
+  for (Outgoing& out : queue_) {
+    if (out.listener == nullptr) continue;
+    out.owned.assign(out.payload.begin(), out.payload.end());
+    out.payload = out.owned;
+    out.listener = nullptr;
+  }
+  if (header_read_ == kFrameHeaderBytes && placed_) {
+    own_payload_.resize(std::max<std::size_t>(own_payload_.size(), header_.length));
+    std::copy_n(target_.begin(), payload_read_, own_payload_.begin());
+    target_ = MutableBytes(own_payload_).first(header_.length);
+    placed_ = false;
+  }
+}
+
+}  // namespace paceline::transport

@@ -1,0 +1,12 @@
+// The door of bridge: the only place where at::Tensor becomes a Buffer and autograd becomes events.
+//
+//   tensors.h         a tensor's bytes as a Buffer, and a tensor over memory of ours
+//   gradient_hook.h   "a gradient arrives", "a gradient was accumulated", for one parameter
+//   digest.h          a fingerprint of parameters
+//
+// It knows nothing of ranks and sends nothing. Start reading at tensors.h.
+#pragma once
+
+#include "paceline/torch/bridge/digest.h"
+#include "paceline/torch/bridge/gradient_hook.h"
+#include "paceline/torch/bridge/tensors.h"

@@ -1,0 +1,104 @@
+#include "paceline/torch/bridge/tensors.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline {
+namespace {
+
+std::byte* memory_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.numel() == 0 ? nullptr : tensor.data_ptr());
+}
+
+}  // namespace
+
+std::optional<Dtype> dtype_of(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble: return Dtype::f64;
+    case at::kFloat: return Dtype::f32;
+    case at::kHalf: return Dtype::f16;
+    case at::kBFloat16: return Dtype::bf16;
+    case at::kLong: return Dtype::i64;
+    case at::kInt: return Dtype::i32;
+    case at::kShort: return Dtype::i16;
+    case at::kChar: return Dtype::i8;
+    case at::kByte: return Dtype::u8;
+    case at::kBool: return Dtype::boolean;
+    default: return {};
+  }
+}
+
+std::string describe(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
+  const auto dtype = dtype_of(tensor.scalar_type());
+  std::string text = dtype ? std::string(name_of(*dtype)) : c10::str(tensor.scalar_type());
+  return c10::str(text, tensor.sizes());
+}
+
+Buffer buffer_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) throw_misuse("an undefined tensor has no memory to communicate: fill it first");
+  if (tensor.layout() != at::kStrided) {
+    throw_misuse(c10::str("a tensor of layout ", tensor.layout(), " cannot be communicated: convert it with to_dense()"));
+  }
+  if (!tensor.device().is_cpu()) {
+    throw_misuse(c10::str("a tensor on ", tensor.device(),
+                          " cannot be communicated: the present transports carry host memory; copy it with .cpu()"));
+  }
+  const auto dtype = dtype_of(tensor.scalar_type());
+  if (!dtype) {
+    throw_misuse(c10::str("elements of type ", tensor.scalar_type(),
+                          " cannot be communicated: convert the tensor, for example to float (complex: at::view_as_real)"));
+  }
+  if (!tensor.is_contiguous()) {
+    throw_misuse(c10::str("a tensor ", describe(tensor), " with strides ", tensor.strides(),
+                          " is not contiguous: communicate its .contiguous() copy"));
+  }
+  return {memory_of(tensor), static_cast<std::size_t>(tensor.numel()), *dtype};
+}
+
+at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner) {
+  const auto options = at::TensorOptions().dtype(like.scalar_type()).device(at::kCPU);
+  auto keep = [owner = std::move(owner)](void*) {};
+  if (like.is_non_overlapping_and_dense()) {
+    return at::from_blob(memory, like.sizes(), like.strides(), std::move(keep), options);
+  }
+  return at::from_blob(memory, like.sizes(), std::move(keep), options);
+}
+
+bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.layout() == at::kStrided && b.layout() == at::kStrided &&
+         a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.const_data_ptr() == b.const_data_ptr();
+}
+
+std::size_t packed_bytes(std::span<const at::Tensor> tensors) {
+  std::size_t total = 0;
+  for (const at::Tensor& tensor : tensors) total += tensor.nbytes();
+  return total;
+}
+
+void pack(std::span<const at::Tensor> tensors, MutableBytes into) {
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor dense = tensor.detach().contiguous();
+    if (dense.numel() > 0) std::memcpy(into.data(), dense.const_data_ptr(), dense.nbytes());
+    into = into.subspan(dense.nbytes());
+  }
+}
+
+void unpack(Bytes from, std::span<const at::Tensor> tensors) {
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : tensors) {
+    const std::size_t size = tensor.nbytes();
+    if (size == 0) continue;
+    // Through copy_, so that layouts other than contiguous and the version counter are served.
+    at::Tensor flat = at::empty(tensor.sizes(), tensor.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous));
+    std::memcpy(flat.data_ptr(), from.data(), size);
+    tensor.detach().copy_(flat);
+    from = from.subspan(size);
+  }
+}
+
+}  // namespace paceline

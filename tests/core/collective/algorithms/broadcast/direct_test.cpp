@@ -1,0 +1,40 @@
+#include <gtest/gtest.h>
+
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+Algorithm algorithm() { return built_in(Operation::broadcast, "direct"); }
+
+TEST(DirectBroadcast, IsThisPictureFor4RanksAndRoot2) {
+  const auto programs = programs_of(algorithm(), 4, 2);
+  EXPECT_EQ(to_string(programs[2]),
+            "round 0: send to 3: input(0)\n"
+            "         send to 0: input(0)\n"
+            "         send to 1: input(0)\n"
+            "         copy: output(0) = input(0)\n");
+  for (const std::size_t rank : {0u, 1u, 3u}) {
+    EXPECT_EQ(to_string(programs[rank]), "round 0: recv from 2: output(0)\n");
+  }
+}
+
+TEST(DirectBroadcast, SendsAllFromTheRootInOneRound) {
+  for (int ranks = 1; ranks <= 33; ++ranks) {
+    const int root = ranks / 2;
+    const Proof proof = proof_of(algorithm(), ranks, root);
+    EXPECT_EQ(proof.rounds, 1);
+    EXPECT_EQ(proof.messages, ranks - 1);
+    EXPECT_EQ(proof.sent_chunks[static_cast<std::size_t>(root)], ranks - 1);
+  }
+}
+
+TEST(DirectBroadcast, SumsNothing) {
+  EXPECT_EQ(proof_of(algorithm(), 4).tree, "");
+  EXPECT_TRUE(proof_of(algorithm(), 4).balanced_tree);
+}
+
+}  // namespace
+}  // namespace paceline::collective

@@ -1,0 +1,163 @@
+// Every algorithm of the catalogue goes through the same claims, so that a new file is tested before its own test exists.
+#include "paceline/core/collective/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "paceline/core/base/seed.h"
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+constexpr int kMostRanks = 64;
+
+std::string label(const Algorithm& algorithm) {
+  return std::string(name_of(algorithm.operation)) + " " + std::string(algorithm.name);
+}
+
+TEST(Catalogue, HasWhatNoOtherTestMayMiss) {
+  EXPECT_FALSE(built_in_algorithms().empty());
+  for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter,
+                                    Operation::all_gather, Operation::broadcast}) {
+    built_in(operation, "direct");
+  }
+}
+
+TEST(Catalogue, IsSortedAndNamesEachAlgorithmOnce) {
+  const auto key = [](const Algorithm& a) { return std::tuple(name_of(a.operation), a.name); };
+  const Catalogue all = built_in_algorithms();
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, key));
+  EXPECT_EQ(std::ranges::adjacent_find(all, {}, key), all.end());
+}
+
+TEST(Catalogue, FindsByOperationAndName) {
+  const Catalogue all = built_in_algorithms();
+  for (const Algorithm& algorithm : all) {
+    EXPECT_EQ(find(all, algorithm.operation, algorithm.name), &algorithm);
+  }
+  EXPECT_EQ(find(all, Operation::all_reduce, "no such algorithm"), nullptr);
+  EXPECT_EQ(find(all, Operation::barrier, "ring"), nullptr);
+}
+
+TEST(Catalogue, CanBeExtendedByACaller) {
+  Catalogue mine = built_in_algorithms();
+  Algorithm own = mine.front();
+  own.name = "my own";
+  mine.push_back(own);
+  EXPECT_EQ(find(mine, own.operation, "my own"), &mine.back());
+}
+
+TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksAndEveryRoot) {
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+      for (const int root : std::set{0, std::min(1, ranks - 1), ranks - 1}) {
+        EXPECT_EQ(fault_of(algorithm, ranks, root), "");
+      }
+    }
+  }
+}
+
+TEST(Catalogue, EveryAlgorithmHasTheTreeThatItPromises) {
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    bool always_balanced = true;
+    for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+      always_balanced = always_balanced && proof_of(algorithm, ranks).balanced_tree;
+    }
+    EXPECT_EQ(algorithm.balanced_tree, always_balanced) << label(algorithm);
+    EXPECT_TRUE(!algorithm.balanced_tree || algorithm.determinism == DeterminismClass::d3)
+        << label(algorithm) << ": one tree for all chunks is class d3";
+  }
+}
+
+TEST(Catalogue, EveryAlgorithmRefusesShapesWithoutItsRankOrRoot) {
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .rank = 4})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .root = 4})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 0})) << label(algorithm);
+  }
+}
+
+TEST(Catalogue, EveryAlgorithmMovesTheLeastNumberOfChunksThatCanDo) {
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    for (const int ranks : {2, 3, 4, 7, 16}) {
+      const Proof proof = proof_of(algorithm, ranks);
+      const long copies = algorithm.operation == Operation::all_reduce ? 2 * (ranks - 1) : ranks - 1;
+      const long chunks = algorithm.build({.ranks = ranks}).chunks;
+      EXPECT_EQ(proof.messages, copies * chunks) << label(algorithm) << ", " << ranks << " ranks";
+    }
+  }
+}
+
+// --- one wrong step ------------------------------------------------------------------------------------------------
+
+// Makes one step wrong in such a way that no program can survive it; "" where the step has nothing to spoil this way.
+// Flipped operands and stores turned into sends are not among them: those can be other right programs.
+std::string spoil(const Algorithm& algorithm, Program& program, int ranks, SeededNumbers& numbers) {
+  Round& round = program.rounds[numbers.below(program.rounds.size())];
+  const auto index = static_cast<std::ptrdiff_t>(numbers.below(round.size()));
+  Step& step = round[static_cast<std::size_t>(index)];
+  const std::string was = to_string(step);
+  switch (numbers.below(8)) {
+    case 0: round.erase(round.begin() + index); return "dropped: " + was;
+    case 1: round.push_back(Step(step)); return "twice: " + was;
+    case 2:
+      if (step.peer < 0) return "";
+      // Any other number from -1 to `ranks`, so also no rank at all and itself.
+      step.peer = (step.peer + 2 + static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks + 1)))) %
+                      (ranks + 2) - 1;
+      return "other peer: " + was;
+    case 3: {
+      const int by = numbers.below(2) == 0 ? 1 : -1;
+      step.source.chunk += by;
+      step.operand.chunk += by;
+      step.target.chunk += by;
+      return "other chunk: " + was;
+    }
+    case 4: step.completes = !step.completes; return "completes flipped: " + was;
+    case 5:
+      if (step.kind == Step::Kind::send || step.kind == Step::Kind::recv) return "";
+      step.target.chunk += 1;
+      return "other target chunk: " + was;
+    case 6:
+      if (!algorithm.balanced_tree) return "";
+      if (step.kind == Step::Kind::reduce) std::swap(step.source, step.operand);
+      else if (step.kind == Step::Kind::recv_reduce) step.operand_is_left = !step.operand_is_left;
+      else return "";
+      return "operands exchanged: " + was;
+    default: {
+      // Another space: the rank's own part where a sum or a peer's part is meant, or the other way round.
+      Slot& slot = step.kind == Step::Kind::recv ? step.target : step.kind == Step::Kind::recv_reduce ? step.operand
+                                                                                               : step.source;
+      slot = slot.space == Slot::Space::input ? output(slot.chunk) : input(slot.chunk);
+      return "other space: " + was;
+    }
+  }
+}
+
+TEST(Catalogue, NoAlgorithmSurvivesOneWrongStep) {
+  constexpr int kTries = 2000;
+  constexpr std::uint64_t kSeed = 20240607;
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    SeededNumbers numbers(kSeed);
+    for (int i = 0; i < kTries; ++i) {
+      const int ranks = 1 + static_cast<int>(numbers.below(7));
+      const auto rank = static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks)));
+      const auto root = static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks)));
+      std::vector<Program> programs = programs_of(algorithm, ranks, root);
+      const std::string change = spoil(algorithm, programs[static_cast<std::size_t>(rank)], ranks, numbers);
+      if (change.empty()) continue;
+      EXPECT_NE(fault_of(algorithm, programs, root), "")
+          << label(algorithm) << ", " << ranks << " ranks, root " << root << ", seed " << kSeed << ", try " << i
+          << ": rank " << rank << " " << change;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::collective

@@ -1,0 +1,57 @@
+// What the tests of collective programs share: built-in programs at hand, and private algorithms made from wrong ones.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/verify.h"
+
+namespace paceline::collective::testing {
+
+inline Algorithm built_in(Operation operation, std::string_view name) {
+  const Catalogue all = built_in_algorithms();
+  const Algorithm* found = find(all, operation, name);
+  EXPECT_NE(found, nullptr) << name_of(operation) << " " << name;
+  return found == nullptr ? Algorithm{} : *found;
+}
+
+// By rank.
+inline std::vector<Program> programs_of(const Algorithm& algorithm, int ranks, int root = 0) {
+  std::vector<Program> programs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    programs.push_back(algorithm.build({.ranks = ranks, .rank = rank, .root = root}));
+  }
+  return programs;
+}
+
+// The algorithm `like`, but with these programs. Only the latest one works: an Algorithm holds plain functions.
+inline Algorithm with_programs(Algorithm like, std::vector<Program> programs) {
+  static std::vector<Program> stage;
+  stage = std::move(programs);
+  like.fits = is_valid;
+  like.build = [](const Shape& shape) { return stage.at(static_cast<std::size_t>(shape.rank)); };
+  return like;
+}
+
+// What the verifier has against it; "" when it is proven.
+inline std::string fault_of(const Algorithm& algorithm, int ranks, int root = 0) {
+  const auto proof = verify(algorithm, {.ranks = ranks, .root = root});
+  return proof ? "" : proof.error().what;
+}
+
+inline std::string fault_of(const Algorithm& like, const std::vector<Program>& programs, int root = 0) {
+  return fault_of(with_programs(like, programs), static_cast<int>(programs.size()), root);
+}
+
+inline Proof proof_of(const Algorithm& algorithm, int ranks, int root = 0) {
+  auto proof = verify(algorithm, {.ranks = ranks, .root = root});
+  EXPECT_TRUE(proof.has_value()) << proof.error().what;
+  return proof ? *std::move(proof) : Proof{};
+}
+
+}  // namespace paceline::collective::testing

@@ -1,0 +1,85 @@
+#include "paceline/core/observe/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline::observe {
+namespace {
+
+std::string read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    char name[] = "/tmp/paceline_metrics_XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TemporaryFolder() {
+    ::unlink((path_ + "/m.jsonl").c_str());
+    ::rmdir(path_.c_str());
+  }
+  std::string file() const { return path_ + "/m.jsonl"; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Metrics, keys_keep_their_order_and_doubles_all_their_digits) {
+  EXPECT_EQ(json_line({{"event", "step"}, {"step", std::int64_t{7}}, {"loss", 0.1}, {"a", std::vector<std::int64_t>{1, 2}}}),
+            R"({"event":"step","step":7,"loss":0.1,"a":[1,2]})");
+  const double value = 1.0 / 3;
+  EXPECT_EQ(nlohmann::json::parse(json_line({{"x", value}}))["x"].get<double>(), value);
+}
+
+TEST(Metrics, what_is_not_finite_is_null) {
+  EXPECT_EQ(json_line({{"x", std::nan("")}, {"y", std::numeric_limits<double>::infinity()}}), R"({"x":null,"y":null})");
+}
+
+TEST(Metrics, a_text_cannot_break_its_line) {
+  const std::string line = json_line({{"text", std::string("a\nb\"c\xff")}});
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(line)["text"].get<std::string>().substr(0, 5), "a\nb\"c");
+}
+
+TEST(Metrics, each_line_is_in_the_file_as_soon_as_it_was_written) {
+  TemporaryFolder folder;
+  MetricsFile file(folder.file());
+  file.write({{"step", std::int64_t{1}}});
+  EXPECT_EQ(read(folder.file()), "{\"step\":1}\n");
+  file.write({{"step", std::int64_t{2}}});
+  EXPECT_EQ(read(folder.file()), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST(Metrics, an_old_file_is_emptied) {
+  TemporaryFolder folder;
+  std::ofstream(folder.file()) << "old\n";
+  MetricsFile file(folder.file());
+  EXPECT_EQ(read(folder.file()), "");
+}
+
+TEST(Metrics, a_file_that_cannot_be_written_is_named) {
+  try {
+    MetricsFile file("/nonexistent/folder/m.jsonl");
+    FAIL() << "it opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::io);
+    EXPECT_THAT(error.what(), testing::HasSubstr("/nonexistent/folder/m.jsonl"));
+  }
+}
+
+}  // namespace
+}  // namespace paceline::observe

@@ -1,0 +1,249 @@
+"""The rules of the house. A rule is a function of the tree that returns its violations; its docstring is its name.
+
+To add one: write it here, put it in ALL, and give selftest.py a tree that breaks it.
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+
+from tree import APART, ROOMS, USES, Violation, place
+
+
+def include_graph(tree):
+    """rooms include only rooms below them"""
+    for path in tree.sources():
+        floor, room = place(path)
+        for include in tree.includes(path):
+            if not include.path.startswith("paceline/"):
+                if include.quoted:
+                    yield Violation(path, include.line, f'"{include.path}" is not named from the root of the repository',
+                                    'write #include "paceline/<floor>/<room>/<file>.h", and <...> for what is not ours')
+                continue
+            other_floor, other_room = place(include.path)
+            reason = _forbidden(floor, room, other_floor, other_room)
+            if reason:
+                yield Violation(path, include.line, f"{include.path} is out of reach: {reason}",
+                                "move what is needed to a room below both, or turn the dependency round (docs/map.md)")
+
+
+def _forbidden(floor, room, other_floor, other_room):
+    """Why a file in (floor, room) may not include one of (other_floor, other_room), or None."""
+    if floor is None or floor not in ROOMS:  # paceline/*.h gathers doors of all floors; unknown floors: rooms_are_known
+        return None
+    if other_floor != floor:
+        allowed = ", ".join(USES[floor]) or "no other floor"
+        return None if other_floor in USES[floor] else f"floor {floor} uses {allowed}"
+    if room is None or room == other_room:
+        return None
+    if other_room is None:
+        return f"room {room} uses rooms, not files of the whole floor"
+    order = ROOMS[floor]
+    if room not in order or other_room not in order:
+        return None
+    if order.index(other_room) > order.index(room):
+        return f"room {room} stands before {other_room}"
+    return f"rooms {room} and {other_room} stand side by side" if other_room in APART.get((floor, room), ()) else None
+
+
+def no_include_cycles(tree):
+    """no header includes itself, by whatever detour"""
+    done, trail = set(), []
+
+    def visit(path):
+        if path in trail:
+            ring = trail[trail.index(path):] + [path]
+            yield Violation(trail[-1], 1, "includes go round: " + " -> ".join(ring),
+                            "split off what both need, or declare it in advance")
+        elif path not in done and tree.exists(path):
+            trail.append(path)
+            for include in tree.includes(path):
+                if include.path.startswith("paceline/"):
+                    yield from visit(include.path)
+            trail.pop()
+            done.add(path)
+
+    for path in tree.sources():
+        yield from visit(path)
+
+
+def no_torch_below_torch(tree):
+    """no torch header below the torch floor or in the app"""
+    torch = re.compile(r"^(torch|ATen|c10|caffe2)/|^paceline/torch/")
+    folders = ["paceline/core", "paceline/app", "tests/core", "tests/app", "tests/support", "tests/processes/programs", "bench"]
+    for folder in folders:
+        for path in tree.sources(folder):
+            for include in tree.includes(path):
+                if torch.match(include.path):
+                    yield Violation(path, include.line, f"{include.path} is torch's, and {folder} knows no torch",
+                                    "move the file to paceline/torch, or hand in plain values (Buffer) instead")
+
+
+def command_links_no_torch(tree):
+    """the command paceline links no torch"""
+    command = tree.build / "bin" / "paceline"
+    if not command.exists():
+        return
+    needed = subprocess.run(["readelf", "-d", str(command)], capture_output=True, text=True, check=True).stdout
+    for library in re.findall(r"NEEDED.*\[(lib(?:torch|c10)[^\]]*)\]", needed):
+        yield Violation("paceline/app", 1, f"the command is linked with {library}",
+                        "launchers must not load torch (forks, start-up time): link core and app alone")
+
+
+def pragma_once(tree):
+    """every header begins with #pragma once"""
+    for folder in ("paceline", "tests", "examples", "bench"):
+        for path in tree.files(folder, ".h"):
+            first = next((line.strip() for line in tree.code(path) if line.strip()), "")
+            if first != "#pragma once":
+                yield Violation(path, 1, "the first line of code is not #pragma once", "put it below the opening comment")
+
+
+def own_header_first(tree):
+    """a source includes its own header first"""
+    for path in tree.files("paceline", ".cpp"):
+        header = path[:-4] + ".h"
+        if tree.exists(header):
+            includes = tree.includes(path)
+            if not includes or includes[0].path != header:
+                line = includes[0].line if includes else 1
+                yield Violation(path, line, f"the first include is not {header}",
+                                "put it first: so each build proves that the header needs nothing before it")
+
+
+def headers_self_contained(tree):
+    """a header compiles alone"""
+    # A header with a source is compiled first in it (own_header_first), so the build has proved it; torch's floor takes
+    # too long here.
+    alone = [path for floor in ("core", "app") for path in tree.files(f"paceline/{floor}", ".h")
+             if not tree.exists(path[:-2] + ".cpp")]
+    compiler = os.environ.get("CXX", "g++")
+    flags = ["-std=c++20", "-fsyntax-only", "-w", f"-I{tree.root}", f"-I{tree.build / 'generated'}", "-x", "c++", "-"]
+
+    def compile_alone(path):
+        text = f'#include "{path}"\n'
+        # Not from the repository's root: a quoted include is searched in the working folder first.
+        return subprocess.run([compiler, *flags], input=text, cwd=tree.build, capture_output=True, text=True, check=False)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for path, result in zip(alone, pool.map(compile_alone, alone)):
+            if result.returncode != 0:
+                error = re.search(r"([^\s:]+):(\d+):\d+: (?:fatal )?error: (.*)", result.stderr)
+                message = f"{error.group(1)}:{error.group(2)}: {error.group(3)}" if error else result.stderr[-300:]
+                yield Violation(path, 1, f"does not compile alone: {message}", "include what it uses")
+
+
+def rooms_are_known(tree):
+    """every room is one of the house's"""
+    for floor, room in tree.rooms():
+        if room not in ROOMS.get(floor, ()):
+            yield Violation(f"paceline/{floor}/{room}", 1, "this room is not in the plan of the house",
+                            "use a room of docs/map.md; a new one: decide where it stands, then add it to "
+                            "ROOMS in tests/house/tree.py and to docs/map.md")
+
+
+def doors(tree):
+    """every room has a door, and the door is on the map"""
+    chart = tree.text("docs/map.md") if tree.exists("docs/map.md") else ""
+    for floor, room in tree.rooms():
+        door = f"paceline/{floor}/{room}/{room}.h"
+        if not tree.exists(door):
+            yield Violation(f"paceline/{floor}/{room}", 1, f"the room has no door {room}.h",
+                            "write it: ten lines that tell what the room does and where to start, and its public headers")
+        elif door not in chart:
+            yield Violation("docs/map.md", 1, f"{door} is not on the map", "add a line for the room")
+    for number, line in enumerate(chart.split("\n"), 1):
+        for door in re.findall(r"paceline/\w+/\w+/\w+\.h", line):
+            if not tree.exists(door):
+                yield Violation("docs/map.md", number, f"{door} does not exist", "take it off the map, or write it")
+
+
+def catalogue_files_tested(tree):
+    """every catalogue file has its test"""
+    for folder in ("core/collective/algorithms", "core/compress/codecs"):
+        for path in tree.files(f"paceline/{folder}", ".cpp"):
+            test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
+            if not tree.exists(test):
+                yield Violation(path, 1, f"its test {test} does not exist",
+                                "write it: what is special about this entry; the catalogue's tests cover the rest")
+
+
+def sources_tested(tree):
+    """every source of core and app is tested"""
+    # Tested means: the mirrored test exists, or some test includes its header or names it in a comment (an inner part:
+    # "also covers paceline/core/..."), or, for a subcommand, a test of processes names it as a string.
+    named = "\n".join(tree.text(path) for path in tree.sources("tests"))
+    spoken = "\n".join(tree.text(path) for path in tree.files("tests/processes", ".cpp", ".h"))
+    for floor in ("core", "app"):
+        for path in tree.files(f"paceline/{floor}", ".cpp"):
+            if "/algorithms/" in path or "/codecs/" in path or path == "paceline/app/cli/main.cpp":
+                continue
+            stem = path[len("paceline/"):-4]
+            name = stem.rsplit("/", 1)[-1]
+            if tree.exists(f"tests/{stem}_test.cpp") or f"paceline/{stem}.h" in named:
+                continue
+            if path.startswith("paceline/app/cli/") and f'"{name}"' in spoken:
+                continue
+            yield Violation(path, 1, "nothing tests this file",
+                            f"write tests/{stem}_test.cpp, or name paceline/{stem}.h in the test that covers it")
+
+
+def sources_built(tree):
+    """every source is built by some target"""
+    database = tree.build / "compile_commands.json"
+    if not database.exists():
+        return
+    built = {os.path.realpath(entry["file"]) for entry in json.loads(database.read_text(encoding="utf-8"))}
+    needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
+    for folder in ("paceline", "tests", "examples", "bench"):
+        for path in tree.files(folder, ".cpp"):
+            if path.startswith(("paceline/python/", "bench/against/", "tests/house/")):
+                continue
+            if path.startswith(needs_torch) and not tree.with_torch():
+                continue
+            if os.path.realpath(tree.root / path) not in built:
+                yield Violation(path, 1, "no target builds this file",
+                                "tests end in _test.cpp, programs stand where cmake/Tests.cmake looks; or configure again")
+
+
+def examples_run(tree):
+    """every example is run by a test"""
+    tests = "\n".join(tree.text(path) for path in tree.files("tests", ".cpp", ".h", ".py") if not path.startswith("tests/house/"))
+    for folder in sorted({path.split("/")[1] for path in tree.files("examples", ".cpp")}):
+        name = re.sub(r"^\d+_", "", folder)
+        if not re.search(rf"\b{name}\b", tests):
+            yield Violation(f"examples/{folder}", 1, f"no test runs {name}", f"start bin/{name} from a test in tests/processes")
+
+
+def environment_read_in_one_place(tree):
+    """the environment is read only in membership and in the app"""
+    for path in tree.sources():
+        if path.startswith(("paceline/core/membership/", "paceline/app/")):
+            continue
+        for number, line in enumerate(tree.code(path), 1):
+            if re.search(r"\b(secure_)?getenv\s*\(|\benviron\b", line):
+                yield Violation(path, number, "reads the environment", "take the value as an option; membership fills it in")
+
+
+def links_resolve(tree):
+    """every link in the documents leads to a file"""
+    documents = tree.files("docs", ".md") + [path.name for path in sorted(tree.root.glob("*.md"))]
+    for path in documents:
+        fenced = False
+        for number, line in enumerate(tree.text(path).split("\n"), 1):
+            fenced ^= line.lstrip().startswith("```")
+            if fenced:
+                continue
+            for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
+                target = link.split("#")[0]
+                if target and not re.match(r"[a-z]+:", target) and not (tree.root / path).parent.joinpath(target).exists():
+                    yield Violation(path, number, f"the link {link} leads nowhere", "correct it, or write the page")
+
+
+ALL = [
+    include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
+    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, sources_tested, sources_built, examples_run,
+    environment_read_in_one_place, links_resolve,
+]

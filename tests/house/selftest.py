@@ -1,0 +1,98 @@
+"""Proves that each rule fires: a small sound house passes all of them, and each way to break it is told by its rule."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+
+import rules
+from tree import Tree
+
+SOUND = {
+    "paceline/core/base/base.h": '// The door.\n#pragma once\n#include "paceline/core/base/bytes.h"\n',
+    "paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t f();\n",
+    "paceline/core/base/bytes.cpp": '#include "paceline/core/base/bytes.h"\nstd::size_t f() { return 0; }  // not getenv("X")\n',
+    "paceline/core/collective/collective.h": '#pragma once\n#include "paceline/core/base/base.h"\n',
+    "paceline/core/collective/algorithms/all_reduce/ring.cpp": '#include "paceline/core/collective/collective.h"\n',
+    "paceline/torch/bridge/bridge.h": '#pragma once\n#include <torch/torch.h>\n#include "paceline/core/base/base.h"\n',
+    "paceline/app/cli/cli.h": '#pragma once\n#include "paceline/core/base/base.h"\n',
+    "paceline/app/cli/run.cpp": '#include "paceline/app/cli/cli.h"\n',
+    "tests/core/base/bytes_test.cpp": '#include "paceline/core/base/bytes.h"\n',
+    "tests/core/collective/algorithms/all_reduce/ring_test.cpp": "",
+    "tests/processes/run_test.cpp": 'auto a = "run"; auto b = "hello";\n',
+    "examples/01_hello/main.cpp": "int main() {}\n",
+    "docs/map.md": "[base](../paceline/core/base/base.h) `paceline/core/base/base.h` `paceline/core/collective/collective.h`\n"
+                   "`paceline/torch/bridge/bridge.h` `paceline/app/cli/cli.h`\n",
+}
+
+# (rule, files that break it in the sound house; None removes one)
+BROKEN = [
+    (rules.include_graph, {"paceline/core/base/bytes.h": '#pragma once\n#include "paceline/core/collective/collective.h"\n'}),
+    (rules.include_graph, {"paceline/core/base/bytes.h": '#pragma once\n#include "bytes2.h"\n'}),
+    (rules.include_graph, {"paceline/core/base/bytes.h": '#pragma once\n#include "paceline/app/cli/cli.h"\n'}),
+    (rules.include_graph, {"paceline/app/cli/cli.h": '#pragma once\n#include "paceline/torch/bridge/bridge.h"\n'}),
+    (rules.include_graph, {"paceline/core/server/server.h": '#pragma once\n#include "paceline/core/collective/collective.h"\n'}),
+    (rules.include_graph, {"paceline/core/collective/x.h": '#pragma once\n#include "paceline/core/server/server.h"\n'}),
+    (rules.include_graph, {"paceline/core/compress/x.h": '#pragma once\n#include "paceline/core/topology/x.h"\n'}),
+    (rules.no_include_cycles, {"paceline/core/base/bytes.h": '#pragma once\n#include "paceline/core/base/base.h"\n'}),
+    (rules.no_torch_below_torch, {"paceline/core/base/bytes.h": "#pragma once\n#include <ATen/ATen.h>\n"}),
+    (rules.no_torch_below_torch, {"tests/core/base/bytes_test.cpp": "#include <c10/core/Device.h>\n"}),
+    (rules.pragma_once, {"paceline/core/base/bytes.h": "#include <cstddef>\n#pragma once\n"}),
+    (rules.own_header_first, {"paceline/core/base/bytes.cpp": '#include <string>\n#include "paceline/core/base/bytes.h"\n'}),
+    (rules.headers_self_contained, {"paceline/core/collective/collective.h": "#pragma once\nstd::string f();\n"}),
+    (rules.rooms_are_known, {"paceline/core/misc/misc.h": "#pragma once\n"}),
+    (rules.doors, {"paceline/core/topology/ring.h": "#pragma once\n"}),
+    (rules.doors, {"docs/map.md": "empty\n"}),
+    (rules.doors, {"docs/map.md": SOUND["docs/map.md"] + "paceline/core/plan/plan.h\n"}),
+    (rules.catalogue_files_tested, {"tests/core/collective/algorithms/all_reduce/ring_test.cpp": None}),
+    (rules.sources_tested, {"tests/core/base/bytes_test.cpp": None}),
+    (rules.sources_tested, {"tests/processes/run_test.cpp": 'auto b = "hello";\n'}),
+    (rules.sources_built, {"tests/core/base/forgotten.cpp": ""}),
+    (rules.examples_run, {"tests/processes/run_test.cpp": 'auto a = "run";\n'}),
+    (rules.environment_read_in_one_place, {"paceline/core/base/bytes.cpp":
+        '#include "paceline/core/base/bytes.h"\nauto x = std::getenv("PACELINE_RANK");\n'}),
+    (rules.links_resolve, {"docs/map.md": SOUND["docs/map.md"] + "[x](nowhere.md#there)\n"}),
+]
+
+
+def build_tree(root, changes):
+    """Writes the sound house with some changes, and the compilation database of the sound one."""
+    for name, text in {**SOUND, **changes}.items():
+        if text is not None:
+            path = pathlib.Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    build = pathlib.Path(root, "build")
+    build.mkdir()
+    known = [{"file": str(pathlib.Path(root, name))} for name in [*SOUND, *changes] if "forgotten" not in name]
+    pathlib.Path(build, "compile_commands.json").write_text(json.dumps(known), encoding="utf-8")
+    return Tree(root, build)
+
+
+def link_command_with_torch(tree):
+    """Makes an executable bin/paceline that is linked with a library called libc10.so."""
+    (tree.build / "bin").mkdir()
+    shared = ["gcc", "-shared", "-x", "c", "/dev/null", "-o", str(tree.build / "libc10.so"), "-Wl,-soname,libc10.so"]
+    command = ["gcc", "-x", "c", "-", "-o", str(tree.build / "bin" / "paceline"), "-L", str(tree.build),
+               "-Wl,--no-as-needed", "-lc10"]
+    subprocess.run(shared, check=True)
+    subprocess.run(command, input="int main(void) { return 0; }", text=True, check=True)
+
+
+def complaints():
+    """What is wrong with the rules themselves, as text; empty when each of them works."""
+    found = []
+    with tempfile.TemporaryDirectory() as root:
+        tree = build_tree(root, {})
+        for rule in rules.ALL:
+            found += [f"{rule.__name__} fires on a sound house: {violation}" for violation in rule(tree)]
+        link_command_with_torch(tree)
+        if not list(rules.command_links_no_torch(tree)):
+            found.append("command_links_no_torch lets a command pass that is linked with libc10.so")
+    for number, (rule, changes) in enumerate(BROKEN):
+        with tempfile.TemporaryDirectory() as root:
+            if not list(rule(build_tree(root, changes))):
+                found.append(f"{rule.__name__} lets case {number} pass: {changes}")
+    tried = {rule for rule, _ in BROKEN} | {rules.command_links_no_torch}
+    found += [f"{rule.__name__} is not tried by selftest.py" for rule in rules.ALL if rule not in tried]
+    return found

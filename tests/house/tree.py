@@ -1,0 +1,98 @@
+"""The tree of sources, as the rules of the house see it."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+
+# The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
+# stand before it on its own floor, and any room of a floor in `uses`.
+ROOMS = {
+    "core": ["base", "transport", "membership", "topology", "compress", "collective", "server", "schedule", "plan", "observe"],
+    "torch": ["bridge", "data", "optim", "parallel", "strategy", "checkpoint"],
+    "app": ["launch", "cli"],
+    "python": [],
+}
+USES = {"core": [], "torch": ["core"], "app": ["core"], "python": ["core", "torch"]}
+# Rooms that use less than what stands before them: {(floor, room): rooms of the same floor that it may not use}.
+APART = {
+    ("core", "server"): {"collective"},
+    ("core", "compress"): {"transport", "membership", "topology"},
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+
+
+@dataclasses.dataclass
+class Violation:
+    path: str
+    line: int
+    what: str
+    remedy: str
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.what}\n    what to do: {self.remedy}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Include:
+    line: int
+    path: str
+    quoted: bool
+
+
+class Tree:
+    """Files are named by their path below the root, with '/'."""
+
+    def __init__(self, root, build):
+        self.root = pathlib.Path(root).resolve()
+        self.build = pathlib.Path(build).resolve()
+
+    @functools.lru_cache(maxsize=None)
+    def files(self, folder, *suffixes):
+        """All files below the folder that end in one of the suffixes, sorted."""
+        found = (self.root / folder).rglob("*")
+        return sorted(str(path.relative_to(self.root)) for path in found if path.name.endswith(suffixes) and path.is_file())
+
+    def exists(self, path):
+        return (self.root / path).exists()
+
+    @functools.lru_cache(maxsize=None)
+    def text(self, path):
+        return (self.root / path).read_text(encoding="utf-8")
+
+    @functools.lru_cache(maxsize=None)
+    def code(self, path):
+        """The lines of a C++ file without comments (strings stay), so that line numbers stay right."""
+        pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+        keep = lambda match: match.group(0) if match.group(0)[0] in "\"'" else "\n" * match.group(0).count("\n")
+        return pattern.sub(keep, self.text(path)).split("\n")
+
+    @functools.lru_cache(maxsize=None)
+    def includes(self, path):
+        found = []
+        for number, line in enumerate(self.code(path), 1):
+            match = INCLUDE.match(line)
+            if match:
+                found.append(Include(number, match.group(1) or match.group(2), match.group(1) is not None))
+        return found
+
+    def sources(self, folder="paceline"):
+        return self.files(folder, ".h", ".cpp")
+
+    def rooms(self):
+        """(floor, room) of every folder that holds sources, also of those that are not on the map."""
+        parts = (path.split("/") for path in self.sources())
+        return sorted({(p[1], p[2]) for p in parts if len(p) > 3})
+
+    def with_torch(self):
+        cache = self.build / "CMakeCache.txt"
+        return not cache.exists() or "PACELINE_WITH_TORCH:BOOL=OFF" not in cache.read_text(encoding="utf-8")
+
+
+def place(path):
+    """(floor, room) of a file below paceline/. A file that stands in no room has the room or floor None."""
+    parts = path.split("/")
+    floor = parts[1] if len(parts) > 2 else None
+    room = parts[2] if len(parts) > 3 else None
+    return floor, room

@@ -1,0 +1,115 @@
+// Lines of many ranks: prefixed, whole, complete; a slow or closed reader neither hangs nor silently kills a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/processes/programs/checked_line.h"
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Checks that `text` has lines 0..count-1 of each rank, in order and whole.
+void expect_all_lines(const std::string& text, int ranks, int count) {
+  std::map<int, int> next;
+  for (const auto& line : lines_of(text)) {
+    int prefix = -1, rank = -1, index = -1;
+    ASSERT_EQ(std::sscanf(line.c_str(), "[%d] %d %d ", &prefix, &rank, &index), 3) << line.substr(0, 100);
+    ASSERT_EQ(prefix, rank);
+    ASSERT_EQ(index, next[rank]++) << "rank " << rank;
+    ASSERT_TRUE(is_whole(std::string_view(line).substr(line.find("] ") + 2))) << line.substr(0, 100);
+  }
+  for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(next[rank], count) << "rank " << rank;
+}
+
+TEST(RunOutput, NoLineOfFourRanksIsSplitOrLost) {
+  const auto result = run(run_probe(4, {"lines:3000"}));
+  EXPECT_EQ(result.exit_code, 0);
+  expect_all_lines(result.output, 4, 3000);
+  expect_all_lines(result.error, 4, 3000);
+}
+
+TEST(RunOutput, LinesStayWholeWhenStdoutAndStderrAreOneFile) {
+  auto options = run_probe(3, {"lines:500"});
+  std::string command = "exec \"$0\" \"$@\" 2>&1";
+  options.command.insert(options.command.begin(), {"bash", "-c", command});
+  const auto lines = lines_of(run(options).output);
+  EXPECT_EQ(lines.size(), 3U * 500U * 2U);
+  for (const auto& line : lines) ASSERT_TRUE(is_whole(std::string_view(line).substr(line.find("] ") + 2)));
+}
+
+TEST(RunOutput, OneRankIsPrefixedTooUnlessAskedOtherwise) {
+  EXPECT_EQ(run(paceline_run({"-n", "1"}, {"echo", "hello"})).output, "[0] hello\n");
+  EXPECT_EQ(run(paceline_run({"-n", "1", "--no-prefix"}, {"echo", "hello"})).output, "hello\n");
+}
+
+TEST(RunOutput, TheLastLineGetsItsNewlineAndStreamsStayApart) {
+  const auto result = run(paceline_run({"-n", "1"}, {"bash", "-c", "printf out; printf 'a\\n\\nb' >&2"}));
+  EXPECT_EQ(result.output, "[0] out\n");
+  EXPECT_EQ(result.error, "[0] a\n[0] \n[0] b\n");
+}
+
+TEST(RunOutput, AnEndlessLineComesInMarkedPieces) {
+  const auto result = run(run_probe(1, {"text:17000000"}));
+  const auto lines = lines_of(result.output);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0].substr(lines[0].size() - 40), HasSubstr("this line goes on]"));
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), 'x'), 17'000'000);
+}
+
+TEST(RunOutput, AReaderThatWentAwayEndsTheRunAndSaysSo) {
+  Process launcher(run_probe(2, {"lines:100000"}));
+  ASSERT_TRUE(launcher.wait_for_output("\n", Deadline::in(10s)));
+  launcher.close_output();
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 141);
+  EXPECT_THAT(launcher.error(), HasSubstr("whoever read its output went away"));
+}
+
+TEST(RunOutput, AReaderThatPausesGetsEverything) {
+  auto options = run_probe(2, {"lines:2000"});
+  options.command.insert(options.command.begin(), {"bash", "-c", "\"$0\" \"$@\" 2>/dev/null | (read line; echo \"$line\"; "
+                                                                 "while kill -0 $PPID && [ ! -e go ]; do read -t 0.2 x < <(:); "
+                                                                 "break; done; cat)"});
+  expect_all_lines(run(options).output, 2, 2000);
+}
+
+TEST(RunOutput, AReaderThatNeverReadsDoesNotKeepAFailedRun) {
+  Process launcher(run_probe(2, {"0=lines:100000", "wait"}));  // nobody reads its stdout: pipes fill
+  ASSERT_TRUE(launcher.wait_for_error("\n", Deadline::in(10s)));
+  launcher.send(SIGTERM);
+  launcher.send(SIGINT);
+  const auto begin = Clock::now();
+  while (is_alive(launcher.pid()) && Clock::now() - begin < 5s) ::sched_yield();
+  EXPECT_LT(Clock::now() - begin, 2s);
+}
+
+TEST(RunOutput, AFullDiskEndsTheRunAndSaysSo) {
+  auto options = run_probe(1, {"lines:100000"});
+  options.command.insert(options.command.begin(), {"bash", "-c", "exec \"$0\" \"$@\" >/dev/full"});
+  const auto result = run(options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("its output cannot be written: No space left on device"));
+}
+
+TEST(RunOutput, ClosedStandardDescriptorsAreNoHarm) {
+  auto options = paceline_run({"-n", "2"}, {"echo", "hello"});
+  options.command.insert(options.command.begin(), {"bash", "-c", "exec \"$0\" \"$@\" >&- <&-"});
+  EXPECT_EQ(run(options).exit_code, 0);
+}
+
+TEST(RunOutput, ColourIsForTerminalsWithoutNoColor) {
+  for (const bool no_color : {false, true}) {
+    auto options = paceline_run({"-n", "1"}, {"echo", "hello"});
+    options.new_terminal = true;
+    if (no_color) options.environment["NO_COLOR"] = "1";
+    Process launcher(options);
+    EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 0);
+    EXPECT_EQ(launcher.output(), no_color ? "[0] hello\r\n" : "\033[36m[0]\033[0m hello\r\n");
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test

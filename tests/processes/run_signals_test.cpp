@@ -1,0 +1,80 @@
+// Signals to the launcher: forwarded, and what becomes of the run.
+#include <gmock/gmock.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(RunSignals, EachStopSignalIsForwardedToAllAndEndsWith128PlusN) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    Process launcher(run_probe(2, {"catch:0"}));
+    ASSERT_EQ(ready(launcher, 2).size(), 2U);
+    launcher.send(number);
+    for (const int rank : {0, 1}) {
+      EXPECT_TRUE(launcher.wait_for_output(fmt::format("[{}] caught {}\n", rank, number), Deadline::in(5s)));
+    }
+    if (number == SIGHUP || number == SIGQUIT) launcher.send(SIGINT);  // the probe goes on after these: kill it
+    EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 128 + number);
+  }
+}
+
+TEST(RunSignals, ControlCLetsWorkersEndInTheirOwnTimeAndASecondKills) {
+  Process launcher(run_probe(2, {"stubborn"}, {"--grace", "50ms"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U);
+  launcher.send(SIGINT);
+  // Nothing may happen now for 30 s; much longer than --grace shows it well enough.
+  EXPECT_FALSE(launcher.wait_for_error("paceline:", Deadline::in(700ms)));
+  EXPECT_TRUE(is_alive(pids[0]));
+  const auto begin = Clock::now();
+  launcher.send(SIGINT);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 130);
+  EXPECT_LT(Clock::now() - begin, 1s);
+  EXPECT_THAT(launcher.error(), HasSubstr("paceline: the run was stopped by SIGINT\n"));
+}
+
+TEST(RunSignals, ControlCEndsWith130EvenIfAWorkerFailsThen) {
+  Process launcher(run_probe(2, {"1=wait", "catch:9"}));
+  ASSERT_EQ(ready(launcher, 2).size(), 2U);
+  launcher.send(SIGINT);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 130);
+}
+
+TEST(RunSignals, UserSignalsAreForwardedAndChangeNothing) {
+  Process launcher(run_probe(2, {"catch:0"}));
+  ASSERT_EQ(ready(launcher, 2).size(), 2U);
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    launcher.send(number);
+    for (const int rank : {0, 1}) {
+      EXPECT_TRUE(launcher.wait_for_output(fmt::format("[{}] caught {}\n", rank, number), Deadline::in(5s)));
+    }
+  }
+  EXPECT_TRUE(is_alive(launcher.pid()));
+}
+
+TEST(RunSignals, SignalsReachWhatAWrapperStarted) {
+  Process launcher(paceline_run({"-n", "1"}, {"bash", "-c", binary("launch_probe") + " catch:0; true"}));
+  ASSERT_EQ(ready(launcher, 1).size(), 1U);
+  launcher.send(SIGTERM);
+  EXPECT_TRUE(launcher.wait_for_output("[0] caught 15\n", Deadline::in(5s)));
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 143);
+}
+
+TEST(RunSignals, UnderNohupAHangupIsNoEnd) {
+  auto options = run_probe(1, {"wait"});
+  options.ignore_hangup = true;
+  Process launcher(options);
+  ASSERT_EQ(ready(launcher, 1).size(), 1U);
+  launcher.send(SIGHUP);
+  EXPECT_FALSE(launcher.wait_for_error("paceline:", Deadline::in(200ms)));
+  EXPECT_TRUE(is_alive(launcher.pid()));
+}
+
+}  // namespace
+}  // namespace paceline::test

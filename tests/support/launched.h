@@ -1,0 +1,68 @@
+// `paceline run` under test.
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+
+namespace paceline::test {
+
+using namespace std::chrono_literals;
+
+// paceline run <options> -- <command>
+inline ProcessOptions paceline_run(const std::vector<std::string>& options, const std::vector<std::string>& command) {
+  ProcessOptions result{.command = {binary("paceline"), "run"}};
+  result.command.insert(result.command.end(), options.begin(), options.end());
+  result.command.emplace_back("--");
+  result.command.insert(result.command.end(), command.begin(), command.end());
+  return result;
+}
+
+// `paceline run -n <ranks> <options> -- launch_probe <behaviours>`
+inline ProcessOptions run_probe(int ranks, const std::vector<std::string>& behaviours,
+                                const std::vector<std::string>& options = {}) {
+  std::vector<std::string> all = {"-n", std::to_string(ranks)};
+  all.insert(all.end(), options.begin(), options.end());
+  std::vector<std::string> command = {binary("launch_probe")};
+  command.insert(command.end(), behaviours.begin(), behaviours.end());
+  return paceline_run(all, command);
+}
+
+// The number behind "[<rank>] <word> " in what the launcher wrote, once that line is complete.
+inline std::optional<int> told(const std::string& output, int rank, const std::string& word) {
+  const std::string begin = "[" + std::to_string(rank) + "] " + word + " ";
+  for (const auto& line : lines_of(output)) {
+    if (line.starts_with(begin)) return std::atoi(line.c_str() + begin.size());
+  }
+  return std::nullopt;
+}
+
+// Process ids of all ranks, when each has said "ready"; empty when they did not in time.
+inline std::vector<pid_t> ready(Process& launcher, int ranks, Deadline deadline = Deadline::in(10s)) {
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!launcher.wait_for_output("[" + std::to_string(rank) + "] ready ", deadline)) return {};
+    pids.push_back(*told(launcher.output(), rank, "ready"));
+  }
+  return pids;
+}
+
+// The shim is the worker's parent, or (behind a wrapper) an ancestor: it is named in PACELINE_SECRET_FILE.
+inline pid_t shim_of(pid_t worker) {
+  return std::atoi(variable_of(worker, "PACELINE_SECRET_FILE").substr(std::string("/proc/").size()).c_str());
+}
+
+// As a shell tells it; -1: it did not end in time.
+inline int exit_code(const std::optional<int>& status) {
+  if (!status) return -1;
+  return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,118 @@
+#include "paceline/torch/bridge/gradient_hook.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline {
+namespace {
+
+at::Tensor leaf(std::initializer_list<double> values) {
+  return torch::tensor(std::vector<double>(values), at::kDouble).set_requires_grad(true);
+}
+
+TEST(GradientHook, tells_of_a_gradient_after_it_was_accumulated) {
+  const at::Tensor p = leaf({1, 2});
+  std::vector<double> seen;
+  GradientHook hook(p, {[] { return true; }, [&] { seen.push_back(p.grad()[1].item<double>()); }});
+  (p * 3).sum().backward();
+  (p * 4).sum().backward();
+  EXPECT_EQ(seen, (std::vector<double>{3, 7}));
+}
+
+TEST(GradientHook, a_parameter_used_twice_fires_once_after_both) {
+  const at::Tensor p = leaf({1, 2});
+  int fired = 0;
+  GradientHook hook(p, {[] { return true; }, [&] { ++fired; }});
+  ((p * 3).sum() + (p * p).sum()).backward();
+  EXPECT_EQ(fired, 1);
+  EXPECT_EQ(p.grad()[1].item<double>(), 7);
+}
+
+TEST(GradientHook, a_refused_gradient_leaves_grad_alone) {
+  const at::Tensor p = leaf({1, 2});
+  bool accept = false;
+  int accumulated = 0;
+  GradientHook hook(p, {[&] { return accept; }, [&] { ++accumulated; }});
+  (p * 3).sum().backward();
+  EXPECT_FALSE(p.grad().defined());
+  EXPECT_EQ(accumulated, 0);
+  accept = true;
+  (p * 3).sum().backward();
+  EXPECT_EQ(accumulated, 1);
+  EXPECT_EQ(p.grad()[0].item<double>(), 3);
+}
+
+TEST(GradientHook, exceptions_come_out_of_backward_with_their_type) {
+  const at::Tensor p = leaf({1, 2});
+  for (const bool early : {true, false}) {
+    GradientHook hook(p, {[&] { return early ? throw_misuse("early") : void(), true; }, [] { throw_misuse("late"); }});
+    try {
+      (p * 3).sum().backward();
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), early ? "early" : "late");
+    }
+  }
+}
+
+TEST(GradientHook, runs_on_the_thread_that_called_backward) {
+  const at::Tensor p = leaf({1});
+  std::thread::id where;
+  GradientHook hook(p, {[] { return true; }, [&] { where = std::this_thread::get_id(); }});
+  std::thread([&] {
+    (p * 2).sum().backward();
+    EXPECT_EQ(where, std::this_thread::get_id());
+  }).join();
+}
+
+TEST(GradientHook, each_backward_has_its_own_number) {
+  const at::Tensor p = leaf({1}), q = leaf({1});
+  std::vector<int> numbers;
+  GradientHook a(p, {[] { return true; }, [&] { numbers.push_back(current_backward()); }});
+  GradientHook b(q, {[] { return true; }, [&] { numbers.push_back(current_backward()); }});
+  (p * q).sum().backward();
+  (p * q).sum().backward();
+  ASSERT_EQ(numbers.size(), 4u);
+  EXPECT_EQ(numbers[0], numbers[1]);
+  EXPECT_EQ(numbers[2], numbers[3]);
+  EXPECT_NE(numbers[0], numbers[2]);
+}
+
+TEST(GradientHook, tells_a_backward_that_builds_a_graph) {
+  const at::Tensor p = leaf({1});
+  bool builds = false;
+  GradientHook hook(p, {[&] { return builds = backward_builds_graph(), true; }, [] {}});
+  (p * p).sum().backward();
+  EXPECT_FALSE(builds);
+  (p * p).sum().backward({}, true, true);
+  EXPECT_TRUE(builds);
+  p.mutable_grad().reset();
+}
+
+TEST(GradientHook, is_silent_once_it_is_gone_and_others_stay) {
+  const at::Tensor p = leaf({1});
+  int first = 0, second = 0;
+  const at::Tensor loss = (p * 2).sum();  // a graph that holds the node while hooks come and go
+  auto a = std::make_unique<GradientHook>(p, GradientEvents{[] { return true; }, [&] { ++first; }});
+  const GradientHook b(p, {[] { return true; }, [&] { ++second; }});
+  a.reset();
+  loss.backward();
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(second, 1);
+}
+
+TEST(GradientHook, only_leaves_that_require_a_gradient_can_be_watched) {
+  const GradientEvents events{[] { return true; }, [] {}};
+  EXPECT_THROW(GradientHook(at::zeros({2}), events), Error);
+  EXPECT_THROW(GradientHook(leaf({1}) * 2, events), Error);
+  EXPECT_THROW(GradientHook(at::Tensor(), events), Error);
+}
+
+}  // namespace
+}  // namespace paceline
