@@ -3,18 +3,19 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
 
 namespace paceline::test {
 namespace {
 
+using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using nlohmann::json;
 
 // What each rank told, by rank.
 std::vector<json> told_by(const ProcessOptions& options, int ranks) {
@@ -24,24 +25,28 @@ std::vector<json> told_by(const ProcessOptions& options, int ranks) {
   for (const auto& line : lines_of(result.output)) {
     const auto bracket = line.find("] ");
     if (line.starts_with("[") && bracket != std::string::npos) {
-      by_rank.at(static_cast<std::size_t>(std::atoi(line.c_str() + 1))) = json::parse(line.substr(bracket + 2));
+      by_rank.at(static_cast<std::size_t>(std::atoi(line.c_str() + 1))) =
+          json::parse(line.substr(bracket + 2));
     }
   }
   return by_rank;
 }
 
-std::string at(const json& told, const char* name) { return told["environment"].value(name, "(not set)"); }
+std::string at(const json& told, const char* name) {
+  return told["environment"].value(name, "(not set)");
+}
 
 TEST(RunEnvironment, HasEveryNameOfOursAndTorchruns) {
   const auto told = told_by(run_probe(3, {"environment"}), 3);
   std::set<std::string> secret_files;
   for (int rank = 0; rank < 3; ++rank) {
     const auto& one = told[static_cast<std::size_t>(rank)];
-    for (const char* name : {"PACELINE_RANK", "PACELINE_LOCAL_RANK", "RANK", "LOCAL_RANK", "ROLE_RANK"}) {
+    for (const char* name :
+         {"PACELINE_RANK", "PACELINE_LOCAL_RANK", "RANK", "LOCAL_RANK", "ROLE_RANK"}) {
       EXPECT_EQ(at(one, name), std::to_string(rank)) << name;
     }
-    for (const char* name : {"PACELINE_WORLD_SIZE", "PACELINE_LOCAL_WORLD_SIZE", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
-                             "ROLE_WORLD_SIZE"}) {
+    for (const char* name : {"PACELINE_WORLD_SIZE", "PACELINE_LOCAL_WORLD_SIZE", "WORLD_SIZE",
+                             "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"}) {
       EXPECT_EQ(at(one, name), "3") << name;
     }
     EXPECT_EQ(at(one, "PACELINE_NODE_RANK"), "0");
@@ -78,9 +83,10 @@ TEST(RunEnvironment, TheSecretReachesAGrandchildThroughWrappersThatCloseDescript
   const auto probe = binary("launch_probe");
   for (const std::vector<std::string>& wrapped :
        {std::vector<std::string>{"bash", "-c", probe + " environment; true"},
-        std::vector<std::string>{"python3", "-c",
-                                 "import subprocess; subprocess.run(['" + probe +
-                                     "', 'environment'], close_fds=True, start_new_session=True)"}}) {
+        std::vector<std::string>{
+            "python3", "-c",
+            "import subprocess; subprocess.run(['" + probe +
+                "', 'environment'], close_fds=True, start_new_session=True)"}}) {
     const auto told = told_by(paceline_run({"-n", "1"}, wrapped), 1);
     EXPECT_EQ(told[0]["secret"]["text"].get<std::string>().size(), 64U);
   }
@@ -104,14 +110,24 @@ TEST(RunEnvironment, AWorkerStartsWithThreeDescriptorsAndDefaultSignals) {
 }
 
 TEST(RunEnvironment, NothingOfALauncherAboveReachesTheWorkers) {
-  auto options = run_probe(1, {"environment"}, {"--transport", "tcp", "--operation-timeout", "90s"});
-  options.environment = {{"OMPI_COMM_WORLD_RANK", "5"}, {"PMI_RANK", "5"},          {"PMIX_RANK", "5"},
-                         {"SLURM_PROCID", "5"},         {"RANK", "5"},              {"MASTER_PORT", "1"},
-                         {"PACELINE_RANK", "5"},        {"PACELINE_SECRET_FD", "5"}, {"PACELINE_RUN_GRACE", "5s"},
-                         {"TORCHELASTIC_RESTART_COUNT", "5"}, {"PACELINE_LOG", "debug"}, {"OMP_NUM_THREADS", "7"}};
+  auto options =
+      run_probe(1, {"environment"}, {"--transport", "tcp", "--operation-timeout", "90s"});
+  options.environment = {{"OMPI_COMM_WORLD_RANK", "5"},
+                         {"PMI_RANK", "5"},
+                         {"PMIX_RANK", "5"},
+                         {"SLURM_PROCID", "5"},
+                         {"RANK", "5"},
+                         {"MASTER_PORT", "1"},
+                         {"PACELINE_RANK", "5"},
+                         {"PACELINE_SECRET_FD", "5"},
+                         {"PACELINE_RUN_GRACE", "5s"},
+                         {"TORCHELASTIC_RESTART_COUNT", "5"},
+                         {"PACELINE_LOG", "debug"},
+                         {"OMP_NUM_THREADS", "7"}};
   const auto told = told_by(options, 1);
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "PACELINE_SECRET_FD",
-                           "PACELINE_RUN_GRACE", "TORCHELASTIC_RESTART_COUNT"}) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "PACELINE_SECRET_FD",
+        "PACELINE_RUN_GRACE", "TORCHELASTIC_RESTART_COUNT"}) {
     EXPECT_EQ(at(told[0], name), "(not set)") << name;
   }
   EXPECT_EQ(at(told[0], "PACELINE_RANK"), "0");
@@ -128,7 +144,8 @@ TEST(RunEnvironment, ThreadsAreTheUsableCoresDividedByTheRanks) {
   ASSERT_EQ(::sched_getaffinity(0, sizeof cores, &cores), 0);
   auto options = run_probe(2, {"environment"});
   options.command.insert(options.command.begin(), {"env", "-u", "OMP_NUM_THREADS"});
-  EXPECT_EQ(at(told_by(options, 2)[1], "OMP_NUM_THREADS"), std::to_string(std::max(1, CPU_COUNT(&cores) / 2)));
+  EXPECT_EQ(at(told_by(options, 2)[1], "OMP_NUM_THREADS"),
+            std::to_string(std::max(1, CPU_COUNT(&cores) / 2)));
 }
 
 TEST(RunEnvironment, OptionsComeFromVariablesToo) {

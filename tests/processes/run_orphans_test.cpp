@@ -19,19 +19,24 @@ std::vector<Wrapper> wrappers() {
       {"directly", {"PROBE", "stubborn"}},
       {"through bash -c", {"bash", "-c", "PROBE stubborn; true"}},
       {"in the background of a shell", {"bash", "-c", "PROBE stubborn & wait"}},
-      {"through Python", {"python3", "-c", "import subprocess; subprocess.run(['PROBE', 'stubborn'])"}},
+      {"through Python",
+       {"python3", "-c", "import subprocess; subprocess.run(['PROBE', 'stubborn'])"}},
       {"through Python, in a session of its own",
-       {"python3", "-c", "import subprocess; subprocess.run(['PROBE', 'stubborn'], start_new_session=True)"}},
+       {"python3", "-c",
+        "import subprocess; subprocess.run(['PROBE', 'stubborn'], start_new_session=True)"}},
       {"through two wrappers, in a session of its own",
-       {"bash", "-c", "python3 -c \"import subprocess; subprocess.run(['PROBE', 'stubborn'], start_new_session=True)\""
-                      "; true"}},
+       {"bash", "-c",
+        "python3 -c \"import subprocess; subprocess.run(['PROBE', 'stubborn'], "
+        "start_new_session=True)\""
+        "; true"}},
   };
 }
 
 ProcessOptions run_wrapped(const Wrapper& wrapper) {
   auto command = wrapper.command;
   for (auto& word : command) {
-    if (const auto at = word.find("PROBE"); at != std::string::npos) word.replace(at, 5, binary("launch_probe"));
+    if (const auto at = word.find("PROBE"); at != std::string::npos)
+      word.replace(at, 5, binary("launch_probe"));
   }
   return paceline_run({"-n", "2"}, command);
 }
@@ -77,7 +82,8 @@ TEST(RunOrphans, WhatAWorkerLeavesBehindIsKilledWhenItEnds) {
 TEST(RunOrphans, ALauncherKilledWhileItStartsLeavesNothing) {
   for (int attempt = 0; attempt < 5; ++attempt) {
     Process launcher(run_probe(8, {"stubborn"}));
-    ASSERT_TRUE(launcher.wait_for_output("ready ", Deadline::in(10s)));  // of any rank: others are still to come
+    ASSERT_TRUE(launcher.wait_for_output(
+        "ready ", Deadline::in(10s)));  // of any rank: others are still to come
     const auto line = lines_of(launcher.output()).front();
     const auto job = variable_of(std::atoi(line.c_str() + line.rfind(' ')), "PACELINE_JOB");
     launcher.send(SIGKILL);
@@ -88,8 +94,8 @@ TEST(RunOrphans, ALauncherKilledWhileItStartsLeavesNothing) {
 
 TEST(RunOrphans, ProcessesThatWereThereBeforeAreNotTouched) {
   Process shell({.command = {"bash", "-c",
-                             "sleep 100 & echo before $!; exec " + binary("paceline") + " run -n 1 " +
-                                 binary("launch_probe") + " wait"}});
+                             "sleep 100 & echo before $!; exec " + binary("paceline") +
+                                 " run -n 1 " + binary("launch_probe") + " wait"}});
   const auto pids = ready(shell, 1);
   ASSERT_EQ(pids.size(), 1U);
   const int before = std::atoi(shell.output().c_str() + std::string("before ").size());

@@ -1,6 +1,6 @@
 // Signals to the launcher: forwarded, and what becomes of the run.
-#include <gmock/gmock.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/launched.h"
@@ -17,9 +17,11 @@ TEST(RunSignals, EachStopSignalIsForwardedToAllAndEndsWith128PlusN) {
     ASSERT_EQ(ready(launcher, 2).size(), 2U);
     launcher.send(number);
     for (const int rank : {0, 1}) {
-      EXPECT_TRUE(launcher.wait_for_output(fmt::format("[{}] caught {}\n", rank, number), Deadline::in(5s)));
+      EXPECT_TRUE(launcher.wait_for_output(fmt::format("[{}] caught {}\n", rank, number),
+                                           Deadline::in(5s)));
     }
-    if (number == SIGHUP || number == SIGQUIT) launcher.send(SIGINT);  // the probe goes on after these: kill it
+    if (number == SIGHUP || number == SIGQUIT)
+      launcher.send(SIGINT);  // the probe goes on after these: kill it
     EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 128 + number);
   }
 }
@@ -52,14 +54,16 @@ TEST(RunSignals, UserSignalsAreForwardedAndChangeNothing) {
   for (const int number : {SIGUSR1, SIGUSR2}) {
     launcher.send(number);
     for (const int rank : {0, 1}) {
-      EXPECT_TRUE(launcher.wait_for_output(fmt::format("[{}] caught {}\n", rank, number), Deadline::in(5s)));
+      EXPECT_TRUE(launcher.wait_for_output(fmt::format("[{}] caught {}\n", rank, number),
+                                           Deadline::in(5s)));
     }
   }
   EXPECT_TRUE(is_alive(launcher.pid()));
 }
 
 TEST(RunSignals, SignalsReachWhatAWrapperStarted) {
-  Process launcher(paceline_run({"-n", "1"}, {"bash", "-c", binary("launch_probe") + " catch:0; true"}));
+  Process launcher(
+      paceline_run({"-n", "1"}, {"bash", "-c", binary("launch_probe") + " catch:0; true"}));
   ASSERT_EQ(ready(launcher, 1).size(), 1U);
   launcher.send(SIGTERM);
   EXPECT_TRUE(launcher.wait_for_output("[0] caught 15\n", Deadline::in(5s)));

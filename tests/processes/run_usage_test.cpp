@@ -1,4 +1,5 @@
-// Wrong use of the command: exit code 2, and a text that names the cause and the remedy. Nothing is started.
+// Wrong use of the command: exit code 2, and a text that names the cause and the remedy. Nothing is
+// started.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,7 +26,8 @@ struct Misuse {
 };
 
 void expect_misuse(const Misuse& misuse, const std::string& directory = {}) {
-  ProcessOptions options{.command = {binary("paceline")}, .environment = misuse.environment, .directory = directory};
+  ProcessOptions options{
+      .command = {binary("paceline")}, .environment = misuse.environment, .directory = directory};
   options.command.insert(options.command.end(), misuse.arguments.begin(), misuse.arguments.end());
   const auto result = run(options);
   SCOPED_TRACE(fmt::format("paceline {}", fmt::join(misuse.arguments, " ")));
@@ -46,41 +48,53 @@ TEST(RunUsage, EachErrorNamesItsCauseAndItsRemedy) {
       {{"run", "-n", "-2", "true"}, {"-n: -2 is too few"}},
       {{"run", "-n", "two", "true"}, {"-n: \"two\" is not a whole number"}},
       {{"run", "-n", "2.5", "true"}, {"-n: \"2.5\" is not a whole number"}},
-      {{"run", "--np=", "true"}, {"how many processes?"}},
+      {{"run", "--np=", "true"}, {"--np needs a value"}},
       {{"run", "-n4097", "true"}, {"-n: 4097 is too many", "from 1 to 4096"}},
       {{"run", "-n", "99999999999999999999", "true"}, {"is not a whole number"}},
       {{"run", "-n"}, {"-n needs a value"}},
       {{"run", "-n", "2"}, {"no program given", "after the options"}},
       {{"run", "-n", "2", "--"}, {"no program given"}},
-      {{"run", "-n", "2", "no-such-program"}, {"no-such-program was not found in $PATH", "give its path"}},
+      {{"run", "-n", "2", "no-such-program"},
+       {"no-such-program was not found in $PATH", "give its path"}},
       {{"run", "-n", "2", "./no/such"}, {"./no/such does not exist", "check the path"}},
       {{"run", "-n", "2", "/tmp"}, {"/tmp is a directory"}},
       {{"run", "-n", "2", "/proc/self/status"}, {"is not executable", "chmod +x"}},
       {{"run", "-n", "2", ""}, {"the program's name is empty"}},
       {{"run", "--grce", "2", "true"}, {"unknown option --grce", "did you mean --grace?"}},
       {{"run", "-q", "true"}, {"unknown option -q"}},
-      {{"run", "-n", "2", "--grace", "soon", "true"}, {"--grace: \"soon\" is not a duration", "500ms"}},
-      {{"run", "-n", "2", "--grace", "0", "true"}, {"--grace: 0 is out of range", "more than zero"}},
+      {{"run", "-n", "2", "--grace", "soon", "true"},
+       {"--grace: \"soon\" is not a duration", "500ms"}},
+      {{"run", "-n", "2", "--grace", "0", "true"},
+       {"--grace: 0 is out of range", "more than zero"}},
       {{"run", "-n", "2", "--timeout", "-1", "true"}, {"--timeout: \"-1\" is not a duration"}},
-      {{"run", "-n", "2", "--transport", "smh", "true"}, {"\"smh\" is not known", "auto, shm, tcp", "mean shm?"}},
-      {{"run", "-n", "2", "--determinism", "slow", "true"}, {"\"slow\" is not known", "reproducible, fast"}},
+      {{"run", "-n", "2", "--transport", "smh", "true"},
+       {"\"smh\" is not known", "auto, shm, tcp", "mean shm?"}},
+      {{"run", "-n", "2", "--determinism", "slow", "true"},
+       {"\"slow\" is not known", "reproducible, fast"}},
       {{"run", "-n", "2", "--operation-timeout", "1y", "true"}, {"\"1y\" is not a duration"}},
-      {{"run", "-n", "2", "--store", "5000", "true"}, {"\"5000\" is not HOST:PORT", "127.0.0.1:5000"}},
+      {{"run", "-n", "2", "--store", "5000", "true"},
+       {"\"5000\" is not HOST:PORT", "127.0.0.1:5000"}},
       {{"run", "-n", "2", "--store", "127.0.0.1:70000", "true"}, {"is not HOST:PORT"}},
-      {{"run", "-n", "2", "--store", "10.0.0.7:5000", "true"}, {"10.0.0.7 is not this host's loopback", "127.0.0.1:5000"}},
+      {{"run", "-n", "2", "--store", "10.0.0.7:5000", "true"},
+       {"10.0.0.7 is not this host's loopback", "127.0.0.1:5000"}},
       {{"run", "true"}, {"-n: \"x\" is not a whole number"}, {{"PACELINE_RUN_NP", "x"}}},
-      {{"run", "-n", "1", "true"}, {"--grace: \"x\" is not a duration"}, {{"PACELINE_RUN_GRACE", "x"}}},
+      {{"run", "-n", "1", "true"},
+       {"--grace: \"x\" is not a duration"},
+       {{"PACELINE_RUN_GRACE", "x"}}},
   };
   for (const auto& misuse : table) expect_misuse(misuse);
 }
 
 TEST(RunUsage, AProgramInTheCurrentFolderNeedsItsDot) {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("launch_usage_{}", ::getpid());
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("launch_usage_{}", ::getpid());
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "train") << "#!/no/such/interpreter -x\n";
   ::chmod((folder / "train").c_str(), 0755);
   expect_misuse({{"run", "-n", "2", "train"}, {"write ./train"}}, folder);
-  expect_misuse({{"run", "-n", "2", "./train"}, {"#!/no/such/interpreter", "correct its first line"}}, folder);
+  expect_misuse(
+      {{"run", "-n", "2", "./train"}, {"#!/no/such/interpreter", "correct its first line"}},
+      folder);
   std::filesystem::remove_all(folder);
 }
 
@@ -94,7 +108,8 @@ TEST(RunUsage, APortInUseIsNamed) {
   ASSERT_EQ(::listen(taken.get(), 1), 0);
   ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
   const auto store = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
-  expect_misuse({{"run", "-n", "1", "--store", store, "true"}, {store, "Address already in use", "another port"}});
+  expect_misuse({{"run", "-n", "1", "--store", store, "true"},
+                 {store, "Address already in use", "another port"}});
 }
 
 TEST(RunUsage, HelpTeaches) {
@@ -103,9 +118,10 @@ TEST(RunUsage, HelpTeaches) {
   EXPECT_THAT(help.output, HasSubstr("run "));
   const auto run_help = run({.command = {binary("paceline"), "run", "--help"}});
   EXPECT_EQ(run_help.exit_code, 0);
-  for (const char* text : {"Usage: paceline run -n N", "Examples:", "PACELINE_RUN_<OPTION>", "Exit codes:", "PACELINE_RANK",
-                           "--grace", "--timeout", "--transport", "--determinism", "--operation-timeout", "--store",
-                           "--no-prefix", "--nproc-per-node"}) {
+  for (const char* text :
+       {"Usage: paceline run -n N", "Examples:", "PACELINE_RUN_<OPTION>",
+        "Exit codes:", "PACELINE_RANK", "--grace", "--timeout", "--transport", "--determinism",
+        "--operation-timeout", "--store", "--no-prefix", "--nproc-per-node"}) {
     EXPECT_THAT(run_help.output, HasSubstr(text));
   }
 }
@@ -117,20 +133,25 @@ TEST(RunUsage, VersionIsTheProjects) {
 }
 
 TEST(RunUsage, TheFirstWordThatIsNoOptionEndsTheOptions) {
-  EXPECT_EQ(run({.command = {binary("paceline"), "run", "--np", "1", "echo", "-n", "x", "--", "--help"}}).output,
-            "[0] x -- --help\n");
-  EXPECT_EQ(run({.command = {binary("paceline"), "run", "-n1", "--", "echo", "--", "run"}}).output, "[0] -- run\n");
+  EXPECT_EQ(
+      run({.command = {binary("paceline"), "run", "--np", "1", "echo", "-n", "x", "--", "--help"}})
+          .output,
+      "[0] x -- --help\n");
+  EXPECT_EQ(run({.command = {binary("paceline"), "run", "-n1", "--", "echo", "--", "run"}}).output,
+            "[0] -- run\n");
 }
 
 TEST(RunUsage, AProgramThatTheKernelRefusesIsNamed) {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("launch_refused_{}", ::getpid());
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("launch_refused_{}", ::getpid());
   std::filesystem::create_directory(folder);
   const auto program = (folder / "nonsense").string();
   std::ofstream(program) << "this is no program\n";
   ::chmod(program.c_str(), 0755);
   const auto result = run({.command = {binary("paceline"), "run", "-n", "2", program}});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("could not be started: cannot execute " + program + ": Exec format error"));
+  EXPECT_THAT(result.error,
+              HasSubstr("could not be started: cannot execute " + program + ": Exec format error"));
   std::filesystem::remove_all(folder);
 }
 

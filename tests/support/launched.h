@@ -17,7 +17,8 @@ namespace paceline::test {
 using namespace std::chrono_literals;
 
 // paceline run <options> -- <command>
-inline ProcessOptions paceline_run(const std::vector<std::string>& options, const std::vector<std::string>& command) {
+inline ProcessOptions paceline_run(const std::vector<std::string>& options,
+                                   const std::vector<std::string>& command) {
   ProcessOptions result{.command = {binary("paceline"), "run"}};
   result.command.insert(result.command.end(), options.begin(), options.end());
   result.command.emplace_back("--");
@@ -45,7 +46,8 @@ inline std::optional<int> told(const std::string& output, int rank, const std::s
 }
 
 // Process ids of all ranks, when each has said "ready"; empty when they did not in time.
-inline std::vector<pid_t> ready(Process& launcher, int ranks, Deadline deadline = Deadline::in(10s)) {
+inline std::vector<pid_t> ready(Process& launcher, int ranks,
+                                Deadline deadline = Deadline::in(10s)) {
   std::vector<pid_t> pids;
   for (int rank = 0; rank < ranks; ++rank) {
     if (!launcher.wait_for_output("[" + std::to_string(rank) + "] ready ", deadline)) return {};
@@ -54,9 +56,11 @@ inline std::vector<pid_t> ready(Process& launcher, int ranks, Deadline deadline 
   return pids;
 }
 
-// The shim is the worker's parent, or (behind a wrapper) an ancestor: it is named in PACELINE_SECRET_FILE.
+// The shim is the worker's parent, or (behind a wrapper) an ancestor: it is named in
+// PACELINE_SECRET_FILE.
 inline pid_t shim_of(pid_t worker) {
-  return std::atoi(variable_of(worker, "PACELINE_SECRET_FILE").substr(std::string("/proc/").size()).c_str());
+  return std::atoi(
+      variable_of(worker, "PACELINE_SECRET_FILE").substr(std::string("/proc/").size()).c_str());
 }
 
 // As a shell tells it; -1: it did not end in time.

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -39,7 +40,8 @@ Ends make_pipe(bool we_write) {
 
 Ends make_terminal() {
   FileDescriptor ours(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  require(ours.is_open() && ::grantpt(ours.get()) == 0 && ::unlockpt(ours.get()) == 0, "posix_openpt");
+  require(ours.is_open() && ::grantpt(ours.get()) == 0 && ::unlockpt(ours.get()) == 0,
+          "posix_openpt");
   FileDescriptor theirs(::open(::ptsname(ours.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
   require(theirs.is_open(), "open of a terminal");
   return {std::move(ours), std::move(theirs)};
@@ -136,8 +138,12 @@ void Process::send(int signal) {
   if (!reap()) ::kill(pid_, signal);
 }
 
-bool Process::wait_for_output(const std::string& text, Deadline deadline) { return wait_for(output_, text, deadline); }
-bool Process::wait_for_error(const std::string& text, Deadline deadline) { return wait_for(error_, text, deadline); }
+bool Process::wait_for_output(const std::string& text, Deadline deadline) {
+  return wait_for(output_, text, deadline);
+}
+bool Process::wait_for_error(const std::string& text, Deadline deadline) {
+  return wait_for(error_, text, deadline);
+}
 
 bool Process::wait_for(const Stream& stream, const std::string& text, Deadline deadline) {
   while (stream.text.find(text) == std::string::npos) {
@@ -149,14 +155,25 @@ bool Process::wait_for(const Stream& stream, const std::string& text, Deadline d
 std::optional<int> Process::wait(Deadline deadline) {
   while (pump(deadline)) {
   }
-  // The pipes are at their end: it has ended, or is about to (or it has none).
-  while (!reap() && !deadline.passed()) ::poll(nullptr, 0, 1);
+  ends_unread(deadline);  // the pipes are at their end: it has ended, or is about to
   return status_;
 }
 
-// Reads what is there, waiting for something. false: both streams have ended, or the deadline has passed.
+bool Process::ends_unread(Deadline deadline) {
+  if (reap()) return true;
+  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  require(handle.is_open(), "pidfd_open");
+  pollfd ended = {handle.get(), POLLIN, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
+  ::poll(&ended, 1, static_cast<int>(left.count()));
+  return reap();
+}
+
+// Reads what is there, waiting for something. false: both streams have ended, or the deadline has
+// passed.
 bool Process::pump(Deadline deadline) {
-  std::array<pollfd, 2> watched = {pollfd{output_.from.get(), POLLIN, 0}, pollfd{error_.from.get(), POLLIN, 0}};
+  std::array<pollfd, 2> watched = {pollfd{output_.from.get(), POLLIN, 0},
+                                   pollfd{error_.from.get(), POLLIN, 0}};
   if (!output_.from.is_open() && !error_.from.is_open()) return false;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
   if (::poll(watched.data(), watched.size(), static_cast<int>(left.count())) <= 0) return false;
@@ -182,8 +199,12 @@ Finished run(const ProcessOptions& options, Deadline deadline) {
   Process process(options);
   process.close_input();
   const auto status = process.wait(deadline);
-  Finished result{.exit_code = -1, .output = process.output(), .error = process.error(), .took = Clock::now() - begin};
-  if (status) result.exit_code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+  Finished result{.exit_code = -1,
+                  .output = process.output(),
+                  .error = process.error(),
+                  .took = Clock::now() - begin};
+  if (status)
+    result.exit_code = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
   return result;
 }
 
@@ -212,7 +233,8 @@ std::vector<pid_t> processes_of_job(const std::string& job) {
 std::string variable_of(pid_t pid, const std::string& name) {
   const std::string environment = '\0' + file_text(fmt::format("/proc/{}/environ", pid));
   const auto at = environment.find('\0' + name + '=');
-  return at == std::string::npos ? std::string() : std::string(environment.c_str() + at + name.size() + 2);
+  return at == std::string::npos ? std::string()
+                                 : std::string(environment.c_str() + at + name.size() + 2);
 }
 
 bool is_alive(pid_t pid) {
@@ -225,12 +247,14 @@ bool is_alive(pid_t pid) {
 std::string left_overs(const std::string& job, const std::vector<pid_t>& pids, Deadline deadline) {
   while (true) {
     std::string found;
-    for (const pid_t pid : processes_of_job(job)) found += fmt::format("process {} of the job; ", pid);
+    for (const pid_t pid : processes_of_job(job))
+      found += fmt::format("process {} of the job; ", pid);
     for (const pid_t pid : pids) {
       if (is_alive(pid)) found += fmt::format("process {}; ", pid);
     }
     for (const auto& line : lines_of(file_text("/proc/net/unix"))) {
-      if (line.find("paceline") != std::string::npos && line.find(job) != std::string::npos) found += line + "; ";
+      if (line.find("paceline") != std::string::npos && line.find(job) != std::string::npos)
+        found += line + "; ";
     }
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
       const auto name = entry.path().filename().string();

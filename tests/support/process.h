@@ -19,12 +19,14 @@ namespace paceline::test {
 std::string binary(const std::string& name);
 
 struct ProcessOptions {
-  std::vector<std::string> command;                    // a name without '/' is looked up in $PATH
-  std::map<std::string, std::string> environment = {};  // added to ours; PACELINE_RUN_* and ranks are removed
-  std::string directory = {};                          // empty: ours
-  int input = -1, output = -1, error = -1;             // the child's 0, 1, 2; -1: a pipe to the test
-  bool ignore_hangup = false;                          // as under nohup
-  bool new_terminal = false;  // stdin, stdout and stderr are a terminal of its own, whose other end is the test's
+  std::vector<std::string> command;  // a name without '/' is looked up in $PATH
+  std::map<std::string, std::string> environment =
+      {};                                   // added to ours; PACELINE_RUN_* and ranks are removed
+  std::string directory = {};               // empty: ours
+  int input = -1, output = -1, error = -1;  // the child's 0, 1, 2; -1: a pipe to the test
+  bool ignore_hangup = false;               // as under nohup
+  bool new_terminal =
+      false;  // stdin, stdout and stderr are a terminal of its own, whose other end is the test's
 };
 
 // Ended by the destructor, with SIGKILL, if it still runs.
@@ -49,6 +51,8 @@ class Process {
   bool wait_for_error(const std::string& text, Deadline deadline);
   // Until it has ended and all it wrote is read: its wait status. nullopt: not in time.
   std::optional<int> wait(Deadline deadline);
+  // As wait, but nobody reads what it writes.
+  bool ends_unread(Deadline deadline);
 
  private:
   struct Stream {
@@ -71,7 +75,8 @@ struct Finished {
   std::string output, error;
   Clock::duration took = {};
 };
-Finished run(const ProcessOptions& options, Deadline deadline = Deadline::in(std::chrono::seconds(20)));
+Finished run(const ProcessOptions& options,
+             Deadline deadline = Deadline::in(std::chrono::seconds(20)));
 
 std::vector<std::string> lines_of(const std::string& text);
 
@@ -80,8 +85,8 @@ std::vector<pid_t> processes_of_job(const std::string& job);
 // A running process's variable; empty when it has none.
 std::string variable_of(pid_t pid, const std::string& name);
 bool is_alive(pid_t pid);  // false for a zombie
-// What a job must not leave behind: processes, abstract sockets and files in /dev/shm with "paceline" in their names.
-// Empty when all is clean; waits for that until the deadline.
+// What a job must not leave behind: processes, abstract sockets and files in /dev/shm with
+// "paceline" in their names. Empty when all is clean; waits for that until the deadline.
 std::string left_overs(const std::string& job, const std::vector<pid_t>& pids, Deadline deadline);
 
 }  // namespace paceline::test

@@ -15,7 +15,9 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
 
-std::vector<Subcommand> subcommands() { return {run()}; }
+std::vector<Subcommand> subcommands() {
+  return {run()};
+}
 
 std::string help() {
   std::string text =
@@ -42,7 +44,8 @@ int unknown(const std::string& word) {
   std::vector<std::string> known = {"--help", "--version"};
   for (const auto& subcommand : subcommands()) known.emplace_back(subcommand.name);
   const char* kind = word.starts_with('-') ? "option" : "subcommand";
-  return usage_error("paceline", fmt::format("unknown {} {}{}", kind, word, suggestion(word, known)));
+  return usage_error("paceline",
+                     fmt::format("unknown {} {}{}", kind, word, suggestion(word, known)));
 }
 
 int dispatch(const Subcommand& subcommand, const std::vector<std::string>& arguments) {
@@ -62,7 +65,8 @@ int dispatch(const Subcommand& subcommand, const std::vector<std::string>& argum
 }  // namespace
 
 int run_cli(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return usage_error("paceline", "which subcommand? As in `paceline run -n 2 program`");
+  if (arguments.empty())
+    return usage_error("paceline", "which subcommand? As in `paceline run -n 2 program`");
   const std::string& first = arguments.front();
   if (first == "-h" || first == "--help" || first == "help") {
     fmt::print("{}", help());
@@ -73,7 +77,8 @@ int run_cli(const std::vector<std::string>& arguments) {
     return 0;
   }
   const auto known = subcommands();
-  const auto found = std::find_if(known.begin(), known.end(), [&](const auto& s) { return s.name == first; });
+  const auto found =
+      std::find_if(known.begin(), known.end(), [&](const auto& s) { return s.name == first; });
   if (found == known.end()) return unknown(first);
   return dispatch(*found, {arguments.begin() + 1, arguments.end()});
 }

@@ -40,10 +40,12 @@ bool is_loopback(const std::string& host) {
 
 int parse_count(std::string_view option, const std::string& text, int least, int most) {
   const auto value = number_in<long>(text);
-  PACELINE_CHECK(value.has_value(), "{}: \"{}\" is not a whole number; give one from {} to {}", option, text, least,
-                 most);
-  PACELINE_CHECK(*value >= least, "{}: {} is too few; give a number from {} to {}", option, *value, least, most);
-  PACELINE_CHECK(*value <= most, "{}: {} is too many; give a number from {} to {}", option, *value, least, most);
+  PACELINE_CHECK(value.has_value(), "{}: \"{}\" is not a whole number; give one from {} to {}",
+                 option, text, least, most);
+  PACELINE_CHECK(*value >= least, "{}: {} is too few; give a number from {} to {}", option, *value,
+                 least, most);
+  PACELINE_CHECK(*value <= most, "{}: {} is too many; give a number from {} to {}", option, *value,
+                 least, most);
   return static_cast<int>(*value);
 }
 
@@ -52,17 +54,20 @@ Clock::duration parse_duration(std::string_view option, const std::string& text)
   const auto unit_at = std::min(text.find_first_not_of("0123456789."), text.size());
   const auto value = number_in<double>(std::string_view(text).substr(0, unit_at));
   const auto unit = seconds_of_unit(std::string_view(text).substr(unit_at));
-  PACELINE_CHECK(value && unit, "{}: \"{}\" is not a duration; write it as 1.5, 500ms, 90s, 10min or 2h", option, text);
+  PACELINE_CHECK(value && unit,
+                 "{}: \"{}\" is not a duration; write it as 1.5, 500ms, 90s, 10min or 2h", option,
+                 text);
   const double seconds = *value * *unit;
-  PACELINE_CHECK(seconds > 0 && seconds <= kLongest, "{}: {} is out of range; give more than zero, at most ten years",
-                 option, text);
+  PACELINE_CHECK(seconds > 0 && seconds <= kLongest,
+                 "{}: {} is out of range; give more than zero, at most ten years", option, text);
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-std::string parse_choice(std::string_view option, const std::string& text, const std::vector<std::string>& allowed) {
+std::string parse_choice(std::string_view option, const std::string& text,
+                         const std::vector<std::string>& allowed) {
   const bool known = std::find(allowed.begin(), allowed.end(), text) != allowed.end();
-  PACELINE_CHECK(known, "{}: \"{}\" is not known; choose one of {}{}", option, text, fmt::join(allowed, ", "),
-                 suggestion(text, allowed));
+  PACELINE_CHECK(known, "{}: \"{}\" is not known; choose one of {}{}", option, text,
+                 fmt::join(allowed, ", "), suggestion(text, allowed));
   return text;
 }
 
@@ -71,12 +76,15 @@ Address parse_loopback_address(std::string_view option, const std::string& text)
   const bool split = colon != std::string::npos && colon > 0;
   const auto port = split ? number_in<int>(std::string_view(text).substr(colon + 1)) : std::nullopt;
   PACELINE_CHECK(port && *port >= 0 && *port <= 65535,
-                 "{}: \"{}\" is not HOST:PORT; write it as 127.0.0.1:5000 (port 0: any free one)", option, text);
+                 "{}: \"{}\" is not HOST:PORT; write it as 127.0.0.1:5000 (port 0: any free one)",
+                 option, text);
   const auto host = text.substr(0, colon);
   const Address address{host == "localhost" ? "127.0.0.1" : host, *port};
   PACELINE_CHECK(is_loopback(address.host),
-                 "{}: {} is not this host's loopback address. Jobs over several hosts are not supported yet; use "
-                 "127.0.0.1:{}, or leave the option out", option, host, *port);
+                 "{}: {} is not this host's loopback address. Jobs over several hosts are not "
+                 "supported yet; use "
+                 "127.0.0.1:{}, or leave the option out",
+                 option, host, *port);
   return address;
 }
 

@@ -16,7 +16,8 @@ int parse_count(std::string_view option, const std::string& text, int least, int
 Clock::duration parse_duration(std::string_view option, const std::string& text);
 
 // THROWS Error (misuse) when it is none of `allowed`.
-std::string parse_choice(std::string_view option, const std::string& text, const std::vector<std::string>& allowed);
+std::string parse_choice(std::string_view option, const std::string& text,
+                         const std::vector<std::string>& allowed);
 
 struct Address {
   std::string host;

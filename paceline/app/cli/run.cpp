@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/split_command.h"
@@ -21,7 +22,8 @@ namespace {
 constexpr int kMostProcesses = 4096;
 
 constexpr const char* kAbout =
-    "Starts N processes of a program on this host, as one job: each is a rank, knows the others, and trains with them.\n"
+    "Starts N processes of a program on this host, as one job: each is a rank, knows the others, "
+    "and trains with them.\n"
     "Their lines come out whole, with \"[rank] \" before each; stdin goes to rank 0 alone.";
 
 constexpr const char* kMore = R"(Examples:
@@ -65,16 +67,20 @@ class HelpFormatter : public CLI::Formatter {
 };
 
 void add_options(CLI::App& app, Given& given) {
-  const auto add = [&app](const char* names, std::string& to, const char* variable, const char* type,
-                          const char* help) {
+  const auto add = [&app](const char* names, std::string& to, const char* variable,
+                          const char* type, const char* help) {
     app.add_option(names, to, help)->envname(variable)->type_name(type);
   };
-  add("-n,--np,--nproc-per-node", given.processes, "PACELINE_RUN_NP", "N", "processes to start, 1 to 4096 (required)");
+  add("-n,--np,--nproc-per-node", given.processes, "PACELINE_RUN_NP", "N",
+      "processes to start, 1 to 4096 (required)");
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
       "what the others have to end by themselves after a failure (1s)");
-  add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME", "stop the run after this time, exit code 124");
-  add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME", "between processes: auto, shm, tcp (auto)");
-  add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME", "reproducible, fast (reproducible)");
+  add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
+      "stop the run after this time, exit code 124");
+  add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
+      "between processes: auto, shm, tcp (auto)");
+  add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME",
+      "reproducible, fast (reproducible)");
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
       "a collective that takes longer fails (10min)");
   add("--store", given.store, "PACELINE_RUN_STORE", "HOST:PORT",
@@ -93,7 +99,8 @@ void take_other_names(Given& given) {
 
 launch::RunOptions checked_options(const Given& given, const std::vector<std::string>& command) {
   launch::RunOptions options;
-  PACELINE_CHECK(!given.processes.empty(), "how many processes? Give their number, as in `paceline run -n 2 program`");
+  PACELINE_CHECK(!given.processes.empty(),
+                 "how many processes? Give their number, as in `paceline run -n 2 program`");
   options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
@@ -101,7 +108,8 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.transport = parse_choice("--transport", given.transport, {"auto", "shm", "tcp"});
   }
   if (!given.determinism.empty()) {
-    options.determinism = parse_choice("--determinism", given.determinism, {"reproducible", "fast"});
+    options.determinism =
+        parse_choice("--determinism", given.determinism, {"reproducible", "fast"});
   }
   if (!given.operation_timeout.empty()) {
     parse_duration("--operation-timeout", given.operation_timeout);
@@ -113,9 +121,11 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.store_port = address.port;
   }
   options.prefix = !given.no_prefix;
-  PACELINE_CHECK(!command.empty(), "no program given; write it after the options, as in `paceline run -n 2 program`");
+  PACELINE_CHECK(!command.empty(),
+                 "no program given; write it after the options, as in `paceline run -n 2 program`");
   const char* path = std::getenv("PATH");
-  options.program = launch::find_program(command.front(), path == nullptr ? "/usr/bin:/bin" : path).value();
+  options.program =
+      launch::find_program(command.front(), path == nullptr ? "/usr/bin:/bin" : path).value();
   options.command = command;
   return options;
 }
@@ -143,6 +153,8 @@ int run_main(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-Subcommand run() { return {"run", "start a program as N processes on this host", run_main}; }
+Subcommand run() {
+  return {"run", "start a program as N processes on this host", run_main};
+}
 
 }  // namespace paceline::cli

@@ -18,7 +18,8 @@ std::vector<std::string> long_names(const CLI::App& app) {
 
 // "--grace=2" -> "--grace", "-n4" -> "-n"
 std::string name_in(const std::string& argument) {
-  return argument.starts_with("--") ? argument.substr(0, argument.find('=')) : argument.substr(0, 2);
+  return argument.starts_with("--") ? argument.substr(0, argument.find('='))
+                                    : argument.substr(0, 2);
 }
 
 }  // namespace
@@ -30,7 +31,9 @@ SplitCommand split_command(const CLI::App& app, const std::vector<std::string>& 
     if (argument == "--" || argument.size() < 2 || argument[0] != '-') break;
     const std::string name = name_in(argument);
     const CLI::Option* option = app.get_option_no_throw(name);
-    PACELINE_CHECK(option != nullptr, "unknown option {}{}", name, suggestion(name, long_names(app)));
+    PACELINE_CHECK(option != nullptr, "unknown option {}{}", name,
+                   suggestion(name, long_names(app)));
+    PACELINE_CHECK(argument != name + "=", "{} needs a value", name);
     const bool value_follows = option->get_items_expected_max() > 0 && argument == name;
     PACELINE_CHECK(!value_follows || at + 1 < arguments.size(), "{} needs a value", name);
     at += value_follows ? 2 : 1;

@@ -1,10 +1,11 @@
-// Where the options of `paceline run` end and the user's program begins: at "--", or at the first word that is neither
-// an option nor an option's value (as torchrun and mpirun do it).
+// Where the options of `paceline run` end and the user's program begins: at "--", or at the first
+// word that is neither an option nor an option's value (as torchrun and mpirun do it).
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
+
+#include <CLI/App.hpp>
 
 namespace paceline::cli {
 

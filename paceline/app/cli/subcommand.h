@@ -10,7 +10,8 @@ namespace paceline::cli {
 struct Subcommand {
   std::string_view name;
   std::string_view summary;  // one line for `paceline --help`
-  // Gets what stands behind its name and returns the exit code. THROWS Error; misuse is a usage error.
+  // Gets what stands behind its name and returns the exit code. THROWS Error; misuse is a usage
+  // error.
   int (*main)(const std::vector<std::string>& arguments);
 };
 

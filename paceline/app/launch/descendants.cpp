@@ -37,7 +37,9 @@ void wait_a_moment() {
 
 }  // namespace
 
-void become_subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+void become_subreaper() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
 
 std::vector<pid_t> children() {
   const std::string text = read_all(fmt::format("/proc/self/task/{}/children", ::getpid()));
@@ -56,7 +58,9 @@ bool kill_descendants(Deadline deadline, const std::vector<pid_t>& spared,
                       const std::function<void(pid_t, int)>& on_reaped) {
   while (true) {
     auto below = children();
-    std::erase_if(below, [&](pid_t pid) { return std::find(spared.begin(), spared.end(), pid) != spared.end(); });
+    std::erase_if(below, [&](pid_t pid) {
+      return std::find(spared.begin(), spared.end(), pid) != spared.end();
+    });
     if (below.empty()) return true;
     for (const pid_t pid : below) ::kill(pid, SIGKILL);
     bool reaped = false;

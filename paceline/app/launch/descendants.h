@@ -1,8 +1,9 @@
 // The processes below this one.
 //
-// A process that is a "child subreaper" inherits whatever its descendants leave behind, also what went to a session of
-// its own (setsid, `start_new_session=True`). So killing one's children until there are none kills everything below.
-// Only own unreaped children are ever signalled: their process ids cannot have been given to anybody else.
+// A process that is a "child subreaper" inherits whatever its descendants leave behind, also what
+// went to a session of its own (setsid, `start_new_session=True`). So killing one's children until
+// there are none kills everything below. Only own unreaped children are ever signalled: their
+// process ids cannot have been given to anybody else.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +20,8 @@ void become_subreaper();
 // REQUIRES a process with one thread.
 std::vector<pid_t> children();
 
-// Sends SIGKILL to every child that `spared` does not name, and reaps it, until there are none or the deadline passes.
-// `on_reaped(pid, wait status)` hears of each. Returns whether none is left.
+// Sends SIGKILL to every child that `spared` does not name, and reaps it, until there are none or
+// the deadline passes. `on_reaped(pid, wait status)` hears of each. Returns whether none is left.
 bool kill_descendants(Deadline deadline, const std::vector<pid_t>& spared = {},
                       const std::function<void(pid_t, int)>& on_reaped = {});
 

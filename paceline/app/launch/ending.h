@@ -1,4 +1,5 @@
-// What is said when a run has failed: the verdict that the workers hear, and the last lines on the launcher's stderr.
+// What is said when a run has failed: the verdict that the workers hear, and the last lines on the
+// launcher's stderr.
 #pragma once
 
 #include <string>
@@ -13,8 +14,10 @@ namespace paceline::launch {
 // {peer_lost, "rank 1 (pid 123) was killed by signal 9 (SIGKILL)", {1}}
 Failure verdict_about(int root, const std::vector<RankRecord>& records);
 
-// Which rank failed first and how, and what the others did; a few lines for any number of ranks. Empty for `done`.
-std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records, std::string_view host);
+// Which rank failed first and how, and what the others did; a few lines for any number of ranks.
+// Empty for `done`.
+std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
+                            std::string_view host);
 
 // "rank 3", "ranks 0, 2-5"
 std::string name_ranks(const std::vector<int>& ascending);

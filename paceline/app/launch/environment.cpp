@@ -24,21 +24,29 @@ constexpr std::array kNames = {
     std::string_view("PACELINE_SERVER_INDEX"),
     // torchrun
     std::string_view("RANK"), std::string_view("WORLD_SIZE"), std::string_view("LOCAL_RANK"),
-    std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"), std::string_view("GROUP_WORLD_SIZE"),
-    std::string_view("ROLE_RANK"), std::string_view("ROLE_WORLD_SIZE"), std::string_view("ROLE_NAME"),
+    std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"),
+    std::string_view("GROUP_WORLD_SIZE"), std::string_view("ROLE_RANK"),
+    std::string_view("ROLE_WORLD_SIZE"), std::string_view("ROLE_NAME"),
     std::string_view("MASTER_ADDR"), std::string_view("MASTER_PORT"),
     // mpirun of Intel and MPICH; srun; TensorFlow
-    std::string_view("MPI_LOCALRANKID"), std::string_view("MPI_LOCALNRANKS"), std::string_view("SLURM_PROCID"),
-    std::string_view("SLURM_LOCALID"), std::string_view("SLURM_NODEID"), std::string_view("SLURM_NTASKS"),
-    std::string_view("SLURM_NPROCS"), std::string_view("SLURM_TASK_PID"), std::string_view("SLURM_GTIDS"),
-    std::string_view("TF_CONFIG")};
+    std::string_view("MPI_LOCALRANKID"), std::string_view("MPI_LOCALNRANKS"),
+    std::string_view("SLURM_PROCID"), std::string_view("SLURM_LOCALID"),
+    std::string_view("SLURM_NODEID"), std::string_view("SLURM_NTASKS"),
+    std::string_view("SLURM_NPROCS"), std::string_view("SLURM_TASK_PID"),
+    std::string_view("SLURM_GTIDS"), std::string_view("TF_CONFIG")};
 
-constexpr std::array kPrefixes = {
-    std::string_view("PACELINE_RUN_"), std::string_view("TORCHELASTIC_"), std::string_view("OMPI_COMM_WORLD_"),
-    std::string_view("MV2_COMM_WORLD_"), std::string_view("PMI_"), std::string_view("PMIX_"),
-    std::string_view("PMI2_"), std::string_view("SLURM_STEP_")};
+constexpr std::array kPrefixes = {std::string_view("PACELINE_RUN_"),
+                                  std::string_view("TORCHELASTIC_"),
+                                  std::string_view("OMPI_COMM_WORLD_"),
+                                  std::string_view("MV2_COMM_WORLD_"),
+                                  std::string_view("PMI_"),
+                                  std::string_view("PMIX_"),
+                                  std::string_view("PMI2_"),
+                                  std::string_view("SLURM_STEP_")};
 
-std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+std::string_view name_in(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
 
 class Builder {
  public:
@@ -70,7 +78,8 @@ void set_ours(Builder& to, const JobVariables& job, int rank) {
   to.set(variable::kLocalRank, rank).set(variable::kLocalWorldSize, job.world_size);
   to.set(variable::kNodeRank, 0).set(variable::kGeneration, 1).set(variable::kRole, "worker");
   to.set(variable::kJob, job.job).set(variable::kStore, job.store);
-  to.set_if_any(variable::kTransport, job.transport).set_if_any(variable::kDeterminism, job.determinism);
+  to.set_if_any(variable::kTransport, job.transport)
+      .set_if_any(variable::kDeterminism, job.determinism);
   to.set_if_any(variable::kOperationTimeout, job.operation_timeout);
   if (!to.has(variable::kTransport)) to.set(variable::kTransport, "auto");
   if (!to.has(variable::kDeterminism)) to.set(variable::kDeterminism, "reproducible");
@@ -105,13 +114,15 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
 
 Environment own_environment() {
   Environment result;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) result.emplace_back(*entry);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    result.emplace_back(*entry);
   return result;
 }
 
 std::string_view value_of(const Environment& environment, std::string_view name) {
   for (const std::string& entry : environment) {
-    if (name_in(entry) == name && entry.size() > name.size()) return std::string_view(entry).substr(name.size() + 1);
+    if (name_in(entry) == name && entry.size() > name.size())
+      return std::string_view(entry).substr(name.size() + 1);
   }
   return {};
 }

@@ -23,13 +23,16 @@ Input::Input(transport::Poller& poller)
   if (!nothing_.is_open()) throw Error(io_failure("cannot open /dev/null", errno));
   std::array<int, 2> ends;
   if (!relays_) return;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw Error(io_failure("cannot make a pipe for rank 0's stdin", errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw Error(io_failure("cannot make a pipe for rank 0's stdin", errno));
   read_end_ = transport::FileDescriptor(ends[0]);
   write_end_ = transport::FileDescriptor(ends[1]);
   ::fcntl(write_end_.get(), F_SETFL, O_NONBLOCK);
 }
 
-Input::~Input() { end(); }
+Input::~Input() {
+  end();
+}
 
 int Input::descriptor_for(int rank) const {
   if (rank != 0) return nothing_.get();
@@ -46,7 +49,8 @@ void Input::workers_started() {
 void Input::read_terminal() {
   std::array<char, 4096> piece;
   const auto count = ::read(STDIN_FILENO, piece.data(), piece.size());
-  if (count < 0 && errno == EIO) return pause_reading();  // we are in the background: the terminal is another's
+  if (count < 0 && errno == EIO)
+    return pause_reading();  // we are in the background: the terminal is another's
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   watch_terminal(false);  // until this is delivered
   if (count <= 0) {

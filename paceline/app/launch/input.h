@@ -1,7 +1,8 @@
 // The launcher's stdin, for rank 0 alone; all others read /dev/null.
 //
-// A file or a pipe is inherited as it is. A terminal is read here and relayed through a pipe: workers are in background
-// process groups, where a read from the terminal would stop them (SIGTTIN).
+// A file or a pipe is inherited as it is. A terminal is read here and relayed through a pipe:
+// workers are in background process groups, where a read from the terminal would stop them
+// (SIGTTIN).
 #pragma once
 
 #include <string>

@@ -47,7 +47,8 @@ void LinePrefixer::end_line(std::string_view rest, std::string& out) {
   in_pieces_ = false;
 }
 
-// A piece leaves only when a byte beyond it has come, so that a line of exactly `longest` bytes stays whole.
+// A piece leaves only when a byte beyond it has come, so that a line of exactly `longest` bytes
+// stays whole.
 void LinePrefixer::hold(std::string_view bytes, std::string& out) {
   while (held_.size() + bytes.size() > longest_) {
     const auto fits = longest_ - held_.size();

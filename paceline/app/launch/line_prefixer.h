@@ -1,7 +1,7 @@
 // Cuts a stream of bytes into lines and puts a prefix before each.
 //
-// Pure: however the stream is split into pieces, the same lines come out. Only whole lines come out, so that whoever
-// writes them in one go never mixes two lines.
+// Pure: however the stream is split into pieces, the same lines come out. Only whole lines come
+// out, so that whoever writes them in one go never mixes two lines.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace paceline::launch {
 
 class LinePrefixer {
  public:
-  static constexpr std::size_t kLongest = std::size_t{16} << 20;  // bytes of a line that are held back at most
+  static constexpr std::size_t kLongest = std::size_t{16}
+                                          << 20;  // bytes of a line that are held back at most
 
   // A longer line comes out in pieces of `longest` bytes, each marked as a piece.
   explicit LinePrefixer(std::string prefix, std::size_t longest = kLongest);
@@ -30,8 +31,8 @@ class LinePrefixer {
 
   std::string prefix_;
   std::size_t longest_;
-  std::string held_;         // the beginning of a line whose end has not come
-  bool in_pieces_ = false;   // pieces of this line are out already
+  std::string held_;        // the beginning of a line whose end has not come
+  bool in_pieces_ = false;  // pieces of this line are out already
 };
 
 }  // namespace paceline::launch

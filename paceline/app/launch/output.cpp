@@ -13,9 +13,11 @@ namespace paceline::launch {
 namespace {
 
 std::string prefix_of(int rank, bool coloured) {
-  constexpr std::array kColours = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};  // of the terminal; red is left to errors
+  constexpr std::array kColours = {36, 33, 32, 35, 34,
+                                   96, 93, 92, 95, 94};  // of the terminal; red is left to errors
   if (!coloured) return fmt::format("[{}] ", rank);
-  return fmt::format("\033[{}m[{}]\033[0m ", kColours[static_cast<std::size_t>(rank) % kColours.size()], rank);
+  return fmt::format("\033[{}m[{}]\033[0m ",
+                     kColours[static_cast<std::size_t>(rank) % kColours.size()], rank);
 }
 
 }  // namespace
@@ -31,26 +33,30 @@ Output::Output(transport::Poller& poller, OutputOptions options, std::function<v
     : poller_(poller), options_(options) {
   const Sink::Events events{.on_room = [this] { resume(); }, .on_lost = std::move(on_lost)};
   output_ = std::make_unique<Sink>(poller, STDOUT_FILENO, events);
-  if (!same_file(STDOUT_FILENO, STDERR_FILENO)) error_ = std::make_unique<Sink>(poller, STDERR_FILENO, events);
+  if (!same_file(STDOUT_FILENO, STDERR_FILENO))
+    error_ = std::make_unique<Sink>(poller, STDERR_FILENO, events);
 }
 
 Output::~Output() {
   for (Stream& stream : streams_) watch(stream, false);
 }
 
-void Output::add(int rank, transport::FileDescriptor output_pipe, transport::FileDescriptor error_pipe) {
+void Output::add(int rank, transport::FileDescriptor output_pipe,
+                 transport::FileDescriptor error_pipe) {
   add_stream(rank, std::move(output_pipe), output());
   add_stream(rank, std::move(error_pipe), error());
 }
 
 void Output::add_stream(int rank, transport::FileDescriptor from, Sink& to) {
-  const auto prefix = options_.prefix ? prefix_of(rank, options_.colour && to.is_terminal()) : std::string();
+  const auto prefix =
+      options_.prefix ? prefix_of(rank, options_.colour && to.is_terminal()) : std::string();
   streams_.push_back(Stream{std::move(from), to, LinePrefixer(prefix)});
   watch(streams_.back(), true);
 }
 
 void Output::read(Stream& stream) {
-  if (stream.to.full()) return watch(stream, false);  // its worker waits, as it would for any slow reader
+  if (stream.to.full())
+    return watch(stream, false);  // its worker waits, as it would for any slow reader
   std::array<char, 65536> piece;
   const auto count = ::read(stream.from.get(), piece.data(), piece.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -96,6 +102,8 @@ bool Output::all_written() const {
   return waiting() == 0;
 }
 
-std::size_t Output::waiting() const { return output_->waiting() + (error_ ? error_->waiting() : 0); }
+std::size_t Output::waiting() const {
+  return output_->waiting() + (error_ ? error_->waiting() : 0);
+}
 
 }  // namespace paceline::launch

@@ -27,7 +27,8 @@ class Output {
   void add(int rank, transport::FileDescriptor output, transport::FileDescriptor error);
   void say(std::string_view text) { error().write(text); }  // a word of the launcher's own
 
-  // Nobody is left who writes: ends the streams that hold no more bytes, even if a stranger holds them open.
+  // Nobody is left who writes: ends the streams that hold no more bytes, even if a stranger holds
+  // them open.
   void writers_are_gone();
   bool all_written() const;
   std::size_t waiting() const;  // bytes that nobody took yet
@@ -44,7 +45,8 @@ class Output {
 
   transport::Poller& poller_;
   OutputOptions options_;
-  std::unique_ptr<Sink> output_, error_;  // error_ is empty when both lead to the same file: then lines must not mix
+  std::unique_ptr<Sink> output_,
+      error_;  // error_ is empty when both lead to the same file: then lines must not mix
   std::list<Stream> streams_;
 };
 

@@ -10,7 +10,9 @@
 namespace paceline::launch {
 namespace {
 
-Failure misuse(std::string what) { return {Fault::misuse, std::move(what), {}}; }
+Failure misuse(std::string what) {
+  return {Fault::misuse, std::move(what), {}};
+}
 
 bool is_file(const std::string& path) {
   struct stat about;
@@ -50,19 +52,24 @@ std::string interpreter_of(const std::string& file) {
 
 Result<std::string> check(const std::string& file) {
   if (is_folder(file)) {
-    return misuse(fmt::format("{} is a directory, not a program; name an executable file in it", file));
+    return misuse(
+        fmt::format("{} is a directory, not a program; name an executable file in it", file));
   }
   if (!is_file(file)) {
-    return misuse(fmt::format("{} does not exist; check the path (it is relative to the current folder)", file));
+    return misuse(fmt::format(
+        "{} does not exist; check the path (it is relative to the current folder)", file));
   }
   if (!is_executable(file)) {
-    return misuse(fmt::format("{0} is not executable; run `chmod +x {0}`, or name its interpreter first, as in "
-                              "`paceline run -n 2 python3 {0}`", file));
+    return misuse(fmt::format(
+        "{0} is not executable; run `chmod +x {0}`, or name its interpreter first, as in "
+        "`paceline run -n 2 python3 {0}`",
+        file));
   }
   const auto interpreter = interpreter_of(file);
   if (!interpreter.empty() && !is_executable(interpreter)) {
-    return misuse(fmt::format("{} starts with #!{}, which does not exist or is not executable; correct its first line",
-                              file, interpreter));
+    return misuse(fmt::format(
+        "{} starts with #!{}, which does not exist or is not executable; correct its first line",
+        file, interpreter));
   }
   return file;
 }
@@ -77,8 +84,10 @@ Result<std::string> find_program(const std::string& name, std::string_view path)
     if (is_executable(file)) return check(file);
   }
   const bool is_here = is_file(name) || is_folder(name);
-  if (!is_here) return misuse(fmt::format("{} was not found in $PATH; check its name, or give its path", name));
-  return misuse(fmt::format("{0} was not found in $PATH, but is in the current folder; write ./{0}", name));
+  if (!is_here)
+    return misuse(fmt::format("{} was not found in $PATH; check its name, or give its path", name));
+  return misuse(
+      fmt::format("{0} was not found in $PATH, but is in the current folder; write ./{0}", name));
 }
 
 }  // namespace paceline::launch

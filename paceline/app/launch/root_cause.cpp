@@ -19,7 +19,8 @@ std::optional<int> earliest(const std::vector<RankRecord>& records, const Condit
 }
 
 template <typename Condition>
-std::optional<int> blamed(int rank, const std::vector<RankRecord>& records, const Condition& counts) {
+std::optional<int> blamed(int rank, const std::vector<RankRecord>& records,
+                          const Condition& counts) {
   const auto& report = records[static_cast<std::size_t>(rank)].report;
   std::optional<int> lowest;
   if (!report) return lowest;
@@ -38,9 +39,12 @@ std::optional<int> blamed_by(int rank, const std::vector<RankRecord>& records) {
 }
 
 std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
-  const auto has_failed = [&](int rank) { return records[static_cast<std::size_t>(rank)].failed(); };
+  const auto has_failed = [&](int rank) {
+    return records[static_cast<std::size_t>(rank)].failed();
+  };
   const auto is_primary = [&](int rank) {
-    return has_failed(rank) && !blamed(rank, records, [](const RankRecord& other) { return other.failed(); });
+    return has_failed(rank) &&
+           !blamed(rank, records, [](const RankRecord& other) { return other.failed(); });
   };
   const auto primary = earliest(records, is_primary);
   return primary ? primary : earliest(records, has_failed);
@@ -48,7 +52,8 @@ std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
 
 bool awaits_root_cause(const std::vector<RankRecord>& records) {
   const auto root = find_root_cause(records);
-  return root && blamed(*root, records, [](const RankRecord& other) { return !other.ended(); }).has_value();
+  return root &&
+         blamed(*root, records, [](const RankRecord& other) { return !other.ended(); }).has_value();
 }
 
 int exit_code_of(int wait_status) {

@@ -31,7 +31,9 @@ namespace {
 using membership::Secret;
 using membership::StoreServer;
 
-Clock::time_point moment_of(std::int64_t stamp_ns) { return Clock::time_point(std::chrono::nanoseconds(stamp_ns)); }
+Clock::time_point moment_of(std::int64_t stamp_ns) {
+  return Clock::time_point(std::chrono::nanoseconds(stamp_ns));
+}
 
 // Thousands of pipes: as many descriptors as the hard limit allows. Workers get the limit that was.
 rlimit raise_open_files() {
@@ -43,7 +45,8 @@ rlimit raise_open_files() {
   return before;
 }
 
-// A port that the user asked for and cannot be had is the user's to change; any other failure is the host's.
+// A port that the user asked for and cannot be had is the user's to change; any other failure is
+// the host's.
 StoreServer open_store(transport::Poller& poller, membership::StoreServerOptions options) {
   const bool asked_for = options.port != 0;
   try {
@@ -88,23 +91,28 @@ class Run {
 Run::Run(const RunOptions& options)
     : options_(options),
       not_ours_(children()),
-      signals_(poller_, [this](int number) { carry_out(supervisor_.on_signal(number, Clock::now())); }),
+      signals_(poller_,
+               [this](int number) { carry_out(supervisor_.on_signal(number, Clock::now())); }),
       open_files_(raise_open_files()),
       secret_(Secret::random()),
       job_(random_job_id()),
       store_(open_store(poller_, {.host = options.store_host,
-                       .port = options.store_port,
-                       .job = job_,
-                       .generation = 1,
-                       .world_size = options.processes,
-                       .secret = secret_,
-                       .on_report = [this](const membership::WorkerReport& report) {
-                         carry_out(supervisor_.on_report(report.rank, report.failure));
-                       }})),
+                                  .port = options.store_port,
+                                  .job = job_,
+                                  .generation = 1,
+                                  .world_size = options.processes,
+                                  .secret = secret_,
+                                  .on_report =
+                                      [this](const membership::WorkerReport& report) {
+                                        carry_out(
+                                            supervisor_.on_report(report.rank, report.failure));
+                                      }})),
       output_(poller_, {.prefix = options.prefix, .colour = ::getenv("NO_COLOR") == nullptr},
               [this](int error) { carry_out(supervisor_.on_output_lost(error, Clock::now())); }),
       input_(poller_),
-      supervisor_({.world_size = options.processes, .grace = options.grace, .timeout = options.timeout}, Clock::now()) {}
+      supervisor_(
+          {.world_size = options.processes, .grace = options.grace, .timeout = options.timeout},
+          Clock::now()) {}
 
 // Also after an exception: nothing may be left behind.
 Run::~Run() {
@@ -142,7 +150,8 @@ void Run::start_workers() {
 void Run::start_worker(int rank, const ShimOrders& orders) {
   auto started = WorkerProcess::start(orders);
   if (!started) {
-    throw Error({started.error().fault, fmt::format("rank {}: {}", rank, started.error().what), {}});
+    throw Error(
+        {started.error().fault, fmt::format("rank {}: {}", rank, started.error().what), {}});
   }
   WorkerProcess& worker = workers_.emplace(rank, std::move(*started)).first->second;
   output_.add(rank, worker.take_output(), worker.take_error());
@@ -157,8 +166,10 @@ void Run::read_status(int rank) {
     case ShimMessage::Kind::started: return supervisor_.on_started(rank, message->pid);
     case ShimMessage::Kind::not_started:
       return carry_out(supervisor_.on_not_started(
-          rank, fmt::format("cannot execute {}: {}", options_.program, ::strerror(message->value)), stamp));
-    case ShimMessage::Kind::ended: return carry_out(supervisor_.on_exit(rank, message->value, stamp));
+          rank, fmt::format("cannot execute {}: {}", options_.program, ::strerror(message->value)),
+          stamp));
+    case ShimMessage::Kind::ended:
+      return carry_out(supervisor_.on_exit(rank, message->value, stamp));
   }
 }
 
@@ -183,7 +194,8 @@ void Run::carry_out(const Actions& actions) {
   }
 }
 
-// Cuts every lifeline and kills what the shims do not: after this nothing below us runs, unless the kernel holds it.
+// Cuts every lifeline and kills what the shims do not: after this nothing below us runs, unless the
+// kernel holds it.
 void Run::give_up() {
   for (auto& [rank, worker] : workers_) worker.kill();
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(200));
@@ -205,7 +217,7 @@ int Run::drive() {
 
 bool Run::finished() {
   if (supervisor_.end_by().passed()) return true;
-  if (!supervisor_.all_ended() || !workers_.empty()) return false;
+  if (!supervisor_.settled() || !workers_.empty()) return false;
   output_.writers_are_gone();
   return output_.all_written();
 }
@@ -225,6 +237,8 @@ int Run::finish() {
 
 }  // namespace
 
-int run(const RunOptions& options) { return Run(options).drive(); }
+int run(const RunOptions& options) {
+  return Run(options).drive();
+}
 
 }  // namespace paceline::launch

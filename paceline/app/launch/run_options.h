@@ -18,7 +18,8 @@ struct RunOptions {
   Clock::duration grace = std::chrono::seconds(1);  // what survivors have to end by themselves
   std::optional<Clock::duration> timeout = {};      // of the whole run
 
-  // What the workers' environment says; empty: what the launcher's own environment says, else the workers' default.
+  // What the workers' environment says; empty: what the launcher's own environment says, else the
+  // workers' default.
   std::string transport = {};
   std::string determinism = {};
   std::string operation_timeout = {};

@@ -1,6 +1,7 @@
-// The job's secret in a file that has no name in the file system: sealed memory that lives as long as a descriptor of
-// it is open. A worker opens it as /proc/<pid of its shim>/fd/<number>: that survives wrappers which close descriptors,
-// only processes of the same user may do it, and it vanishes with the shim.
+// The job's secret in a file that has no name in the file system: sealed memory that lives as long
+// as a descriptor of it is open. A worker opens it as /proc/<pid of its shim>/fd/<number>: that
+// survives wrappers which close descriptors, only processes of the same user may do it, and it
+// vanishes with the shim.
 #pragma once
 
 #include <string>

@@ -23,7 +23,8 @@ namespace {
 
 void tell(int status, ShimMessage message) {
   message.stamp_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  [[maybe_unused]] const auto written = ::write(status, &message, sizeof message);  // the launcher may be gone
+  [[maybe_unused]] const auto written =
+      ::write(status, &message, sizeof message);  // the launcher may be gone
 }
 
 void close_all_but(std::vector<int> kept) {
@@ -56,8 +57,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
   auto command = orders.command;
   auto environment = orders.environment;
-  environment.push_back(
-      fmt::format("{}={}", membership::variable::kSecretFile, path_of_descriptor(shim, orders.secret)));
+  environment.push_back(fmt::format("{}={}", membership::variable::kSecretFile,
+                                    path_of_descriptor(shim, orders.secret)));
   const auto arguments = pointers(command), variables = pointers(environment);
   ::setrlimit(RLIMIT_NOFILE, &orders.open_files);
   ::sigaction(SIGPIPE, &orders.pipe_action, nullptr);
@@ -75,18 +76,21 @@ class Shim {
     prepare();
     start_worker();
     while (!over_) wait();
-    kill_descendants(Deadline::never(), {}, [this](pid_t pid, int status) { on_reaped(pid, status); });
+    kill_descendants(Deadline::never(), {},
+                     [this](pid_t pid, int status) { on_reaped(pid, status); });
   }
 
  private:
-  // Signals to the group must not end the shim: all are blocked. Two are read: SIGCHLD, and SIGHUP as the message
-  // that the parent died (beside the lifeline: a stray copy of its other end would keep that open).
+  // Signals to the group must not end the shim: all are blocked. Two are read: SIGCHLD, and SIGHUP
+  // as the message that the parent died (beside the lifeline: a stray copy of its other end would
+  // keep that open).
   void prepare() {
     ::setpgid(0, 0);
     become_subreaper();
     ::prctl(PR_SET_NAME, "paceline-shim", 0, 0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
-    close_all_but({orders_.lifeline, orders_.status, orders_.secret, orders_.input, orders_.output, orders_.error});
+    close_all_but({orders_.lifeline, orders_.status, orders_.secret, orders_.input, orders_.output,
+                   orders_.error});
     if (launcher_is_gone()) ::_exit(1);
     sigset_t signals;
     ::sigemptyset(&signals);
@@ -110,7 +114,8 @@ class Shim {
   }
 
   void wait() {
-    std::array<pollfd, 2> watched = {pollfd{orders_.lifeline, POLLIN, 0}, pollfd{signals_, POLLIN, 0}};
+    std::array<pollfd, 2> watched = {pollfd{orders_.lifeline, POLLIN, 0},
+                                     pollfd{signals_, POLLIN, 0}};
     if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) over_ = true;
     if (watched[0].revents != 0) read_lifeline();
     if (watched[1].revents != 0) read_signals();
@@ -119,7 +124,10 @@ class Shim {
   void read_lifeline() {
     unsigned char signal = 0;
     const auto got = ::read(orders_.lifeline, &signal, 1);
-    if (got == 1) ::kill(0, signal);  // the group: ourselves too, but we block it
+    if (got == 1) {
+      ::kill(0, signal);  // the group: ourselves too, but we block it
+      forwarded_ = signal;
+    }
     if (got == 0) over_ = true;
   }
 
@@ -129,13 +137,16 @@ class Shim {
     }
     if (launcher_is_gone()) over_ = true;
     int status = 0;
-    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) on_reaped(pid, status);
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) on_reaped(pid, status);
+    if (pid < 0) over_ = true;  // nobody is left
   }
 
   void on_reaped(pid_t pid, int status) {
     if (pid != worker_) return;
     tell(orders_.status, {.kind = ShimMessage::Kind::ended, .pid = pid, .value = status});
-    over_ = true;  // what it left behind must not outlive it
+    // What it left behind must not outlive it, unless the same signal is ending that.
+    if (forwarded_ == 0 || !WIFSIGNALED(status) || WTERMSIG(status) != forwarded_) over_ = true;
   }
 
   bool launcher_is_gone() const { return ::getppid() != orders_.launcher; }
@@ -143,6 +154,7 @@ class Shim {
   const ShimOrders& orders_;
   pid_t worker_ = -1;
   int signals_ = -1;
+  int forwarded_ = 0;  // the last signal that the launcher sent
   bool over_ = false;
 };
 

@@ -53,7 +53,8 @@ SignalWatch::~SignalWatch() {
 
 void SignalWatch::read() {
   signalfd_siginfo info;
-  while (::read(descriptor_.get(), &info, sizeof info) == sizeof info) on_signal_(static_cast<int>(info.ssi_signo));
+  while (::read(descriptor_.get(), &info, sizeof info) == sizeof info)
+    on_signal_(static_cast<int>(info.ssi_signo));
 }
 
 }  // namespace paceline::launch

@@ -14,9 +14,9 @@ namespace paceline::launch {
 // "SIGKILL"; "signal 34" for one without a name.
 std::string signal_name(int number);
 
-// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 wait to be read (those that were ignored at the
-// start, as by nohup, stay ignored), SIGPIPE is ignored, and a background process may try its terminal without being
-// stopped. The destructor restores what was.
+// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 wait to be read (those that
+// were ignored at the start, as by nohup, stay ignored), SIGPIPE is ignored, and a background
+// process may try its terminal without being stopped. The destructor restores what was.
 class SignalWatch {
  public:
   SignalWatch(transport::Poller& poller, std::function<void(int)> on_signal);

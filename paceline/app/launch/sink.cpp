@@ -21,12 +21,16 @@ Sink::Sink(transport::Poller& poller, int fd, Events events)
   if (S_ISSOCK(about.st_mode)) kind_ = Kind::socket;
   if (!S_ISFIFO(about.st_mode) && !terminal_) return;  // a file or /dev/null never makes us wait
   const auto again = fmt::format("/proc/self/fd/{}", fd);
-  own_ = transport::FileDescriptor(::open(again.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  kind_ = own_.is_open() ? Kind::non_blocking : Kind::pipe_pieces;  // it may be another user's, after su
+  own_ = transport::FileDescriptor(
+      ::open(again.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  kind_ = own_.is_open() ? Kind::non_blocking
+                         : Kind::pipe_pieces;  // it may be another user's, after su
   if (own_.is_open()) fd_ = own_.get();
 }
 
-Sink::~Sink() { watch(false); }
+Sink::~Sink() {
+  watch(false);
+}
 
 void Sink::write(std::string_view text) {
   if (lost_ || text.empty()) return;
@@ -79,7 +83,8 @@ void Sink::watch(bool on) {
 
 bool same_file(int one, int other) {
   struct stat a = {}, b = {};
-  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
 }
 
 }  // namespace paceline::launch

@@ -1,7 +1,8 @@
-// Writes to one of the launcher's own outputs without ever blocking the loop: what cannot be written now waits in memory.
+// Writes to one of the launcher's own outputs without ever blocking the loop: what cannot be
+// written now waits in memory.
 //
-// A pipe or terminal is opened a second time for that: O_NONBLOCK on the one that we were given would also hold for
-// everybody who shares it, and stay after us.
+// A pipe or terminal is opened a second time for that: O_NONBLOCK on the one that we were given
+// would also hold for everybody who shares it, and stay after us.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,11 @@ namespace paceline::launch {
 class Sink {
  public:
   struct Events {
-    std::function<void()> on_room = {};      // it was full and is no more
-    std::function<void(int)> on_lost = {};   // nothing can be written any more: errno
+    std::function<void()> on_room = {};     // it was full and is no more
+    std::function<void(int)> on_lost = {};  // nothing can be written any more: errno
   };
-  static constexpr std::size_t kFull = std::size_t{1} << 20;  // bytes that wait; then readers of workers' pipes pause
+  static constexpr std::size_t kFull =
+      std::size_t{1} << 20;  // bytes that wait; then readers of workers' pipes pause
 
   // `fd` stays the caller's.
   Sink(transport::Poller& poller, int fd, Events events);
@@ -28,7 +30,8 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
-  void write(std::string_view text);  // text written in one call is not split by other text of this sink
+  void write(
+      std::string_view text);  // text written in one call is not split by other text of this sink
   bool full() const { return waiting() >= kFull; }
   std::size_t waiting() const { return queue_.size() - written_; }
   bool is_terminal() const { return terminal_; }

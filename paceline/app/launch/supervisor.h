@@ -1,7 +1,8 @@
-// What the launcher decides: whether the run has failed, whom to tell, when to send which signal, when to give up.
+// What the launcher decides: whether the run has failed, whom to tell, when to send which signal,
+// when to give up.
 //
-// A state machine without clock, descriptor or process: it is told what happened and when, and answers with actions;
-// run.cpp carries them out. Its times (design: names.md, "End of a run"):
+// A state machine without clock, descriptor or process: it is told what happened and when, and
+// answers with actions; run.cpp carries them out. Its times (design: names.md, "End of a run"):
 //
 //   first failure ----- grace (1.0 s) ----- SIGTERM -- 0.4 s -- kill -- 0.4 s -- the launcher ends
 //     verdict to all: they throw, tell and end
@@ -55,7 +56,11 @@ class Supervisor {
   static constexpr auto kKillAfterTerm = std::chrono::milliseconds(400);
   static constexpr auto kEndAfterKill = std::chrono::milliseconds(400);
   static constexpr auto kInterruptGrace = std::chrono::seconds(30);
-  // A rank that failed because of another one often ends first. So long the verdict waits for that other's own end.
+  // A rank tells through the store why it fails, then ends: two ways that the launcher reads in any
+  // order. So long the verdict waits for the first.
+  static constexpr auto kReportPatience = std::chrono::milliseconds(20);
+  // A rank that failed because of another one often ends first. So long the verdict waits for that
+  // other's own end.
   static constexpr auto kVerdictPatience = std::chrono::milliseconds(200);
 
   Supervisor(Options options, Moment start);
@@ -70,6 +75,7 @@ class Supervisor {
 
   Deadline next_timer() const;
   bool all_ended() const { return running_ == 0; }
+  bool settled() const;                        // all have ended, and what they told is in
   Deadline end_by() const { return end_by_; }  // never, unless the run was stopped
 
   Outcome outcome() const;
@@ -85,10 +91,10 @@ class Supervisor {
   Options options_;
   std::vector<RankRecord> records_;
   int running_;
-  std::optional<Outcome> why_;           // empty while all is well
+  std::optional<Outcome> why_;  // empty while all is well
   bool told_ = false;
-  std::optional<Moment> stop_asked_;     // who ends later than this was stopped
-  Deadline timeout_at_, verdict_at_, term_at_, kill_at_, end_by_;
+  std::optional<Moment> stop_asked_;  // who ends later than this was stopped
+  Deadline timeout_at_, reports_by_, verdict_at_, term_at_, kill_at_, end_by_;
 };
 
 }  // namespace paceline::launch

@@ -21,7 +21,9 @@ Result<Pipe> make_pipe(int flags = 0) {
   return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
 }
 
-void set_non_blocking(int fd) { ::fcntl(fd, F_SETFL, O_NONBLOCK); }
+void set_non_blocking(int fd) {
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+}
 
 }  // namespace
 
@@ -51,16 +53,20 @@ Result<WorkerProcess> WorkerProcess::start(ShimOrders orders) {
   result.status_ = std::move(status->read);
   result.output_ = std::move(output->read);
   result.error_ = std::move(error->read);
-  for (const auto* fd : {&result.lifeline_, &result.output_, &result.error_}) set_non_blocking(fd->get());
+  for (const auto* fd : {&result.lifeline_, &result.output_, &result.error_})
+    set_non_blocking(fd->get());
   return result;
 }
 
 void WorkerProcess::forward(int signal) {
   const auto number = static_cast<unsigned char>(signal);
-  [[maybe_unused]] const auto written = ::write(lifeline_.get(), &number, 1);  // the shim may have ended
+  [[maybe_unused]] const auto written =
+      ::write(lifeline_.get(), &number, 1);  // the shim may have ended
 }
 
-void WorkerProcess::kill() { lifeline_.reset(); }
+void WorkerProcess::kill() {
+  lifeline_.reset();
+}
 
 std::optional<ShimMessage> WorkerProcess::read() {
   ShimMessage message;  // written in one go, and far smaller than PIPE_BUF: it comes whole

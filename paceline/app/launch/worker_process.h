@@ -16,7 +16,8 @@ namespace paceline::launch {
 // Ends with its shim: the destructor cuts the lifeline, so the shim kills everything below itself.
 class WorkerProcess {
  public:
-  // Forks the shim. `orders.lifeline`, `status`, `output` and `error` are made here. REQUIRES one thread.
+  // Forks the shim. `orders.lifeline`, `status`, `output` and `error` are made here. REQUIRES one
+  // thread.
   static Result<WorkerProcess> start(ShimOrders orders);
 
   pid_t shim() const { return shim_; }
@@ -24,8 +25,8 @@ class WorkerProcess {
   transport::FileDescriptor take_output() { return std::move(output_); }
   transport::FileDescriptor take_error() { return std::move(error_); }
 
-  void forward(int signal);  // to the worker's process group
-  void kill();               // everything below the shim
+  void forward(int signal);           // to the worker's process group
+  void kill();                        // everything below the shim
   std::optional<ShimMessage> read();  // REQUIRES status() is readable. nullopt: the shim has ended
 
  private:

@@ -3,7 +3,9 @@
 namespace paceline::collective {
 namespace {
 
-bool lies_in_scratch(const Slot& slot) { return slot.space == Slot::Space::scratch; }
+bool lies_in_scratch(const Slot& slot) {
+  return slot.space == Slot::Space::scratch;
+}
 
 // Halves `slots`, which afterwards names the partial sums.
 Round add_neighbours(std::vector<Slot>& slots) {

@@ -1,7 +1,9 @@
-// The summation tree that `reproducible` promises: balanced, over ranks in order (specification A0.1, R5).
+// The summation tree that `reproducible` promises: balanced, over ranks in order (specification
+// A0.1, R5).
 //
-// Split at the largest power of two below the count, for 5: ((0+1)+(2+3))+4. Adding neighbours level by level, and
-// letting an odd one out wait, gives the same tree, so a level is a round of steps that do not depend on each other.
+// Split at the largest power of two below the count, for 5: ((0+1)+(2+3))+4. Adding neighbours
+// level by level, and letting an odd one out wait, gives the same tree, so a level is a round of
+// steps that do not depend on each other.
 #pragma once
 
 #include <bit>
@@ -30,9 +32,9 @@ T balanced_sum(std::vector<T> values, Add add) {
   return values.front();
 }
 
-// Rounds that sum `leaves` (one for each rank, in rank order) into `target` and complete it. Partial sums overwrite
-// leaves that lie in scratch; the others are only read. One leaf alone is copied.
-// REQUIRES: at least one leaf, and at most one that does not lie in scratch.
+// Rounds that sum `leaves` (one for each rank, in rank order) into `target` and complete it.
+// Partial sums overwrite leaves that lie in scratch; the others are only read. One leaf alone is
+// copied. REQUIRES: at least one leaf, and at most one that does not lie in scratch.
 std::vector<Round> balanced_reduction(std::vector<Slot> leaves, Slot target);
 
 }  // namespace paceline::collective

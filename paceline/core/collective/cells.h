@@ -30,8 +30,8 @@ std::optional<Slot> written_slot(const Step& step);
 bool is_send(const Step& step);  // send or store
 bool is_recv(const Step& step);  // recv or recv_reduce
 
-// Numbers the memory of one rank: two slots have the same cell exactly when they share memory. In place, input(c) and
-// output(c) do; a scratch place is one cell, whichever chunk lies in it.
+// Numbers the memory of one rank: two slots have the same cell exactly when they share memory. In
+// place, input(c) and output(c) do; a scratch place is one cell, whichever chunk lies in it.
 class Cells {
  public:
   Cells(const Program& program, bool in_place)

@@ -14,8 +14,8 @@ namespace {
 // Time passes from message to message: always the one goes next that can start first.
 class Clockwork {
  public:
-  Clockwork(std::span<const Program> programs, const Rendezvous& meeting, const Partition& partition,
-            std::size_t element_bytes, const topology::Prices& prices)
+  Clockwork(std::span<const Program> programs, const Rendezvous& meeting,
+            const Partition& partition, std::size_t element_bytes, const topology::Prices& prices)
       : programs_(programs),
         meeting_(meeting),
         partition_(partition),
@@ -70,7 +70,8 @@ class Clockwork {
     return static_cast<double>(chunk.count * element_bytes_);
   }
 
-  // Posts the next round; rounds without messages take only the time of their sums, so that several may pass.
+  // Posts the next round; rounds without messages take only the time of their sums, so that several
+  // may pass.
   void begin_rounds(int rank) {
     State& own = state(rank);
     while (++own.round < static_cast<int>(rounds(rank).size())) {
@@ -106,8 +107,8 @@ class Clockwork {
     const double size = bytes(step_at(programs_, sending).source);
     // An empty chunk is not sent (specification A0 point 2), so it takes neither time nor ports.
     if (size == 0) {
-      const double now = std::max(posted_[meeting_.numbers.of(sending)],
-                                  posted_[meeting_.numbers.of(receiving)]);
+      const double now =
+          std::max(posted_[meeting_.numbers.of(sending)], posted_[meeting_.numbers.of(receiving)]);
       arrive(sending.rank, now);
       arrive(receiving.rank, now);
       return;

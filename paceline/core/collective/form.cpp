@@ -29,7 +29,8 @@ class Form {
       return fmt::format("has no peer {} among {} ranks", step.peer, shape_.ranks);
     }
     if (!is_message && step.peer != -1) return "names a peer, but moves nothing";
-    if (step.completes && (is_send(step) || step.kind == Step::Kind::recv || !is_reduction(operation_))) {
+    if (step.completes &&
+        (is_send(step) || step.kind == Step::Kind::recv || !is_reduction(operation_))) {
       return "is marked complete, but sums nothing";
     }
     for (const Slot& slot : Reads(step)) {
@@ -69,7 +70,8 @@ class Form {
     }
     const bool is_scratch = slot.space == Slot::Space::scratch;
     if (slot.place < 0 || slot.place >= (is_scratch ? program_.scratch_places : 1)) {
-      return fmt::format("names place {} of {}", slot.place, is_scratch ? program_.scratch_places : 0);
+      return fmt::format("names place {} of {}", slot.place,
+                         is_scratch ? program_.scratch_places : 0);
     }
     if (!owns(slot)) {
       return fmt::format("uses {}, which rank {} does not have in {}", to_string(slot), rank_,
@@ -146,7 +148,8 @@ Complaint counts_of(Operation operation, const Shape& shape, int rank, const Pro
                        program.scratch_places);
   }
   if (program.chunks != chunks_of_rank_0) {
-    return fmt::format("rank {} has {} chunks, rank 0 has {}", rank, program.chunks, chunks_of_rank_0);
+    return fmt::format("rank {} has {} chunks, rank 0 has {}", rank, program.chunks,
+                       chunks_of_rank_0);
   }
   if (has_a_chunk_for_each_rank(operation) && program.chunks != shape.ranks) {
     return fmt::format("{} needs a chunk for each of {} ranks, rank {} has {}", name_of(operation),
@@ -171,7 +174,8 @@ Result<Done> check_rounds(Operation operation, const Shape& shape, int rank,
       return fault_at(programs, {rank, r, found->step}, what);
     }
     if (const auto found = in_place.conflict(round)) {
-      const auto what = fmt::format("in place, uses what step {} of its round writes", found->writer);
+      const auto what =
+          fmt::format("in place, uses what step {} of its round writes", found->writer);
       return fault_at(programs, {rank, r, found->step}, what);
     }
   }
@@ -180,7 +184,8 @@ Result<Done> check_rounds(Operation operation, const Shape& shape, int rank,
 
 }  // namespace
 
-Result<Done> check_form(Operation operation, const Shape& shape, std::span<const Program> programs) {
+Result<Done> check_form(Operation operation, const Shape& shape,
+                        std::span<const Program> programs) {
   for (int rank = 0; rank < static_cast<int>(programs.size()); ++rank) {
     const Program& program = programs[static_cast<std::size_t>(rank)];
     const Complaint counts = counts_of(operation, shape, rank, program, programs[0].chunks);

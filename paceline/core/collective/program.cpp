@@ -59,7 +59,8 @@ std::string text_without_completes(const Step& step) {
   const std::string target = to_string(step.target);
   switch (step.kind) {
     case Step::Kind::send: return fmt::format("send to {}: {}", step.peer, source);
-    case Step::Kind::store: return fmt::format("store to {}: {} into {}", step.peer, source, target);
+    case Step::Kind::store:
+      return fmt::format("store to {}: {} into {}", step.peer, source, target);
     case Step::Kind::recv: return fmt::format("recv from {}: {}", step.peer, target);
     case Step::Kind::recv_reduce:
       return fmt::format("recv_reduce from {}: {} = {} OP {}", step.peer, target,

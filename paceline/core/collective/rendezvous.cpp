@@ -51,7 +51,8 @@ class Meeting {
   }
 
   Result<Rendezvous> run() {
-    for (std::size_t rank = 0; rank < programs_.size(); ++rank) ready_.push_back(static_cast<int>(rank));
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank)
+      ready_.push_back(static_cast<int>(rank));
     while (!ready_.empty()) {
       const int rank = ready_.back();
       ready_.pop_back();
@@ -68,7 +69,8 @@ class Meeting {
     int round = -1;       // the one that is posted
     int outstanding = 0;  // of its messages
   };
-  // From one rank to another: what is posted and has not met its counterpart. Never both sends and receives.
+  // From one rank to another: what is posted and has not met its counterpart. Never both sends and
+  // receives.
   struct Lane {
     std::vector<StepAt> waiting;
     std::size_t first = 0;
@@ -127,7 +129,7 @@ class Meeting {
     for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
       if (has_ended(rank)) continue;
       failure.ranks.push_back(rank);
-      if (told++ < kToldWaits) failure.what += " " + wait_of(rank) + ";";
+      if (told++ < kToldWaits) failure.what += fmt::format(" {};", wait_of(rank));
     }
     failure.what.back() = '.';
     return failure;
@@ -141,10 +143,12 @@ class Meeting {
       const Step& step = steps[static_cast<std::size_t>(i)];
       if ((!is_send(step) && !is_recv(step)) || found_.partner(at).rank >= 0) continue;
       return fmt::format("{} waits for rank {}, which {}", describe(programs_, at), step.peer,
-                         has_ended(step.peer) ? "has ended"
-                                              : fmt::format("is in round {}", state(step.peer).round));
+                         has_ended(step.peer)
+                             ? "has ended"
+                             : fmt::format("is in round {}", state(step.peer).round));
     }
-    return fmt::format("rank {} waits", rank);  // not reached: a round without open messages has ended
+    return fmt::format("rank {} waits",
+                       rank);  // not reached: a round without open messages has ended
   }
 
   std::span<const Program> programs_;
@@ -156,6 +160,8 @@ class Meeting {
 
 }  // namespace
 
-Result<Rendezvous> meet(std::span<const Program> programs) { return Meeting(programs).run(); }
+Result<Rendezvous> meet(std::span<const Program> programs) {
+  return Meeting(programs).run();
+}
 
 }  // namespace paceline::collective

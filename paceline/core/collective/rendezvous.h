@@ -1,9 +1,10 @@
 // How the messages of all ranks' programs meet, before anything is known about what they carry.
 //
-// The execution model of the proof and of the price: a rank posts all messages of a round together; a message moves when
-// its send and its receive are both posted, first come first served between two ranks in one direction; a round ends
-// when all its messages have moved. No send ends before its receive is there: the strictest case, so that a program
-// that passes here waits for nobody in vain over any transport, however little that buffers.
+// The execution model of the proof and of the price: a rank posts all messages of a round together;
+// a message moves when its send and its receive are both posted, first come first served between
+// two ranks in one direction; a round ends when all its messages have moved. No send ends before
+// its receive is there: the strictest case, so that a program that passes here waits for nobody in
+// vain over any transport, however little that buffers.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +55,8 @@ struct Rendezvous {
 Result<Rendezvous> meet(std::span<const Program> programs);
 
 const Step& step_at(std::span<const Program> programs, const StepAt& at);
-std::string describe(std::span<const Program> programs, const StepAt& at);  // "rank 1, round 0, step 2 (copy: ..)"
+std::string describe(std::span<const Program> programs,
+                     const StepAt& at);  // "rank 1, round 0, step 2 (copy: ..)"
 Failure fault_at(std::span<const Program> programs, const StepAt& at, std::string_view what);
 
 }  // namespace paceline::collective

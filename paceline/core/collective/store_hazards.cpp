@@ -18,7 +18,8 @@ class StoreCheck {
     list_uses();
   }
 
-  // Whatever the peer does up to its receive must leave the slot alone, or be over before the store.
+  // Whatever the peer does up to its receive must leave the slot alone, or be over before the
+  // store.
   Result<Done> check(const StepAt& storing) const {
     const StepAt& receiving = meeting_.partner(storing);
     const Cells& cells = cells_of(receiving.rank);
@@ -26,8 +27,9 @@ class StoreCheck {
     for (const StepAt& use : uses(receiving.rank, cell)) {
       if (use == receiving || use.round > receiving.round) continue;
       if (cells.writes(step_at(programs_, use), cell) || !was_given_before(use, storing)) {
-        return fault_at(programs_, storing,
-                        fmt::format("may land while {} still uses the slot", describe(programs_, use)));
+        return fault_at(
+            programs_, storing,
+            fmt::format("may land while {} still uses the slot", describe(programs_, use)));
       }
     }
     return Done{};
@@ -63,12 +65,13 @@ class StoreCheck {
     const StepAt& taking = meeting_.partner(reading);
     if (taking.round >= storing.round) return false;
     const Slot& into = step_at(programs_, taking).target;
-    const bool is_view = step_at(programs_, taking).kind == Step::Kind::recv &&
-                         into.space == Slot::Space::scratch;
+    const bool is_view =
+        step_at(programs_, taking).kind == Step::Kind::recv && into.space == Slot::Space::scratch;
     return !is_view || view_has_ended(taking, into, storing.round);
   }
 
-  // The view lasts until something else is written to its place. Passed on, its reader could be anybody at any time.
+  // The view lasts until something else is written to its place. Passed on, its reader could be
+  // anybody at any time.
   bool view_has_ended(const StepAt& taking, const Slot& view, int storing_round) const {
     const Cells& cells = cells_of(taking.rank);
     const std::size_t cell = cells.of(view);
@@ -91,14 +94,15 @@ class StoreCheck {
 bool stores_anything(std::span<const Program> programs) {
   const auto is_store = [](const Step& step) { return step.kind == Step::Kind::store; };
   return std::ranges::any_of(programs, [&](const Program& program) {
-    return std::ranges::any_of(program.rounds,
-                               [&](const Round& round) { return std::ranges::any_of(round, is_store); });
+    return std::ranges::any_of(
+        program.rounds, [&](const Round& round) { return std::ranges::any_of(round, is_store); });
   });
 }
 
 }  // namespace
 
-Result<Done> check_stores(std::span<const Program> programs, const Rendezvous& meeting, bool in_place) {
+Result<Done> check_stores(std::span<const Program> programs, const Rendezvous& meeting,
+                          bool in_place) {
   if (!stores_anything(programs)) return Done{};
   const StoreCheck stores(programs, meeting, in_place);
   for (int rank = 0; rank < static_cast<int>(programs.size()); ++rank) {

@@ -6,11 +6,7 @@ namespace paceline::collective {
 
 SymbolicRun::SymbolicRun(Operation operation, const Shape& shape, std::span<const Program> programs,
                          const Rendezvous& meeting, bool in_place, Symbols& symbols)
-    : programs_(programs),
-      meeting_(meeting),
-      in_place_(in_place),
-      symbols_(symbols),
-      sent_(meeting.numbers.count()) {
+    : programs_(programs), meeting_(meeting), symbols_(symbols), sent_(meeting.numbers.count()) {
   for (const Program& program : programs) {
     cells_.emplace_back(program, in_place);
     memory_.emplace_back(cells_.back().count());
@@ -51,7 +47,8 @@ const Round& SymbolicRun::round_at(const RoundAt& at) const {
   return programs_[static_cast<std::size_t>(at.rank)].rounds[static_cast<std::size_t>(at.round)];
 }
 
-// A send carries what its slot holds when its round begins; the receive may take it after the sender has moved on.
+// A send carries what its slot holds when its round begins; the receive may take it after the
+// sender has moved on.
 void SymbolicRun::begin(const RoundAt& at) {
   if (static_cast<std::size_t>(at.round) ==
       programs_[static_cast<std::size_t>(at.rank)].rounds.size()) {
@@ -59,7 +56,8 @@ void SymbolicRun::begin(const RoundAt& at) {
   }
   int i = 0;
   for (const Step& step : round_at(at)) {
-    if (is_send(step)) sent_[meeting_.numbers.of({at.rank, at.round, i})] = value(at.rank, step.source);
+    if (is_send(step))
+      sent_[meeting_.numbers.of({at.rank, at.round, i})] = value(at.rank, step.source);
     ++i;
   }
 }
@@ -76,7 +74,8 @@ Result<Done> SymbolicRun::end(const RoundAt& at) {
     if (!result) return result.error();
     if (const auto slot = written_slot(step)) writes.push_back({cells.of(*slot), *result});
   }
-  for (const Write& write : writes) memory_[static_cast<std::size_t>(at.rank)][write.cell] = write.value;
+  for (const Write& write : writes)
+    memory_[static_cast<std::size_t>(at.rank)][write.cell] = write.value;
   return Done{};
 }
 
@@ -107,10 +106,12 @@ Result<Value> SymbolicRun::result_of(const StepAt& at) {
 }
 
 Result<Value> SymbolicRun::read(const StepAt& at, const Slot& slot) const {
-  // In the sender's own round this is what it posted: nothing of a round reads what the round writes.
+  // In the sender's own round this is what it posted: nothing of a round reads what the round
+  // writes.
   const Value& found = value(at.rank, slot);
   if (found.sum < 0) {
-    return fault_at(programs_, at, fmt::format("reads {}, which nothing has written", to_string(slot)));
+    return fault_at(programs_, at,
+                    fmt::format("reads {}, which nothing has written", to_string(slot)));
   }
   if (found.chunk != slot.chunk) {
     return fault_at(programs_, at,

@@ -14,20 +14,22 @@ namespace paceline::collective {
 
 // What a slot holds: a sum of contributions to one chunk.
 struct Value {
-  Symbols::Id sum = -1;    // -1: nothing was ever written
+  Symbols::Id sum = -1;  // -1: nothing was ever written
   int chunk = -1;
-  bool complete = false;   // a step marked `completes` has made it: an average is scaled
+  bool complete = false;  // a step marked `completes` has made it: an average is scaled
   bool operator==(const Value&) const = default;
 };
 
 class SymbolicRun {
  public:
-  // REQUIRES: the programs have passed check_form and met as `meeting` says; all of these outlive the run.
+  // REQUIRES: the programs have passed check_form and met as `meeting` says; all of these outlive
+  // the run.
   SymbolicRun(Operation operation, const Shape& shape, std::span<const Program> programs,
               const Rendezvous& meeting, bool in_place, Symbols& symbols);
 
-  // Refuses: reading what nothing has written, or another chunk than what lies there; a message into another chunk; a
-  // contribution counted twice; `completes` on a step that does not finish a sum, or missing on one that does.
+  // Refuses: reading what nothing has written, or another chunk than what lies there; a message
+  // into another chunk; a contribution counted twice; `completes` on a step that does not finish a
+  // sum, or missing on one that does.
   Result<Done> run();
 
   const Value& value(int rank, const Slot& slot) const;
@@ -52,7 +54,6 @@ class SymbolicRun {
 
   std::span<const Program> programs_;
   const Rendezvous& meeting_;
-  bool in_place_;
   Symbols& symbols_;
   std::vector<Cells> cells_;                // by rank
   std::vector<std::vector<Value>> memory_;  // by rank and cell

@@ -1,7 +1,7 @@
 // Sums as symbols: every distinct summation tree over ranks has one number.
 //
-// Numbers are shared ("hash-consing"), so that asking whether two ranks summed by the same tree compares two integers,
-// and 64 ranks are proven in milliseconds.
+// Numbers are shared ("hash-consing"), so that asking whether two ranks summed by the same tree
+// compares two integers, and 64 ranks are proven in milliseconds.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The proof, from the cheapest question to the dearest: is each program well formed (form.h), do all messages meet
-// (rendezvous.h), does everyone end with the right sums (symbolic_run.h), are stores safe (store_hazards.h)?
+// The proof, from the cheapest question to the dearest: is each program well formed (form.h), do
+// all messages meet (rendezvous.h), does everyone end with the right sums (symbolic_run.h), are
+// stores safe (store_hazards.h)?
 #include "paceline/core/collective/verify.h"
 
 #include <fmt/format.h>
@@ -23,7 +24,8 @@ Result<std::vector<Program>> programs_of(const Algorithm& algorithm, Shape shape
   std::vector<Program> programs;
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     if (!algorithm.fits(shape)) {
-      return Failure{Fault::misuse, "does not fit this shape: see the algorithm's `fits`", {shape.rank}};
+      return Failure{
+          Fault::misuse, "does not fit this shape: see the algorithm's `fits`", {shape.rank}};
     }
     programs.push_back(algorithm.build(shape));
   }
@@ -46,9 +48,10 @@ class Results {
         if (operation_ == Operation::reduce_scatter && chunk != rank) continue;
         const std::string wrong = complaint(chunk, run_.value(rank, output(chunk)));
         if (wrong.empty()) continue;
-        return Failure{Fault::misuse,
-                       fmt::format("rank {} ends with {} {}", rank, to_string(output(chunk)), wrong),
-                       {rank}};
+        return Failure{
+            Fault::misuse,
+            fmt::format("rank {} ends with {} {}", rank, to_string(output(chunk)), wrong),
+            {rank}};
       }
     }
     return Done{};
@@ -112,15 +115,16 @@ Result<Done> check_promises(const Algorithm& algorithm, const std::vector<Symbol
   for (std::size_t chunk = 0; chunk < trees.size(); ++chunk) {
     const std::string tree = symbols.text(trees[chunk]);
     if (algorithm.balanced_tree && trees[chunk] != symbols.balanced()) {
-      return Failure{Fault::misuse,
-                     fmt::format("chunk {} is summed as {}, but the algorithm promises the balanced tree {}",
-                                 chunk, tree, symbols.text(symbols.balanced())),
-                     {}};
+      return Failure{
+          Fault::misuse,
+          fmt::format("chunk {} is summed as {}, but the algorithm promises the balanced tree {}",
+                      chunk, tree, symbols.text(symbols.balanced())),
+          {}};
     }
     if (algorithm.determinism == DeterminismClass::d3 && trees[chunk] != trees[0]) {
       return Failure{Fault::misuse,
-                     fmt::format("chunk {} is summed as {} and chunk 0 as {}: class d2, not d3", chunk,
-                                 tree, symbols.text(trees[0])),
+                     fmt::format("chunk {} is summed as {} and chunk 0 as {}: class d2, not d3",
+                                 chunk, tree, symbols.text(trees[0])),
                      {}};
     }
   }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "paceline/core/base/result.h"
@@ -16,7 +17,9 @@ namespace {
 struct ToJson {
   using Json = nlohmann::ordered_json;
   Json operator()(std::int64_t number) const { return number; }
-  Json operator()(double number) const { return std::isfinite(number) ? Json(number) : Json(nullptr); }
+  Json operator()(double number) const {
+    return std::isfinite(number) ? Json(number) : Json(nullptr);
+  }
   Json operator()(const std::string& text) const { return text; }
   Json operator()(const std::vector<std::int64_t>& numbers) const { return numbers; }
 };
@@ -38,7 +41,9 @@ MetricsFile::MetricsFile(std::string path) : path_(std::move(path)) {
   }
 }
 
-MetricsFile::~MetricsFile() { ::close(descriptor_); }
+MetricsFile::~MetricsFile() {
+  ::close(descriptor_);
+}
 
 void MetricsFile::write(const Metrics& metrics) {
   const std::string line = json_line(metrics) + "\n";
@@ -46,7 +51,8 @@ void MetricsFile::write(const Metrics& metrics) {
   while (!rest.empty()) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw Error(io_failure(fmt::format("writing to the metrics file {}", path_), errno));
+    if (written < 0)
+      throw Error(io_failure(fmt::format("writing to the metrics file {}", path_), errno));
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
 }

@@ -1,5 +1,5 @@
-// Metrics as JSON lines: one object a line, each line written at once, so that a reader never sees half a record and a
-// killed run keeps all that it told.
+// Metrics as JSON lines: one object a line, each line written at once, so that a reader never sees
+// half a record and a killed run keeps all that it told.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 namespace paceline::observe {
 
 using MetricValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
-// Keys in the order in which they are to stand. A double that is not finite is written as null: JSON has no name for it.
+// Keys in the order in which they are to stand. A double that is not finite is written as null:
+// JSON has no name for it.
 using Metrics = std::vector<std::pair<std::string, MetricValue>>;
 
 std::string json_line(const Metrics& metrics);  // without the newline

@@ -14,28 +14,31 @@ namespace paceline::observe {
 struct ProgressView {
   std::int64_t step = 0;
   std::int64_t total = 0;
-  double samples_per_second = 0;      // 0: not known yet
+  double samples_per_second = 0;  // 0: not known yet
   double loss = 0;
-  std::chrono::seconds left = {};     // estimated; negative: not known yet
+  std::chrono::seconds left = {};  // estimated; negative: not known yet
   bool operator==(const ProgressView&) const = default;
 };
 
-// "[=========>          ]  120/ 400  5321 samples/s  loss 0.4312  ETA 0:12", never wider than `columns` (at least 20).
+// "[=========>          ]  120/ 400  5321 samples/s  loss 0.4312  ETA 0:12", never wider than
+// `columns` (at least 20).
 std::string draw_bar(const ProgressView& view, int columns);
 // "step 120/400  5321 samples/s  loss 0.4312  ETA 0:12"
 std::string draw_line(const ProgressView& view);
 
 struct ProgressOptions {
-  bool live = false;                                   // redraw one line in place; is_terminal() tells whether that is wise
-  int columns = 0;                                     // 0: as wide as the terminal is, 80 if it does not say
-  std::chrono::milliseconds redraw_every{100};         // live: often enough to look alive, too rare to cost anything
+  bool live = false;  // redraw one line in place; is_terminal() tells whether that is wise
+  int columns = 0;    // 0: as wide as the terminal is, 80 if it does not say
+  std::chrono::milliseconds redraw_every{
+      100};  // live: often enough to look alive, too rare to cost anything
   std::chrono::milliseconds line_every{std::chrono::seconds(5)};  // plain lines
 };
 
 bool is_terminal(std::FILE* stream);
 
 // Draws on `stream` (not owned). The first step and the last one are always shown.
-// THREAD: one. COST: a clock reading for each update; a short write at most every `redraw_every` or `line_every`.
+// THREAD: one. COST: a clock reading for each update; a short write at most every `redraw_every` or
+// `line_every`.
 class Progress {
  public:
   Progress(std::FILE* stream, std::int64_t total_steps, const ProgressOptions& options);
@@ -44,7 +47,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // Step `step` (from 1) has ended and brought `samples` more samples.
-  void update(std::int64_t step, std::int64_t samples, double loss, Clock::time_point now = Clock::now());
+  void update(std::int64_t step, std::int64_t samples, double loss,
+              Clock::time_point now = Clock::now());
   // Time from here to the next update() is not counted as training (an evaluation, a checkpoint).
   void pause(Clock::time_point now = Clock::now());
 
@@ -54,7 +58,8 @@ class Progress {
   std::FILE* stream_;
   std::int64_t total_;
   ProgressOptions options_;
-  Clock::duration training_{};         // time of the steps so far, the first one (which warms up) and pauses left out
+  Clock::duration
+      training_{};  // time of the steps so far, the first one (which warms up) and pauses left out
   Clock::time_point last_update_{};
   Clock::time_point last_shown_{};
   std::int64_t samples_ = 0, timed_steps_ = 0;

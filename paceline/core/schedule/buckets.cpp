@@ -18,8 +18,10 @@ std::vector<int> completed_order(std::span<const int> observed, int count) {
   std::vector<bool> seen(static_cast<std::size_t>(count), false);
   std::vector<int> order;
   for (int index : observed) {
-    PACELINE_CHECK(index >= 0 && index < count, "gradient {} does not exist: there are {}", index, count);
-    PACELINE_CHECK(!seen[static_cast<std::size_t>(index)], "gradient {} stands twice in an observed order", index);
+    PACELINE_CHECK(index >= 0 && index < count, "gradient {} does not exist: there are {}", index,
+                   count);
+    PACELINE_CHECK(!seen[static_cast<std::size_t>(index)],
+                   "gradient {} stands twice in an observed order", index);
     seen[static_cast<std::size_t>(index)] = true;
     order.push_back(index);
   }
@@ -32,8 +34,9 @@ std::vector<int> completed_order(std::span<const int> observed, int count) {
 std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<const int> order,
                                  const BucketCaps& caps) {
   const int count = static_cast<int>(gradients.size());
-  PACELINE_CHECK(order.size() == gradients.size(), "an order of {} gradients cannot be planned with {} places",
-                 gradients.size(), order.size());
+  PACELINE_CHECK(order.size() == gradients.size(),
+                 "an order of {} gradients cannot be planned with {} places", gradients.size(),
+                 order.size());
   completed_order(order, count);  // throws unless it is a permutation
 
   struct Open {
@@ -47,8 +50,10 @@ std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Gradient& gradient = gradients[static_cast<std::size_t>(order[place])];
     Open& current = open[{gradient.dtype, gradient.device}];
-    const bool would_exceed = gradient.bytes > current.cap || current.bucket.bytes > current.cap - gradient.bytes;
-    if (!current.bucket.gradients.empty() && would_exceed) closed.push_back(std::exchange(current, {}));
+    const bool would_exceed =
+        gradient.bytes > current.cap || current.bucket.bytes > current.cap - gradient.bytes;
+    if (!current.bucket.gradients.empty() && would_exceed)
+      closed.push_back(std::exchange(current, {}));
     if (current.bucket.gradients.empty()) {
       current.bucket.dtype = gradient.dtype;
       current.bucket.device = gradient.device;
@@ -61,7 +66,8 @@ std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<
   for (auto& [kind, rest] : open) {
     if (!rest.bucket.gradients.empty()) closed.push_back(std::move(rest));
   }
-  std::sort(closed.begin(), closed.end(), [](const Open& a, const Open& b) { return a.last_place < b.last_place; });
+  std::sort(closed.begin(), closed.end(),
+            [](const Open& a, const Open& b) { return a.last_place < b.last_place; });
 
   std::vector<Bucket> plan;
   for (Open& each : closed) plan.push_back(std::move(each.bucket));

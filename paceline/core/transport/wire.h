@@ -18,13 +18,13 @@ class WireWriter {
     requires std::is_integral_v<T> || std::is_enum_v<T>
   WireWriter& integer(T value) {
     static_assert(std::endian::native == std::endian::little, "the wire is little-endian; add a byte swap here");
-    const auto* raw = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), raw, raw + sizeof value);
-    return *this;
+    return raw(bytes_of(value));
   }
   WireWriter& real(double value) { return integer(std::bit_cast<std::uint64_t>(value)); }
   WireWriter& raw(Bytes bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes_.data() + at, bytes.data(), bytes.size());
     return *this;
   }
   WireWriter& text(std::string_view text) {  // u32 length, then the characters

@@ -18,7 +18,8 @@ class Before final : public torch::autograd::FunctionPreHook {
  public:
   explicit Before(std::shared_ptr<const GradientEvents> events) : events_(std::move(events)) {}
   variable_list operator()(const variable_list& gradients) override {
-    if (!gradients.empty() && gradients[0].defined() && !events_->arriving()) return variable_list(gradients.size());
+    if (!gradients.empty() && gradients[0].defined() && !events_->arriving())
+      return variable_list(gradients.size());
     return gradients;
   }
 
@@ -42,8 +43,9 @@ class After final : public torch::autograd::FunctionPostHook {
 
 GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
   if (!leaf.defined() || !leaf.is_leaf() || !leaf.requires_grad()) {
-    throw_misuse(c10::str("gradients of ", describe(leaf),
-                          " cannot be watched: it must be a leaf of the graph that requires a gradient"));
+    throw_misuse(
+        c10::str("gradients of ", describe(leaf),
+                 " cannot be watched: it must be a leaf of the graph that requires a gradient"));
   }
   accumulator_ = torch::autograd::impl::grad_accumulator(leaf);
   events_ = std::make_shared<const GradientEvents>(std::move(events));
@@ -56,13 +58,18 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
 GradientHook::~GradientHook() {
   if (!accumulator_) return;  // moved from
   auto& before = accumulator_->pre_hooks();
-  before.erase(std::remove_if(before.begin(), before.end(), [&](const auto& hook) { return hook.get() == before_; }),
+  before.erase(std::remove_if(before.begin(), before.end(),
+                              [&](const auto& hook) { return hook.get() == before_; }),
                before.end());
   accumulator_->del_post_hook(after_);
 }
 
-int current_backward() { return torch::autograd::get_current_graph_task_id(); }
+int current_backward() {
+  return torch::autograd::get_current_graph_task_id();
+}
 
-bool backward_builds_graph() { return at::GradMode::is_enabled(); }
+bool backward_builds_graph() {
+  return at::GradMode::is_enabled();
+}
 
 }  // namespace paceline

@@ -13,10 +13,12 @@ struct Node;
 
 namespace paceline {
 
-// Both run on the thread that runs the backward pass: on CPU the one that called backward(). What they throw ends the
-// backward pass and comes out of backward(). A parameter that appears in a graph several times fires once, after the last use.
+// Both run on the thread that runs the backward pass: on CPU the one that called backward(). What
+// they throw ends the backward pass and comes out of backward(). A parameter that appears in a
+// graph several times fires once, after the last use.
 struct GradientEvents {
-  // A gradient is about to be added to the parameter's grad. False drops it: grad stays as it is, and `accumulated` does not run.
+  // A gradient is about to be added to the parameter's grad. False drops it: grad stays as it is,
+  // and `accumulated` does not run.
   std::function<bool()> arriving;
   // grad now holds the sum of what it held before and the new gradient.
   std::function<void()> accumulated;
@@ -24,8 +26,8 @@ struct GradientEvents {
 
 // Watches one leaf that requires a gradient; stops in its destructor. Move-only.
 //
-// The hooks sit on the parameter's AccumulateGrad node, which libtorch keeps alive only while a graph needs it: holding
-// the node is what makes the hooks last from one forward pass to the next.
+// The hooks sit on the parameter's AccumulateGrad node, which libtorch keeps alive only while a
+// graph needs it: holding the node is what makes the hooks last from one forward pass to the next.
 class GradientHook {
  public:
   GradientHook(const at::Tensor& leaf, GradientEvents events);
@@ -40,8 +42,8 @@ class GradientHook {
   std::uintptr_t after_ = 0;
 };
 
-// Inside an event: which backward() this is (another number for each call), and whether it was asked to build a graph
-// of its own (create_graph).
+// Inside an event: which backward() this is (another number for each call), and whether it was
+// asked to build a graph of its own (create_graph).
 int current_backward();
 bool backward_builds_graph();
 

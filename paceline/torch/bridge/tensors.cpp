@@ -39,18 +39,22 @@ std::string describe(const at::Tensor& tensor) {
 }
 
 Buffer buffer_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) throw_misuse("an undefined tensor has no memory to communicate: fill it first");
+  if (!tensor.defined())
+    throw_misuse("an undefined tensor has no memory to communicate: fill it first");
   if (tensor.layout() != at::kStrided) {
-    throw_misuse(c10::str("a tensor of layout ", tensor.layout(), " cannot be communicated: convert it with to_dense()"));
+    throw_misuse(c10::str("a tensor of layout ", tensor.layout(),
+                          " cannot be communicated: convert it with to_dense()"));
   }
   if (!tensor.device().is_cpu()) {
-    throw_misuse(c10::str("a tensor on ", tensor.device(),
-                          " cannot be communicated: the present transports carry host memory; copy it with .cpu()"));
+    throw_misuse(c10::str(
+        "a tensor on ", tensor.device(),
+        " cannot be communicated: the present transports carry host memory; copy it with .cpu()"));
   }
   const auto dtype = dtype_of(tensor.scalar_type());
   if (!dtype) {
     throw_misuse(c10::str("elements of type ", tensor.scalar_type(),
-                          " cannot be communicated: convert the tensor, for example to float (complex: at::view_as_real)"));
+                          " cannot be communicated: convert the tensor, for example to float "
+                          "(complex: at::view_as_real)"));
   }
   if (!tensor.is_contiguous()) {
     throw_misuse(c10::str("a tensor ", describe(tensor), " with strides ", tensor.strides(),
@@ -70,8 +74,8 @@ at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner
 
 bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() && b.defined() && a.layout() == at::kStrided && b.layout() == at::kStrided &&
-         a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
-         a.const_data_ptr() == b.const_data_ptr();
+         a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.const_data_ptr() == b.const_data_ptr();
 }
 
 std::size_t packed_bytes(std::span<const at::Tensor> tensors) {
@@ -94,7 +98,8 @@ void unpack(Bytes from, std::span<const at::Tensor> tensors) {
     const std::size_t size = tensor.nbytes();
     if (size == 0) continue;
     // Through copy_, so that layouts other than contiguous and the version counter are served.
-    at::Tensor flat = at::empty(tensor.sizes(), tensor.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous));
+    at::Tensor flat = at::empty(tensor.sizes(), tensor.options().requires_grad(false).memory_format(
+                                                    at::MemoryFormat::Contiguous));
     std::memcpy(flat.data_ptr(), from.data(), size);
     tensor.detach().copy_(flat);
     from = from.subspan(size);

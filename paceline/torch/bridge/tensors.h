@@ -20,11 +20,13 @@ std::optional<Dtype> dtype_of(at::ScalarType type);
 std::string describe(const at::Tensor& tensor);
 
 // The tensor's own memory, no copy; the tensor must live as long as the buffer is used.
-// THROWS Error (misuse) with the remedy: undefined, not on the CPU, not dense and contiguous, an element type that is not carried.
+// THROWS Error (misuse) with the remedy: undefined, not on the CPU, not dense and contiguous, an
+// element type that is not carried.
 Buffer buffer_of(const at::Tensor& tensor);
 
-// A tensor of `like`'s shape, element type and (where it is dense) memory layout over `memory`, which `owner` keeps alive.
-// Not an autograd view, so zero_grad(false) can detach it. REQUIRES: `memory` holds like.numel() elements.
+// A tensor of `like`'s shape, element type and (where it is dense) memory layout over `memory`,
+// which `owner` keeps alive. Not an autograd view, so zero_grad(false) can detach it. REQUIRES:
+// `memory` holds like.numel() elements.
 at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner);
 
 // Whether both are the same elements of the same memory in the same order.
@@ -32,7 +34,8 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b);
 
 // Dense CPU tensors one after the other as plain bytes: what a coalesced broadcast sends.
 std::size_t packed_bytes(std::span<const at::Tensor> tensors);
-void pack(std::span<const at::Tensor> tensors, MutableBytes into);  // REQUIRES: into.size() == packed_bytes(tensors)
-void unpack(Bytes from, std::span<const at::Tensor> tensors);       // in place; no autograd
+void pack(std::span<const at::Tensor> tensors,
+          MutableBytes into);  // REQUIRES: into.size() == packed_bytes(tensors)
+void unpack(Bytes from, std::span<const at::Tensor> tensors);  // in place; no autograd
 
 }  // namespace paceline

@@ -4,7 +4,8 @@
 //   fashion_mnist.h   the data set of the example
 //   sampler.h         which samples a rank takes: of a global batch, or of the whole set
 //
-// Nothing here communicates: every rank computes the same order from the same seed. Start reading at sampler.h.
+// Nothing here communicates: every rank computes the same order from the same seed. Start reading
+// at sampler.h.
 #pragma once
 
 #include "paceline/torch/data/fashion_mnist.h"

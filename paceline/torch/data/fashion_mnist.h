@@ -1,4 +1,5 @@
-// Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60,000 + 10,000 grey images of clothes, 28x28, in ten classes.
+// Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60,000 + 10,000 grey images of clothes, 28x28, in ten
+// classes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +20,8 @@ constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
 enum class Split { train, test };
 
 // Reads the two files of the split, with or without the ending .gz, from `folder`.
-// THROWS Error (io): a file is missing or corrupt, or they do not fit together; names the file and the remedy.
+// THROWS Error (io): a file is missing or corrupt, or they do not fit together; names the file and
+// the remedy.
 LabelledImages load_fashion_mnist(Split split, const std::string& folder = kFashionMnistFolder);
 
 // The images `indices` as floating point numbers around 0, [k, 1, 28, 28], and their labels [k].

@@ -17,7 +17,8 @@ class File {
   File(const std::string& path, const std::string& remedy) : path_(path), remedy_(remedy) {
     errno = 0;
     file_ = gzopen(path.c_str(), "rb");
-    if (file_ == nullptr) fail(std::string("cannot be opened: ") + std::strerror(errno == 0 ? ENOMEM : errno));
+    if (file_ == nullptr)
+      fail(std::string("cannot be opened: ") + std::strerror(errno == 0 ? ENOMEM : errno));
     gzbuffer(file_, 1u << 17);
   }
   ~File() { gzclose(file_); }
@@ -31,10 +32,14 @@ class File {
       const auto part = static_cast<unsigned>(std::min<std::size_t>(size - got, 1u << 24));
       const int n = gzread(file_, into + got, part);
       int code = Z_OK;
-      const char* text = gzerror(file_, &code);  // an early end of the compressed stream shows here only
+      const char* text =
+          gzerror(file_, &code);  // an early end of the compressed stream shows here only
       if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-        fail(code == Z_ERRNO ? std::string("cannot be read: ") + std::strerror(errno)
-                             : "is corrupt: " + std::string(code == Z_BUF_ERROR ? "its compressed data end too early" : text));
+        fail(code == Z_ERRNO
+                 ? std::string("cannot be read: ") + std::strerror(errno)
+                 : "is corrupt: " + std::string(code == Z_BUF_ERROR
+                                                    ? "its compressed data end too early"
+                                                    : text));
       }
       if (n == 0) break;
       got += static_cast<std::size_t>(n);
@@ -57,27 +62,36 @@ IdxArray read_idx(const std::string& path, const std::string& remedy) {
   File file(path, remedy);
   std::array<std::uint8_t, 4> word{};
   if (file.read(word.data(), 4) != 4) file.fail("is corrupt: it ends inside its header");
-  if (word[0] != 0 || word[1] != 0) file.fail("is no IDX file: it does not begin with two zero bytes");
-  if (word[2] != 0x08) file.fail("holds elements of IDX type " + std::to_string(word[2]) + "; only unsigned bytes (8) are read");
-  if (word[3] < 1 || word[3] > 4) file.fail("is corrupt: it tells of " + std::to_string(word[3]) + " dimensions, not 1 to 4");
+  if (word[0] != 0 || word[1] != 0)
+    file.fail("is no IDX file: it does not begin with two zero bytes");
+  if (word[2] != 0x08)
+    file.fail("holds elements of IDX type " + std::to_string(word[2]) +
+              "; only unsigned bytes (8) are read");
+  if (word[3] < 1 || word[3] > 4)
+    file.fail("is corrupt: it tells of " + std::to_string(word[3]) + " dimensions, not 1 to 4");
 
   IdxArray array;
   std::size_t count = 1;
   for (int dimension = word[3]; dimension > 0; --dimension) {
     std::array<std::uint8_t, 4> size{};
     if (file.read(size.data(), 4) != 4) file.fail("is corrupt: it ends inside its header");
-    const auto n = (std::size_t{size[0]} << 24) | (std::size_t{size[1]} << 16) | (std::size_t{size[2]} << 8) | size[3];
-    if (n != 0 && count > kLargestIdx / n) file.fail("is corrupt: its header tells of more than " + std::to_string(kLargestIdx) + " elements");
+    const auto n = (std::size_t{size[0]} << 24) | (std::size_t{size[1]} << 16) |
+                   (std::size_t{size[2]} << 8) | size[3];
+    if (n != 0 && count > kLargestIdx / n)
+      file.fail("is corrupt: its header tells of more than " + std::to_string(kLargestIdx) +
+                " elements");
     count *= n;
     array.shape.push_back(static_cast<std::int64_t>(n));
   }
   array.values.resize(count);
   const std::size_t got = file.read(array.values.data(), count);
   if (got != count) {
-    file.fail("is corrupt: it ends after " + std::to_string(got) + " of " + std::to_string(count) + " elements");
+    file.fail("is corrupt: it ends after " + std::to_string(got) + " of " + std::to_string(count) +
+              " elements");
   }
   std::uint8_t extra = 0;
-  if (file.read(&extra, 1) != 0) file.fail("is corrupt: it goes on after its " + std::to_string(count) + " elements");
+  if (file.read(&extra, 1) != 0)
+    file.fail("is corrupt: it goes on after its " + std::to_string(count) + " elements");
   return array;
 }
 

@@ -23,7 +23,8 @@ at::Tensor every(const at::Tensor& order, std::int64_t begin, std::int64_t end, 
 }  // namespace
 
 at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::int64_t epoch) {
-  at::Generator generator = at::detail::createCPUGenerator(seed + static_cast<std::uint64_t>(epoch));
+  at::Generator generator =
+      at::detail::createCPUGenerator(seed + static_cast<std::uint64_t>(epoch));
   return at::randperm(samples, generator, at::TensorOptions().dtype(at::kLong));
 }
 
@@ -31,9 +32,10 @@ GlobalBatches::GlobalBatches(const Options& options) : options_(options) {
   require_rank(options.rank, options.world_size);
   if (options.samples < 1) throw_misuse("a data set without samples cannot be cut into batches");
   if (options.batch_size < options.world_size) {
-    throw_misuse(c10::str("a global batch of ", options.batch_size, " cannot be shared by ", options.world_size,
-                          " ranks: each needs at least one sample. Raise the batch size to ", options.world_size,
-                          " or more, or start fewer workers"));
+    throw_misuse(c10::str("a global batch of ", options.batch_size, " cannot be shared by ",
+                          options.world_size,
+                          " ranks: each needs at least one sample. Raise the batch size to ",
+                          options.world_size, " or more, or start fewer workers"));
   }
 }
 
@@ -56,7 +58,8 @@ at::Tensor share_of(std::int64_t samples, const ShareOptions& options) {
   if (samples < 1) throw_misuse("a data set without samples cannot be shared");
   const std::int64_t ranks = options.world_size;
   const std::int64_t length = options.drop_last ? samples / ranks : (samples + ranks - 1) / ranks;
-  const at::Tensor order = options.shuffle ? shuffled(samples, options.seed, options.epoch) : at::arange(samples, at::kLong);
+  const at::Tensor order = options.shuffle ? shuffled(samples, options.seed, options.epoch)
+                                           : at::arange(samples, at::kLong);
   const at::Tensor places = at::arange(length, at::kLong).mul_(ranks).add_(options.rank);
   return order.index_select(0, places.remainder(samples));
 }

@@ -1,4 +1,5 @@
-// Which samples a rank takes. Every rank computes the same order from the same seed; nothing is sent.
+// Which samples a rank takes. Every rank computes the same order from the same seed; nothing is
+// sent.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,12 +8,14 @@
 
 namespace paceline::data {
 
-// The order of epoch `epoch`: at::randperm(samples) with a CPU generator seeded `seed + epoch`; what Python's torch gives too.
+// The order of epoch `epoch`: at::randperm(samples) with a CPU generator seeded `seed + epoch`;
+// what Python's torch gives too.
 at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::int64_t epoch);
 
-// Cuts each epoch into global batches and each global batch into the parts of the ranks: batch k is perm[kB, (k+1)B), of which rank
-// r takes the entries r, r+P, ... So the global batches, and with them the training, do not depend on the number of ranks P.
-// The last batch of an epoch may be smaller; parts may differ by one sample, and be empty: weigh them by their size.
+// Cuts each epoch into global batches and each global batch into the parts of the ranks: batch k is
+// perm[kB, (k+1)B), of which rank r takes the entries r, r+P, ... So the global batches, and with
+// them the training, do not depend on the number of ranks P. The last batch of an epoch may be
+// smaller; parts may differ by one sample, and be empty: weigh them by their size.
 class GlobalBatches {
  public:
   struct Options {
@@ -22,7 +25,8 @@ class GlobalBatches {
     int rank = 0;
     int world_size = 1;
   };
-  // THROWS Error (misuse): no samples, or batches smaller than the world (names both and the remedy).
+  // THROWS Error (misuse): no samples, or batches smaller than the world (names both and the
+  // remedy).
   explicit GlobalBatches(const Options& options);
 
   std::int64_t per_epoch() const;  // batches
@@ -40,8 +44,9 @@ class GlobalBatches {
   at::Tensor order_;
 };
 
-// DistributedSampler's semantics (specification A2): each rank a share of equal length, rank r the entries r, r+P, ... of the
-// order, which is padded from its own start to a multiple of P (or cut to one with drop_last).
+// DistributedSampler's semantics (specification A2): each rank a share of equal length, rank r the
+// entries r, r+P, ... of the order, which is padded from its own start to a multiple of P (or cut
+// to one with drop_last).
 struct ShareOptions {
   int rank = 0;
   int world_size = 1;
@@ -50,9 +55,11 @@ struct ShareOptions {
   std::int64_t epoch = 0;  // another number for each epoch, or every epoch has the same order
   bool drop_last = false;
 };
-at::Tensor share_of(std::int64_t samples, const ShareOptions& options);  // THROWS Error (misuse): no samples
+at::Tensor share_of(std::int64_t samples,
+                    const ShareOptions& options);  // THROWS Error (misuse): no samples
 
-// For evaluation: rank r's entries r, r+P, ... of 0..samples-1 without padding, so that sums over ranks are exact.
+// For evaluation: rank r's entries r, r+P, ... of 0..samples-1 without padding, so that sums over
+// ranks are exact.
 at::Tensor exact_share_of(std::int64_t samples, int rank, int world_size);
 
 }  // namespace paceline::data

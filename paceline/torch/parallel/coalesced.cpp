@@ -25,7 +25,9 @@ void CoalescedTensors::average(Communicator& group, double weight, int root) {
   if (!others_) {
     std::vector<at::Tensor> singles, doubles, others;
     for (const at::Tensor& tensor : tensors_) {
-      auto& kind = tensor.scalar_type() == at::kFloat ? singles : tensor.scalar_type() == at::kDouble ? doubles : others;
+      auto& kind = tensor.scalar_type() == at::kFloat    ? singles
+                   : tensor.scalar_type() == at::kDouble ? doubles
+                                                         : others;
       kind.push_back(tensor);
     }
     singles_ = std::make_unique<CoalescedTensors>(std::move(singles), job_);
@@ -35,10 +37,16 @@ void CoalescedTensors::average(Communicator& group, double weight, int root) {
   for (CoalescedTensors* kind : {singles_.get(), doubles_.get()}) {
     if (kind->empty()) continue;
     const MutableBytes bytes = kind->memory_.bytes();
-    if (weight > 0) pack(kind->tensors_, bytes);
-    else std::fill(bytes.begin(), bytes.end(), std::byte{0});  // what a shadow holds may be anything, NaN too
+    if (weight > 0)
+      pack(kind->tensors_, bytes);
+    else
+      std::fill(bytes.begin(), bytes.end(),
+                std::byte{0});  // what a shadow holds may be anything, NaN too
     const Dtype dtype = kind == singles_.get() ? Dtype::f32 : Dtype::f64;
-    group.all_reduce({bytes.data(), bytes.size() / size_of(dtype), dtype}, {.op = ReduceOp::average, .weight = weight}).wait();
+    group
+        .all_reduce({bytes.data(), bytes.size() / size_of(dtype), dtype},
+                    {.op = ReduceOp::average, .weight = weight})
+        .wait();
     unpack(bytes, kind->tensors_);
   }
   others_->broadcast(group, root);

@@ -11,7 +11,8 @@
 
 namespace paceline::parallel {
 
-// A fixed list of dense CPU tensors of any element type, and one piece of memory in which they travel.
+// A fixed list of dense CPU tensors of any element type, and one piece of memory in which they
+// travel.
 class CoalescedTensors {
  public:
   CoalescedTensors(std::vector<at::Tensor> tensors, Job* job);
@@ -19,7 +20,8 @@ class CoalescedTensors {
   bool empty() const { return tensors_.empty(); }
   // All ranks end with the values of rank `root`. One message.
   void broadcast(Communicator& group, int root);
-  // f32 and f64 tensors: the mean weighted with each rank's `weight`, one message for each of the two. Others: broadcast.
+  // f32 and f64 tensors: the mean weighted with each rank's `weight`, one message for each of the
+  // two. Others: broadcast.
   void average(Communicator& group, double weight, int root);
 
  private:

@@ -3,13 +3,15 @@
 //   paceline::Job job = paceline::init();
 //   paceline::DataParallel parallel(model, job);
 //   for (auto& batch : loader) {
-//     optimizer.zero_grad();                 // either form, or none at all: then gradients accumulate
-//     parallel.weight(batch.size());         // only needed where ranks have batches of different sizes
-//     loss(model, batch).backward();         // all_reduces start while backward still computes
-//     parallel.step(optimizer);              // wait for the mean gradient, then optimizer.step()
+//     optimizer.zero_grad();                 // either form, or none at all: then gradients
+//     accumulate parallel.weight(batch.size());         // only needed where ranks have batches of
+//     different sizes loss(model, batch).backward();         // all_reduces start while backward
+//     still computes parallel.step(optimizer);              // wait for the mean gradient, then
+//     optimizer.step()
 //   }
 //
-// To touch the mean gradient (clipping, logging) call synchronize(), then optimizer.step() yourself.
+// To touch the mean gradient (clipping, logging) call synchronize(), then optimizer.step()
+// yourself.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -35,60 +37,71 @@ enum class BufferMode : std::uint8_t {
 };
 
 struct DataParallelOptions {
-  std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the first message starts early
-  std::size_t bucket_bytes = std::size_t{25} << 20;       // larger: fewer messages; smaller: more overlap
+  std::size_t first_bucket_bytes = std::size_t{1}
+                                   << 20;  // small, so that the first message starts early
+  std::size_t bucket_bytes = std::size_t{25}
+                             << 20;  // larger: fewer messages; smaller: more overlap
   BufferMode buffers = BufferMode::broadcast;
 };
 
 // What the last step did on this rank.
 struct StepReport {
-  int buckets = 0;                    // all_reduces of this step
-  int launched_in_backward = 0;       // of these, started while backward still ran
-  int gradients = 0;                  // that backward made here
-  int gradients_at_first_launch = 0;  // made before the first all_reduce started; less than `gradients`: they overlapped
-  int used = 0;                       // parameters that some rank of weight > 0 used
-  double total_weight = 0;            // of all ranks
+  int buckets = 0;               // all_reduces of this step
+  int launched_in_backward = 0;  // of these, started while backward still ran
+  int gradients = 0;             // that backward made here
+  int gradients_at_first_launch =
+      0;         // made before the first all_reduce started; less than `gradients`: they overlapped
+  int used = 0;  // parameters that some rank of weight > 0 used
+  double total_weight = 0;  // of all ranks
 };
 
-// THREAD: one, that which also runs the backward passes. The model may live longer than this; the Job must.
+// THREAD: one, that which also runs the backward passes. The model may live longer than this; the
+// Job must.
 class DataParallel {
  public:
-  // Compares the model with that of the other ranks and copies rank 0's parameters and buffers to all.
-  // Parameters that do not require a gradient now are left out for good.
-  // THROWS Error: mismatch that names the first difference; misuse for parameters that are not f32 or f64 in host memory.
+  // Compares the model with that of the other ranks and copies rank 0's parameters and buffers to
+  // all. Parameters that do not require a gradient now are left out for good. THROWS Error:
+  // mismatch that names the first difference; misuse for parameters that are not f32 or f64 in host
+  // memory.
   DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options = {});
-  // On a group of its own. Gradients lie in ordinary memory then, which costs the collectives a copy more.
-  DataParallel(torch::nn::Module& model, Communicator& group, const DataParallelOptions& options = {});
+  // On a group of its own. Gradients lie in ordinary memory then, which costs the collectives a
+  // copy more.
+  DataParallel(torch::nn::Module& model, Communicator& group,
+               const DataParallelOptions& options = {});
   // Also for torch::nn::Sequential, std::shared_ptr<Model> and the like.
   template <typename Holder, typename Where>
-    requires requires(Holder& holder) {
-      { *holder } -> std::convertible_to<torch::nn::Module&>;
-    }
+  requires requires(Holder& holder) {
+    { *holder } -> std::convertible_to<torch::nn::Module&>;
+  }
   DataParallel(Holder& holder, Where& where, const DataParallelOptions& options = {})
       : DataParallel(static_cast<torch::nn::Module&>(*holder), where, options) {}
 
-  // Gradients of the model leave the job's memory (they are copied out), so that the model can be used on.
+  // Gradients of the model leave the job's memory (they are copied out), so that the model can be
+  // used on.
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  // How many samples this rank's batch stands for: with a loss that is the mean over the own batch, the result is the mean over
-  // the global batch. Said before the forward pass; holds until it is said again. All ranks say it or none (then all weigh 1).
-  // 0: this rank has no batch and takes part as a shadow; it may skip forward and backward and must call step().
-  // THROWS Error (misuse): negative or not finite, or in the middle of a step.
+  // How many samples this rank's batch stands for: with a loss that is the mean over the own batch,
+  // the result is the mean over the global batch. Said before the forward pass; holds until it is
+  // said again. All ranks say it or none (then all weigh 1). 0: this rank has no batch and takes
+  // part as a shadow; it may skip forward and backward and must call step(). THROWS Error (misuse):
+  // negative or not finite, or in the middle of a step.
   void weight(double samples);
 
-  // Ends the step: afterwards the gradient of every parameter that any rank used is the weighted mean over all ranks, a
-  // rank that did not use it counting as zero (or as what its grad held before, where gradients accumulate); the grad of
-  // a parameter that no rank used is as it was. The bits are the same on all ranks. False when the weights of all ranks
-  // are 0: nobody has a batch left, nothing changed, and the loop is over.
-  // THROWS Error: what ended the communication; misuse when parameters or gradients were changed since backward().
+  // Ends the step: afterwards the gradient of every parameter that any rank used is the weighted
+  // mean over all ranks, a rank that did not use it counting as zero (or as what its grad held
+  // before, where gradients accumulate); the grad of a parameter that no rank used is as it was.
+  // The bits are the same on all ranks. False when the weights of all ranks are 0: nobody has a
+  // batch left, nothing changed, and the loop is over. THROWS Error: what ended the communication;
+  // misuse when parameters or gradients were changed since backward().
   bool synchronize();
 
   // synchronize(), then optimizer.step() unless that told false. Returns what synchronize() did.
   bool step(torch::optim::Optimizer& optimizer);
 
-  // While it lives, backward passes only accumulate on this rank. The first one afterwards sends the sum.
+  // While it lives, backward passes only accumulate on this rank. The first one afterwards sends
+  // the sum.
   class NoSync {
    public:
     NoSync(NoSync&& other) noexcept : parallel_(std::exchange(other.parallel_, nullptr)) {}
@@ -102,7 +115,8 @@ class DataParallel {
   };
   [[nodiscard]] NoSync no_sync();
 
-  const std::vector<schedule::Bucket>& buckets() const;  // of indices into the parameters that are trained
+  const std::vector<schedule::Bucket>& buckets()
+      const;  // of indices into the parameters that are trained
   const StepReport& last_step() const;
 
  private:

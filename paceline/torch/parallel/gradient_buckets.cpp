@@ -11,11 +11,14 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;  // of a bucket: a cache line, the widest vector
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace
 
-GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters, Job* job)
+GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
+                                 std::span<const at::Tensor> parameters, Job* job)
     : plan_(std::move(plan)), bucket_of_(parameters.size()), slots_(parameters.size()) {
   std::size_t total = 0;
   for (const schedule::Bucket& bucket : plan_) total += aligned(bucket.bytes);

@@ -1,4 +1,5 @@
-// The memory in which gradients travel: one slot for each parameter, the slots of a bucket side by side.
+// The memory in which gradients travel: one slot for each parameter, the slots of a bucket side by
+// side.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +16,8 @@ namespace paceline::parallel {
 
 class GradientBuckets {
  public:
-  GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters, Job* job);
+  GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters,
+                  Job* job);
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
   Buffer buffer(std::size_t bucket) const { return buffers_[bucket]; }
@@ -27,9 +29,9 @@ class GradientBuckets {
  private:
   std::vector<schedule::Bucket> plan_;
   std::shared_ptr<HostMemory> memory_;
-  std::vector<Buffer> buffers_;           // by bucket
-  std::vector<std::size_t> bucket_of_;    // by parameter
-  std::vector<at::Tensor> slots_;         // by parameter
+  std::vector<Buffer> buffers_;         // by bucket
+  std::vector<std::size_t> bucket_of_;  // by parameter
+  std::vector<at::Tensor> slots_;       // by parameter
 };
 
 }  // namespace paceline::parallel

@@ -1,4 +1,5 @@
-// Memory for messages: from the job, which peers on the same host reach without copies, or ordinary memory without a job.
+// Memory for messages: from the job, which peers on the same host reach without copies, or ordinary
+// memory without a job.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,9 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   MutableBytes bytes() const { return bytes_; }
-  bool contains(const void* address) const { return address >= bytes_.data() && address < bytes_.data() + bytes_.size(); }
+  bool contains(const void* address) const {
+    return address >= bytes_.data() && address < bytes_.data() + bytes_.size();
+  }
 
  private:
   std::optional<Allocation> allocation_;

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/torch/parallel/scaled_copy.h"
 
 namespace paceline::parallel {
 namespace {
 
-// A note: weight (f64), whether weight() was called (u8), one bit for each gradient of the bucket in the bucket's order.
+// A note: weight (f64), whether weight() was called (u8), one bit for each gradient of the bucket
+// in the bucket's order.
 constexpr std::size_t kNoteHead = sizeof(double) + 1;
 
 double weight_in(Bytes note) {
@@ -20,19 +22,23 @@ double weight_in(Bytes note) {
   return weight;
 }
 
-bool weight_told_in(Bytes note) { return note[sizeof(double)] != std::byte{0}; }
+bool weight_told_in(Bytes note) {
+  return note[sizeof(double)] != std::byte{0};
+}
 
 bool used_in(Bytes note, std::size_t place) {
   return (std::to_integer<unsigned>(note[kNoteHead + place / 8]) >> (place % 8) & 1) != 0;
 }
 
-// The bits of a few elements. libtorch's C++ SGD updates through `.data()`, which leaves the version counter alone, so the
-// version does not show every optimizer step; values do, unless the gradient was zero in all of these places.
+// The bits of a few elements. libtorch's C++ SGD updates through `.data()`, which leaves the
+// version counter alone, so the version does not show every optimizer step; values do, unless the
+// gradient was zero in all of these places.
 std::uint64_t probe(const at::Tensor& parameter) {
   constexpr std::size_t kProbes = 8;
   if (!parameter.is_contiguous() || parameter.numel() == 0) return 0;
   const auto* bytes = static_cast<const std::byte*>(parameter.const_data_ptr());
-  const std::size_t size = parameter.element_size(), last = static_cast<std::size_t>(parameter.numel()) - 1;
+  const std::size_t size = parameter.element_size(),
+                    last = static_cast<std::size_t>(parameter.numel()) - 1;
   std::uint64_t fingerprint = 0;
   for (std::size_t k = 0; k < kProbes; ++k) {
     std::uint64_t bits = 0;
@@ -50,7 +56,8 @@ std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& parameters) {
 
 }  // namespace
 
-Reducer::Reducer(std::vector<Parameter> parameters, Communicator& group, Job* job, const DataParallelOptions& options)
+Reducer::Reducer(std::vector<Parameter> parameters, Communicator& group, Job* job,
+                 const DataParallelOptions& options)
     : parameters_(std::move(parameters)),
       group_(group),
       job_(job),
@@ -59,16 +66,18 @@ Reducer::Reducer(std::vector<Parameter> parameters, Communicator& group, Job* jo
   for (const Parameter& parameter : parameters_) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
   }
-  auto plan = schedule::plan_buckets(shapes_, schedule::reverse_registration_order(static_cast<int>(shapes_.size())), caps_);
+  auto plan = schedule::plan_buckets(
+      shapes_, schedule::reverse_registration_order(static_cast<int>(shapes_.size())), caps_);
   if (alone()) plan.clear();
   const auto tensors = tensors_of(parameters_);
   buckets_ = std::make_unique<GradientBuckets>(
-      std::move(plan), alone() ? std::span<const at::Tensor>() : std::span<const at::Tensor>(tensors), job_);
+      std::move(plan),
+      alone() ? std::span<const at::Tensor>() : std::span<const at::Tensor>(tensors), job_);
   end();
   hooks_.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    hooks_.emplace_back(parameters_[i].tensor,
-                        GradientEvents{[this, i] { return arriving(i); }, [this, i] { accumulated(i); }});
+    hooks_.emplace_back(parameters_[i].tensor, GradientEvents{[this, i] { return arriving(i); },
+                                                              [this, i] { accumulated(i); }});
   }
 }
 
@@ -77,7 +86,9 @@ Reducer::~Reducer() {
   if (alone()) return;
   for (Parameter& parameter : parameters_) {
     at::Tensor& grad = parameter.tensor.mutable_grad();
-    if (!grad.defined() || grad.layout() != at::kStrided || !buckets_->memory()->contains(grad.const_data_ptr())) continue;
+    if (!grad.defined() || grad.layout() != at::kStrided ||
+        !buckets_->memory()->contains(grad.const_data_ptr()))
+      continue;
     try {
       grad = open_ ? at::Tensor() : grad.clone();  // in the middle of a step it means nothing
     } catch (const std::exception&) {
@@ -88,11 +99,14 @@ Reducer::~Reducer() {
 
 void Reducer::set_weight(double weight) {
   if (!std::isfinite(weight) || weight < 0) {
-    throw_misuse(c10::str("DataParallel::weight(", weight, "): a weight is the number of samples of this rank's batch; 0 for none"));
+    throw_misuse(c10::str("DataParallel::weight(", weight,
+                          "): a weight is the number of samples of this rank's batch; 0 for none"));
   }
   if (open_) {
-    throw_misuse("DataParallel::weight() was called between backward() and synchronize(): gradients of this step were weighted "
-                 "already. Call it before the forward pass");
+    throw_misuse(
+        "DataParallel::weight() was called between backward() and synchronize(): gradients of this "
+        "step were weighted "
+        "already. Call it before the forward pass");
   }
   weight_ = weight;
   weight_told_ = true;
@@ -100,41 +114,55 @@ void Reducer::set_weight(double weight) {
 
 void Reducer::pause() {
   if (open_) {
-    throw_misuse("DataParallel::no_sync() was called between backward() and synchronize(): end the step first with "
-                 "synchronize() or step(optimizer)");
+    throw_misuse(
+        "DataParallel::no_sync() was called between backward() and synchronize(): end the step "
+        "first with "
+        "synchronize() or step(optimizer)");
   }
-  if (paused_) throw_misuse("DataParallel::no_sync() is already in force: end its guard before the next one");
+  if (paused_)
+    throw_misuse("DataParallel::no_sync() is already in force: end its guard before the next one");
   paused_ = true;
 }
 
-void Reducer::resume() { paused_ = false; }
+void Reducer::resume() {
+  paused_ = false;
+}
 
 bool Reducer::arriving(std::size_t i) {
   if (failure_) std::rethrow_exception(failure_);
   const std::string& name = parameters_[i].name;
   if (backward_builds_graph()) {
-    throw_misuse(c10::str("backward(create_graph=true) makes gradients of gradients, which DataParallel cannot synchronise (at '",
-                          name, "'): compute them with torch::autograd::grad, which leaves .grad alone"));
+    throw_misuse(
+        c10::str("backward(create_graph=true) makes gradients of gradients, which DataParallel "
+                 "cannot synchronise (at '",
+                 name, "'): compute them with torch::autograd::grad, which leaves .grad alone"));
   }
   if (open_ && current_backward() != backward_) {
     for (std::size_t k = 0; k < parameters_.size(); ++k) {
       if (parameter_changed(k)) {
-        throw_misuse(c10::str("the optimizer stepped without synchronize(): parameter '", parameters_[k].name,
-                              "' changed after its gradient was made and before it was averaged, so the replicas differ now. "
-                              "Call parallel.step(optimizer) instead of optimizer.step(), or synchronize() before it"));
+        throw_misuse(c10::str("the optimizer stepped without synchronize(): parameter '",
+                              parameters_[k].name,
+                              "' changed after its gradient was made and before it was averaged, "
+                              "so the replicas differ now. "
+                              "Call parallel.step(optimizer) instead of optimizer.step(), or "
+                              "synchronize() before it"));
       }
     }
-    throw_misuse(c10::str("a second backward() before the last one was synchronised (gradient of '", name,
-                          "'): call synchronize() or step(optimizer) after each backward(); to accumulate over several "
+    throw_misuse(c10::str("a second backward() before the last one was synchronised (gradient of '",
+                          name,
+                          "'): call synchronize() or step(optimizer) after each backward(); to "
+                          "accumulate over several "
                           "passes run all but the last under no_sync(), or add up their losses"));
   }
   if (progress_[i].fired) {
-    throw_misuse(c10::str("a second gradient for parameter '", name,
-                          "' while the first one is in flight: a parameter may get one gradient in each step. Call "
-                          "synchronize() or step(optimizer) in between, or run the earlier passes under no_sync()"));
+    throw_misuse(c10::str(
+        "a second gradient for parameter '", name,
+        "' while the first one is in flight: a parameter may get one gradient in each step. Call "
+        "synchronize() or step(optimizer) in between, or run the earlier passes under no_sync()"));
   }
   if (!paused_ && !open_) begin(current_backward());
-  return weight_ != 0;  // a shadow's gradient counts for nothing: grad stays as on the ranks that did not run backward at all
+  return weight_ != 0;  // a shadow's gradient counts for nothing: grad stays as on the ranks that
+                        // did not run backward at all
 }
 
 void Reducer::accumulated(std::size_t i) {
@@ -146,8 +174,10 @@ void Reducer::accumulated(std::size_t i) {
   const Parameter& parameter = parameters_[i];
   const at::Tensor& grad = parameter.tensor.grad();
   if (grad.layout() != at::kStrided) {
-    throw_misuse(c10::str("parameter '", parameter.name, "' has a gradient of layout ", grad.layout(),
-                          ", which DataParallel cannot carry yet: make it dense (for torch::nn::Embedding: sparse(false))"));
+    throw_misuse(c10::str("parameter '", parameter.name, "' has a gradient of layout ",
+                          grad.layout(),
+                          ", which DataParallel cannot carry yet: make it dense (for "
+                          "torch::nn::Embedding: sparse(false))"));
   }
   ++current_.gradients;
   ready_order_.push_back(static_cast<int>(i));
@@ -171,17 +201,16 @@ void Reducer::move_into_slot(std::size_t i, double factor) {
   at::Tensor& grad = parameters_[i].tensor.mutable_grad();
   if (is_same_memory(grad, slot)) {
     if (factor != 1) slot.mul_(factor);
-  } else if (factor == 1) {
-    slot.copy_(grad);
   } else {
-    at::mul_out(slot, grad, at::scalar_tensor(factor, at::kDouble));
+    scaled_copy(grad, factor, slot);
   }
   grad = slot;
 }
 
 void Reducer::launch_ready_buckets() {
   while (works_.size() < plan().size() && missing_[works_.size()] == 0) {
-    if (current_.launched_in_backward++ == 0) current_.gradients_at_first_launch = current_.gradients;
+    if (current_.launched_in_backward++ == 0)
+      current_.gradients_at_first_launch = current_.gradients;
     launch(works_.size());
   }
 }
@@ -212,15 +241,17 @@ void Reducer::launch(std::size_t bucket) {
   }
 }
 
-// What did not fire here contributes what its grad holds already, so that accumulated gradients stay what they would be in
-// one process; else zeros. Its grad must not be the slot: if no rank used it, it has to stay as it is.
+// What did not fire here contributes what its grad holds already, so that accumulated gradients
+// stay what they would be in one process; else zeros. Its grad must not be the slot: if no rank
+// used it, it has to stay as it is.
 void Reducer::fill_unfired(std::size_t bucket) {
   for (int index : plan()[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);
     if (progress_[i].fired) continue;
     at::Tensor slot = buckets_->slot(i);
     at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-    if (progress_[i].accumulated && weight_ > 0 && grad.defined()) {  // under no_sync, and not again in the pass that ended it
+    if (progress_[i].accumulated && weight_ > 0 &&
+        grad.defined()) {  // under no_sync, and not again in the pass that ended it
       move_into_slot(i, weight_);
       progress_[i].fired = true;
       continue;
@@ -229,14 +260,17 @@ void Reducer::fill_unfired(std::size_t bucket) {
     if (weight_ == 0 || !grad.defined() || grad.layout() != at::kStrided) {
       slot.zero_();
     } else {
-      at::mul_out(slot, grad, at::scalar_tensor(weight_, at::kDouble));
+      scaled_copy(grad, weight_, slot);
     }
   }
 }
 
 Reducer::Outcome Reducer::finish() {
   if (failure_) std::rethrow_exception(failure_);
-  if (paused_) throw_misuse("DataParallel::synchronize() under no_sync(): end its guard before the last backward() of the window");
+  if (paused_)
+    throw_misuse(
+        "DataParallel::synchronize() under no_sync(): end its guard before the last backward() of "
+        "the window");
   const at::NoGradGuard no_grad;
   const std::string complaint = changed_since_backward();
   Outcome outcome{weight_, weight_ > 0 ? 0 : -1};
@@ -272,12 +306,14 @@ Reducer::Outcome Reducer::collect() {
     const Bytes note = works_[0].note(static_cast<int>(r));
     if (outcome.root < 0 && weight_in(note) > 0) outcome.root = static_cast<int>(r);
     if (weight_told_in(note) != weight_told_) {
-      const int told = weight_told_ ? group_.rank() : static_cast<int>(r), silent = weight_told_ ? static_cast<int>(r) : group_.rank();
-      failure_ = std::make_exception_ptr(Error(
-          {Fault::mismatch,
-           c10::str("rank ", told, " called DataParallel::weight() and rank ", silent,
-                    " did not, so their gradients cannot be weighed against each other: call it on all ranks or on none"),
-           {told, silent}}));
+      const int told = weight_told_ ? group_.rank() : static_cast<int>(r),
+                silent = weight_told_ ? static_cast<int>(r) : group_.rank();
+      failure_ = std::make_exception_ptr(
+          Error({Fault::mismatch,
+                 c10::str("rank ", told, " called DataParallel::weight() and rank ", silent,
+                          " did not, so their gradients cannot be weighed against each other: call "
+                          "it on all ranks or on none"),
+                 {told, silent}}));
       std::rethrow_exception(failure_);
     }
   }
@@ -285,7 +321,8 @@ Reducer::Outcome Reducer::collect() {
     const auto& members = plan()[b].gradients;
     for (std::size_t place = 0; place < members.size(); ++place) {
       bool used = false;
-      for (std::size_t r = 0; r < ranks && !used; ++r) used = used_in(works_[b].note(static_cast<int>(r)), place);
+      for (std::size_t r = 0; r < ranks && !used; ++r)
+        used = used_in(works_[b].note(static_cast<int>(r)), place);
       if (!used) continue;
       ++current_.used;
       const auto i = static_cast<std::size_t>(members[place]);
@@ -322,31 +359,39 @@ void Reducer::rebuild() {
   auto plan_by_order = schedule::plan_buckets(shapes_, order, caps_);
   if (plan_by_order == plan()) return;
   // The grads of this step keep the old memory alive until they are dropped or moved.
-  buckets_ = std::make_unique<GradientBuckets>(std::move(plan_by_order), tensors_of(parameters_), job_);
+  buckets_ =
+      std::make_unique<GradientBuckets>(std::move(plan_by_order), tensors_of(parameters_), job_);
 }
 
 bool Reducer::parameter_changed(std::size_t i) const {
   const Progress& before = progress_[i];
   const at::Tensor& now = parameters_[i].tensor;
-  return before.fired && (now._version() != before.parameter_version || probe(now) != before.parameter_probe);
+  return before.fired &&
+         (now._version() != before.parameter_version || probe(now) != before.parameter_probe);
 }
 
 std::string Reducer::changed_since_backward() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string& name = parameters_[i].name;
     if (parameter_changed(i)) {
-      return c10::str("the optimizer stepped without synchronize(), or something else wrote to the parameters: '", name,
-                      "' changed between backward() and synchronize(). Call parallel.step(optimizer) instead of "
-                      "optimizer.step(), or synchronize() before it");
+      return c10::str(
+          "the optimizer stepped without synchronize(), or something else wrote to the parameters: "
+          "'",
+          name,
+          "' changed between backward() and synchronize(). Call parallel.step(optimizer) instead "
+          "of "
+          "optimizer.step(), or synchronize() before it");
     }
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Progress& before = progress_[i];
     if (!before.fired) continue;
     const at::Tensor& grad = parameters_[i].tensor.grad();
-    if (!grad.defined() || grad.unsafeGetTensorImpl() != before.gradient || grad._version() != before.gradient_version) {
+    if (!grad.defined() || grad.unsafeGetTensorImpl() != before.gradient ||
+        grad._version() != before.gradient_version) {
       return c10::str("the gradient of '", parameters_[i].name,
-                      "' was changed or dropped between backward() and synchronize(), while it was being averaged. Set, clip "
+                      "' was changed or dropped between backward() and synchronize(), while it was "
+                      "being averaged. Set, clip "
                       "or zero gradients before backward() or after synchronize()");
     }
   }

@@ -1,13 +1,18 @@
-// The Reducer carries one step after the other from autograd's events to mean gradients (specification D2).
+// The Reducer carries one step after the other from autograd's events to mean gradients
+// (specification D2).
 //
-//   arriving/accumulated (from the hooks)   moves the gradient into its slot, one pass that also applies the weight;
-//                                           a bucket whose gradients are all there starts to travel, in strict bucket
-//                                           order, so that all ranks start the same operations in the same order
-//   finish (from synchronize)               starts what is left, waits, and hands the means to the parameters
+//   arriving/accumulated (from the hooks)   moves the gradient into its slot, one pass that also
+//   applies the weight;
+//                                           a bucket whose gradients are all there starts to
+//                                           travel, in strict bucket order, so that all ranks start
+//                                           the same operations in the same order
+//   finish (from synchronize)               starts what is left, waits, and hands the means to the
+//   parameters
 //
-// Which parameters a rank used, and its weight, travel as the all_reduce's note: the data of a message are gradients
-// alone, and there is no other collective. (D2 speaks of a trailer in the data; the note is the same facts outside of it.)
-// A world of one moves nothing: gradients stay where autograd put them, only the checks for misuse remain.
+// Which parameters a rank used, and its weight, travel as the all_reduce's note: the data of a
+// message are gradients alone, and there is no other collective. (D2 speaks of a trailer in the
+// data; the note is the same facts outside of it.) A world of one moves nothing: gradients stay
+// where autograd put them, only the checks for misuse remain.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,14 +42,15 @@ class Reducer {
     int root = -1;  // the lowest rank whose weight is not 0; -1: there is none
   };
 
-  Reducer(std::vector<Parameter> parameters, Communicator& group, Job* job, const DataParallelOptions& options);
+  Reducer(std::vector<Parameter> parameters, Communicator& group, Job* job,
+          const DataParallelOptions& options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
   void set_weight(double weight);
   double weight() const { return weight_; }
-  void pause();   // hooks only accumulate
+  void pause();  // hooks only accumulate
   void resume();
   Outcome finish();
 
@@ -54,11 +60,11 @@ class Reducer {
  private:
   // What is remembered of a parameter from its gradient's arrival to the end of the step.
   struct Progress {
-    bool fired = false;                 // its gradient was made in this step
-    bool accumulated = false;           // a gradient was made while paused
+    bool fired = false;        // its gradient was made in this step
+    bool accumulated = false;  // a gradient was made while paused
     std::uint32_t parameter_version = 0;
     std::uint64_t parameter_probe = 0;
-    const void* gradient = nullptr;     // which tensor grad was, and at which version
+    const void* gradient = nullptr;  // which tensor grad was, and at which version
     std::uint32_t gradient_version = 0;
   };
 
@@ -90,13 +96,13 @@ class Reducer {
   bool paused_ = false;
   bool rebuilt_ = false;
 
-  bool open_ = false;                     // in a step: from the first gradient to finish()
-  int backward_ = -1;                     // the backward pass that the step belongs to
-  std::vector<Progress> progress_;        // by parameter
+  bool open_ = false;               // in a step: from the first gradient to finish()
+  int backward_ = -1;               // the backward pass that the step belongs to
+  std::vector<Progress> progress_;  // by parameter
   std::vector<int> ready_order_;
-  std::vector<std::size_t> missing_;      // by bucket: gradients that are not in their slots
-  std::vector<Work> works_;               // by bucket, as far as launched
-  std::exception_ptr failure_;            // of the communication: final
+  std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
+  std::vector<Work> works_;           // by bucket, as far as launched
+  std::exception_ptr failure_;        // of the communication: final
   StepReport report_, current_;
 };
 

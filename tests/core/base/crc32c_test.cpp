@@ -10,7 +10,9 @@
 namespace paceline {
 namespace {
 
-Bytes bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+Bytes bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 // One bit at a time, straight from the definition (reflected polynomial 0x82f63b78).
 std::uint32_t by_definition(Bytes data) {

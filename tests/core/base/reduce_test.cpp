@@ -17,12 +17,14 @@ namespace {
 constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 1000, 1003};
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
 
-// --- the obvious reference -----------------------------------------------------------------------------------------
+// --- the obvious reference ---
 
 template <typename T>
 T quiet(T nan) {
-  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nan) | 0x400000u);
-  else return std::bit_cast<double>(std::bit_cast<std::uint64_t>(nan) | 0x8000000000000u);
+  if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nan) | 0x400000u);
+  else
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(nan) | 0x8000000000000u);
 }
 
 template <typename T>
@@ -44,11 +46,12 @@ T combined(ReduceOp op, T left, T right) {
     return left + right;
   } else {
     using Wrapping = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Wrapping>(static_cast<Wrapping>(left) + static_cast<Wrapping>(right)));
+    return static_cast<T>(
+        static_cast<Wrapping>(static_cast<Wrapping>(left) + static_cast<Wrapping>(right)));
   }
 }
 
-// --- inputs --------------------------------------------------------------------------------------------------------
+// --- inputs ---
 
 // Any bits at all, with everything that is special among them more often than chance would have it.
 template <typename T>
@@ -65,7 +68,8 @@ T any_value(SeededNumbers& numbers) {
       return std::bit_cast<T>(static_cast<Bits>(exponent | static_cast<Bits>(numbers.next()) | 1));
     }
     if (numbers.below(4) == 0) {
-      const T special[] = {-T{0}, Limits::infinity(), -Limits::infinity(), Limits::denorm_min(), Limits::quiet_NaN()};
+      const T special[] = {-T{0}, Limits::infinity(), -Limits::infinity(), Limits::denorm_min(),
+                           Limits::quiet_NaN()};
       return special[numbers.below(std::size(special))];
     }
     return static_cast<T>(numbers.unit() * 2000 - 1000);
@@ -83,7 +87,8 @@ std::vector<T> any_values(std::size_t count, SeededNumbers& numbers) {
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 template <typename T>
@@ -95,7 +100,7 @@ MutableBytes writable(std::vector<T>& values, std::size_t from = 0) {
   return std::as_writable_bytes(std::span(values).subspan(from));
 }
 
-// --- the laws, for each element type ---------------------------------------------------------------------------------
+// --- the laws, for each element type ---
 
 template <typename T>
 class Reduce : public ::testing::Test {};
@@ -141,13 +146,16 @@ TYPED_TEST(Reduce, DoesNotDependOnWhereInMemoryTheElementsLie) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
       std::vector<T> expected(count);
       reduce(op, dtype_of<T>(), bytes(left), bytes(right), writable(expected));
-      for (std::size_t shift = 0; shift < 8; ++shift) {  // one bit for each of left, right and target
+      for (std::size_t shift = 0; shift < 8;
+           ++shift) {  // one bit for each of left, right and target
         const std::size_t l = shift & 1, r = shift >> 1 & 1, t = shift >> 2;
         std::vector<T> far_left(l), far_right(r), target(count + t, T{42});
         far_left.insert(far_left.end(), left.begin(), left.end());
         far_right.insert(far_right.end(), right.begin(), right.end());
         reduce(op, dtype_of<T>(), bytes(far_left, l), bytes(far_right, r), writable(target, t));
-        EXPECT_TRUE(same_bits(std::vector<T>(target.begin() + static_cast<std::ptrdiff_t>(t), target.end()), expected));
+        EXPECT_TRUE(
+            same_bits(std::vector<T>(target.begin() + static_cast<std::ptrdiff_t>(t), target.end()),
+                      expected));
         EXPECT_TRUE(t == 0 || target[0] == T{42}) << "the element before";
       }
     }
@@ -160,7 +168,8 @@ TYPED_TEST(Reduce, LeavesTheBytesAroundTheTargetAlone) {
   for (const std::size_t count : kCounts) {
     const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
     std::vector<T> target(count + 2, T{42});
-    reduce(ReduceOp::sum, dtype_of<T>(), bytes(left), bytes(right), writable(target).subspan(sizeof(T), count * sizeof(T)));
+    reduce(ReduceOp::sum, dtype_of<T>(), bytes(left), bytes(right),
+           writable(target).subspan(sizeof(T), count * sizeof(T)));
     EXPECT_EQ(target.front(), T{42});
     EXPECT_EQ(target.back(), T{42});
   }
@@ -181,7 +190,7 @@ TYPED_TEST(Reduce, ExtremesDoNotDependOnTheOrderUnlessBothAreNaN) {
   }
 }
 
-// --- what floating point needs in particular -------------------------------------------------------------------------
+// --- what floating point needs in particular ---
 
 template <typename T>
 T one(ReduceOp op, T left, T right) {
@@ -193,12 +202,17 @@ T one(ReduceOp op, T left, T right) {
   return target[0];
 }
 
-std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
-std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+std::uint32_t bits(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+std::uint64_t bits(double value) {
+  return std::bit_cast<std::uint64_t>(value);
+}
 
 TEST(ReduceFloat, NaNWinsInExtremesFromEitherSideAndKeepsItsPayload) {
   const float a = std::bit_cast<float>(0x7fc01234u), b = std::bit_cast<float>(0xffc0abcdu);
-  const double c = std::bit_cast<double>(0x7ff8000000001234u), d = std::bit_cast<double>(0xfff800000000abcdu);
+  const double c = std::bit_cast<double>(0x7ff8000000001234u),
+               d = std::bit_cast<double>(0xfff800000000abcdu);
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
     EXPECT_EQ(bits(one(op, a, 1.0f)), bits(a));
     EXPECT_EQ(bits(one(op, 1.0f, a)), bits(a));
@@ -229,7 +243,7 @@ TEST(ReduceInteger, SumsWrap) {
             std::numeric_limits<std::int64_t>::min());
 }
 
-// --- scale, and what is refused ------------------------------------------------------------------------------------
+// --- scale, and what is refused ---
 
 template <typename T>
 void expect_scale_multiplies_once() {
@@ -260,8 +274,10 @@ TEST(Scale, RefusesWhatHasNoAverage) {
 
 TEST(ReduceArguments, MustBeOfATypeThatCanBeSummedAndOfEqualLength) {
   std::vector<float> a(4), b(4), c(3);
-  for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::i16, Dtype::i8, Dtype::boolean}) {
-    EXPECT_THROW(reduce(ReduceOp::sum, dtype, bytes(a), bytes(b), writable(a)), Error) << name_of(dtype);
+  for (const Dtype dtype :
+       {Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::i16, Dtype::i8, Dtype::boolean}) {
+    EXPECT_THROW(reduce(ReduceOp::sum, dtype, bytes(a), bytes(b), writable(a)), Error)
+        << name_of(dtype);
   }
   EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f32, bytes(a), bytes(c), writable(a)), Error);
   EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f32, bytes(a), bytes(b), writable(c)), Error);

@@ -1,5 +1,6 @@
 #include "paceline/core/collective/balanced_tree.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,15 +10,15 @@
 namespace paceline::collective {
 namespace {
 
+std::string plus(const std::string& left, const std::string& right) {
+  return fmt::format("({}+{})", left, right);
+}
+
 // The rule itself: split at the largest power of two below the count.
 std::string by_the_rule(int begin, int end) {
   if (end - begin == 1) return std::to_string(begin);
   const int half = static_cast<int>(std::bit_floor(static_cast<unsigned>(end - begin - 1)));
-  return "(" + by_the_rule(begin, begin + half) + "+" + by_the_rule(begin + half, end) + ")";
-}
-
-std::string plus(const std::string& left, const std::string& right) {
-  return "(" + left + "+" + right + ")";
+  return plus(by_the_rule(begin, begin + half), by_the_rule(begin + half, end));
 }
 
 TEST(BalancedTree, SumsAsTheRuleSaysForEveryCountUpTo64) {
@@ -38,7 +39,8 @@ TEST(BalancedTree, HasCeilLogTwoLevels) {
   EXPECT_EQ(tree_levels(65), 7);
 }
 
-// Carries the rounds out on texts; the leaf of rank `reader` is an input, all others lie in scratch.
+// Carries the rounds out on texts; the leaf of rank `reader` is an input, all others lie in
+// scratch.
 std::string carried_out(int count, int reader) {
   std::vector<Slot> leaves;
   std::map<Slot, std::string> memory;
@@ -50,7 +52,8 @@ std::string carried_out(int count, int reader) {
     const auto before = memory;
     for (const Step& step : round) {
       const std::string left = before.at(step.source);
-      memory[step.target] = step.kind == Step::Kind::copy ? left : plus(left, before.at(step.operand));
+      memory[step.target] =
+          step.kind == Step::Kind::copy ? left : plus(left, before.at(step.operand));
     }
   }
   EXPECT_EQ(memory[input(0)], std::to_string(reader)) << "the input is only read";
@@ -60,7 +63,8 @@ std::string carried_out(int count, int reader) {
 TEST(BalancedTree, ReductionMakesTheSameTreeWhereverTheInputIs) {
   for (int count = 1; count <= 33; ++count) {
     for (int reader = 0; reader < count; ++reader) {
-      EXPECT_EQ(carried_out(count, reader), by_the_rule(0, count)) << count << " leaves, input " << reader;
+      EXPECT_EQ(carried_out(count, reader), by_the_rule(0, count))
+          << count << " leaves, input " << reader;
     }
   }
 }

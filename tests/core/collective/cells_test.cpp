@@ -16,8 +16,9 @@ std::vector<Slot> reads_of(const Step& step) {
 
 TEST(Cells, AreAllDifferentOutOfPlace) {
   const Cells cells(kProgram, false);
-  const std::set<std::size_t> different{cells.of(input(0)), cells.of(input(2)), cells.of(output(0)),
-                                        cells.of(output(2)), cells.of(scratch(0, 0)), cells.of(scratch(1, 0))};
+  const std::set<std::size_t> different{cells.of(input(0)),      cells.of(input(2)),
+                                        cells.of(output(0)),     cells.of(output(2)),
+                                        cells.of(scratch(0, 0)), cells.of(scratch(1, 0))};
   EXPECT_EQ(different.size(), 6u);
   EXPECT_LT(*different.rbegin(), cells.count());
 }
@@ -41,10 +42,12 @@ TEST(Cells, KnowWhatEachKindOfStepTouches) {
   EXPECT_EQ(reads_of(recv(1, output(0))), std::vector<Slot>{});
   EXPECT_EQ(reads_of(recv_reduce(1, input(0), output(0), true)), std::vector{input(0)});
   EXPECT_EQ(reads_of(copy(input(0), output(0))), std::vector{input(0)});
-  EXPECT_EQ(reads_of(reduce(input(0), scratch(0, 0), output(0))), (std::vector{input(0), scratch(0, 0)}));
+  EXPECT_EQ(reads_of(reduce(input(0), scratch(0, 0), output(0))),
+            (std::vector{input(0), scratch(0, 0)}));
 
   EXPECT_EQ(written_slot(send(1, input(0))), std::nullopt);
-  EXPECT_EQ(written_slot(store(1, output(1), output(0))), std::nullopt) << "the peer's slot, not ours";
+  EXPECT_EQ(written_slot(store(1, output(1), output(0))), std::nullopt)
+      << "the peer's slot, not ours";
   EXPECT_EQ(written_slot(recv(1, output(2))), output(2));
   EXPECT_EQ(written_slot(reduce(input(0), scratch(0, 0), output(0))), output(0));
 }

@@ -10,7 +10,8 @@ namespace {
 
 using namespace testing;
 
-// Prices that no two terms of a formula can hide behind each other, and a length that 1..16 ranks divide evenly.
+// Prices that no two terms of a formula can hide behind each other, and a length that 1..16 ranks
+// divide evenly.
 constexpr topology::Prices kPrices{.alpha = 7.0, .beta = 0.001, .gamma = 0.00013};
 constexpr std::size_t kElements = 4800, kElementBytes = 4;
 constexpr double kBytes = kElements * kElementBytes;
@@ -19,10 +20,11 @@ constexpr int kRankCounts[] = {1, 2, 3, 4, 8, 16};
 double cost_of(Operation operation, std::string_view name, int ranks) {
   const Algorithm algorithm = built_in(operation, name);
   const int chunks = algorithm.build({.ranks = ranks}).chunks;
-  return cost(algorithm, {.ranks = ranks}, Partition::even(kElements, chunks), kElementBytes, kPrices);
+  return cost(algorithm, {.ranks = ranks}, Partition::even(kElements, chunks), kElementBytes,
+              kPrices);
 }
 
-// The columns of specification A1: a(α + bβ·bytes) is written as alphas, and bytes sent and reduced as parts of the buffer.
+// A time of specification A1: so many messages, and so many buffers sent and reduced.
 double price(double alphas, double sent, double reduced) {
   return alphas * kPrices.alpha + sent * kBytes * kPrices.beta + reduced * kBytes * kPrices.gamma;
 }
@@ -39,7 +41,8 @@ TEST(Cost, RingAndDirectAllReduceAreTwoPassesOfAnNthForEachPeer) {
 TEST(Cost, BinomialAllReduceIsTwiceTheHeightOfTheTree) {
   for (const int ranks : kRankCounts) {
     const double h = tree_levels(ranks);
-    EXPECT_NEAR(cost_of(Operation::all_reduce, "binomial", ranks), price(2 * h, 2 * h, h), 1e-9) << ranks;
+    EXPECT_NEAR(cost_of(Operation::all_reduce, "binomial", ranks), price(2 * h, 2 * h, h), 1e-9)
+        << ranks;
   }
 }
 
@@ -63,7 +66,8 @@ TEST(Cost, BroadcastIsTheHeightOfTheTreeOrAllPeersInTurn) {
   for (const int ranks : kRankCounts) {
     const double p = ranks, h = tree_levels(ranks);
     EXPECT_NEAR(cost_of(Operation::broadcast, "binomial", ranks), price(h, h, 0), 1e-9) << ranks;
-    EXPECT_NEAR(cost_of(Operation::broadcast, "direct", ranks), price(p - 1, p - 1, 0), 1e-9) << ranks;
+    EXPECT_NEAR(cost_of(Operation::broadcast, "direct", ranks), price(p - 1, p - 1, 0), 1e-9)
+        << ranks;
   }
 }
 
@@ -102,7 +106,8 @@ TEST(Cost, RefusesProgramsThatWaitForEachOther) {
   const Algorithm ring = built_in(Operation::all_reduce, "ring");
   auto programs = programs_of(ring, 2);
   programs[0].rounds.pop_back();
-  EXPECT_THROW(cost(with_programs(ring, programs), {.ranks = 2}, Partition::even(2, 2), 4, kPrices), Error);
+  EXPECT_THROW(cost(with_programs(ring, programs), {.ranks = 2}, Partition::even(2, 2), 4, kPrices),
+               Error);
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ TEST(Partition, MakesChunksThatDifferByOneAtMostAndNeverGrow) {
   for (const std::size_t count : kCounts) {
     for (int chunks = 1; chunks <= 33; ++chunks) {
       const Partition partition = Partition::even(count, chunks);
-      const std::size_t first = partition.chunks.front().count, last = partition.chunks.back().count;
+      const std::size_t first = partition.chunks.front().count,
+                        last = partition.chunks.back().count;
       EXPECT_LE(first - last, 1u);
       EXPECT_TRUE(std::ranges::is_sorted(partition.chunks, std::ranges::greater(), &Range::count));
       EXPECT_EQ(partition.longest(), first);

@@ -1,4 +1,4 @@
-// What the tests of collective programs share: built-in programs at hand, and private algorithms made from wrong ones.
+// What the tests of programs share: built-in programs, and algorithms made of wrong ones.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ inline std::vector<Program> programs_of(const Algorithm& algorithm, int ranks, i
   return programs;
 }
 
-// The algorithm `like`, but with these programs. Only the latest one works: an Algorithm holds plain functions.
+// The algorithm `like`, but with these programs. Only the latest one works: an Algorithm holds
+// plain functions.
 inline Algorithm with_programs(Algorithm like, std::vector<Program> programs) {
   static std::vector<Program> stage;
   stage = std::move(programs);
@@ -44,7 +45,8 @@ inline std::string fault_of(const Algorithm& algorithm, int ranks, int root = 0)
   return proof ? "" : proof.error().what;
 }
 
-inline std::string fault_of(const Algorithm& like, const std::vector<Program>& programs, int root = 0) {
+inline std::string fault_of(const Algorithm& like, const std::vector<Program>& programs,
+                            int root = 0) {
   return fault_of(with_programs(like, programs), static_cast<int>(programs.size()), root);
 }
 
@@ -52,6 +54,25 @@ inline Proof proof_of(const Algorithm& algorithm, int ranks, int root = 0) {
   auto proof = verify(algorithm, {.ranks = ranks, .root = root});
   EXPECT_TRUE(proof.has_value()) << proof.error().what;
   return proof ? *std::move(proof) : Proof{};
+}
+
+// All-reduce of one chunk by two ranks that both sum for themselves: right, and easily made wrong.
+inline Algorithm swap_and_sum() {
+  return {.operation = Operation::all_reduce,
+          .name = "swap_and_sum",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true};
+}
+
+inline std::vector<Program> swap_and_sum_programs() {
+  const Slot own = input(0), peers = scratch(0, 0);
+  const auto program = [&](int peer, Slot left, Slot right) {
+    return Program{.chunks = 1,
+                   .scratch_places = 1,
+                   .rounds = {{send(peer, own), recv(peer, peers)},
+                              {completing(reduce(left, right, output(0)))}}};
+  };
+  return {program(1, own, peers), program(0, peers, own)};
 }
 
 }  // namespace paceline::collective::testing

@@ -51,7 +51,8 @@ TEST(Rendezvous, EndsEachRoundOnceAndARanksRoundsInOrder) {
   auto meeting = meet(programs);
   ASSERT_TRUE(meeting.has_value());
   std::vector<int> ended(13, 0);
-  for (const RoundAt& end : meeting->ends) EXPECT_EQ(end.round, ended[static_cast<std::size_t>(end.rank)]++);
+  for (const RoundAt& end : meeting->ends)
+    EXPECT_EQ(end.round, ended[static_cast<std::size_t>(end.rank)]++);
   for (std::size_t rank = 0; rank < 13; ++rank) {
     EXPECT_EQ(ended[rank], static_cast<int>(programs[rank].rounds.size()));
   }
@@ -60,7 +61,9 @@ TEST(Rendezvous, EndsEachRoundOnceAndARanksRoundsInOrder) {
 TEST(Rendezvous, ACycleOfSendsNamesAllWhoAreStuck) {
   std::vector<Program> programs;
   for (int rank = 0; rank < 3; ++rank) {
-    programs.push_back({.chunks = 1, .rounds = {{send((rank + 1) % 3, input(0))}, {recv((rank + 2) % 3, output(0))}}});
+    programs.push_back(
+        {.chunks = 1,
+         .rounds = {{send((rank + 1) % 3, input(0))}, {recv((rank + 2) % 3, output(0))}}});
   }
   programs.push_back({.chunks = 1});
   const auto meeting = meet(programs);
@@ -69,8 +72,9 @@ TEST(Rendezvous, ACycleOfSendsNamesAllWhoAreStuck) {
 }
 
 TEST(Rendezvous, NumbersStepsThroughAllPrograms) {
-  const std::vector<Program> programs = {{.chunks = 1, .rounds = {{}, {copy(input(0), output(0))}}},
-                                         {.chunks = 1, .rounds = {{copy(input(0), output(0)), copy(input(0), output(0))}}}};
+  const std::vector<Program> programs = {
+      {.chunks = 1, .rounds = {{}, {copy(input(0), output(0))}}},
+      {.chunks = 1, .rounds = {{copy(input(0), output(0)), copy(input(0), output(0))}}}};
   const StepNumbers numbers(programs);
   EXPECT_EQ(numbers.count(), 3u);
   EXPECT_EQ(numbers.of({0, 1, 0}), 0u);

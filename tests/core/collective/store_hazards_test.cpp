@@ -20,12 +20,15 @@ std::vector<Program> sum_and_store() {
                         .rounds = {{recv(1, scratch(0, 0))},
                                    {completing(reduce(input(0), scratch(0, 0), output(0)))},
                                    {store(1, output(0), output(0))}}};
-  const Program served{.chunks = 1, .scratch_places = 2, .rounds = {{send(0, input(0))}, {recv(0, output(0))}}};
+  const Program served{
+      .chunks = 1, .scratch_places = 2, .rounds = {{send(0, input(0))}, {recv(0, output(0))}}};
   return {summing, served};
 }
 
 std::string fault_of_all_reduce(const std::vector<Program>& programs) {
-  return fault_of({.operation = Operation::all_reduce, .name = "sum_and_store", .balanced_tree = true}, programs);
+  return fault_of(
+      {.operation = Operation::all_reduce, .name = "sum_and_store", .balanced_tree = true},
+      programs);
 }
 
 TEST(StoreHazards, AllowAStoreIntoASlotThatWasSentToTheStoringRankBefore) {
@@ -33,12 +36,14 @@ TEST(StoreHazards, AllowAStoreIntoASlotThatWasSentToTheStoringRankBefore) {
 }
 
 TEST(StoreHazards, RefuseAStoreWhileThePeerStillReadsTheSlot) {
-  // In place, the input that rank 1 copies in round 1 is the output that rank 0 may be storing into.
+  // In place, the input that rank 1 copies in round 1 is the output that rank 0 may be storing
+  // into.
   auto programs = sum_and_store();
   programs[1].rounds.insert(programs[1].rounds.begin() + 1, Round{copy(input(0), scratch(0, 0))});
   EXPECT_THAT(fault_of_all_reduce(programs),
               AllOf(HasSubstr("in place, "), HasSubstr("rank 0, round 2, step 0 (store to 1"),
-                    HasSubstr("may land while rank 1, round 1, step 0 (copy: scratch(0, 0) = input(0)) still uses")));
+                    HasSubstr("may land while rank 1, round 1, step 0 (copy: scratch(0, 0) = "
+                              "input(0)) still uses")));
 }
 
 TEST(StoreHazards, RefuseAStoreWhileThePeerMayStillWriteTheSlot) {
@@ -69,7 +74,8 @@ TEST(StoreHazards, AViewEndsWhereItsPlaceIsOverwritten) {
   programs[0].rounds[kSums].push_back(copy(input(0), scratch(0, 0)));
   EXPECT_NE(fault_of_all_reduce(programs), "") << "a round may not read and write a place";
   programs = sum_and_store();
-  programs[0].rounds.insert(programs[0].rounds.begin() + kStores, Round{copy(output(0), scratch(0, 0))});
+  programs[0].rounds.insert(programs[0].rounds.begin() + kStores,
+                            Round{copy(output(0), scratch(0, 0))});
   programs[0].rounds.push_back({copy(scratch(0, 0), scratch(1, 0))});
   EXPECT_EQ(fault_of_all_reduce(programs), "");
 }
@@ -83,11 +89,13 @@ TEST(StoreHazards, RefuseAViewThatIsPassedOnToAThirdRank) {
                         {recv(2, scratch(1, 0))},
                         {completing(reduce(scratch(0, 0), scratch(1, 0), output(0)))},
                         {store(1, output(0), output(0)), store(2, output(0), output(0))}};
-  const Program third{.chunks = 1,
-                      .scratch_places = 2,
-                      .rounds = {{recv(0, scratch(0, 0))}, {send(0, input(0))}, {recv(0, output(0))}}};
+  const Program third{
+      .chunks = 1,
+      .scratch_places = 2,
+      .rounds = {{recv(0, scratch(0, 0))}, {send(0, input(0))}, {recv(0, output(0))}}};
   programs.push_back(third);
-  EXPECT_THAT(fault_of_all_reduce(programs), AllOf(HasSubstr("in place, "), HasSubstr("store to 1")));
+  EXPECT_THAT(fault_of_all_reduce(programs),
+              AllOf(HasSubstr("in place, "), HasSubstr("store to 1")));
   // Without passing it on, the same programs are right.
   programs[0].rounds.erase(programs[0].rounds.begin() + 1);
   programs[2].rounds.erase(programs[2].rounds.begin());
@@ -96,7 +104,8 @@ TEST(StoreHazards, RefuseAViewThatIsPassedOnToAThirdRank) {
 
 TEST(StoreHazards, AReceiveThatReducesOrCopiesIsThroughWithTheSlotAtItsRoundsEnd) {
   auto programs = sum_and_store();
-  programs[0].rounds = {{completing(recv_reduce(1, input(0), output(0), true))}, {store(1, output(0), output(0))}};
+  programs[0].rounds = {{completing(recv_reduce(1, input(0), output(0), true))},
+                        {store(1, output(0), output(0))}};
   EXPECT_EQ(fault_of_all_reduce(programs), "");
 }
 
@@ -105,7 +114,8 @@ TEST(StoreHazards, RefuseAStoreInTheRoundThatStillReceivesTheSlot) {
   programs[0].rounds[kStores].push_back(recv(1, scratch(1, 0)));
   programs[1].rounds.insert(programs[1].rounds.begin() + 1, Round{send(0, input(0))});
   EXPECT_THAT(fault_of_all_reduce(programs),
-              AllOf(HasSubstr("in place, "), HasSubstr("may land while rank 1, round 1, step 0 (send to 0")));
+              AllOf(HasSubstr("in place, "),
+                    HasSubstr("may land while rank 1, round 1, step 0 (send to 0")));
 }
 
 TEST(StoreHazards, RefuseAStoreThatMeetsAReceiveOfAnotherSlot) {

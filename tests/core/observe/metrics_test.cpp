@@ -8,8 +8,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <nlohmann/json.hpp>
 
 #include "paceline/core/base/result.h"
 
@@ -39,14 +40,18 @@ class TemporaryFolder {
 };
 
 TEST(Metrics, keys_keep_their_order_and_doubles_all_their_digits) {
-  EXPECT_EQ(json_line({{"event", "step"}, {"step", std::int64_t{7}}, {"loss", 0.1}, {"a", std::vector<std::int64_t>{1, 2}}}),
+  EXPECT_EQ(json_line({{"event", "step"},
+                       {"step", std::int64_t{7}},
+                       {"loss", 0.1},
+                       {"a", std::vector<std::int64_t>{1, 2}}}),
             R"({"event":"step","step":7,"loss":0.1,"a":[1,2]})");
   const double value = 1.0 / 3;
   EXPECT_EQ(nlohmann::json::parse(json_line({{"x", value}}))["x"].get<double>(), value);
 }
 
 TEST(Metrics, what_is_not_finite_is_null) {
-  EXPECT_EQ(json_line({{"x", std::nan("")}, {"y", std::numeric_limits<double>::infinity()}}), R"({"x":null,"y":null})");
+  EXPECT_EQ(json_line({{"x", std::nan("")}, {"y", std::numeric_limits<double>::infinity()}}),
+            R"({"x":null,"y":null})");
 }
 
 TEST(Metrics, a_text_cannot_break_its_line) {

@@ -46,12 +46,14 @@ TEST(Progress, a_bar_shows_step_speed_loss_and_time_left) {
 
 TEST(Progress, a_bar_is_never_wider_than_the_terminal) {
   for (int columns = 20; columns < 140; ++columns) {
-    EXPECT_LE(draw_bar({99999, 100000, 1e6, 12.5, 7200s}, columns).size(), static_cast<std::size_t>(columns));
+    EXPECT_LE(draw_bar({99999, 100000, 1e6, 12.5, 7200s}, columns).size(),
+              static_cast<std::size_t>(columns));
   }
 }
 
 TEST(Progress, a_bar_is_full_at_the_end_and_bears_odd_numbers) {
-  EXPECT_THAT(draw_bar({400, 400, 1, 0, 0s}, 120), HasSubstr("[========================================]"));
+  EXPECT_THAT(draw_bar({400, 400, 1, 0, 0s}, 120),
+              HasSubstr("[========================================]"));
   EXPECT_THAT(draw_bar({0, 0, 0, 0, -1s}, 120), HasSubstr("ETA -:--"));
   EXPECT_THAT(draw_bar({500, 400, 0, 0, -1s}, 120), HasSubstr("- samples/s"));
 }
@@ -60,7 +62,8 @@ TEST(Progress, plain_lines_come_every_few_seconds_and_at_both_ends) {
   Screen screen;
   {
     Progress progress(screen.file(), 100, {.line_every = 5s});
-    for (int step = 1; step <= 100; ++step) progress.update(step, 64, 1.0 / step, kStart + step * 100ms);
+    for (int step = 1; step <= 100; ++step)
+      progress.update(step, 64, 1.0 / step, kStart + step * 100ms);
   }
   const std::string text = screen.text();
   EXPECT_THAT(text, StartsWith("step 1/100"));

@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-std::vector<Bucket> plan_in_reverse(const std::vector<Gradient>& gradients, const BucketCaps& caps = {}) {
-  return plan_buckets(gradients, reverse_registration_order(static_cast<int>(gradients.size())), caps);
+std::vector<Bucket> plan_in_reverse(const std::vector<Gradient>& gradients,
+                                    const BucketCaps& caps = {}) {
+  return plan_buckets(gradients, reverse_registration_order(static_cast<int>(gradients.size())),
+                      caps);
 }
 
 std::vector<std::vector<int>> members(const std::vector<Bucket>& plan) {
@@ -26,11 +28,14 @@ std::vector<std::vector<int>> members(const std::vector<Bucket>& plan) {
 
 using Lists = std::vector<std::vector<int>>;
 
-TEST(Buckets, no_gradients_need_no_bucket) { EXPECT_TRUE(plan_in_reverse({}).empty()); }
+TEST(Buckets, no_gradients_need_no_bucket) {
+  EXPECT_TRUE(plan_in_reverse({}).empty());
+}
 
 TEST(Buckets, the_mlp_of_the_example_travels_in_two_buckets) {
   // 784-1024-1024-10 in f32: weight, bias of three layers.
-  const std::vector<Gradient> mlp = {{784 * 1024 * 4}, {1024 * 4}, {1024 * 1024 * 4}, {1024 * 4}, {10240 * 4}, {10 * 4}};
+  const std::vector<Gradient> mlp = {{784 * 1024 * 4}, {1024 * 4},  {1024 * 1024 * 4},
+                                     {1024 * 4},       {10240 * 4}, {10 * 4}};
   EXPECT_EQ(members(plan_in_reverse(mlp)), (Lists{{5, 4, 3}, {2, 1, 0}}));
 }
 
@@ -86,7 +91,8 @@ TEST(Buckets, laws_hold_for_random_models_and_orders) {
     std::vector<Gradient> gradients;
     for (int i = 0; i < count; ++i) {
       gradients.push_back({numbers.below(numbers.below(4) == 0 ? 3000 : 100),
-                           numbers.below(2) == 0 ? Dtype::f32 : Dtype::f64, static_cast<int>(numbers.below(2))});
+                           numbers.below(2) == 0 ? Dtype::f32 : Dtype::f64,
+                           static_cast<int>(numbers.below(2))});
     }
     std::vector<int> order = reverse_registration_order(count);
     if (seed % 2 == 1) std::shuffle(order.begin(), order.end(), numbers);
@@ -112,7 +118,8 @@ TEST(Buckets, laws_hold_for_random_models_and_orders) {
         by_kind[{bucket.dtype, bucket.device}].push_back(index);
       }
       EXPECT_EQ(bytes, bucket.bytes);
-      const bool first = std::find(bucket.gradients.begin(), bucket.gradients.end(), order[0]) != bucket.gradients.end();
+      const bool first = std::find(bucket.gradients.begin(), bucket.gradients.end(), order[0]) !=
+                         bucket.gradients.end();
       if (bytes > (first ? caps.first_bytes : caps.bytes)) {
         EXPECT_EQ(bucket.gradients.size(), 1u);
       }

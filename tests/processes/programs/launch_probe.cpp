@@ -1,14 +1,15 @@
-// A worker for the tests of `paceline run`. It knows nothing of Paceline but the variables in its environment.
+// A worker for the tests of `paceline run`. It knows nothing of Paceline but the variables in its
+// environment.
 //
 //   launch_probe [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
 //
 //   exit:CODE       ends with it                    die:SIGNAL     dies by it
-//   wait            says "ready PID", then waits    stubborn       as wait, but ignores SIGTERM and SIGINT
-//   catch:CODE      as wait; says "caught SIGNAL" for each signal, and ends with CODE after SIGINT or SIGTERM
-//   lines:COUNT     COUNT checked lines on stdout and on stderr, written in pieces of any size
-//   text:COUNT      COUNT bytes without a newline   echo           copies stdin to stdout, then says "end of input"
-//   leave           leaves a process in a session of its own behind, says "left PID", and ends with 0
-//   environment     tells as JSON what it was given
+//   wait            says "ready PID", then waits    stubborn       as wait, but ignores SIGTERM and
+//   SIGINT catch:CODE      as wait; says "caught SIGNAL" for each signal, and ends with CODE after
+//   SIGINT or SIGTERM lines:COUNT     COUNT checked lines on stdout and on stderr, written in
+//   pieces of any size text:COUNT      COUNT bytes without a newline   echo           copies stdin
+//   to stdout, then says "end of input" leave           leaves a process in a session of its own
+//   behind, says "left PID", and ends with 0 environment     tells as JSON what it was given
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -20,10 +21,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/processes/programs/checked_line.h"
 
@@ -44,7 +46,9 @@ void put(int fd, std::string_view text) {
   }
 }
 
-void say(std::string_view text) { put(1, fmt::format("{}\n", text)); }
+void say(std::string_view text) {
+  put(1, fmt::format("{}\n", text));
+}
 
 [[noreturn]] void wait_for_ever() {
   say(fmt::format("ready {}", ::getpid()));
@@ -89,7 +93,8 @@ void write_lines(int rank, int count) {
 
 void echo() {
   char piece[4096];
-  for (ssize_t count; (count = ::read(0, piece, sizeof piece)) > 0;) put(1, {piece, static_cast<std::size_t>(count)});
+  for (ssize_t count; (count = ::read(0, piece, sizeof piece)) > 0;)
+    put(1, {piece, static_cast<std::size_t>(count)});
   say("end of input");
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 TEST(Digest, of_nothing_and_of_abc_is_sha256s) {
   EXPECT_EQ(sha256_of({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  const std::vector<at::Tensor> abc = {torch::tensor({97, 98}, at::kByte), at::zeros({0}), torch::tensor({99}, at::kByte)};
+  const std::vector<at::Tensor> abc = {torch::tensor({97, 98}, at::kByte), at::zeros({0}),
+                                       torch::tensor({99}, at::kByte)};
   EXPECT_EQ(sha256_of(abc), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 

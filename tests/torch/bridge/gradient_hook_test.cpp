@@ -51,7 +51,8 @@ TEST(GradientHook, a_refused_gradient_leaves_grad_alone) {
 TEST(GradientHook, exceptions_come_out_of_backward_with_their_type) {
   const at::Tensor p = leaf({1, 2});
   for (const bool early : {true, false}) {
-    GradientHook hook(p, {[&] { return early ? throw_misuse("early") : void(), true; }, [] { throw_misuse("late"); }});
+    GradientHook hook(p, {[&] { return early ? throw_misuse("early") : void(), true; },
+                          [] { throw_misuse("late"); }});
     try {
       (p * 3).sum().backward();
       FAIL() << "nothing was thrown";

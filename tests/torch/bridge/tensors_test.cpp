@@ -24,7 +24,8 @@ std::string misuse_of(const at::Tensor& tensor) {
 }
 
 TEST(Tensors, a_buffer_is_the_tensors_own_memory) {
-  for (auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool}) {
+  for (auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt,
+                    at::kShort, at::kChar, at::kByte, at::kBool}) {
     const at::Tensor tensor = at::zeros({3, 5}, type);
     const Buffer buffer = buffer_of(tensor);
     EXPECT_EQ(static_cast<void*>(buffer.data), tensor.data_ptr());
@@ -44,7 +45,8 @@ TEST(Tensors, what_cannot_be_a_buffer_is_refused_with_a_remedy) {
   EXPECT_THAT(misuse_of(at::zeros({4, 4}).t().narrow(0, 0, 2)), HasSubstr(".contiguous()"));
   EXPECT_THAT(misuse_of(at::zeros({4}, at::kComplexFloat)), HasSubstr("view_as_real"));
   EXPECT_THAT(misuse_of(at::zeros({4, 4}).to_sparse()), HasSubstr("to_dense()"));
-  EXPECT_THAT(misuse_of(at::empty({4}, at::TensorOptions().device(at::kMeta))), HasSubstr(".cpu()"));
+  EXPECT_THAT(misuse_of(at::empty({4}, at::TensorOptions().device(at::kMeta))),
+              HasSubstr(".cpu()"));
 }
 
 TEST(Tensors, a_tensor_over_memory_keeps_its_owner_and_is_no_view) {
@@ -56,7 +58,9 @@ TEST(Tensors, a_tensor_over_memory_keeps_its_owner_and_is_no_view) {
   EXPECT_EQ(reinterpret_cast<float*>(memory->data())[5], 2.0f);
   at::Tensor parameter = at::zeros({2, 3}, at::kFloat).set_requires_grad(true);
   parameter.mutable_grad() = tensor;
-  parameter.mutable_grad().detach_().zero_();  // what zero_grad(false) does; throws for autograd views
+  parameter.mutable_grad()
+      .detach_()
+      .zero_();  // what zero_grad(false) does; throws for autograd views
   EXPECT_EQ(reinterpret_cast<float*>(memory->data())[5], 0.0f);
   parameter.mutable_grad().reset();
   tensor.reset();
@@ -74,8 +78,9 @@ TEST(Tensors, a_dense_layout_is_kept) {
 }
 
 TEST(Tensors, packing_and_unpacking_gives_the_same_values_for_mixed_tensors) {
-  const std::vector<at::Tensor> from = {at::rand({3, 5}), at::arange(7, at::kLong), at::zeros({0}), at::ones({2}, at::kBool),
-                                        at::rand({1, 3, 2, 2}, at::kDouble).contiguous(at::MemoryFormat::ChannelsLast)};
+  const std::vector<at::Tensor> from = {
+      at::rand({3, 5}), at::arange(7, at::kLong), at::zeros({0}), at::ones({2}, at::kBool),
+      at::rand({1, 3, 2, 2}, at::kDouble).contiguous(at::MemoryFormat::ChannelsLast)};
   std::vector<at::Tensor> to;
   for (const at::Tensor& tensor : from) to.push_back(at::zeros_like(tensor));
   std::vector<std::byte> bytes(packed_bytes(from));

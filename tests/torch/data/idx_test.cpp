@@ -32,7 +32,8 @@ class IdxFiles : public testing::Test {
   std::string zipped(const std::string& bytes, const std::string& name = "file.gz") {
     const std::string path = folder_ / name;
     gzFile file = gzopen(path.c_str(), "wb");
-    EXPECT_EQ(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())), static_cast<int>(bytes.size()));
+    EXPECT_EQ(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())),
+              static_cast<int>(bytes.size()));
     gzclose(file);
     return path;
   }
@@ -72,7 +73,9 @@ TEST_F(IdxFiles, are_read_plain_and_zipped) {
   }
 }
 
-TEST_F(IdxFiles, a_missing_file_is_named) { EXPECT_THAT(failure_of(folder_ / "none"), HasSubstr("No such file")); }
+TEST_F(IdxFiles, a_missing_file_is_named) {
+  EXPECT_THAT(failure_of(folder_ / "none"), HasSubstr("No such file"));
+}
 
 TEST_F(IdxFiles, every_kind_of_damage_is_told) {
   EXPECT_THAT(failure_of(plain("")), HasSubstr("inside its header"));
@@ -99,8 +102,9 @@ TEST_F(IdxFiles, fashion_mnist_tells_how_to_get_it) {
     load_fashion_mnist(Split::train, folder_);
     FAIL() << "loaded";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("train-images-idx3-ubyte.gz"), HasSubstr("apt-get install dataset-fashion-mnist"),
-                                    HasSubstr("--data")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("train-images-idx3-ubyte.gz"),
+                      HasSubstr("apt-get install dataset-fashion-mnist"), HasSubstr("--data")));
   }
 }
 

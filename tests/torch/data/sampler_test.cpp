@@ -31,11 +31,17 @@ TEST(Sampler, global_batches_do_not_depend_on_the_number_of_ranks) {
       Indices together(static_cast<std::size_t>(kBatch), -1);
       std::int64_t size = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        GlobalBatches batches({.samples = kSamples, .batch_size = kBatch, .seed = 5, .rank = rank, .world_size = ranks});
+        GlobalBatches batches({.samples = kSamples,
+                               .batch_size = kBatch,
+                               .seed = 5,
+                               .rank = rank,
+                               .world_size = ranks});
         const auto part = batches.at(step);
         size = part.global_size;
         const Indices indices = list(part.indices);
-        for (std::size_t i = 0; i < indices.size(); ++i) together[static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(ranks)] = indices[i];
+        for (std::size_t i = 0; i < indices.size(); ++i)
+          together[static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(ranks)] =
+              indices[i];
       }
       together.resize(static_cast<std::size_t>(size));
       const std::int64_t epoch = step / 11, begin = step % 11 * kBatch;
@@ -58,7 +64,9 @@ TEST(Sampler, a_batch_smaller_than_the_world_is_refused_with_both_numbers) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::misuse);
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("batch of 3"), testing::HasSubstr("4 ranks"), testing::HasSubstr("Raise")));
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("batch of 3"), testing::HasSubstr("4 ranks"),
+                               testing::HasSubstr("Raise")));
   }
   EXPECT_THROW(GlobalBatches({.samples = 0, .batch_size = 3}), Error);
   EXPECT_THROW(GlobalBatches({.samples = 9, .batch_size = 3, .rank = 2, .world_size = 2}), Error);
@@ -69,11 +77,13 @@ TEST(Sampler, shares_are_distributed_samplers) {
     for (int ranks = 1; ranks <= 8; ++ranks) {
       for (const bool drop : {false, true}) {
         for (const bool shuffle : {false, true}) {
-          const Indices order = shuffle ? list(shuffled(samples, 3, 2)) : list(at::arange(samples, at::kLong));
+          const Indices order =
+              shuffle ? list(shuffled(samples, 3, 2)) : list(at::arange(samples, at::kLong));
           const std::int64_t length = drop ? samples / ranks : (samples + ranks - 1) / ranks;
           for (int rank = 0; rank < ranks; ++rank) {
             Indices expected;  // Python's: pad the order from its own start, then take every P-th
-            for (std::int64_t i = 0; i < length; ++i) expected.push_back(order[static_cast<std::size_t>((rank + i * ranks) % samples)]);
+            for (std::int64_t i = 0; i < length; ++i)
+              expected.push_back(order[static_cast<std::size_t>((rank + i * ranks) % samples)]);
             EXPECT_EQ(list(share_of(samples, {rank, ranks, shuffle, 3, 2, drop})), expected);
           }
         }

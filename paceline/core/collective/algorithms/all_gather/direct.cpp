@@ -3,9 +3,11 @@
 // 4 ranks, one round, as rank 1 sees it:
 //     0 <--chunk 1-- 1 --chunk 1--> 2, 3        and chunks 0, 2, 3 arrive from their owners
 //
-// Rounds: 1. Messages a rank: n-1. Bytes a rank: n-1 times its chunk, (n-1)/n of the output (a lower bound). Any n >= 1, any
-// counts. Sums nothing. Over shared memory each store is a write into the peer's output.
+// Rounds: 1. Messages a rank: n-1. Bytes a rank: n-1 times its chunk (a lower bound).
+// Ranks: any n >= 1, any counts. Order of summation: nothing is summed.
 // Reference: specification A1, the second half of row `direct`.
+//
+// Over shared memory each store is a write into the peer's output.
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::all_gather {

@@ -1,13 +1,14 @@
 // Ring all_gather: every chunk travels once round the ring.
 //
 // 4 ranks. The chunk that each rank sends to the next one:
-//     round      rank 0     rank 1     rank 2     rank 3
-//       0        0          1          2          3
-//       1        3          0          1          2
-//       2        2          3          0          1
+//     round    rank 0    rank 1    rank 2    rank 3
+//       0      0         1         2         3
+//       1      3         0         1         2
+//       2      2         3         0         1
 //
-// Rounds: n-1, one message each. Bytes a rank: (n-1)/n of the output (a lower bound). Any n >= 1, any counts.
-// Sums nothing. Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A7 and A10.
+// Rounds: n-1, one message each. Bytes a rank: (n-1)/n of the output (a lower bound).
+// Ranks: any n >= 1, any counts. Order of summation: nothing is summed.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A7, A10.
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::all_gather {

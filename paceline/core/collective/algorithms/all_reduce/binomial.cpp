@@ -6,8 +6,9 @@
 //     down, distance 2    0 --------> 2
 //     down, distance 1    0 --> 1     2 --> 3
 //
-// Rounds: 2 ceil(lg n) on rank 0. Messages: 2(n-1) in all. Bytes: ceil(lg n) times the buffer on rank 0, no other rank sends
-// more: the choice for short buffers. Any n >= 1. Order of summation: the balanced tree in rank order (class D3).
+// Rounds: 2 ceil(lg n) on rank 0. Messages: 2(n-1) in all.
+// Bytes: ceil(lg n) times the buffer from rank 0, and no rank sends more. For short buffers.
+// Ranks: any n >= 1. Order of summation: the balanced tree in rank order (class D3).
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2.
 #include <algorithm>
 
@@ -26,7 +27,8 @@ std::vector<Round> reduce_to_rank_0(const Shape& shape) {
       return rounds;
     }
     if (shape.rank + distance >= shape.ranks) continue;
-    rounds.push_back({recv_reduce(shape.rank + distance, sum, output(0), /*operand_is_left=*/true)});
+    rounds.push_back(
+        {recv_reduce(shape.rank + distance, sum, output(0), /*operand_is_left=*/true)});
     sum = output(0);
   }
   return rounds;

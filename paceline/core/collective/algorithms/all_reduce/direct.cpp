@@ -1,16 +1,18 @@
-// Direct all_reduce: rank r gathers every rank's chunk r, sums them by the balanced tree, and hands the sum to all.
+// Direct all_reduce: rank r takes every rank's chunk r, sums them up, and hands the sum to all.
 //
 // 4 ranks, as rank 1 sees it; the others do the same with their own chunk:
-//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3      (and 1 sends chunks 0, 2, 3 to their owners)
+//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3    (1 sends chunks 0, 2, 3 to their owners)
 //     round 1   a = x0 + x1,  b = x2 + x3
 //     round 2   chunk 1 = a + b
 //     round 3   0 <--chunk 1-- 1 --chunk 1--> 2, 3
 //
-// Rounds: 2 with messages, ceil(lg n) of sums between them. Messages a rank: 2(n-1). Bytes a rank: 2(n-1)/n of the buffer
-// (a lower bound). Any n >= 1. Order of summation: the balanced tree in rank order, for every chunk (class D3).
-// Over shared memory the receives of round 0 are views of the peers' buffers and the stores are writes into them, so
-// that the whole operation reads each input once and writes each output once (specification A9).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005, pairwise exchange; specification A1, row `direct`.
+// Rounds: 2 with messages, ceil(lg n) of sums between them. Messages a rank: 2(n-1).
+// Bytes a rank: 2(n-1)/n of the buffer (a lower bound). Ranks: any n >= 1.
+// Order of summation: the balanced tree in rank order, for every chunk (class D3).
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange); specification A1, A9.
+//
+// Over shared memory the receives of round 0 are views of the peers' buffers and the stores are
+// writes into them: the whole operation reads each input once and writes each output once.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 

@@ -1,14 +1,16 @@
 // Ring all_reduce: a growing sum of each chunk travels once round the ring, then the result does.
 //
-// 4 ranks, chunks 0..3. Sums so far (0+1 is the sum of ranks 0 and 1) that each rank sends to the next one:
-//     round      rank 0          rank 1          rank 2          rank 3
-//       0        chunk 0: 0      chunk 1: 1      chunk 2: 2      chunk 3: 3
-//       1        chunk 3: 3+0    chunk 0: 0+1    chunk 1: 1+2    chunk 2: 2+3
-//       2        chunk 2: 2+3+0  chunk 1: ..     chunk 0: 0+1+2  chunk 3: ..
-//     3..5       chunk 1 is complete here, 2 on rank 1, 3 on rank 2, 0 on rank 3: pass the complete ones on
+// 4 ranks, chunks 0..3. What each rank sends to the next one (0+1 is the sum of ranks 0 and 1):
+//     round    rank 0            rank 1            rank 2            rank 3
+//       0      chunk 0: 0        chunk 1: 1        chunk 2: 2        chunk 3: 3
+//       1      chunk 3: 3+0      chunk 0: 0+1      chunk 1: 1+2      chunk 2: 2+3
+//       2      chunk 2: 2+3+0    chunk 3: 3+0+1    chunk 0: 0+1+2    chunk 1: 1+2+3
+//     3..5     chunk 1 is complete on rank 0, 2 on 1, 3 on 2, 0 on 3: they go round once more
 //
-// Rounds: 2(n-1), one message each. Bytes a rank: 2(n-1)/n of the buffer (a lower bound). Any n >= 1.
-// Order of summation: ((c + (c+1)) + (c+2)) + .., ranks mod n, for chunk c: class D2, and not the balanced tree.
+// Rounds: 2(n-1), one message each. Bytes a rank: 2(n-1)/n of the buffer (a lower bound).
+// Ranks: any n >= 1.
+// Order of summation: ((c + (c+1)) + (c+2)) + .., ranks mod n, for chunk c: class D2, and not the
+// balanced tree.
 // Reference: Patarasuk and Yuan, JPDC 2009; specification A7.
 #include "paceline/core/collective/program.h"
 

@@ -4,8 +4,9 @@
 //     round 0    0 --------> 2
 //     round 1    0 --> 1     2 --> 3
 //
-// Rounds: ceil(lg n) on the root. Messages: n-1 in all. Bytes: ceil(lg n) times the buffer from the root, no other rank sends
-// more. Any n >= 1, any root. Sums nothing.
+// Rounds: ceil(lg n) on the root. Messages: n-1 in all.
+// Bytes: ceil(lg n) times the buffer from the root, and no rank sends more.
+// Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
@@ -17,7 +18,9 @@ Program build(const Shape& shape) {
   const int n = shape.ranks;
   const int from_root = (shape.rank - shape.root + n) % n;
   const bool is_root = from_root == 0;
-  const auto rank_at = [&](int distance_from_root) { return (shape.root + distance_from_root) % n; };
+  const auto rank_at = [&](int distance_from_root) {
+    return (shape.root + distance_from_root) % n;
+  };
 
   Program program{.chunks = 1};
   for (int distance = (1 << tree_levels(n)) / 2; distance >= 1; distance /= 2) {

@@ -3,9 +3,11 @@
 // 4 ranks, root 0, one round:
 //     0 --> 1,  0 --> 2,  0 --> 3
 //
-// Rounds: 1. Messages: n-1, all from the root. Bytes: n-1 times the buffer from the root. Any n >= 1, any root.
-// Sums nothing. Over shared memory it is the fastest: all ranks read the root's buffer side by side.
+// Rounds: 1. Messages: n-1, all from the root. Bytes: n-1 times the buffer from the root.
+// Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: specification A2, the second half of `star`.
+//
+// Over shared memory all ranks read the root's buffer side by side.
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::broadcast {

@@ -1,13 +1,14 @@
-// Direct reduce_scatter: each rank sends every other rank the chunk that it owns; the owner sums by the balanced tree.
+// Direct reduce_scatter: each rank takes its chunk from every other rank and sums them up.
 //
-// 4 ranks, as rank 1 sees it:
-//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3      (and 1 sends chunks 0, 2, 3 to their owners)
+// 4 ranks, as rank 1 sees it; the others do the same with their own chunk:
+//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3    (1 sends chunks 0, 2, 3 to their owners)
 //     round 1   a = x0 + x1,  b = x2 + x3
 //     round 2   output(1) = a + b
 //
-// Rounds: 1 with messages, ceil(lg n) of sums. Messages a rank: n-1. Bytes a rank: (n-1)/n of the input (a lower bound).
-// Any n >= 1, any counts. Order of summation: the balanced tree in rank order, for every chunk (class D3).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005, pairwise exchange; specification A10.
+// Rounds: 1 with messages, ceil(lg n) of sums. Messages a rank: n-1.
+// Bytes a rank: (n-1)/n of the input (a lower bound). Ranks: any n >= 1, any counts.
+// Order of summation: the balanced tree in rank order, for every chunk (class D3).
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange); specification A10.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 

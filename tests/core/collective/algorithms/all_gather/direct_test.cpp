@@ -7,7 +7,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::all_gather, "direct"); }
+Algorithm algorithm() {
+  return built_in(Operation::all_gather, "direct");
+}
 
 TEST(DirectAllGather, IsThisPictureFor4Ranks) {
   EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),

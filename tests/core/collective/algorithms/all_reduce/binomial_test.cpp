@@ -8,7 +8,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::all_reduce, "binomial"); }
+Algorithm algorithm() {
+  return built_in(Operation::all_reduce, "binomial");
+}
 
 TEST(BinomialAllReduce, IsThisPictureFor4Ranks) {
   const auto programs = programs_of(algorithm(), 4);

@@ -8,7 +8,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::all_reduce, "direct"); }
+Algorithm algorithm() {
+  return built_in(Operation::all_reduce, "direct");
+}
 
 TEST(DirectAllReduce, IsThisPictureFor4Ranks) {
   EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
@@ -32,7 +34,8 @@ TEST(DirectAllReduce, IsThisPictureFor4Ranks) {
 TEST(DirectAllReduce, Sends2TimesNMinus1ChunksFromEachRank) {
   for (int ranks = 2; ranks <= 33; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
-    EXPECT_EQ(proof.sent_chunks, std::vector<long>(static_cast<std::size_t>(ranks), 2 * (ranks - 1)));
+    EXPECT_EQ(proof.sent_chunks,
+              std::vector<long>(static_cast<std::size_t>(ranks), 2 * (ranks - 1)));
     EXPECT_EQ(proof.rounds, 2 + tree_levels(ranks));
     EXPECT_EQ(algorithm().build({.ranks = ranks}).chunks, ranks);
   }

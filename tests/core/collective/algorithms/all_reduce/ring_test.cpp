@@ -7,7 +7,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::all_reduce, "ring"); }
+Algorithm algorithm() {
+  return built_in(Operation::all_reduce, "ring");
+}
 
 TEST(RingAllReduce, IsThisPictureFor4Ranks) {
   EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
@@ -29,7 +31,8 @@ TEST(RingAllReduce, Takes2TimesNMinus1RoundsOfOneMessageEach) {
   for (int ranks = 2; ranks <= 33; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
     EXPECT_EQ(proof.rounds, 2 * (ranks - 1));
-    EXPECT_EQ(proof.sent_chunks, std::vector<long>(static_cast<std::size_t>(ranks), 2 * (ranks - 1)));
+    EXPECT_EQ(proof.sent_chunks,
+              std::vector<long>(static_cast<std::size_t>(ranks), 2 * (ranks - 1)));
   }
 }
 
@@ -52,7 +55,8 @@ TEST(RingAllReduce, SendsEachChunkTwiceButThoseOfTheTwoRanksAhead) {
 TEST(RingAllReduce, SumsAlongTheRingSoThatTheTreeDependsOnTheChunk) {
   EXPECT_EQ(proof_of(algorithm(), 5).tree, "((((0+1)+2)+3)+4)");
   EXPECT_TRUE(proof_of(algorithm(), 1).balanced_tree);
-  for (int ranks = 2; ranks <= 33; ++ranks) EXPECT_FALSE(proof_of(algorithm(), ranks).balanced_tree);
+  for (int ranks = 2; ranks <= 33; ++ranks)
+    EXPECT_FALSE(proof_of(algorithm(), ranks).balanced_tree);
   EXPECT_EQ(algorithm().determinism, DeterminismClass::d2);
 }
 

@@ -8,7 +8,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::broadcast, "binomial"); }
+Algorithm algorithm() {
+  return built_in(Operation::broadcast, "binomial");
+}
 
 TEST(BinomialBroadcast, IsThisPictureFor4Ranks) {
   const auto programs = programs_of(algorithm(), 4);

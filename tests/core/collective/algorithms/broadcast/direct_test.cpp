@@ -7,7 +7,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::broadcast, "direct"); }
+Algorithm algorithm() {
+  return built_in(Operation::broadcast, "direct");
+}
 
 TEST(DirectBroadcast, IsThisPictureFor4RanksAndRoot2) {
   const auto programs = programs_of(algorithm(), 4, 2);

@@ -8,7 +8,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::reduce_scatter, "direct"); }
+Algorithm algorithm() {
+  return built_in(Operation::reduce_scatter, "direct");
+}
 
 TEST(DirectReduceScatter, IsThisPictureFor4Ranks) {
   EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),

@@ -9,7 +9,9 @@ namespace {
 
 using namespace testing;
 
-Algorithm algorithm() { return built_in(Operation::reduce_scatter, "ring"); }
+Algorithm algorithm() {
+  return built_in(Operation::reduce_scatter, "ring");
+}
 
 TEST(RingReduceScatter, IsThisPictureFor4Ranks) {
   EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
@@ -32,7 +34,8 @@ TEST(RingReduceScatter, TakesNMinus1RoundsOfOneMessageEachAndTwoPlacesAtMost) {
 
 TEST(RingReduceScatter, SumsAlongTheRingAndEndsWithTheOwner) {
   EXPECT_EQ(proof_of(algorithm(), 5).tree, "((((1+2)+3)+4)+0)");
-  for (int ranks = 2; ranks <= 33; ++ranks) EXPECT_FALSE(proof_of(algorithm(), ranks).balanced_tree);
+  for (int ranks = 2; ranks <= 33; ++ranks)
+    EXPECT_FALSE(proof_of(algorithm(), ranks).balanced_tree);
   EXPECT_EQ(algorithm().determinism, DeterminismClass::d2);
 }
 

@@ -1,0 +1,58 @@
+#include "measurement.h"
+
+#include <sys/resource.h>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+
+using std::chrono::duration;
+
+void StepTimer::start() {
+  traffic_ = world_.traffic();
+  since_ = std::chrono::steady_clock::now();
+  running_ = true;
+}
+
+void StepTimer::stop() {
+  if (!running_) return;
+  running_ = false;
+  const paceline::Traffic now = world_.traffic();
+  wall_seconds += duration<double>(std::chrono::steady_clock::now() - since_).count();
+  in_flight_seconds += duration<double>(now.in_flight - traffic_.in_flight).count();
+  waited_seconds += duration<double>(now.waited - traffic_.waited).count();
+}
+
+std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector<double> values) {
+  world.all_reduce(paceline::buffer_of(values)).wait();
+  return values;
+}
+
+std::string agreed_sha256(paceline::Communicator& world,
+                          const std::vector<at::Tensor>& parameters) {
+  const std::string own = paceline::sha256_of(parameters);
+  std::string all(own.size() * static_cast<std::size_t>(world.size()), ' ');
+  world
+      .all_gather({std::as_bytes(std::span(own)).data(), own.size(), paceline::Dtype::u8},
+                  {std::as_writable_bytes(std::span(all)).data(), all.size(), paceline::Dtype::u8})
+      .wait();
+  for (int rank = 1; rank < world.size(); ++rank) {
+    if (all.compare(own.size() * static_cast<std::size_t>(rank), own.size(), all, 0, own.size()) !=
+        0) {
+      throw paceline::Error({paceline::Fault::mismatch,
+                             "the parameters of rank " + std::to_string(rank) +
+                                 " differ from those of rank 0 after training; "
+                                 "every worker must apply the same updates (parallel.step)",
+                             {0, rank}});
+    }
+  }
+  return own;
+}
+
+std::vector<std::int64_t> peak_rss_of_workers(paceline::Communicator& world) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const std::int64_t own[] = {std::int64_t{usage.ru_maxrss} * 1024};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(paceline::const_buffer_of(own), paceline::buffer_of(all)).wait();
+  return all;
+}

@@ -1,0 +1,38 @@
+// What is told about a run: times, agreement of the workers, memory.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/communicator.h"
+
+// Time of training steps on this worker, and what of it the communication took.
+class StepTimer {
+ public:
+  explicit StepTimer(const paceline::Communicator& world) : world_(world) {}
+  void start();
+  void stop();
+  bool running() const { return running_; }
+
+  double wall_seconds = 0;
+  double in_flight_seconds = 0;  // at least one operation was in flight
+  double waited_seconds = 0;     // the training thread waited for one
+
+ private:
+  const paceline::Communicator& world_;
+  std::chrono::steady_clock::time_point since_{};
+  paceline::Traffic traffic_{};
+  bool running_ = false;
+};
+
+std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector<double> values);
+
+// The fingerprint of the parameters. THROWS paceline::Error (mismatch) when workers differ in a
+// single bit.
+std::string agreed_sha256(paceline::Communicator& world, const std::vector<at::Tensor>& parameters);
+
+std::vector<std::int64_t> peak_rss_of_workers(paceline::Communicator& world);  // bytes

@@ -1,0 +1,43 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "models.h"
+#include "paceline/torch/data/data.h"
+
+int read_options(int argc, char** argv, Options& options) {
+  CLI::App app("Trains a network on Fashion-MNIST, alone or on the workers of `paceline run`.");
+  options.data = paceline::data::kFashionMnistFolder;
+  app.add_option("--model", options.model, "Network")
+      ->check(CLI::IsMember(model_names()))
+      ->capture_default_str();
+  app.add_option("--epochs", options.epochs, "Passes over the training images")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "Train for this many steps instead")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch-size", options.batch_size, "Images of a step, of all workers together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--learning-rate", options.learning_rate,
+                 "At the first step; falls to zero [depends on the network]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "Of the initial parameters and the order of the images")
+      ->capture_default_str();
+  app.add_option("--dtype", options.dtype, "Type of parameters and images")
+      ->check(CLI::IsMember({"float32", "float64"}))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads,
+                 "Threads that compute in each worker [OMP_NUM_THREADS]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--metrics", options.metrics,
+                 "Write JSON lines to this file; the last one is the summary");
+  app.add_option("--data", options.data, "Folder of the four files of the data set")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // 0: --help
+  }
+  return -1;
+}

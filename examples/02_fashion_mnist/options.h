@@ -1,0 +1,21 @@
+// What the command line of this example says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct Options {
+  std::string model = "cnn";
+  std::int64_t epochs = 3;
+  std::int64_t steps = 0;         // 0: as many as the epochs have
+  std::int64_t batch_size = 128;  // of all workers together
+  double learning_rate = 0;       // 0: the model's own
+  std::uint64_t seed = 1;
+  std::string dtype = "float32";
+  int threads = 0;  // 0: as OMP_NUM_THREADS says, which `paceline run` sets
+  std::string metrics;
+  std::string data;
+};
+
+// Returns the exit code with which to end at once, or -1 to go on.
+int read_options(int argc, char** argv, Options& options);

@@ -1,0 +1,143 @@
+#include "training.h"
+
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "measurement.h"
+#include "models.h"
+#include "paceline/core/observe/observe.h"
+#include "paceline/torch/data/data.h"
+#include "paceline/torch/parallel/parallel.h"
+
+namespace data = paceline::data;
+namespace observe = paceline::observe;
+
+namespace {
+
+constexpr std::int64_t kWarmUpSteps =
+    5;  // not timed: the first steps allocate memory and rebuild the buckets
+
+// Share of the test images that the model gets right; each worker looks at its part of them.
+double accuracy(paceline::Job& job, torch::nn::Sequential& model, const data::LabelledImages& test,
+                at::ScalarType type) {
+  const torch::NoGradGuard no_grad;
+  double right = 0;
+  for (const at::Tensor& some :
+       data::exact_share_of(test.size(), job.rank(), job.world_size()).split(500)) {
+    const data::Batch batch = data::take(test, some, type);
+    right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
+  }
+  return sums_over_workers(job.world(), {right})[0] / static_cast<double>(test.size());
+}
+
+void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
+}
+
+}  // namespace
+
+void train(paceline::Job& job, const Options& options) {
+  paceline::Communicator& world = job.world();
+  const bool tells = job.rank() == 0;
+  const at::ScalarType type = options.dtype == "float64" ? at::kDouble : at::kFloat;
+  const double learning_rate =
+      options.learning_rate > 0 ? options.learning_rate : default_learning_rate(options.model);
+  if (options.threads > 0) at::set_num_threads(options.threads);
+
+  std::unique_ptr<observe::MetricsFile> metrics;
+  if (tells && !options.metrics.empty())
+    metrics = std::make_unique<observe::MetricsFile>(options.metrics);
+  const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
+  const data::LabelledImages test = data::load_fashion_mnist(data::Split::test, options.data);
+  data::GlobalBatches batches(
+      {training.size(), options.batch_size, options.seed, job.rank(), job.world_size()});
+  const std::int64_t steps =
+      options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
+
+  torch::nn::Sequential model = make_model(options.model, options.seed, type);
+  paceline::DataParallel parallel(model, job);
+  torch::optim::SGD optimizer(model->parameters(),
+                              torch::optim::SGDOptions(learning_rate).momentum(0.9));
+
+  std::optional<observe::Progress> progress;
+  if (tells)
+    progress.emplace(stdout, steps, observe::ProgressOptions{.live = observe::is_terminal(stdout)});
+  StepTimer timer(world);
+  double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
+
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    const bool timed = steps <= kWarmUpSteps || step > kWarmUpSteps;
+    if (timed && !timer.running()) timer.start();
+
+    const auto part = batches.at(step - 1);
+    const std::int64_t own = part.indices.size(0);  // may be 0 in the last batch of an epoch
+    parallel.weight(static_cast<double>(own));
+    set_learning_rate(optimizer, learning_rate * static_cast<double>(steps - step + 1) /
+                                     static_cast<double>(steps));
+    optimizer.zero_grad();
+    double loss_here = 0;
+    if (own > 0) {
+      const data::Batch batch = data::take(training, part.indices, type);
+      const at::Tensor loss =
+          torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
+      loss.backward();
+      loss_here = loss.item<double>();
+    }
+    parallel.step(optimizer);
+
+    epoch_loss += loss_here * static_cast<double>(own);
+    epoch_samples += static_cast<double>(own);
+    if (timed) timed_samples += static_cast<double>(part.global_size);
+    if (progress) progress->update(step, part.global_size, loss_here);
+    if (metrics) metrics->write({{"event", "step"}, {"step", step}, {"loss_of_rank_0", loss_here}});
+
+    if (step % batches.per_epoch() == 0 || step == steps) {
+      timer.stop();
+      const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
+      train_loss = sums[0] / sums[1];
+      epoch_loss = epoch_samples = 0;
+      test_accuracy = accuracy(job, model, test, type);
+      if (progress) progress->pause();
+      if (metrics)
+        metrics->write({{"event", "epoch"},
+                        {"step", step},
+                        {"train_loss", train_loss},
+                        {"test_accuracy", test_accuracy}});
+    }
+  }
+  progress.reset();
+
+  const std::string sha256 = agreed_sha256(world, model->parameters());
+  const std::vector<std::int64_t> peak_rss = peak_rss_of_workers(world);
+  std::vector<double> means =
+      sums_over_workers(world, {timer.wall_seconds, timer.in_flight_seconds, timer.waited_seconds,
+                                timer.wall_seconds - timer.waited_seconds});
+  for (double& mean : means) mean /= job.world_size();
+  const double samples_per_second = timed_samples / means[0], communication = means[1],
+               exposed = means[2], compute = means[3];
+  if (metrics) {
+    metrics->write({{"event", "summary"},
+                    {"world_size", std::int64_t{job.world_size()}},
+                    {"steps", steps},
+                    {"train_loss", train_loss},
+                    {"test_accuracy", test_accuracy},
+                    {"train_samples_per_second", samples_per_second},
+                    {"communication_seconds", communication},
+                    {"compute_seconds", compute},
+                    {"exposed_communication_seconds", exposed},
+                    {"parameters_sha256", sha256},
+                    {"peak_rss_bytes", peak_rss}});
+  }
+  if (tells) {
+    std::printf(
+        "trained %s for %lld steps with %d worker%s: train loss %.4f, test accuracy %.4f, %.0f "
+        "samples/s\n"
+        "time of a worker: %.2f s computing, %.2f s communicating, of which it waited %.2f s\n",
+        options.model.c_str(), static_cast<long long>(steps), job.world_size(),
+        job.world_size() == 1 ? "" : "s", train_loss, test_accuracy, samples_per_second, compute,
+        communication, exposed);
+  }
+}

@@ -1,0 +1,8 @@
+// The training itself, and its end.
+#pragma once
+
+#include "options.h"
+#include "paceline/core/membership/job.h"
+
+// Trains as the options say; rank 0 tells about it. THROWS paceline::Error.
+void train(paceline::Job& job, const Options& options);

@@ -1,0 +1,40 @@
+// What a rank says when it calls a collective, so that a call that differs is seen before any data is touched.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/reduce.h"
+#include "paceline/core/collective/operation.h"
+#include "paceline/core/transport/segment_table.h"
+
+namespace paceline::collective {
+
+struct Call {
+  // What must be equal on all ranks.
+  Operation operation = Operation::barrier;
+  ReduceOp op = ReduceOp::sum;   // of reductions
+  Dtype dtype = Dtype::u8;
+  bool weighted = false;
+  std::int32_t root = 0;
+  std::uint64_t count = 0;       // elements of the whole vector: the buffer, the input of reduce_scatter, the result of all_gather
+  std::string algorithm;         // the chosen one; empty where nothing is carried
+
+  // What each rank tells the others.
+  double weight = 1;
+  transport::Remote output;      // where its output lies, for stores
+  std::vector<std::byte> note;
+};
+
+constexpr std::size_t kLongestNote = 64 << 10;
+
+bool matches(const Call& a, const Call& b);
+std::uint64_t fingerprint(const Call& call);  // equal for calls that match
+std::string to_string(const Call& call);      // "all_reduce f32[10] sum", "broadcast u8[3] from root 2"
+
+std::vector<std::byte> encode(const Call& call);
+std::optional<Call> decode_call(Bytes payload);  // nothing when malformed
+
+}  // namespace paceline::collective

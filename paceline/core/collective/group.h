@@ -1,0 +1,82 @@
+// Group: the engine behind a communicator. Collectives run one after the other in the order of their calls; each call is compared
+// with the other ranks' calls before their data is used. Every wait has a deadline.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "paceline/core/collective/execution.h"
+#include "paceline/core/collective/point_to_point.h"
+
+namespace paceline::collective {
+
+class Group final : public membership::FrameSink {
+ public:
+  Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+        std::shared_ptr<membership::Mesh> mesh);
+
+  const std::string& name() const { return name_; }
+  membership::Mesh& mesh() { return *mesh_; }
+  std::shared_ptr<Work::State> new_work(std::string description);
+
+  // The group lives at least until the call has reached the driver. THREAD: any.
+  static void submit(const std::shared_ptr<Group>& group, Request request);
+  static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
+  static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
+  Traffic traffic();
+  void open();   // begins to receive
+  void close();  // ends what is in flight
+
+ private:
+  MutableBytes place(int peer, const transport::FrameHeader& header) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed) override;
+  Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
+  void failed(const Failure& why) override;
+  void departed(int peer) override;
+
+  struct EarlyFrame {
+    int peer;
+    transport::FrameHeader header;
+    std::vector<std::byte> payload;
+    Bytes borrowed;
+  };
+  void begin(Request request);
+  void begin(const PointToPoint::Transfer& transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
+  void begin_next();
+  void end_current_if_done();
+  void go_on();
+  Result<> called(int peer, const transport::FrameHeader& header, Bytes payload);
+  Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
+  std::optional<Failure> compare(int peer, const Call& theirs) const;
+  void check_departed();
+  void note_activity();
+  void arm_timer();
+  void on_timer();
+  std::string where() const;  // "operation 12 of group 'world'"
+
+  const std::uint32_t id_;
+  const std::string name_;
+  const std::shared_ptr<transport::Reactor> reactor_;
+  const std::shared_ptr<membership::Mesh> mesh_;
+  const std::shared_ptr<std::atomic<std::int64_t>> waited_;
+
+  // THREAD: driver.
+  Traffic traffic_;
+  PointToPoint point_to_point_;
+  std::deque<Request> queue_;
+  std::unique_ptr<Execution> current_;
+  std::uint64_t next_sequence_ = 1;  // of the call that will be begun next
+  std::vector<EarlyFrame> early_;    // of the call with next_sequence_: a peer is at most one ahead
+  bool replaying_ = false;           // the early frames are being handed over
+  std::optional<Clock::time_point> active_since_;
+  Clock::time_point current_since_ = {};
+  bool stall_told_ = false;
+  std::optional<transport::Poller::TimerId> timer_;
+  Clock::time_point timer_due_ = {};
+  bool closed_ = false;
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,67 @@
+#include "paceline/core/collective/plan.h"
+
+namespace paceline::collective {
+namespace {
+
+bool reads(const Step& step, const Slot& slot) {
+  switch (step.kind) {
+    case Step::Kind::send:
+    case Step::Kind::store:
+    case Step::Kind::copy: return step.source == slot;
+    case Step::Kind::reduce: return step.source == slot || step.operand == slot;
+    case Step::Kind::recv_reduce: return step.operand == slot;
+    case Step::Kind::recv: return false;
+  }
+  return false;
+}
+
+bool writes(const Step& step, const Slot& slot) {
+  return step.kind != Step::Kind::send && step.kind != Step::Kind::store && step.target == slot;
+}
+
+// The last round that reads what the recv in `round` puts into its scratch slot; -1 when something but a reduction does.
+int last_reduction(const Program& program, std::size_t round, const Slot& slot) {
+  int last = -1;
+  for (std::size_t r = round + 1; r < program.rounds.size(); ++r) {
+    bool overwritten = false;
+    for (const Step& step : program.rounds[r]) {
+      if (reads(step, slot)) {
+        if (step.kind != Step::Kind::reduce) return -1;
+        last = static_cast<int>(r);
+      }
+      overwritten |= writes(step, slot);
+    }
+    if (overwritten) break;
+  }
+  return last;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
+  auto plan = std::make_shared<Plan>();
+  plan->chunks = program.chunks;
+  plan->scratch_places = program.scratch_places;
+  plan->receives.resize(static_cast<std::size_t>(ranks));
+  plan->sends.resize(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < program.rounds.size(); ++r) {
+    auto& actions = plan->rounds.emplace_back();
+    for (const Step& step : program.rounds[r]) {
+      Action action{.step = step};
+      if (step.kind == Step::Kind::send || step.kind == Step::Kind::store) {
+        action.number = plan->sends[static_cast<std::size_t>(step.peer)]++;
+      } else if (step.kind == Step::Kind::recv || step.kind == Step::Kind::recv_reduce) {
+        auto& from = plan->receives[static_cast<std::size_t>(step.peer)];
+        action.number = static_cast<int>(from.size());
+        from.push_back({static_cast<int>(r), static_cast<int>(actions.size())});
+        if (step.kind == Step::Kind::recv && step.target.space == Slot::Space::scratch) {
+          action.view_until = last_reduction(program, r, step.target);
+        }
+      }
+      actions.push_back(action);
+    }
+  }
+  return plan;
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,34 @@
+// A program made ready for execution: each message numbered, each view's end known. Made once for a shape, used by every call.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective {
+
+struct Action {
+  Step step;
+  // Messages between two ranks are numbered in program order, for each direction; both sides count the same.
+  int number = -1;
+  // recv into scratch that is only read by reductions here: the payload may stay in the peer's memory, and is given back
+  // after this round. -1: it must be copied.
+  int view_until = -1;
+};
+
+struct Plan {
+  int chunks = 0;
+  int scratch_places = 0;
+  std::vector<std::vector<Action>> rounds;
+  struct Place {
+    int round = 0;
+    int action = 0;
+  };
+  std::vector<std::vector<Place>> receives;  // [peer][number]: the action that takes the message
+  std::vector<int> sends;                    // [peer]: messages of one segment to it
+};
+
+std::shared_ptr<const Plan> make_plan(const Program& program, int ranks);
+
+}  // namespace paceline::collective

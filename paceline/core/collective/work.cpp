@@ -1,0 +1,76 @@
+#include "paceline/core/collective/work.h"
+
+#include <fmt/format.h>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/collective/work_state.h"
+
+namespace paceline {
+
+void Work::State::wait(Deadline deadline) {
+  if (!done()) {
+    PACELINE_CHECK(!reactor_->driven_by_this_thread(),
+                   "wait() inside a callback of the communication thread: it would wait for itself; use on_done");
+    const auto begin = Clock::now();
+    const bool ended = reactor_->drive_until([this] { return done(); }, deadline);
+    waited_->fetch_add((Clock::now() - begin).count(), std::memory_order_relaxed);
+    if (!ended) throw Error({Fault::timed_out, fmt::format("{} is not done at the deadline of this wait; it goes on", description), {}});
+  }
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+}
+
+void Work::State::on_done(std::function<void(const Result<>&)> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!done()) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(failure_ ? Result<>(*failure_) : Result<>(Done{}));
+}
+
+void Work::State::keep(std::any what) {
+  const std::lock_guard lock(mutex_);
+  if (!done()) kept_.push_back(std::move(what));
+}
+
+void Work::State::finish(std::optional<Failure> failure) {
+  std::vector<std::function<void(const Result<>&)>> callbacks;
+  std::vector<std::any> kept;
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+    callbacks.swap(callbacks_);
+    kept.swap(kept_);
+    done_.store(true, std::memory_order_release);
+  }
+  reactor_->note_completion();
+  const Result<> result = failure_ ? Result<>(*failure_) : Result<>(Done{});
+  for (const auto& callback : callbacks) callback(result);
+}
+
+bool Work::done() const { return !state_ || state_->done(); }
+
+void Work::wait(Deadline deadline) const {
+  if (state_) state_->wait(deadline);
+}
+
+void Work::on_done(std::function<void(const Result<>&)> callback) const {
+  if (state_) state_->on_done(std::move(callback));
+  else callback(Done{});
+}
+
+void Work::keep(std::any what) const {
+  if (state_) state_->keep(std::move(what));
+}
+
+double Work::total_weight() const { return state_ && done() ? state_->total_weight : 0; }
+
+Bytes Work::note(int rank) const {
+  if (!state_ || !done() || static_cast<std::size_t>(rank) >= state_->notes.size()) return {};
+  return state_->notes[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace paceline

@@ -1,0 +1,45 @@
+// What the copies of a Work share.
+#pragma once
+
+#include <any>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "paceline/core/collective/work.h"
+#include "paceline/core/transport/reactor.h"
+
+namespace paceline {
+
+class Work::State {
+ public:
+  explicit State(std::shared_ptr<transport::Reactor> reactor, std::shared_ptr<std::atomic<std::int64_t>> waited)
+      : reactor_(std::move(reactor)), waited_(std::move(waited)) {}
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  void wait(Deadline deadline);
+  void on_done(std::function<void(const Result<>&)> callback);
+  void keep(std::any what);
+
+  // THREAD: driver; once.
+  void finish(std::optional<Failure> failure);
+
+  // Set on the driver before finish; read by callers once done.
+  double total_weight = 0;
+  std::vector<std::vector<std::byte>> notes;
+  std::string description;  // set before the work is handed out: "all_reduce f32[10] sum"
+
+ private:
+  std::shared_ptr<transport::Reactor> reactor_;
+  std::shared_ptr<std::atomic<std::int64_t>> waited_;  // nanoseconds that callers of the group spent in wait
+  std::atomic<bool> done_ = false;
+  std::mutex mutex_;
+  std::optional<Failure> failure_;
+  std::vector<std::function<void(const Result<>&)>> callbacks_;
+  std::vector<std::any> kept_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,68 @@
+// The mutual handshake of two processes of one job: each proves that it knows the secret, and who it is.
+//
+// Three messages (docs/wire.md): the initiator's hello; the responder's hello with an HMAC-SHA256 over both hellos; the initiator's HMAC over both
+// under its own role. Fresh nonces of both sides are in the hellos, so nothing can be replayed or reflected. It authenticates
+// the two ends, not what they say later: without TLS an active attacker on the network can take over the stream.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "paceline/core/membership/secret.h"
+#include "paceline/core/transport/poller.h"
+
+namespace paceline::membership {
+
+enum class Purpose : std::uint8_t { store = 1, peer };
+
+constexpr int kStoreRank = -1;
+
+// Who speaks, and to whom.
+struct Hello {
+  Purpose purpose = Purpose::peer;
+  std::int32_t rank = 0;
+  std::int32_t target = 0;  // the rank that the initiator wants; kStoreRank for the store
+  std::int32_t world_size = 0;
+  std::uint64_t job = 0;
+  std::uint64_t generation = 0;
+  bool operator==(const Hello&) const = default;
+};
+
+// The fingerprint of a job's id, as it stands in hellos and frames.
+std::uint64_t job_fingerprint(const std::string& job);
+
+// The initiator's side; waits for the answer. Returns the responder's hello. The failure is `refused` when the other side does
+// not know the secret or does not accept ours.
+Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
+
+// The responder's side for any number of connections: accepts, checks and hands over those that pass. Bounded: at most 256
+// unfinished handshakes at a time, 5 s each; whoever fails is closed without a word.
+class Acceptor {
+ public:
+  using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;
+  // `own`: what we say of ourselves (target and purpose are taken from the initiator).
+  Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted);
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  void listen(transport::FileDescriptor listener);  // may be called for several
+
+ private:
+  struct Pending;
+  void on_connection(int listener);
+  void on_readable(int fd);
+  void drop(int fd);
+
+  transport::Poller& poller_;
+  const Hello own_;
+  const Secret secret_;
+  const Accepted accepted_;
+  std::map<int, transport::FileDescriptor> listeners_;
+  std::map<int, Pending> pending_;
+};
+
+}  // namespace paceline::membership

@@ -1,0 +1,41 @@
+// What a Job is made of. For rooms that stand on membership; users see job.h.
+#pragma once
+
+#include <any>
+#include <atomic>
+#include <memory>
+
+#include "paceline/core/membership/environment.h"
+#include "paceline/core/membership/job.h"
+#include "paceline/core/membership/mesh.h"
+#include "paceline/core/membership/store_client.h"
+
+namespace paceline {
+
+// The reactor is shared with allocations and works that outlive a moved-from Job's pointer, never the Job itself.
+class Job::Impl {
+ public:
+  Impl(membership::Environment environment, transport::ReactorOptions reactor_options);
+  ~Impl();
+
+  membership::Environment environment;
+  std::shared_ptr<transport::Reactor> reactor;
+  std::shared_ptr<membership::Mesh> mesh;
+  std::unique_ptr<membership::StoreClient> store;
+  std::atomic<std::uint64_t> next_segment = 1;
+
+  // The world's communicator, kept as a shared_ptr by the collective room, which stands above this one.
+  std::shared_ptr<void> world;
+  std::mutex world_mutex;
+};
+
+class Allocation::Impl {
+ public:
+  std::shared_ptr<transport::Reactor> reactor;
+  std::weak_ptr<membership::Mesh> mesh;
+  std::shared_ptr<const transport::SharedMemory> memory;
+  std::uint64_t segment = 0;
+  std::size_t size = 0;
+};
+
+}  // namespace paceline

@@ -1,0 +1,68 @@
+#include "paceline/core/membership/local_world.h"
+
+#include <sys/socket.h>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/membership/job_impl.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kRingBytes = 256 << 10;
+
+std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair() {
+  auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
+  auto one = transport::connect_tcp(transport::local_address(listener.get()).value(), Deadline::in(std::chrono::seconds(5)));
+  auto other = transport::accept(listener.get());
+  return {std::move(one).value(), std::move(other).value()};
+}
+
+void attach(Job::Impl& job, int peer, std::unique_ptr<transport::SharedMedium> medium) {
+  job.reactor->run([&] {
+    job.mesh->attach(peer, transport::make_shared_link(std::move(medium), job.mesh->stream_identity(peer),
+                                                       job.mesh->segments(), job.mesh->link_owner(), *job.reactor));
+  });
+}
+
+void attach(Job::Impl& job, int peer, transport::FileDescriptor socket) {
+  job.reactor->run([&] {
+    job.mesh->attach(peer, transport::make_tcp_link(std::move(socket), job.mesh->stream_identity(peer), true,
+                                                    job.mesh->link_owner(), *job.reactor));
+  });
+}
+
+}  // namespace
+
+std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& options) {
+  PACELINE_CHECK(world_size >= 1, "a world of {} ranks: it needs at least one", world_size);
+  std::vector<std::unique_ptr<Job::Impl>> impls;
+  for (int rank = 0; rank < world_size; ++rank) {
+    membership::Environment environment;
+    environment.rank = environment.local_rank = rank;
+    environment.world_size = environment.local_world_size = world_size;
+    environment.job = "local";
+    environment.reproducible = options.reproducible;
+    environment.operation_timeout = options.operation_timeout;
+    impls.push_back(std::make_unique<Job::Impl>(
+        environment, transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));
+    impls.back()->mesh->set_shares_memory(options.share_memory);
+  }
+  for (int low = 0; low < world_size; ++low) {
+    for (int high = low + 1; high < world_size; ++high) {
+      if (options.share_memory) {
+        auto [one, other] = transport::make_thread_mediums(kRingBytes);
+        attach(*impls[static_cast<std::size_t>(low)], high, std::move(one));
+        attach(*impls[static_cast<std::size_t>(high)], low, std::move(other));
+      } else {
+        auto [one, other] = connected_pair();
+        attach(*impls[static_cast<std::size_t>(low)], high, std::move(one));
+        attach(*impls[static_cast<std::size_t>(high)], low, std::move(other));
+      }
+    }
+  }
+  std::vector<Job> jobs;
+  for (auto& impl : impls) jobs.emplace_back(std::move(impl));
+  return jobs;
+}
+
+}  // namespace paceline

@@ -1,0 +1,154 @@
+#include "paceline/core/membership/mesh.h"
+
+#include <fmt/format.h>
+
+namespace paceline::membership {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+namespace {
+
+constexpr std::size_t kMostEarlyBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+transport::StreamIdentity Mesh::stream_identity(int peer) const {
+  return {.job = identity_.job,
+          .generation = identity_.generation,
+          .own_rank = static_cast<std::uint32_t>(identity_.rank),
+          .peer_rank = static_cast<std::uint32_t>(peer)};
+}
+
+void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
+  if (sink == nullptr) {
+    sinks_.erase(group);
+    return;
+  }
+  sinks_[group] = sink;
+  auto early = early_.extract(group);
+  if (early.empty()) return;
+  for (const Early& frame : early.mapped()) {
+    early_bytes_ -= frame.payload.size() + sizeof(Early);
+    auto taken = frame.borrowed.empty() ? sink->received(frame.peer, frame.header, frame.payload, false)
+                                        : sink->borrowed(frame.peer, frame.header, frame.borrowed);
+    if (!taken) return fail(taken.error());
+  }
+}
+
+Result<> Mesh::keep(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+  early_bytes_ += (borrowed ? 0 : payload.size()) + sizeof(Early);
+  if (early_bytes_ > kMostEarlyBytes) {
+    return Failure{Fault::io, fmt::format("too many frames for group {}, which this rank has not made", header.group), {peer}};
+  }
+  Early& early = early_[header.group].emplace_back(Early{peer, header, {}, {}});
+  if (borrowed) early.borrowed = payload;
+  else early.payload.assign(payload.begin(), payload.end());
+  return Done{};
+}
+
+void Mesh::on_failure(std::function<void(const Failure&)> callback) {
+  on_failure_ = std::move(callback);
+  if (const auto failed = failure()) on_failure_(*failed);
+}
+
+FrameSink* Mesh::sink(std::uint32_t group) const {
+  const auto found = sinks_.find(group);
+  return found == sinks_.end() ? nullptr : found->second;
+}
+
+void Mesh::fail(Failure why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = why;
+  }
+  for (const auto& link : links_) {
+    if (!link) continue;
+    link->abandon();
+    if (!leaving_) link->send({.type = FrameType::failure}, transport::encode(why));
+  }
+  if (on_failure_) on_failure_(why);
+  const auto sinks = sinks_;
+  for (const auto& [group, sink] : sinks) sink->failed(why);
+}
+
+std::optional<Failure> Mesh::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Mesh::share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory) {
+  segments_.add(segment, memory);
+  for (const auto& link : links_) {
+    if (link) link->offer(segment, memory);
+  }
+}
+
+void Mesh::unshare(std::uint64_t segment) {
+  segments_.remove(segment);
+  for (const auto& link : links_) {
+    if (link) link->withdraw(segment);
+  }
+}
+
+void Mesh::leave() {
+  leaving_ = true;
+  for (const auto& link : links_) {
+    if (link) link->send({.type = FrameType::goodbye}, {});
+  }
+}
+
+bool Mesh::flushed() const {
+  for (const auto& link : links_) {
+    if (link && !link->flushed()) return false;
+  }
+  return true;
+}
+
+MutableBytes Mesh::place(int peer, const FrameHeader& header) {
+  FrameSink* const to = sink(header.group);
+  const bool dead = to == nullptr || failure();
+  return dead ? MutableBytes() : to->place(peer, header);
+}
+
+Result<> Mesh::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  if (header.type == FrameType::goodbye) {
+    departed_.insert(peer);
+    const auto sinks = sinks_;
+    for (const auto& [group, sink] : sinks) sink->departed(peer);
+    return Done{};
+  }
+  if (header.type == FrameType::failure) {
+    auto told = transport::decode_failure(payload);
+    if (!told) return Failure{Fault::io, "a malformed failure frame", {peer}};
+    fail(std::move(*told));
+    return Done{};
+  }
+  if (failure()) return Done{};  // the generation is over: what is still on its way is of no use
+  FrameSink* const to = sink(header.group);
+  if (to == nullptr) return keep(peer, header, payload, false);
+  auto taken = to->received(peer, header, payload, placed);
+  if (!taken) fail(taken.error());
+  return Done{};
+}
+
+Result<> Mesh::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+  if (failure()) return Done{};
+  FrameSink* const to = sink(header.group);
+  if (to == nullptr) return keep(peer, header, payload, true);
+  auto taken = to->borrowed(peer, header, payload);
+  if (!taken) fail(taken.error());
+  return Done{};
+}
+
+void Mesh::lost(int peer, const Failure& why) {
+  if (departed_.contains(peer) || leaving_) return;
+  fail({Fault::peer_lost,
+        fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut off; look for the first failure in "
+                    "the launcher's verdict and in the log of rank {})",
+                    peer, why.what, peer),
+        {peer}});
+}
+
+}  // namespace paceline::membership

@@ -1,0 +1,104 @@
+// Mesh: this rank's links to all other ranks of one generation, and the one place where a failure becomes everybody's.
+//
+// The first failure that any rank sees ends the generation: it is told to all peers and to every sink, everything in flight
+// ends with it, and it stays the cause that later calls throw.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "paceline/core/transport/transport.h"
+
+namespace paceline::membership {
+
+// Who receives the frames of one group. THREAD: reactor's driver only.
+class FrameSink {
+ public:
+  virtual ~FrameSink() = default;
+  virtual MutableBytes place(int peer, const transport::FrameHeader& header) = 0;
+  virtual Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed) = 0;
+  virtual Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) = 0;
+  virtual void failed(const Failure& why) = 0;   // once; nothing comes after it
+  virtual void departed(int peer) = 0;           // the peer has ended its Job on purpose
+};
+
+struct MeshIdentity {
+  int rank = 0;
+  int size = 1;
+  std::uint64_t job = 0;
+  std::uint64_t generation = 1;
+};
+
+class Mesh final : private transport::LinkOwner {
+ public:
+  explicit Mesh(const MeshIdentity& identity) : identity_(identity), links_(static_cast<std::size_t>(identity.size)) {}
+
+  const MeshIdentity& identity() const { return identity_; }
+  transport::StreamIdentity stream_identity(int peer) const;
+  transport::LinkOwner& link_owner() { return *this; }
+
+  // Before anything is sent: one link for each peer. `shares_memory`: all ranks can read each other's memory.
+  void attach(int peer, std::unique_ptr<transport::Link> link) { links_.at(static_cast<std::size_t>(peer)) = std::move(link); }
+  void set_shares_memory(bool shares) { shares_memory_ = shares; }
+  bool shares_memory() const { return shares_memory_; }
+
+  // nullptr for this rank itself. THREAD: driver.
+  transport::Link* link(int peer) { return links_[static_cast<std::size_t>(peer)].get(); }
+  bool has_departed(int peer) const { return departed_.contains(peer); }
+
+  void subscribe(std::uint32_t group, FrameSink* sink);  // nullptr ends it. THREAD: driver.
+
+  // Ends the generation; the first call wins. THREAD: driver.
+  void fail(Failure why);
+  // THREAD: any.
+  std::optional<Failure> failure() const;
+  // Called once with the failure that this rank found or was told (at once if it has). THREAD: driver.
+  void on_failure(std::function<void(const Failure&)> callback);
+
+  // Segments of own shared memory, known to all links. THREAD: driver.
+  void share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory);
+  void unshare(std::uint64_t segment);
+  const transport::SegmentTable& segments() const { return segments_; }
+
+  // Says goodbye to all peers. THREAD: driver.
+  void leave();
+  bool flushed() const;
+  void close() { links_.clear(); }
+
+ private:
+  MutableBytes place(int peer, const transport::FrameHeader& header) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed) override;
+  Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
+  void lost(int peer, const Failure& why) override;
+  // A frame that came before its group was made here: a peer may be first.
+  struct Early {
+    int peer;
+    transport::FrameHeader header;
+    std::vector<std::byte> payload;
+    Bytes borrowed;
+  };
+  Result<> keep(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
+  FrameSink* sink(std::uint32_t group) const;
+
+  const MeshIdentity identity_;
+  transport::SegmentTable segments_;
+  std::vector<std::unique_ptr<transport::Link>> links_;
+  std::map<std::uint32_t, FrameSink*> sinks_;
+  std::map<std::uint32_t, std::vector<Early>> early_;
+  std::size_t early_bytes_ = 0;
+  std::set<int> departed_;
+  bool shares_memory_ = false;
+  bool leaving_ = false;
+  std::function<void(const Failure&)> on_failure_;
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;  // guarded by mutex_
+};
+
+}  // namespace paceline::membership

@@ -1,0 +1,225 @@
+#include "paceline/core/membership/rendezvous.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "paceline/core/transport/wire.h"
+
+namespace paceline::membership {
+namespace {
+
+using transport::FileDescriptor;
+
+// What a rank tells the others through the store.
+struct Endpoint {
+  std::string host;       // equal on ranks that can share memory
+  std::string unix_name;  // empty: not offered
+  std::string tcp;        // empty: not offered
+};
+
+std::vector<std::byte> encode(const Endpoint& e) {
+  return transport::WireWriter().text(e.host).text(e.unix_name).text(e.tcp).bytes();
+}
+
+Endpoint decode_endpoint(Bytes bytes, int rank) {
+  transport::WireReader r(bytes);
+  Endpoint e;
+  e.host = r.text(1024);
+  e.unix_name = r.text(1024);
+  e.tcp = r.text(1024);
+  if (!r.ok_and_empty()) throw Error({Fault::io, fmt::format("rank {} published a malformed endpoint", rank), {rank}});
+  return e;
+}
+
+// Boot, network namespace (abstract unix sockets live in one) and user.
+std::string host_key() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat network = {};
+  ::stat("/proc/self/ns/net", &network);
+  return fmt::format("{}/{}/{}", boot, network.st_ino, ::geteuid());
+}
+
+// 64 ranks on a host keep 4032 rings: small ones then.
+std::size_t ring_bytes(int world_size) {
+  const auto share = (std::size_t{4} << 20) / static_cast<std::size_t>(world_size);
+  return std::bit_floor(std::clamp<std::size_t>(share, 64 << 10, 1 << 20));
+}
+
+class Joining {
+ public:
+  Joining(Job::Impl& job, StoreClient& store)
+      : job_(job),
+        environment_(job.environment),
+        store_(store),
+        own_(Hello{.purpose = Purpose::peer,
+                   .rank = environment_.rank,
+                   .world_size = environment_.world_size,
+                   .job = job.mesh->identity().job,
+                   .generation = environment_.generation}),
+        deadline_(Deadline::in(environment_.operation_timeout)),
+        acceptor_(poller_, own_, *environment_.secret,
+                  [this](FileDescriptor socket, const Hello& hello) { accepted(std::move(socket), hello); }) {}
+
+  void run() {
+    listen();
+    store_.set(fmt::format("endpoint/{}", environment_.rank), encode(self_));
+    read_endpoints();
+    for (int peer = 0; peer < environment_.rank; ++peer) connect(peer);
+    while (linked_ < environment_.world_size - 1) {
+      if (deadline_.passed()) throw Error({Fault::timed_out, "not all ranks have connected", missing()});
+      poller_.wait(deadline_.sooner(Deadline::in(std::chrono::milliseconds(100))));
+    }
+    job_.mesh->set_shares_memory(std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
+  }
+
+ private:
+  bool offers_memory() const { return environment_.transport != TransportChoice::tcp; }
+  bool offers_tcp() const { return environment_.transport != TransportChoice::shm; }
+  bool shares(const Endpoint& e) const {
+    return offers_memory() && !e.unix_name.empty() && e.host == self_.host;
+  }
+
+  void listen() {
+    self_.host = host_key();
+    if (offers_memory()) {
+      std::uint64_t incarnation = 0;
+      const Secret random = Secret::random();
+      std::memcpy(&incarnation, random.key().data(), sizeof incarnation);
+      self_.unix_name = fmt::format("paceline.{}.{}.{}.{:016x}", environment_.job.substr(0, 40), environment_.generation,
+                                    environment_.rank, incarnation);
+      acceptor_.listen(transport::listen_unix(self_.unix_name).value());
+    }
+    if (offers_tcp()) {
+      auto listener = transport::listen_tcp({store_.local_host(), 0}).value();
+      self_.tcp = transport::to_string(transport::local_address(listener.get()).value());
+      acceptor_.listen(std::move(listener));
+    }
+  }
+
+  void read_endpoints() {
+    for (int peer = 0; peer < environment_.world_size; ++peer) {
+      auto published = store_.get(fmt::format("endpoint/{}", peer), deadline_);
+      if (!published && published.error().fault == Fault::timed_out) {
+        throw Error({Fault::timed_out,
+                     fmt::format("rank {} has not joined within {} ms; did its process start, and does it call "
+                                 "paceline::init()?",
+                                 peer, environment_.operation_timeout.count()),
+                     {peer}});
+      }
+      endpoints_.push_back(decode_endpoint(published.value(), peer));
+    }
+  }
+
+  void connect(int peer) {
+    const Endpoint& endpoint = endpoints_[static_cast<std::size_t>(peer)];
+    const bool memory = shares(endpoint);
+    if (!memory && (endpoint.tcp.empty() || !offers_tcp())) {
+      throw Error({Fault::mismatch,
+                   fmt::format("ranks {} and {} have no transport in common: PACELINE_TRANSPORT must be the same on all ranks, and "
+                               "shm needs one host, network namespace and user",
+                               environment_.rank, peer),
+                   {environment_.rank, peer}});
+    }
+    auto socket = memory ? transport::connect_unix(endpoint.unix_name, deadline_)
+                         : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), deadline_);
+    if (!socket) throw lost(peer, socket.error());
+    Hello own = own_;
+    own.target = peer;
+    if (auto hello = introduce(socket->get(), own, *environment_.secret, deadline_); !hello) throw lost(peer, hello.error());
+    attach(peer, std::move(*socket), memory, 0);
+  }
+
+  Error lost(int peer, const Failure& why) const {
+    return Error({why.fault == Fault::refused ? Fault::refused : Fault::peer_lost,
+                  fmt::format("rank {} cannot be reached while joining: {}", peer, why.what), {peer}});
+  }
+
+  void accepted(FileDescriptor socket, const Hello& hello) {
+    const bool expected = hello.purpose == Purpose::peer && hello.rank > environment_.rank &&
+                          hello.rank < environment_.world_size && job_.mesh->link(hello.rank) == nullptr;
+    if (!expected) return;
+    attach(hello.rank, std::move(socket), shares(endpoints_[static_cast<std::size_t>(hello.rank)]), 1);
+  }
+
+  void attach(int peer, FileDescriptor socket, bool memory, int side) {
+    const bool leaves_host = endpoints_[static_cast<std::size_t>(peer)].host != self_.host;
+    std::unique_ptr<transport::SharedMedium> medium;
+    if (memory) {
+      medium = transport::make_process_medium(std::move(socket), side, ring_bytes(environment_.world_size), deadline_).value();
+    }
+    job_.reactor->run([&] {
+      membership::Mesh& mesh = *job_.mesh;
+      const auto identity = mesh.stream_identity(peer);
+      mesh.attach(peer, memory ? transport::make_shared_link(std::move(medium), identity, mesh.segments(), mesh.link_owner(),
+                                                             *job_.reactor)
+                               : transport::make_tcp_link(std::move(socket), identity, leaves_host, mesh.link_owner(),
+                                                          *job_.reactor));
+    });
+    ++linked_;
+  }
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (int peer = 0; peer < environment_.world_size; ++peer) {
+      if (peer != environment_.rank && job_.mesh->link(peer) == nullptr) ranks.push_back(peer);
+    }
+    return ranks;
+  }
+
+  Job::Impl& job_;
+  const Environment& environment_;
+  StoreClient& store_;
+  const Hello own_;
+  const Deadline deadline_;
+  transport::Poller poller_;
+  Acceptor acceptor_;
+  Endpoint self_;
+  std::vector<Endpoint> endpoints_;
+  int linked_ = 0;
+};
+
+transport::ReactorOptions reactor_options(const Environment& environment) {
+  const auto cores = std::thread::hardware_concurrency();
+  const bool share_cores = environment.local_world_size > static_cast<int>(cores);
+  return {.spin = std::chrono::microseconds(share_cores ? 10 : 50), .share_cores = share_cores};
+}
+
+}  // namespace
+
+std::unique_ptr<Job::Impl> join(Environment environment) {
+  const auto options = reactor_options(environment);
+  auto job = std::make_unique<Job::Impl>(std::move(environment), options);
+  const Environment& e = job->environment;
+  if (e.store.empty()) return job;
+  Hello own{.purpose = Purpose::store,
+            .rank = e.rank,
+            .target = kStoreRank,
+            .world_size = e.world_size,
+            .job = job->mesh->identity().job,
+            .generation = e.generation};
+  job->store = StoreClient::connect(e.store, own, *e.secret, Deadline::in(e.operation_timeout)).value();
+  StoreClient& store = *job->store;
+  membership::Mesh& mesh = *job->mesh;
+  Joining joining(*job, store);
+  try {
+    joining.run();
+  } catch (const Error& error) {
+    store.report(error.failure());
+    throw;
+  }
+  job->reactor->run([&] {
+    store.serve_on(job->reactor->poller(), [&mesh](const Failure& verdict) { mesh.fail(verdict); });
+    mesh.on_failure([&store](const Failure& failure) { store.report(failure); });
+  });
+  return job;
+}
+
+}  // namespace paceline::membership

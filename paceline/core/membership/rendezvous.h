@@ -1,0 +1,16 @@
+// How ranks find each other and become a mesh.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "paceline/core/membership/environment.h"
+#include "paceline/core/membership/job_impl.h"
+
+namespace paceline::membership {
+
+// Connects to the store, publishes where this rank listens, and links up with every other rank: over shared memory where both are
+// in one host, network namespace and user, else over TCP. THROWS Error.
+std::unique_ptr<Job::Impl> join(Environment environment);
+
+}  // namespace paceline::membership

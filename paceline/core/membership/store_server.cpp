@@ -1,0 +1,168 @@
+#include "paceline/core/membership/store_server.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <vector>
+
+#include "paceline/core/membership/handshake.h"
+#include "paceline/core/transport/frame_connection.h"
+#include "paceline/core/transport/wire.h"
+
+namespace paceline::membership {
+namespace {
+
+using transport::FrameConnection;
+using transport::FrameHeader;
+using transport::FrameType;
+using transport::WireReader;
+using transport::WireWriter;
+
+constexpr std::size_t kLongestKey = 1024, kLongestValue = 64 << 10, kMostKeys = 1 << 16;
+
+Failure bad_request(std::string_view what) { return {Fault::io, fmt::format("store: {}", what), {}}; }
+
+}  // namespace
+
+class StoreServer::Impl {
+ public:
+  Impl(transport::Poller& poller, StoreServerOptions options)
+      : poller_(poller),
+        options_(std::move(options)),
+        acceptor_(poller,
+                  Hello{.rank = kStoreRank, .world_size = options_.world_size, .job = job_fingerprint(options_.job),
+                        .generation = options_.generation},
+                  options_.secret,
+                  [this](transport::FileDescriptor socket, const Hello& hello) { admit(std::move(socket), hello); }) {
+    auto listener = transport::listen_tcp({options_.host, options_.port});
+    if (!listener) throw Error(listener.error());
+    address_ = transport::to_string(transport::local_address(listener->get()).value());
+    acceptor_.listen(std::move(*listener));
+  }
+
+  const std::string& address() const { return address_; }
+
+  void tell(const Failure& verdict) {
+    verdict_ = verdict;
+    for (auto& [id, client] : clients_) client.connection->send({.type = FrameType::verdict}, transport::encode(verdict));
+  }
+
+ private:
+  struct Client {
+    int rank;
+    std::unique_ptr<FrameConnection> connection;
+  };
+  struct Waiting {
+    int client;
+    std::uint32_t request;
+  };
+
+  void admit(transport::FileDescriptor socket, const Hello& hello) {
+    const int id = next_client_++;
+    const transport::StreamIdentity identity{.job = job_fingerprint(options_.job),
+                                             .generation = options_.generation,
+                                             .own_rank = static_cast<std::uint32_t>(kStoreRank),
+                                             .peer_rank = static_cast<std::uint32_t>(hello.rank)};
+    auto connection = std::make_unique<FrameConnection>(
+        std::move(socket), identity,
+        FrameConnection::Callbacks{
+            .on_frame = [this, id](const FrameHeader& header, Bytes payload) { return serve(id, header, payload); },
+            .on_end = [this, id](const Failure&) { clients_.erase(id); }});
+    connection->watch(poller_);
+    if (const auto objection = object_to(hello)) {
+      connection->send({.type = FrameType::verdict}, transport::encode(*objection));
+      if (options_.on_report) options_.on_report({hello.rank, *objection});
+    } else if (verdict_) {
+      connection->send({.type = FrameType::verdict}, transport::encode(*verdict_));
+    }
+    clients_.emplace(id, Client{hello.rank, std::move(connection)});
+  }
+
+  std::optional<Failure> object_to(const Hello& hello) const {
+    if (hello.world_size != options_.world_size) {
+      return Failure{Fault::mismatch,
+                     fmt::format("rank {} takes the world to have {} ranks, the launcher started {}: do not set "
+                                 "PACELINE_WORLD_SIZE in a program or wrapper; choose it by `paceline run -n {}`",
+                                 hello.rank, hello.world_size, options_.world_size, hello.world_size),
+                     {hello.rank}};
+    }
+    if (hello.rank < 0 || hello.rank >= options_.world_size) {
+      return Failure{Fault::mismatch,
+                     fmt::format("a process calls itself rank {} in a world of {} ranks: PACELINE_RANK must be 0..{}", hello.rank,
+                                 options_.world_size, options_.world_size - 1),
+                     {hello.rank}};
+    }
+    for (const auto& [id, client] : clients_) {
+      if (client.rank == hello.rank) {
+        return Failure{Fault::mismatch,
+                       fmt::format("two processes call themselves rank {}: one worker must call paceline::init() once, and "
+                                   "PACELINE_RANK must differ in each",
+                                   hello.rank),
+                       {hello.rank}};
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result<> serve(int id, const FrameHeader& header, Bytes payload) {
+    WireReader reader(payload);
+    switch (header.type) {
+      case FrameType::store_set: return set(clients_.at(id).rank, reader);
+      case FrameType::store_get: return get(id, header.index, reader);
+      case FrameType::report: {
+        auto failure = transport::decode_failure(payload);
+        if (!failure) return bad_request("a malformed report");
+        if (options_.on_report) options_.on_report({clients_.at(id).rank, *failure});
+        return Done{};
+      }
+      default: return bad_request("a frame that no worker sends");
+    }
+  }
+
+  // A rank writes only keys that end in "/<its rank>", and each only once.
+  Result<> set(int rank, WireReader& reader) {
+    const std::string key = reader.text(kLongestKey);
+    const Bytes value = reader.rest();
+    if (!reader.ok() || value.size() > kLongestValue || values_.size() >= kMostKeys ||
+        !key.ends_with(fmt::format("/{}", rank)) || values_.contains(key)) {
+      return bad_request("a key or value that is not acceptable");
+    }
+    values_[key].assign(value.begin(), value.end());
+    for (const Waiting& waiting : waiting_[key]) answer(waiting.client, waiting.request, values_[key]);
+    waiting_.erase(key);
+    return Done{};
+  }
+
+  Result<> get(int id, std::uint32_t request, WireReader& reader) {
+    const std::string key = reader.text(kLongestKey);
+    if (!reader.ok_and_empty() || waiting_.size() >= kMostKeys) return bad_request("a malformed key");
+    if (const auto found = values_.find(key); found != values_.end()) answer(id, request, found->second);
+    else waiting_[key].push_back({id, request});
+    return Done{};
+  }
+
+  void answer(int id, std::uint32_t request, const std::vector<std::byte>& value) {
+    const auto client = clients_.find(id);
+    if (client != clients_.end()) {
+      client->second.connection->send({.type = FrameType::store_value, .index = request}, value);
+    }
+  }
+
+  transport::Poller& poller_;
+  const StoreServerOptions options_;
+  std::string address_;
+  std::map<int, Client> clients_;
+  int next_client_ = 0;
+  std::map<std::string, std::vector<std::byte>> values_;
+  std::map<std::string, std::vector<Waiting>> waiting_;
+  std::optional<Failure> verdict_;
+  Acceptor acceptor_;
+};
+
+StoreServer::StoreServer(transport::Poller& poller, StoreServerOptions options)
+    : impl_(std::make_unique<Impl>(poller, std::move(options))) {}
+StoreServer::~StoreServer() = default;
+std::string StoreServer::address() const { return impl_->address(); }
+void StoreServer::tell(const Failure& verdict) { impl_->tell(verdict); }
+
+}  // namespace paceline::membership

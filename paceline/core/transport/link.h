@@ -1,0 +1,58 @@
+// One ordered lane of frames to one peer, over whatever carries it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "paceline/core/base/result.h"
+#include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/frame_stream.h"
+#include "paceline/core/transport/segment_table.h"
+
+namespace paceline::transport {
+
+// Whoever holds the links of a process. THREAD: called by the reactor's driver only.
+class LinkOwner {
+ public:
+  virtual ~LinkOwner() = default;
+  virtual MutableBytes place(int peer, const FrameHeader& header) = 0;  // as FrameReceiver::place
+  virtual Result<> received(int peer, const FrameHeader& header, Bytes payload, bool placed) = 0;
+  // The payload lies in the peer's memory: read it there, then call the link's release(header).
+  virtual Result<> borrowed(int peer, const FrameHeader& header, Bytes payload) = 0;
+  // The link has ended. Called once; nothing comes after it.
+  virtual void lost(int peer, const Failure& why) = 0;
+};
+
+// THREAD: reactor's driver only. The destructor closes at once; frames not flushed are lost.
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual int peer() const = 0;
+
+  // Frames arrive in the order of their sends. `payload` stays valid and unchanged until the listener hears `cookie`;
+  // without a listener it is copied now. Data frames may travel as references to shared memory.
+  virtual void send(const FrameHeader& header, Bytes payload, SendListener* listener = nullptr,
+                    std::uint64_t cookie = 0) = 0;
+
+  // Writes `payload` into the peer's memory at `target`, then tells it with a `stored` frame. False, and nothing done, where the
+  // link shares no memory with the peer.
+  virtual bool store(const FrameHeader& header, Bytes payload, Remote target) = 0;
+
+  // Ends the reading of a reference that `borrowed` told of.
+  virtual void release(const FrameHeader& reference) = 0;
+
+  // Where the peer finds own memory; nothing when it cannot.
+  virtual std::optional<Remote> remote_of(Bytes own) const = 0;
+
+  // Own shared memory that the peer may see from now on, or no longer. Links that share none ignore both.
+  virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
+  virtual void withdraw(std::uint64_t segment) = 0;
+
+  // From now on no memory of a caller is read or written, and no listener is called; frames that hold copies still go out.
+  virtual void abandon() = 0;
+
+  // Everything queued has left this process.
+  virtual bool flushed() const = 0;
+};
+
+}  // namespace paceline::transport

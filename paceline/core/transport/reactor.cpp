@@ -1,0 +1,189 @@
+#include "paceline/core/transport/reactor.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <exception>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace paceline::transport {
+namespace {
+
+// While callers drive, the communication thread keeps out of their way; it looks this often whether they stopped.
+constexpr std::chrono::milliseconds kPark{1};
+constexpr int kLooksBetweenPolls = 32;  // a look at the rings costs nanoseconds, one at the poller a system call
+
+void relax(bool share_cores) {
+  if (share_cores) {
+    ::sched_yield();
+    return;
+  }
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+Reactor::Reactor(ReactorOptions options) : options_(options), communication_thread_([this] { communicate(); }) {}
+
+Reactor::~Reactor() { stop(); }
+
+void Reactor::stop() {
+  if (!communication_thread_.joinable()) return;
+  stopping_ = true;
+  communicator_changed_.notify_all();
+  poller_.wake();
+  communication_thread_.join();
+}
+
+void Reactor::add(Pollable& pollable) { pollables_.push_back(&pollable); }
+
+void Reactor::remove(Pollable& pollable) {
+  // Replaced, not erased: the driver may be going through the list.
+  std::ranges::replace(pollables_, &pollable, static_cast<Pollable*>(nullptr));
+}
+
+void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
+  driven_ = true;
+  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  lock.unlock();
+}
+
+void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
+  driver_.store(std::thread::id(), std::memory_order_relaxed);
+  lock.lock();
+  driven_ = false;
+  if (waiters_ > 0) waiters_changed_.notify_all();
+}
+
+void Reactor::wake_if_asleep() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_seq_cst)) poller_.wake();
+}
+
+void Reactor::post(std::function<void()> task) {
+  std::unique_lock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  has_tasks_.store(true, std::memory_order_seq_cst);
+  if (driven_) {
+    lock.unlock();
+    wake_if_asleep();
+    return;
+  }
+  take_baton(lock);
+  turn();
+  drop_baton(lock);
+}
+
+void Reactor::run(const std::function<void()>& task) {
+  std::atomic<bool> done = false;
+  std::exception_ptr thrown;
+  post([&] {
+    try {
+      task();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    done = true;
+    note_completion();
+  });
+  drive_until([&done] { return done.load(); }, Deadline::never());
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+bool Reactor::turn() {
+  bool moved = false;
+  if (has_tasks_.load(std::memory_order_acquire)) {
+    std::vector<std::function<void()>> tasks;
+    {
+      const std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+      has_tasks_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto& task : tasks) task();
+    moved = true;
+  }
+  for (std::size_t i = 0; i < pollables_.size(); ++i) {
+    if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
+  }
+  std::erase(pollables_, nullptr);
+  if (completed_) {
+    completed_ = false;
+    if (waiters_ > 0) {
+      const std::lock_guard lock(mutex_);  // so that a waiter between its test and its sleep is not missed
+      waiters_changed_.notify_all();
+    }
+  }
+  return moved;
+}
+
+void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
+  asleep_.store(true, std::memory_order_seq_cst);
+  for (Pollable* pollable : pollables_) pollable->set_asleep(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!turn() && !done()) poller_.wait(until);  // what came before the bells were on was seen by this look
+  asleep_.store(false, std::memory_order_seq_cst);
+  for (Pollable* pollable : pollables_) {
+    if (pollable != nullptr) pollable->set_asleep(false);
+  }
+}
+
+void Reactor::drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin) {
+  auto idle_since = Clock::now();
+  int looks = 0;
+  while (!done()) {
+    if (turn()) {
+      idle_since = Clock::now();
+      continue;
+    }
+    if (++looks % kLooksBetweenPolls == 0 && poller_.wait(Deadline::at(idle_since)) > 0) {
+      idle_since = Clock::now();
+      continue;
+    }
+    const auto now = Clock::now();
+    if (deadline.passed(now)) return;
+    if (now - idle_since < spin) {
+      relax(options_.share_cores);
+    } else {
+      sleep(done, deadline);
+    }
+  }
+}
+
+bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
+  if (done()) return true;
+  ++waiters_;
+  std::unique_lock lock(mutex_);
+  while (!done() && !deadline.passed()) {
+    if (!driven_) {
+      take_baton(lock);
+      drive(done, deadline, options_.spin);
+      drop_baton(lock);
+      last_caller_ = Clock::now();
+    } else {
+      wake_if_asleep();  // the communication thread hands the baton over to whoever waits
+      waiters_changed_.wait_until(lock, deadline.is_never() ? Clock::now() + std::chrono::seconds(1) : deadline.moment());
+    }
+  }
+  --waiters_;
+  if (!driven_ && waiters_ > 0) waiters_changed_.notify_all();
+  return done();
+}
+
+void Reactor::communicate() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (driven_ || waiters_ > 0 || Clock::now() < last_caller_ + kPark) {
+      communicator_changed_.wait_for(lock, kPark);
+      continue;
+    }
+    take_baton(lock);
+    drive([this] { return waiters_ > 0 || stopping_; }, Deadline::never(), std::chrono::microseconds(0));
+    drop_baton(lock);
+  }
+}
+
+}  // namespace paceline::transport

@@ -1,0 +1,173 @@
+#include "paceline/core/transport/shared_link.h"
+
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "paceline/core/transport/ring.h"
+#include "paceline/core/transport/wire.h"
+
+namespace paceline::transport {
+namespace {
+
+// Below this a copy through the ring is cheaper than a reference and its acknowledgement.
+constexpr std::size_t kShortestReference = 4096;
+
+// Which data frame a reference stands for, and `taken` answers.
+using MessageKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
+MessageKey key_of(const FrameHeader& h) { return {h.group, h.sequence, h.index}; }
+
+class SharedLink final : public Link, public Pollable, public FrameReceiver {
+ public:
+  SharedLink(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity, const SegmentTable& segments,
+             LinkOwner& owner, Reactor& reactor)
+      : medium_(std::move(medium)),
+        channel_(medium_->region(), medium_->side()),
+        stream_(channel_, *this, identity, false),
+        peer_(static_cast<int>(identity.peer_rank)),
+        segments_(segments),
+        owner_(owner),
+        reactor_(reactor) {
+    medium_->watch(reactor_);
+    for (const auto& [id, memory] : segments_.segments()) medium_->offer(id, memory);
+    reactor_.add(*this);
+  }
+
+  ~SharedLink() override { reactor_.remove(*this); }
+
+  int peer() const override { return peer_; }
+
+  void send(const FrameHeader& header, Bytes payload, SendListener* listener, std::uint64_t cookie) override {
+    if (!open_) return;
+    const bool may_refer = header.type == FrameType::data && listener != nullptr && payload.size() >= kShortestReference;
+    if (const auto place = may_refer ? segments_.find(payload) : std::nullopt) {
+      FrameHeader reference = header;
+      reference.type = FrameType::reference;
+      references_[key_of(header)] = {listener, cookie};
+      WireWriter where;
+      where.integer(place->segment).integer(place->offset).integer(std::uint64_t{payload.size()});
+      stream_.send(reference, where.bytes());
+    } else {
+      stream_.send(header, payload, listener, cookie);
+    }
+  }
+
+  bool store(const FrameHeader& header, Bytes payload, Remote target) override {
+    if (!open_ || target.segment == 0) return false;
+    const MutableBytes memory = medium_->resolve(target, payload.size());
+    if (memory.size() != payload.size()) return false;
+    std::memcpy(memory.data(), payload.data(), payload.size());
+    FrameHeader stored = header;
+    stored.type = FrameType::stored;
+    stream_.send(stored, {});
+    return true;
+  }
+
+  void release(const FrameHeader& reference) override {
+    if (!open_) return;
+    FrameHeader taken = reference;
+    taken.type = FrameType::taken;
+    taken.flags = 0;
+    stream_.send(taken, {});
+  }
+
+  std::optional<Remote> remote_of(Bytes own) const override { return segments_.find(own); }
+
+  void abandon() override {
+    references_.clear();
+    stream_.abandon();
+  }
+
+  bool flushed() const override { return !open_ || !stream_.has_unsent(); }
+
+  bool poll() override {
+    if (!open_) return false;
+    const bool closed = medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
+    auto received = stream_.receive();
+    auto flushed = received && open_ ? stream_.flush() : Result<bool>(false);
+    if (channel_.take_moved() && channel_.peer_asleep()) medium_->ring_bell();
+    if (!received) return end(received.error());
+    if (!flushed) return end(flushed.error());
+    if (closed && !*received) return end({Fault::peer_lost, "the connection was closed by the other side", {}});
+    return *received || *flushed;
+  }
+
+  void set_asleep(bool asleep) override {
+    if (open_) channel_.set_asleep(asleep);
+  }
+
+  MutableBytes place(const FrameHeader& header) override { return owner_.place(peer_, header); }
+
+  Result<> received(const FrameHeader& header, Bytes payload, bool placed) override {
+    switch (header.type) {
+      case FrameType::reference: return borrow(header, payload);
+      case FrameType::taken: return taken(header);
+      case FrameType::withdraw: {
+        WireReader reader(payload);
+        medium_->withdraw(reader.integer<std::uint64_t>());
+        return Done{};
+      }
+      default: return owner_.received(peer_, header, payload, placed);
+    }
+  }
+
+  void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
+    if (open_) medium_->offer(segment, std::move(memory));
+  }
+  void withdraw(std::uint64_t segment) override {
+    if (open_) stream_.send({.type = FrameType::withdraw}, WireWriter().integer(segment).bytes());
+  }
+
+ private:
+  struct Reference {
+    SendListener* listener;
+    std::uint64_t cookie;
+  };
+
+  Result<> borrow(const FrameHeader& header, Bytes payload) {
+    WireReader reader(payload);
+    Remote place;
+    place.segment = reader.integer<std::uint64_t>();
+    place.offset = reader.integer<std::uint64_t>();
+    const auto bytes = reader.integer<std::uint64_t>();
+    const MutableBytes memory = reader.ok_and_empty() ? medium_->resolve(place, bytes) : MutableBytes();
+    if (bytes == 0 || memory.size() != bytes) {
+      return Failure{Fault::io, "a reference to memory that the peer does not share", {peer_}};
+    }
+    return owner_.borrowed(peer_, header, memory);
+  }
+
+  Result<> taken(const FrameHeader& header) {
+    const auto found = references_.find(key_of(header));
+    if (found == references_.end()) return Done{};  // abandoned meanwhile
+    const Reference reference = found->second;
+    references_.erase(found);
+    reference.listener->sent(reference.cookie);
+    return Done{};
+  }
+
+  bool end(const Failure& why) {
+    open_ = false;
+    owner_.lost(peer_, why);
+    return true;
+  }
+
+  std::unique_ptr<SharedMedium> medium_;
+  RingChannel channel_;
+  FrameStream stream_;
+  const int peer_;
+  const SegmentTable& segments_;
+  LinkOwner& owner_;
+  Reactor& reactor_;
+  std::map<MessageKey, Reference> references_;
+  bool open_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity,
+                                       const SegmentTable& segments, LinkOwner& owner, Reactor& reactor) {
+  return std::make_unique<SharedLink>(std::move(medium), identity, segments, owner, reactor);
+}
+
+}  // namespace paceline::transport

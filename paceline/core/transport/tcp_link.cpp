@@ -1,0 +1,94 @@
+#include "paceline/core/transport/tcp_link.h"
+
+#include <sys/epoll.h>
+
+#include "paceline/core/transport/socket.h"
+
+namespace paceline::transport {
+namespace {
+
+class TcpLink final : public Link, public Pollable, public FrameReceiver {
+ public:
+  TcpLink(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum, LinkOwner& owner,
+          Reactor& reactor)
+      : socket_(std::move(socket)),
+        channel_(socket_.get()),
+        stream_(channel_, *this, identity, payload_checksum),
+        peer_(static_cast<int>(identity.peer_rank)),
+        owner_(owner),
+        reactor_(reactor) {
+    reactor_.add(*this);
+    reactor_.poller().watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
+  }
+
+  ~TcpLink() override {
+    reactor_.remove(*this);
+    if (open_) reactor_.poller().forget(socket_.get());
+  }
+
+  int peer() const override { return peer_; }
+
+  void send(const FrameHeader& header, Bytes payload, SendListener* listener, std::uint64_t cookie) override {
+    if (open_) stream_.send(header, payload, listener, cookie);
+  }
+
+  bool store(const FrameHeader&, Bytes, Remote) override { return false; }
+  void release(const FrameHeader&) override {}
+  std::optional<Remote> remote_of(Bytes) const override { return std::nullopt; }
+  void offer(std::uint64_t, std::shared_ptr<const SharedMemory>) override {}
+  void withdraw(std::uint64_t) override {}
+  void abandon() override { stream_.abandon(); }
+  bool flushed() const override { return !open_ || !stream_.has_unsent(); }
+
+  bool poll() override { return open_ && !blocked_ && stream_.has_unsent() && flush(); }
+  void set_asleep(bool) override {}
+
+  MutableBytes place(const FrameHeader& header) override { return owner_.place(peer_, header); }
+  Result<> received(const FrameHeader& header, Bytes payload, bool placed) override {
+    return owner_.received(peer_, header, payload, placed);
+  }
+
+ private:
+  bool flush() {
+    auto moved = stream_.flush();
+    if (!moved) {
+      end(moved.error());
+      return true;
+    }
+    if (stream_.has_unsent() != blocked_) {
+      blocked_ = stream_.has_unsent();
+      reactor_.poller().change(socket_.get(), blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    }
+    return *moved;
+  }
+
+  void on_ready(std::uint32_t events) {
+    if ((events & EPOLLOUT) != 0) flush();
+    if (!open_ || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
+    if (auto moved = stream_.receive(); !moved) end(moved.error());
+  }
+
+  void end(const Failure& why) {
+    open_ = false;
+    reactor_.poller().forget(socket_.get());
+    owner_.lost(peer_, why);
+  }
+
+  FileDescriptor socket_;
+  SocketChannel channel_;
+  FrameStream stream_;
+  const int peer_;
+  LinkOwner& owner_;
+  Reactor& reactor_;
+  bool open_ = true;
+  bool blocked_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> make_tcp_link(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
+                                    LinkOwner& owner, Reactor& reactor) {
+  return std::make_unique<TcpLink>(std::move(socket), identity, payload_checksum, owner, reactor);
+}
+
+}  // namespace paceline::transport

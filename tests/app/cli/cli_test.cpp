@@ -1,0 +1,35 @@
+#include "paceline/app/cli/cli.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "paceline/app/cli/run.h"
+#include "paceline/app/cli/version.h"
+
+namespace paceline::cli {
+namespace {
+
+TEST(Cli, VersionIsThatOfTheProject) {
+  // The tests stand in the source tree: the version is written twice, and here is what keeps it
+  // one.
+  const std::string here = __FILE__;
+  std::ifstream file(here.substr(0, here.find("tests/app/")) + "CMakeLists.txt");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find(fmt::format("project(paceline VERSION {} ", kVersion)), std::string::npos);
+}
+
+TEST(Cli, KnowsRun) {
+  EXPECT_EQ(run().name, "run");
+}
+
+TEST(Cli, WrongUseIsTwo) {
+  EXPECT_EQ(run_cli({}), 2);
+  EXPECT_EQ(run_cli({"nonsense"}), 2);
+  EXPECT_EQ(run_cli({"run", "-n", "0", "true"}), 2);
+}
+
+}  // namespace
+}  // namespace paceline::cli

@@ -1,0 +1,51 @@
+#include "paceline/app/cli/quantities.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Quantities, CountsAreWholeAndInRange) {
+  EXPECT_EQ(parse_count("-n", "1", 1, 4), 1);
+  EXPECT_EQ(parse_count("-n", "4", 1, 4), 4);
+  for (const char* text :
+       {"", "0", "5", "-1", "1x", " 1", "1.0", "0x1", "9999999999999999999999"}) {
+    EXPECT_THROW(parse_count("-n", text, 1, 4), Error) << text;
+  }
+}
+
+TEST(Quantities, DurationsHaveUnits) {
+  EXPECT_EQ(parse_duration("-t", "2"), milliseconds(2000));
+  EXPECT_EQ(parse_duration("-t", "1.5"), milliseconds(1500));
+  EXPECT_EQ(parse_duration("-t", "250ms"), milliseconds(250));
+  EXPECT_EQ(parse_duration("-t", "90s"), milliseconds(90'000));
+  EXPECT_EQ(parse_duration("-t", "10min"), milliseconds(600'000));
+  EXPECT_EQ(parse_duration("-t", "2h"), milliseconds(7'200'000));
+  for (const char* text :
+       {"", "s", "0", "-1", "1 s", "1d", "1.2.3", "inf", "nan", "1e9h", "99999999999999h"}) {
+    EXPECT_THROW(parse_duration("-t", text), Error) << text;
+  }
+}
+
+TEST(Quantities, AddressesAreThisHosts) {
+  EXPECT_EQ(parse_loopback_address("-s", "127.0.0.1:5000"), (Address{"127.0.0.1", 5000}));
+  EXPECT_EQ(parse_loopback_address("-s", "127.1.2.3:0"), (Address{"127.1.2.3", 0}));
+  EXPECT_EQ(parse_loopback_address("-s", "localhost:1"), (Address{"127.0.0.1", 1}));
+  for (const char* text :
+       {"", ":", ":1", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "0.0.0.0:1",
+        "192.168.1.1:1", "example.org:1", "[::1]:1"}) {
+    EXPECT_THROW(parse_loopback_address("-s", text), Error) << text;
+  }
+}
+
+TEST(Quantities, ChoicesAreFromTheList) {
+  EXPECT_EQ(parse_choice("-t", "tcp", {"shm", "tcp"}), "tcp");
+  EXPECT_THROW(parse_choice("-t", "", {"shm", "tcp"}), Error);
+}
+
+}  // namespace
+}  // namespace paceline::cli

@@ -1,0 +1,74 @@
+#include "paceline/app/launch/environment.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::launch {
+namespace {
+
+JobVariables job_of(int ranks) {
+  return {.world_size = ranks,
+          .job = "0123456789abcdef",
+          .store = "127.0.0.1:4000",
+          .master_port = 5000,
+          .usable_cores = 8};
+}
+
+std::string value(const Environment& environment, std::string_view name) {
+  return std::string(value_of(environment, name));
+}
+
+TEST(Environment, KeepsWhatIsTheUsers) {
+  const auto result = worker_environment({"HOME=/root", "EMPTY=", "EQUALS=a=b"}, job_of(2), 1);
+  EXPECT_EQ(value(result, "HOME"), "/root");
+  EXPECT_EQ(value(result, "EQUALS"), "a=b");
+  EXPECT_NE(std::find(result.begin(), result.end(), "EMPTY="), result.end());
+}
+
+TEST(Environment, EachNameOccursOnce) {
+  const auto result =
+      worker_environment({"RANK=9", "PACELINE_TRANSPORT=shm", "OMP_NUM_THREADS="}, job_of(2), 1);
+  for (const auto& entry : result) {
+    const auto name = entry.substr(0, entry.find('=') + 1);
+    EXPECT_EQ(std::count_if(result.begin(), result.end(),
+                            [&](const auto& e) { return e.starts_with(name); }),
+              1)
+        << name;
+  }
+}
+
+TEST(Environment, SettingsPassThroughAndOptionsWin) {
+  auto job = job_of(2);
+  const Environment inherited = {"PACELINE_TRANSPORT=shm", "PACELINE_DETERMINISM=fast",
+                                 "PACELINE_OPERATION_TIMEOUT=5s"};
+  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_TRANSPORT"), "shm");
+  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_DETERMINISM"), "fast");
+  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_OPERATION_TIMEOUT"), "5s");
+  job.transport = "tcp";
+  job.operation_timeout = "7s";
+  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_TRANSPORT"), "tcp");
+  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_OPERATION_TIMEOUT"), "7s");
+  EXPECT_EQ(value(worker_environment({}, job_of(1), 0), "PACELINE_DETERMINISM"), "reproducible");
+}
+
+TEST(Environment, ThreadsAreAtLeastOneAndTheUsersWin) {
+  EXPECT_EQ(value(worker_environment({}, job_of(3), 0), "OMP_NUM_THREADS"), "2");
+  EXPECT_EQ(value(worker_environment({}, job_of(100), 0), "OMP_NUM_THREADS"), "1");
+  EXPECT_EQ(value(worker_environment({"OMP_NUM_THREADS=5"}, job_of(100), 0), "OMP_NUM_THREADS"),
+            "5");
+}
+
+TEST(Environment, KnowsTheVariablesOfOtherLaunchers) {
+  for (const char* name :
+       {"PACELINE_RANK", "PACELINE_STORE", "PACELINE_SECRET_FD", "PACELINE_RUN_TIMEOUT", "RANK",
+        "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_FD", "PMIX_NAMESPACE", "SLURM_PROCID",
+        "SLURM_STEP_ID", "TORCHELASTIC_USE_AGENT_STORE", "MPI_LOCALRANKID", "TF_CONFIG"}) {
+    EXPECT_TRUE(is_a_launchers(name)) << name;
+  }
+  for (const char* name : {"PACELINE_TRANSPORT", "PACELINE_LOG", "PACELINE_BIN_DIR", "PATH",
+                           "SLURM_JOB_ID", "RANKS"}) {
+    EXPECT_FALSE(is_a_launchers(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::launch
