@@ -5,6 +5,9 @@
 #include "models.h"
 #include "paceline/torch/data/data.h"
 
+// CLI::PositiveNumber tells of a range of 300 digits when it refuses a number.
+static const CLI::Range kPositive(std::int64_t{1}, std::int64_t{1'000'000'000});
+
 int read_options(int argc, char** argv, Options& options) {
   CLI::App app("Trains a network on Fashion-MNIST, alone or on the workers of `paceline run`.");
   options.data = paceline::data::kFashionMnistFolder;
@@ -12,16 +15,16 @@ int read_options(int argc, char** argv, Options& options) {
       ->check(CLI::IsMember(model_names()))
       ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training images")
-      ->check(CLI::PositiveNumber)
+      ->check(kPositive)
       ->capture_default_str();
   app.add_option("--steps", options.steps, "Train for this many steps instead")
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   app.add_option("--batch-size", options.batch_size, "Images of a step, of all workers together")
-      ->check(CLI::PositiveNumber)
+      ->check(kPositive)
       ->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate,
                  "At the first step; falls to zero [depends on the network]")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-9, 1e3));
   app.add_option("--seed", options.seed, "Of the initial parameters and the order of the images")
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "Type of parameters and images")
@@ -29,7 +32,7 @@ int read_options(int argc, char** argv, Options& options) {
       ->capture_default_str();
   app.add_option("--threads", options.threads,
                  "Threads that compute in each worker [OMP_NUM_THREADS]")
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   app.add_option("--metrics", options.metrics,
                  "Write JSON lines to this file; the last one is the summary");
   app.add_option("--data", options.data, "Folder of the four files of the data set")

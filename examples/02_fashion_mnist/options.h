@@ -6,7 +6,7 @@
 
 struct Options {
   std::string model = "cnn";
-  std::int64_t epochs = 3;
+  std::int64_t epochs = 4;
   std::int64_t steps = 0;         // 0: as many as the epochs have
   std::int64_t batch_size = 128;  // of all workers together
   double learning_rate = 0;       // 0: the model's own
