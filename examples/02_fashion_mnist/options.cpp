@@ -35,6 +35,8 @@ int read_options(int argc, char** argv, Options& options) {
       ->check(kPositive);
   app.add_option("--metrics", options.metrics,
                  "Write JSON lines to this file; the last one is the summary");
+  app.add_option("--save", options.save,
+                 "Write the trained parameters to this file: raw little-endian numbers, in the order of registration");
   app.add_option("--data", options.data, "Folder of the four files of the data set")
       ->capture_default_str();
   try {

@@ -14,6 +14,7 @@ struct Options {
   std::string dtype = "float32";
   int threads = 0;  // 0: as OMP_NUM_THREADS says, which `paceline run` sets
   std::string metrics;
+  std::string save;
   std::string data;
 };
 

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -31,6 +32,16 @@ double accuracy(paceline::Job& job, torch::nn::Sequential& model, const data::La
     right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
   }
   return sums_over_workers(job.world(), {right})[0] / static_cast<double>(test.size());
+}
+
+void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {
+  std::ofstream out(file, std::ios::binary);
+  for (const at::Tensor& parameter : parameters) {
+    const at::Tensor dense = parameter.detach().contiguous();
+    out.write(static_cast<const char*>(dense.const_data_ptr()), static_cast<std::streamsize>(dense.nbytes()));
+  }
+  out.close();
+  if (!out) throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
@@ -110,6 +121,7 @@ void train(paceline::Job& job, const Options& options) {
   }
   progress.reset();
 
+  if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
   const std::string sha256 = agreed_sha256(world, model->parameters());
   const std::vector<std::int64_t> peak_rss = peak_rss_of_workers(world);
   std::vector<double> means =

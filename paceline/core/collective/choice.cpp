@@ -11,7 +11,7 @@ namespace paceline::collective {
 namespace {
 
 // Measured with bench_collective_exchange on two cores: pieces of 64-256 KiB differ by less than the spread.
-constexpr std::size_t kSharedSegmentBytes = 256 << 10;
+constexpr std::size_t kSharedSegmentBytes = 512 << 10;
 constexpr std::size_t kStreamSegmentBytes = 1 << 20;
 constexpr std::size_t kShortestPiece = 16 << 10;
 
@@ -21,7 +21,7 @@ Choice::Choice(Catalogue catalogue, Determinism determinism, topology::Prices pr
     : catalogue_(std::move(catalogue)), determinism_(determinism), prices_(prices) {}
 
 const Algorithm& Choice::algorithm(Operation operation, std::string_view name, const Shape& shape, std::size_t bytes) {
-  if (!name.empty()) return named(operation, name);
+  if (!name.empty()) return named(operation, name, shape);
   const std::lock_guard lock(mutex_);
   const int size_class = std::bit_width(bytes);
   const Algorithm*& chosen = chosen_[{operation, size_class}];
@@ -29,7 +29,7 @@ const Algorithm& Choice::algorithm(Operation operation, std::string_view name, c
   return *chosen;
 }
 
-const Algorithm& Choice::named(Operation operation, std::string_view name) const {
+const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape) const {
   const Algorithm* found = find(catalogue_, operation, name);
   if (found == nullptr) {
     std::string names;
@@ -42,6 +42,7 @@ const Algorithm& Choice::named(Operation operation, std::string_view name) const
                  "algorithm '{}' adds in another order than the balanced tree, which determinism 'reproducible' promises; run with "
                  "PACELINE_DETERMINISM=fast to use it",
                  name);
+  PACELINE_CHECK(found->fits(shape), "algorithm '{}' of {} does not fit {} ranks", name, name_of(operation), shape.ranks);
   return *found;
 }
 

@@ -22,7 +22,7 @@ class Choice {
   const Algorithm& algorithm(Operation operation, std::string_view name, const Shape& shape, std::size_t bytes);
 
  private:
-  const Algorithm& named(Operation operation, std::string_view name) const;
+  const Algorithm& named(Operation operation, std::string_view name, const Shape& shape) const;
   const Algorithm& cheapest(Operation operation, const Shape& shape, std::size_t bytes) const;
 
   const Catalogue catalogue_;

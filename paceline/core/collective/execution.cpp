@@ -1,6 +1,5 @@
 #include "paceline/core/collective/execution.h"
 
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +14,15 @@ using transport::FrameHeader;
 using transport::FrameType;
 
 // Segments that run at the same time: enough that the wait of one hides behind the work of others.
-constexpr int kWindow = 4;
+constexpr int kWindow = 8;
 
-// Messages up to this length go out before the peer is known to have made the call; it keeps them until it has.
+// Messages up to this length go out before every rank is known to have made the call; peers keep them until they are wanted.
 constexpr std::size_t kEager = 4096;
 
 constexpr std::uint64_t kSlotBits = 20;
+
+// A block of a reduction and its stores: stays in the nearest cache with its operands.
+constexpr std::size_t kBlock = 4032;
 
 bool sends(Step::Kind kind) { return kind == Step::Kind::send || kind == Step::Kind::store; }
 bool receives(Step::Kind kind) { return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce; }
@@ -42,6 +44,7 @@ struct Execution::Instance {
   std::vector<bool> done;             // by action of the round
   std::vector<std::uint16_t> reading; // by slot: sends that still read it
   int readers = 0;                    // their sum
+  int stored_ahead = -1;              // the round whose stores a reduction has written already
   std::vector<std::unique_ptr<std::byte[]>> scratch;  // by place
   struct View {
     Bytes bytes;
@@ -87,15 +90,16 @@ void Execution::start() {
     if (request_.plan) own.output = link->remote_of(request_.output.bytes()).value_or(transport::Remote{});
     link->send(header, encode(own));
   }
-  if (!request_.plan) return;
-  if (request_.scale_input) {
-    if (request_.input.data != request_.output.data) {
-      std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
-    }
-    scale(own.dtype, request_.output.bytes(), own.weight);
-    request_.input = request_.output;
-  }
   if (auto advanced = advance_all(); !advanced) mesh_.fail(advanced.error());
+}
+
+void Execution::scale_input() {
+  if (request_.input.data != request_.output.data && request_.output.count > 0) {
+    std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
+  }
+  scale(request_.call.dtype, request_.output.bytes(), request_.call.weight);
+  request_.input = request_.output;
+  request_.scale_input = false;
 }
 
 Result<> Execution::peer_called(int peer, Call call) {
@@ -119,10 +123,8 @@ void Execution::publish() {
   }
 }
 
-std::optional<double> Execution::scale_factor() const {
-  if (request_.call.op != ReduceOp::average) return 1.0;
+double Execution::scale_factor() const {
   if (!request_.call.weighted) return 1.0 / static_cast<double>(calls_.size());
-  if (calls_missing_ > 0) return std::nullopt;
   double total = 0;
   for (const auto& call : calls_) total += call->weight;  // in rank order: the same bits everywhere
   return total == 0 ? 1.0 : 1.0 / total;
@@ -170,7 +172,8 @@ MutableBytes Execution::writable(Instance& instance, const Slot& slot) const {
 }
 
 bool Execution::may_write(const Instance& instance, const Step& step) const {
-  return instance.reading[slot_index(step.target)] == 0 && (!step.completes || scale_factor().has_value());
+  return instance.reading[slot_index(step.target)] == 0 &&
+         (all_called() || (step.target.space == Slot::Space::scratch && !step.completes));
 }
 
 // --- the life of a segment ----------------------------------------------------------------------------------------
@@ -196,6 +199,10 @@ Execution::Instance& Execution::activate(int segment) {
 
 Result<> Execution::advance_all() {
   if (!request_.plan) return Done{};
+  if (request_.scale_input) {
+    if (!all_called()) return Done{};
+    scale_input();
+  }
   std::vector<int> running;
   for (const auto& [segment, instance] : instances_) running.push_back(segment);
   for (const int segment : running) {
@@ -212,6 +219,7 @@ Result<> Execution::advance_all() {
 }
 
 Result<> Execution::advance(Instance& instance) {
+  if (request_.scale_input) return Done{};
   const Plan& plan = *request_.plan;
   while (instance.round < plan.rounds.size()) {
     bool all = true;
@@ -270,17 +278,19 @@ FrameHeader Execution::header(FrameType type, int peer, const Instance& instance
 bool Execution::attempt_send(Instance& instance, const Action& action) {
   const Step& step = action.step;
   const Bytes bytes = readable(instance, step.source);
-  const auto& peers_call = calls_[static_cast<std::size_t>(step.peer)];
-  if (!peers_call && (bytes.size() > kEager || step.kind == Step::Kind::store)) return false;
+  if (!all_called() && (bytes.size() > kEager || step.kind == Step::Kind::store)) return false;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes.size();
   transport::Link& link = *mesh_.link(step.peer);
   const FrameHeader data = header(FrameType::data, step.peer, instance, action.number);
-  if (step.kind == Step::Kind::store && peers_call->output.segment != 0) {
-    transport::Remote target = peers_call->output;
-    target.offset += (instance.piece.chunks[static_cast<std::size_t>(step.target.chunk)].offset - request_.output_origin) *
-                     element_bytes_;
-    if (link.store(data, bytes, target)) return true;
+  if (step.kind == Step::Kind::store) {
+    const MutableBytes window = peers_output(instance, step);
+    if (!window.empty()) {
+      const bool written = instance.stored_ahead == static_cast<int>(instance.round);
+      if (!written) std::memcpy(window.data(), bytes.data(), bytes.size());
+      link.send(header(FrameType::stored, step.peer, instance, action.number), {});
+      return true;
+    }
   }
   const std::size_t slot = slot_index(step.source);
   ++instance.reading[slot];
@@ -333,26 +343,63 @@ bool Execution::attempt_local(Instance& instance, const Action& action) {
   if (step.kind == Step::Kind::copy) {
     const MutableBytes target = writable(instance, step.target);
     if (target.data() != source.data()) std::memcpy(target.data(), source.data(), source.size());
-  } else {
-    const Bytes operand = readable(instance, step.operand);
-    const MutableBytes target = writable(instance, step.target);
-    reduce(request_.call.op, request_.call.dtype, source, operand, target);
-    traffic_.bytes_reduced += target.size();
+    finish_write(instance, step);
+    return true;
   }
+  traffic_.bytes_reduced += source.size();
+  if (reduce_and_store(instance, action)) return true;
+  reduce(request_.call.op, request_.call.dtype, source, readable(instance, step.operand), writable(instance, step.target));
   finish_write(instance, step);
   return true;
 }
 
-void Execution::finish_write(Instance& instance, const Step& step) {
-  if (step.target.space == Slot::Space::scratch) {
-    auto& view = instance.views[static_cast<std::size_t>(step.target.place)];
-    if (view.until >= 0) {  // what was a view of the peer's memory is our own from here on
-      mesh_.link(view.peer)->release(view.header);
-      view.until = -1;
-    }
+// The reduction and the stores of its result in one go. False, and nothing done, where a peer's memory is out of reach.
+bool Execution::reduce_and_store(Instance& instance, const Action& action) {
+  const Step& step = action.step;
+  std::vector<MutableBytes> windows;
+  for (const int i : action.stores) {
+    const Step& store = request_.plan->rounds[instance.round + 1][static_cast<std::size_t>(i)].step;
+    windows.push_back(peers_output(instance, store));
+    if (windows.back().empty()) return false;
   }
+  if (windows.empty() || !all_called()) return false;
+  const Bytes left = readable(instance, step.source), right = readable(instance, step.operand);
+  const MutableBytes target = writable(instance, step.target);
+  const double factor = step.completes && request_.call.op == ReduceOp::average ? scale_factor() : 1.0;
+  for (std::size_t at = 0; at < target.size(); at += kBlock) {
+    const std::size_t length = std::min(kBlock, target.size() - at);
+    const MutableBytes block = target.subspan(at, length);
+    reduce(request_.call.op, request_.call.dtype, left.subspan(at, length), right.subspan(at, length), block);
+    if (factor != 1.0) scale(request_.call.dtype, block, factor);
+    for (const MutableBytes window : windows) std::memcpy(window.data() + at, block.data(), length);
+  }
+  give_view_back(instance, step.target);
+  instance.stored_ahead = static_cast<int>(instance.round) + 1;
+  return true;
+}
+
+MutableBytes Execution::peers_output(const Instance& instance, const Step& store) const {
+  const auto& call = calls_[static_cast<std::size_t>(store.peer)];
+  if (!call || call->output.segment == 0) return {};
+  const Range range = instance.piece.chunks[static_cast<std::size_t>(store.target.chunk)];
+  transport::Remote target = call->output;
+  target.offset += (range.offset - request_.output_origin) * element_bytes_;
+  return mesh_.link(store.peer)->window(target, range.count * element_bytes_);
+}
+
+// What was a view of the peer's memory is our own once it is written.
+void Execution::give_view_back(Instance& instance, const Slot& slot) {
+  if (slot.space != Slot::Space::scratch) return;
+  auto& view = instance.views[static_cast<std::size_t>(slot.place)];
+  if (view.until < 0) return;
+  mesh_.link(view.peer)->release(view.header);
+  view.until = -1;
+}
+
+void Execution::finish_write(Instance& instance, const Step& step) {
+  give_view_back(instance, step.target);
   if (!step.completes || request_.call.op != ReduceOp::average) return;
-  const double factor = *scale_factor();
+  const double factor = scale_factor();
   if (factor != 1.0) scale(request_.call.dtype, writable(instance, step.target), factor);
 }
 

@@ -2,7 +2,8 @@
 // kind of link.
 //
 // Rounds of one segment follow each other; a step waits for its message, and before it writes a slot, for the sends that
-// still read it. Sends never hold a round up. Where links share memory, long messages are references that reductions read in place, and
+// still read it. Until every rank has called, only short messages travel and no output is written, so that a mismatch leaves
+// all outputs as they were. Sends never hold a round up. Where links share memory, long messages are references that reductions read in place, and
 // stores write the peer's output. An average is scaled by the step that completes a sum, while it is in the cache.
 //
 // THREAD: reactor's driver only.
@@ -68,6 +69,8 @@ class Execution final : private transport::SendListener {
 
   void sent(std::uint64_t cookie) override;
 
+  bool all_called() const { return calls_missing_ == 0; }
+  void scale_input();  // once, when every rank has called: it writes the output
   Instance& activate(int segment);
   Result<> arrived(int peer, const transport::FrameHeader& header, Arrival arrival);
   Result<> advance(Instance& instance);
@@ -77,7 +80,10 @@ class Execution final : private transport::SendListener {
   bool attempt_send(Instance& instance, const Action& action);
   Result<bool> attempt_receive(Instance& instance, const Action& action);
   bool attempt_local(Instance& instance, const Action& action);
+  bool reduce_and_store(Instance& instance, const Action& action);
   void finish_write(Instance& instance, const Step& step);
+  void give_view_back(Instance& instance, const Slot& slot);
+  MutableBytes peers_output(const Instance& instance, const Step& store) const;
   bool may_write(const Instance& instance, const Step& step) const;
 
   std::size_t slot_index(const Slot& slot) const;
@@ -85,7 +91,7 @@ class Execution final : private transport::SendListener {
   Bytes readable(const Instance& instance, const Slot& slot) const;
   MutableBytes writable(Instance& instance, const Slot& slot) const;
   transport::FrameHeader header(transport::FrameType type, int peer, const Instance& instance, int number) const;
-  std::optional<double> scale_factor() const;  // nothing while a weight is missing
+  double scale_factor() const;  // of the step that completes an average. REQUIRES: every rank has called
 
   membership::Mesh& mesh_;
   const std::uint32_t group_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "paceline/core/collective/work_state.h"
@@ -52,9 +53,11 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
 
 void Group::begin(Request request) {
   if (const auto failure = mesh_->failure()) return request.work->finish(*failure);
+  queued_until_ = queued_until_.sooner(request.deadline);
   queue_.push_back(std::move(request));
   note_activity();
-  if (!current_) begin_next();
+  if (current_) arm_timer();  // it may be due before what it waits behind
+  else begin_next();
 }
 
 void Group::begin(const PointToPoint::Transfer& transfer, void (PointToPoint::*how)(PointToPoint::Transfer)) {
@@ -233,10 +236,12 @@ void Group::note_activity() {
 
 Traffic Group::traffic() {
   Traffic snapshot;
-  reactor_->run([&] {
+  const auto take = [&] {
     snapshot = traffic_;
     if (active_since_) snapshot.in_flight += Clock::now() - *active_since_;
-  });
+  };
+  if (reactor_->driven_by_this_thread()) take();
+  else reactor_->run(take);
   snapshot.waited = std::chrono::nanoseconds(waited_->load());
   return snapshot;
 }
@@ -244,6 +249,7 @@ Traffic Group::traffic() {
 // One timer for all: a due one looks what is late, and is set again only while something is in flight.
 void Group::arm_timer() {
   Deadline next = point_to_point_.next_deadline();
+  if (!queue_.empty()) next = next.sooner(queued_until_);
   if (current_) {
     next = next.sooner(current_->request().deadline);
     if (!stall_told_) next = next.sooner(Deadline::at(current_since_ + kStall));
@@ -259,16 +265,26 @@ void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return mesh_->fail(std::move(*late));
-  if (current_ && (now >= current_since_ + kStall || current_->request().deadline.passed(now))) {
+  // What waits behind the current operation may be due before it.
+  const auto late = std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
+  queued_until_ = {};
+  for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
+  const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
+  if (current_ && (due || (!stall_told_ && now >= current_since_ + kStall))) {
     const auto missing = current_->not_called();
     const std::string waits = fmt::format("rank {} waits in {} ({}) for {}", mesh_->identity().rank,
                                           to_string(current_->request().call), where(),
                                           missing.empty() ? "data of ranks that have called it"
                                                           : fmt::format("rank {}, which has not called it", fmt::join(missing, ", ")));
-    if (current_->request().deadline.passed(now)) {
-      return mesh_->fail({Fault::timed_out, "deadline: " + waits + "; look what that rank does instead", missing});
+    if (due) {
+      const std::string behind =
+          late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
+      return mesh_->fail({Fault::timed_out,
+                          fmt::format("deadline: {}{}; look what {} instead", waits, behind,
+                                      missing.size() == 1 ? "that rank does" : "those ranks do"),
+                          missing});
     }
-    if (!stall_told_) fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
+    fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
     stall_told_ = true;
   }
   arm_timer();

@@ -67,6 +67,7 @@ class Group final : public membership::FrameSink {
   Traffic traffic_;
   PointToPoint point_to_point_;
   std::deque<Request> queue_;
+  Deadline queued_until_;            // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;
   std::uint64_t next_sequence_ = 1;  // of the call that will be begun next
   std::vector<EarlyFrame> early_;    // of the call with next_sequence_: a peer is at most one ahead

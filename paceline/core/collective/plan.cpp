@@ -36,6 +36,19 @@ int last_reduction(const Program& program, std::size_t round, const Slot& slot) 
   return last;
 }
 
+void note_stores(Plan& plan) {
+  for (std::size_t r = 0; r + 1 < plan.rounds.size(); ++r) {
+    for (Action& action : plan.rounds[r]) {
+      if (action.step.kind != Step::Kind::reduce) continue;
+      const auto& next = plan.rounds[r + 1];
+      for (std::size_t i = 0; i < next.size(); ++i) {
+        const Step& step = next[i].step;
+        if (step.kind == Step::Kind::store && step.source == action.step.target) action.stores.push_back(static_cast<int>(i));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
@@ -61,6 +74,7 @@ std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
       actions.push_back(action);
     }
   }
+  note_stores(*plan);
   return plan;
 }
 

@@ -16,6 +16,7 @@ using transport::FrameType;
 
 constexpr std::size_t kLongestCarried = 64 << 10;
 constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
+constexpr std::size_t kCarriedCost = 128;        // what the peer keeps about a message besides its payload
 constexpr std::size_t kPiece = 1 << 20;
 
 std::string describe(std::string_view what, const PointToPoint::Transfer& t, ConstBuffer buffer, std::string_view side) {
@@ -45,20 +46,21 @@ void PointToPoint::send(Transfer transfer) {
     if (auto met = announced(peer, tag, std::move(announcement)); !met) mesh_.fail(met.error());
     return;
   }
-  std::size_t& budget = carried_bytes_[peer];
-  const bool carry = bytes.size() < kLongestCarried && budget + bytes.size() <= kCarriedBudget;
+  std::size_t& carried = carried_bytes_[peer];
+  const std::size_t cost = bytes.size() + kCarriedCost;
+  // Who has left will not receive it: then the send waits, and is told so.
+  const bool carry = bytes.size() < kLongestCarried && carried + cost <= kCarriedBudget && !mesh_.has_departed(peer);
   transport::WireWriter w;
   w.integer(announcement.dtype).integer(std::uint8_t{carry}).integer(announcement.count);
   if (carry) w.raw(bytes);
   link->send({.type = FrameType::announce, .sequence = id, .index = transfer.tag, .group = group_}, w.bytes());
-  Outgoing outgoing{.transfer = transfer};
   if (carry) {
-    budget += bytes.size();
-    outgoing.credit = bytes.size();
+    carried += cost;
+    carried_.emplace(Key{peer, id}, cost);
     finish(transfer, std::nullopt);
-    outgoing.transfer.work = nullptr;
+  } else {
+    sends_.emplace(id, Outgoing{.transfer = std::move(transfer)});
   }
-  sends_.emplace(id, std::move(outgoing));
 }
 
 void PointToPoint::recv(Transfer transfer) {
@@ -102,6 +104,8 @@ Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
   if (announcement.carried) {
     std::ranges::copy(announcement.payload, transfer.target.data);
     finish(transfer, std::nullopt);
+  } else if (transfer.target.size_bytes() == 0) {  // no piece will come
+    finish(transfer, std::nullopt);
   } else {
     const Key key{transfer.peer, announcement.id};
     incoming_.emplace(key, Incoming{.transfer = std::move(transfer)});
@@ -123,8 +127,22 @@ void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
 void PointToPoint::sent(std::uint64_t cookie) {
   const auto found = sends_.find(cookie);
   if (found == sends_.end() || --found->second.unsent > 0) return;
-  finish(found->second.transfer, std::nullopt);
-  sends_.erase(found);
+  finish(sends_.extract(found).mapped().transfer, std::nullopt);
+}
+
+Result<> PointToPoint::matched(int peer, std::uint64_t id) {
+  if (const auto carried = carried_.extract(Key{peer, id})) {
+    carried_bytes_[peer] -= carried.mapped();
+    return Done{};
+  }
+  const auto found = sends_.find(id);
+  if (found == sends_.end() || found->second.transfer.peer != peer || found->second.matched) {
+    return Failure{Fault::io, fmt::format("rank {} matched a send that is not there", peer), {peer}};
+  }
+  found->second.matched = true;
+  if (found->second.transfer.source.size_bytes() > 0) send_pieces(id, found->second);
+  else finish(sends_.extract(found).mapped().transfer, std::nullopt);
+  return Done{};
 }
 
 MutableBytes PointToPoint::place(int peer, const FrameHeader& header) {
@@ -153,24 +171,12 @@ Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes paylo
     announcement.payload.assign(r.rest().begin(), r.rest().end());
     return announced(peer, header.index, std::move(announcement));
   }
-  if (header.type == FrameType::matched) {
-    const auto found = sends_.find(header.sequence);
-    if (found == sends_.end() || found->second.transfer.peer != peer || found->second.matched) return malformed();
-    found->second.matched = true;
-    if (found->second.transfer.work != nullptr) {
-      send_pieces(header.sequence, found->second);
-    } else {
-      carried_bytes_[peer] -= found->second.credit;
-      sends_.erase(found);
-    }
-    return Done{};
-  }
+  if (header.type == FrameType::matched) return matched(peer, header.sequence);
   const auto found = incoming_.find({peer, header.sequence});
   if (!placed || found == incoming_.end()) return malformed();
   found->second.arrived += payload.size();
   if (found->second.arrived < found->second.transfer.target.size_bytes()) return Done{};
-  finish(found->second.transfer, std::nullopt);
-  incoming_.erase(found);
+  finish(incoming_.extract(found).mapped().transfer, std::nullopt);
   return Done{};
 }
 
@@ -182,9 +188,7 @@ void PointToPoint::failed(const Failure& why) {
   posted_.clear();
   incoming_.clear();
   posted_count_ = 0;
-  for (const auto& [id, outgoing] : sends) {
-    if (outgoing.transfer.work) finish(outgoing.transfer, why);
-  }
+  for (const auto& [id, outgoing] : sends) finish(outgoing.transfer, why);
   for (const auto& [lane, transfers] : posted) {
     for (const Transfer& transfer : transfers) finish(transfer, why);
   }
@@ -193,7 +197,7 @@ void PointToPoint::failed(const Failure& why) {
 
 std::string PointToPoint::waits_for(int peer) const {
   for (const auto& [id, outgoing] : sends_) {
-    if (outgoing.transfer.work && outgoing.transfer.peer == peer) {
+    if (outgoing.transfer.peer == peer) {
       return describe("send", outgoing.transfer, outgoing.transfer.source, "to");
     }
   }
@@ -208,7 +212,7 @@ std::string PointToPoint::waits_for(int peer) const {
 
 std::optional<Failure> PointToPoint::overdue(Clock::time_point now) const {
   for (int peer = 0; peer < mesh_.identity().size; ++peer) {
-    const auto late = [&](const Transfer& t) { return t.work && t.peer == peer && t.deadline.passed(now); };
+    const auto late = [&](const Transfer& t) { return t.peer == peer && t.deadline.passed(now); };
     const bool any = std::ranges::any_of(sends_, [&](const auto& e) { return late(e.second.transfer); }) ||
                      std::ranges::any_of(incoming_, [&](const auto& e) { return late(e.second.transfer); }) ||
                      std::ranges::any_of(posted_, [&](const auto& e) { return std::ranges::any_of(e.second, late); });
@@ -224,9 +228,7 @@ std::optional<Failure> PointToPoint::overdue(Clock::time_point now) const {
 
 Deadline PointToPoint::next_deadline() const {
   Deadline next;
-  for (const auto& [id, outgoing] : sends_) {
-    if (outgoing.transfer.work) next = next.sooner(outgoing.transfer.deadline);
-  }
+  for (const auto& [id, outgoing] : sends_) next = next.sooner(outgoing.transfer.deadline);
   for (const auto& [lane, transfers] : posted_) {
     for (const Transfer& transfer : transfers) next = next.sooner(transfer.deadline);
   }

@@ -34,6 +34,7 @@ class PointToPoint final : private transport::SendListener {
   MutableBytes place(int peer, const transport::FrameHeader& header);
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
 
+  // No transfer is in flight. (A carried send is done once it is on its way.)
   bool idle() const { return sends_.empty() && posted_count_ == 0 && incoming_.empty(); }
   // Ends everything with `why`.
   void failed(const Failure& why);
@@ -50,9 +51,8 @@ class PointToPoint final : private transport::SendListener {
     bool carried = false;  // the payload is here
     std::vector<std::byte> payload = {};
   };
-  struct Outgoing {
+  struct Outgoing {  // a send that was not carried
     Transfer transfer;
-    std::size_t credit = 0;  // of a carried one, until matched
     std::size_t unsent = 0;  // pieces not yet out
     bool matched = false;
   };
@@ -66,6 +66,7 @@ class PointToPoint final : private transport::SendListener {
   void sent(std::uint64_t cookie) override;
   Result<> announced(int peer, std::uint32_t tag, Announced announcement);
   Result<> meet(Transfer transfer, Announced announcement);
+  Result<> matched(int peer, std::uint64_t id);
   void send_pieces(std::uint64_t id, Outgoing& outgoing);
   void finish(const Transfer& transfer, std::optional<Failure> failure);
 
@@ -74,7 +75,8 @@ class PointToPoint final : private transport::SendListener {
   Traffic& traffic_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Outgoing> sends_;
-  std::map<int, std::size_t> carried_bytes_;  // by peer, not yet matched
+  std::map<Key, std::size_t> carried_;        // sends that the peer keeps until their recv: what they count
+  std::map<int, std::size_t> carried_bytes_;  // by peer: the sum
   std::map<Lane, std::deque<Announced>> unexpected_;
   std::map<Lane, std::deque<Transfer>> posted_;
   std::size_t posted_count_ = 0;

@@ -55,6 +55,8 @@ Result<> read_secret(const Variables& variables, Environment& environment) {
   return Done{};
 }
 
+constexpr double kLongestMilliseconds = 1e12;  // 30 years; a clock of nanoseconds in 64 bits ends at 292
+
 Result<> read_choices(const Variables& variables, Environment& environment) {
   if (const char* text = variables(variable::kTransport)) {
     const std::string_view value = text;
@@ -110,7 +112,7 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
   else if (unit == "h") milliseconds = 3600e3;
   else return std::nullopt;
   const double total = number * milliseconds;
-  if (!(total <= 1e15)) return std::nullopt;
+  if (!(total <= kLongestMilliseconds)) return std::nullopt;
   return std::chrono::milliseconds(static_cast<std::int64_t>(total));
 }
 

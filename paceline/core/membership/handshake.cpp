@@ -4,7 +4,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -26,7 +25,7 @@ using transport::WireWriter;
 constexpr std::uint32_t kMagic = 0x31534850;  // "PHS1"
 constexpr std::size_t kNonceBytes = 32, kHelloBytes = 72, kMacBytes = 32;
 constexpr std::size_t kMostPending = 256;
-constexpr std::chrono::seconds kLimit{5};
+constexpr std::chrono::milliseconds kPause{100};
 
 using RawHello = std::array<std::byte, kHelloBytes>;
 using Mac = std::array<std::byte, kMacBytes>;
@@ -36,9 +35,8 @@ RawHello encode(const Hello& hello) {
   w.integer(kMagic).integer(transport::kWireVersion).integer(hello.purpose).integer(std::uint8_t{0});
   w.integer(hello.rank).integer(hello.target).integer(hello.world_size).integer(std::uint32_t{0});
   w.integer(hello.job).integer(hello.generation);
-  std::array<std::byte, kNonceBytes> nonce;
-  ::RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size()));
-  w.raw(nonce);
+  static_assert(Secret::kSize == kNonceBytes);
+  w.raw(Secret::random().key());  // the nonce
   RawHello raw;
   std::ranges::copy(w.bytes(), raw.begin());
   return raw;
@@ -57,6 +55,9 @@ Result<Hello> decode(const RawHello& raw) {
   }
   Hello hello;
   hello.purpose = r.integer<Purpose>();
+  if (hello.purpose != Purpose::store && hello.purpose != Purpose::peer) {
+    return Failure{Fault::io, "a hello for an unknown purpose", {}};
+  }
   r.integer<std::uint8_t>();
   hello.rank = r.integer<std::int32_t>();
   hello.target = r.integer<std::int32_t>();
@@ -125,10 +126,11 @@ struct Acceptor::Pending {
   Mac expected = {};
 };
 
-Acceptor::Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted)
-    : poller_(poller), own_(own), secret_(secret), accepted_(std::move(accepted)) {}
+Acceptor::Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted, Clock::duration limit)
+    : poller_(poller), own_(own), secret_(secret), accepted_(std::move(accepted)), limit_(limit) {}
 
 Acceptor::~Acceptor() {
+  if (pause_) poller_.cancel(*pause_);
   while (!pending_.empty()) drop(pending_.begin()->first);
   for (const auto& [fd, listener] : listeners_) poller_.forget(fd);
 }
@@ -141,12 +143,15 @@ void Acceptor::listen(transport::FileDescriptor listener) {
 
 void Acceptor::on_connection(int listener) {
   auto socket = transport::accept(listener);
-  if (!socket || !socket->is_open()) return;
-  if (pending_.size() >= kMostPending) return;  // closes it
+  if (!socket) return pause();
+  if (!socket->is_open()) return;
+  if (pending_.size() >= kMostPending) {  // timers are numbered in the order of arrival
+    drop(std::ranges::min_element(pending_, {}, [](const auto& entry) { return entry.second.limit; })->first);
+  }
   const int fd = socket->get();
   Pending& pending = pending_[fd];
   pending.socket = std::move(*socket);
-  pending.limit = poller_.after(kLimit, [this, fd] { drop(fd); });
+  pending.limit = poller_.after(limit_, [this, fd] { drop(fd); });
   poller_.watch(fd, EPOLLIN, [this, fd](std::uint32_t) { on_readable(fd); });
 }
 
@@ -186,6 +191,16 @@ void Acceptor::on_readable(int fd) {
   poller_.cancel(p.limit);
   pending_.erase(fd);
   accepted_(std::move(socket), hello);
+}
+
+// No descriptor is left for the connection that waits: looking again at once would only burn the processor.
+void Acceptor::pause() {
+  if (pause_) return;
+  for (const auto& [fd, listener] : listeners_) poller_.change(fd, 0);
+  pause_ = poller_.after(kPause, [this] {
+    pause_.reset();
+    for (const auto& [fd, listener] : listeners_) poller_.change(fd, EPOLLIN);
+  });
 }
 
 void Acceptor::drop(int fd) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "paceline/core/membership/secret.h"
@@ -39,12 +40,13 @@ std::uint64_t job_fingerprint(const std::string& job);
 Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
 
 // The responder's side for any number of connections: accepts, checks and hands over those that pass. Bounded: at most 256
-// unfinished handshakes at a time, 5 s each; whoever fails is closed without a word.
+// unfinished handshakes at a time, 5 s each; whoever fails is closed without a word, and the oldest gives way to a newcomer.
 class Acceptor {
  public:
   using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;
   // `own`: what we say of ourselves (target and purpose are taken from the initiator).
-  Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted);
+  Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted,
+           Clock::duration limit = std::chrono::seconds(5));
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -56,13 +58,16 @@ class Acceptor {
   void on_connection(int listener);
   void on_readable(int fd);
   void drop(int fd);
+  void pause();
 
   transport::Poller& poller_;
   const Hello own_;
   const Secret secret_;
   const Accepted accepted_;
+  const Clock::duration limit_;
   std::map<int, transport::FileDescriptor> listeners_;
   std::map<int, Pending> pending_;
+  std::optional<transport::Poller::TimerId> pause_;
 };
 
 }  // namespace paceline::membership

@@ -24,11 +24,18 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
 
 Job::Impl::~Impl() {
   world.reset();
-  reactor->post([m = mesh] { m->leave(); });
-  reactor->drive_until([this] { return mesh->flushed(); }, Deadline::in(kLeave));
+  reactor->run([this] { mesh->leave(); });
+  std::atomic<bool> flushed = false;
+  const auto is_flushed = [this, &flushed] {
+    if (reactor->driven_by_this_thread()) flushed = mesh->flushed();  // the links are the driver's
+    return flushed.load();
+  };
+  reactor->drive_until(is_flushed, Deadline::in(kLeave));
   reactor->stop();
-  mesh->close();
-  store.reset();
+  reactor->run([this] {
+    mesh->close();
+    store.reset();
+  });
 }
 
 Job::Job(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -56,6 +63,7 @@ Allocation Job::allocate(std::size_t bytes) {
   return Allocation(std::move(allocation));
 }
 
+Allocation::Allocation() = default;
 Allocation::Allocation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Allocation::Allocation(Allocation&&) noexcept = default;
 

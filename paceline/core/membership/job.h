@@ -19,7 +19,7 @@ class Communicator;  // paceline/core/collective/communicator.h
 // Page-aligned, zeroed, committed (running out of memory is an error at `allocate`, never later). Move-only; must end before its Job.
 class Allocation {
  public:
-  Allocation() = default;
+  Allocation();  // of nothing
   Allocation(Allocation&&) noexcept;
   Allocation& operator=(Allocation&&) noexcept;
   ~Allocation();

@@ -1,6 +1,6 @@
 #include "paceline/core/membership/local_world.h"
 
-#include <sys/socket.h>
+#include <poll.h>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/membership/job_impl.h"
@@ -13,6 +13,7 @@ constexpr std::size_t kRingBytes = 256 << 10;
 std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair() {
   auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
   auto one = transport::connect_tcp(transport::local_address(listener.get()).value(), Deadline::in(std::chrono::seconds(5)));
+  transport::wait_for(listener.get(), POLLIN, Deadline::in(std::chrono::seconds(5)));
   auto other = transport::accept(listener.get());
   return {std::move(one).value(), std::move(other).value()};
 }

@@ -27,6 +27,7 @@ void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
   }
   sinks_[group] = sink;
   auto early = early_.extract(group);
+  if (const auto failed = failure()) return sink->failed(*failed);  // what came early may lie in memory that is gone
   if (early.empty()) return;
   for (const Early& frame : early.mapped()) {
     early_bytes_ -= frame.payload.size() + sizeof(Early);
@@ -70,7 +71,9 @@ void Mesh::fail(Failure why) {
   }
   if (on_failure_) on_failure_(why);
   const auto sinks = sinks_;
-  for (const auto& [group, sink] : sinks) sink->failed(why);
+  for (const auto& [group, sink] : sinks) {
+    if (sinks_.contains(group)) sink->failed(why);  // one sink's end may be another's
+  }
 }
 
 std::optional<Failure> Mesh::failure() const {

@@ -70,7 +70,11 @@ class Mesh final : private transport::LinkOwner {
   // Says goodbye to all peers. THREAD: driver.
   void leave();
   bool flushed() const;
-  void close() { links_.clear(); }
+  // Ends the links, and tells nobody any more. THREAD: driver.
+  void close() {
+    for (auto& link : links_) link.reset();
+    on_failure_ = nullptr;
+  }
 
  private:
   MutableBytes place(int peer, const transport::FrameHeader& header) override;

@@ -53,6 +53,9 @@ std::size_t ring_bytes(int world_size) {
   return std::bit_floor(std::clamp<std::size_t>(share, 64 << 10, 1 << 20));
 }
 
+constexpr std::chrono::milliseconds kBetweenLooks{100};
+constexpr std::chrono::milliseconds kVerdict{500};  // from a death until the launcher has told it
+
 class Joining {
  public:
   Joining(Job::Impl& job, StoreClient& store)
@@ -75,7 +78,8 @@ class Joining {
     for (int peer = 0; peer < environment_.rank; ++peer) connect(peer);
     while (linked_ < environment_.world_size - 1) {
       if (deadline_.passed()) throw Error({Fault::timed_out, "not all ranks have connected", missing()});
-      poller_.wait(deadline_.sooner(Deadline::in(std::chrono::milliseconds(100))));
+      heed_ends(Deadline::in(Clock::duration::zero()));
+      poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
     }
     job_.mesh->set_shares_memory(std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
   }
@@ -128,8 +132,7 @@ class Joining {
                                environment_.rank, peer),
                    {environment_.rank, peer}});
     }
-    auto socket = memory ? transport::connect_unix(endpoint.unix_name, deadline_)
-                         : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), deadline_);
+    auto socket = reach(endpoint, memory);
     if (!socket) throw lost(peer, socket.error());
     Hello own = own_;
     own.target = peer;
@@ -137,7 +140,25 @@ class Joining {
     attach(peer, std::move(*socket), memory, 0);
   }
 
-  Error lost(int peer, const Failure& why) const {
+  // In short tries: a peer that was killed after it published its endpoint never answers, but the launcher tells.
+  Result<FileDescriptor> reach(const Endpoint& endpoint, bool memory) {
+    for (;;) {
+      const Deadline soon = deadline_.sooner(Deadline::in(kBetweenLooks));
+      auto socket = memory ? transport::connect_unix(endpoint.unix_name, soon)
+                           : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), soon);
+      if (socket || deadline_.passed()) return socket;
+      heed_ends(Deadline::in(Clock::duration::zero()));
+    }
+  }
+
+  // The launcher's verdict and a failed link end the joining.
+  void heed_ends(Deadline deadline) {
+    if (const auto verdict = store_.ended(deadline)) throw Error(*verdict);
+    if (const auto failed = job_.mesh->failure()) throw Error(*failed);
+  }
+
+  Error lost(int peer, const Failure& why) {
+    heed_ends(deadline_.sooner(Deadline::in(kVerdict)));  // it knows better why the peer is silent
     return Error({why.fault == Fault::refused ? Fault::refused : Fault::peer_lost,
                   fmt::format("rank {} cannot be reached while joining: {}", peer, why.what), {peer}});
   }
@@ -189,7 +210,7 @@ class Joining {
 transport::ReactorOptions reactor_options(const Environment& environment) {
   const auto cores = std::thread::hardware_concurrency();
   const bool share_cores = environment.local_world_size > static_cast<int>(cores);
-  return {.spin = std::chrono::microseconds(share_cores ? 10 : 50), .share_cores = share_cores};
+  return {.spin = std::chrono::microseconds(share_cores ? 10 : 500), .share_cores = share_cores};
 }
 
 }  // namespace
@@ -213,6 +234,7 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     joining.run();
   } catch (const Error& error) {
     store.report(error.failure());
+    job->reactor->run([&] { mesh.fail(error.failure()); });  // peers that have linked up hear the cause
     throw;
   }
   job->reactor->run([&] {

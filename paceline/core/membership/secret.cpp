@@ -22,17 +22,18 @@ Failure unusable(std::string_view why) {
 int digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
 
 }  // namespace
 
 Secret Secret::random() {
-  Key key;
-  if (::RAND_bytes(reinterpret_cast<unsigned char*>(key.data()), static_cast<int>(key.size())) != 1) {
+  Secret secret{Key()};
+  if (::RAND_bytes(reinterpret_cast<unsigned char*>(secret.key_.data()), kSize) != 1) {
     throw Error({Fault::io, "the system gives no random numbers for the job's secret", {}});
   }
-  return Secret(key);
+  return secret;
 }
 
 Secret::~Secret() { ::OPENSSL_cleanse(key_.data(), key_.size()); }
@@ -46,13 +47,13 @@ std::string Secret::hexadecimal() const {
 Result<Secret> Secret::parse(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
   if (text.size() != 2 * kSize) return unusable(fmt::format("it must be {} hexadecimal digits", 2 * kSize));
-  Key key;
+  Secret secret{Key()};  // erased on every way out
   for (std::size_t i = 0; i < kSize; ++i) {
     const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
     if (high < 0 || low < 0) return unusable("it holds something else than hexadecimal digits");
-    key[i] = static_cast<std::byte>(high * 16 + low);
+    secret.key_[i] = static_cast<std::byte>(high * 16 + low);
   }
-  return Secret(key);
+  return secret;
 }
 
 Result<Secret> Secret::from_file(const std::string& path) {

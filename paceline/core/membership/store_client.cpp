@@ -69,6 +69,13 @@ Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline
   return std::move(answers_.extract(request).mapped());
 }
 
+std::optional<Failure> StoreClient::ended(Deadline deadline) {
+  do {
+    joining_.wait(deadline);
+  } while (!ended_ && !deadline.passed());
+  return ended_;
+}
+
 void StoreClient::serve_on(transport::Poller& poller, std::function<void(const Failure&)> on_verdict) {
   on_verdict_ = std::move(on_verdict);
   connection_->watch(poller);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "paceline/core/membership/handshake.h"
@@ -19,6 +21,9 @@ class StoreClient {
   // Blocking; only before serve_on(). A verdict of the launcher ends a get.
   void set(const std::string& key, Bytes value);
   Result<std::vector<std::byte>> get(const std::string& key, Deadline deadline);
+
+  // The verdict, or that the launcher is gone, if it comes by then. Only before serve_on().
+  std::optional<Failure> ended(Deadline deadline);
 
   // From now on the poller's thread owns the connection: `on_verdict` is called when the launcher says that the run has failed.
   void serve_on(transport::Poller& poller, std::function<void(const Failure&)> on_verdict);

@@ -19,6 +19,8 @@ using transport::WireReader;
 using transport::WireWriter;
 
 constexpr std::size_t kLongestKey = 1024, kLongestValue = 64 << 10, kMostKeys = 1 << 16;
+// What all workers together, and one that reads nothing, can make the launcher keep.
+constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMostWaiting = 1 << 16, kMostUnsent = 1024;
 
 Failure bad_request(std::string_view what) { return {Fault::io, fmt::format("store: {}", what), {}}; }
 
@@ -50,6 +52,7 @@ class StoreServer::Impl {
  private:
   struct Client {
     int rank;
+    bool objected;  // told why, and not served
     std::unique_ptr<FrameConnection> connection;
   };
   struct Waiting {
@@ -58,6 +61,7 @@ class StoreServer::Impl {
   };
 
   void admit(transport::FileDescriptor socket, const Hello& hello) {
+    if (hello.purpose != Purpose::store) return;
     const int id = next_client_++;
     const transport::StreamIdentity identity{.job = job_fingerprint(options_.job),
                                              .generation = options_.generation,
@@ -69,13 +73,14 @@ class StoreServer::Impl {
             .on_frame = [this, id](const FrameHeader& header, Bytes payload) { return serve(id, header, payload); },
             .on_end = [this, id](const Failure&) { clients_.erase(id); }});
     connection->watch(poller_);
-    if (const auto objection = object_to(hello)) {
+    const auto objection = object_to(hello);
+    if (objection) {
       connection->send({.type = FrameType::verdict}, transport::encode(*objection));
       if (options_.on_report) options_.on_report({hello.rank, *objection});
     } else if (verdict_) {
       connection->send({.type = FrameType::verdict}, transport::encode(*verdict_));
     }
-    clients_.emplace(id, Client{hello.rank, std::move(connection)});
+    clients_.emplace(id, Client{hello.rank, objection.has_value(), std::move(connection)});
   }
 
   std::optional<Failure> object_to(const Hello& hello) const {
@@ -93,7 +98,7 @@ class StoreServer::Impl {
                      {hello.rank}};
     }
     for (const auto& [id, client] : clients_) {
-      if (client.rank == hello.rank) {
+      if (client.rank == hello.rank && !client.objected) {
         return Failure{Fault::mismatch,
                        fmt::format("two processes call themselves rank {}: one worker must call paceline::init() once, and "
                                    "PACELINE_RANK must differ in each",
@@ -105,14 +110,16 @@ class StoreServer::Impl {
   }
 
   Result<> serve(int id, const FrameHeader& header, Bytes payload) {
+    const Client& client = clients_.at(id);
+    if (client.objected) return Done{};
     WireReader reader(payload);
     switch (header.type) {
-      case FrameType::store_set: return set(clients_.at(id).rank, reader);
+      case FrameType::store_set: return set(client.rank, reader);
       case FrameType::store_get: return get(id, header.index, reader);
       case FrameType::report: {
         auto failure = transport::decode_failure(payload);
         if (!failure) return bad_request("a malformed report");
-        if (options_.on_report) options_.on_report({clients_.at(id).rank, *failure});
+        if (options_.on_report) options_.on_report({client.rank, *failure});
         return Done{};
       }
       default: return bad_request("a frame that no worker sends");
@@ -123,21 +130,31 @@ class StoreServer::Impl {
   Result<> set(int rank, WireReader& reader) {
     const std::string key = reader.text(kLongestKey);
     const Bytes value = reader.rest();
-    if (!reader.ok() || value.size() > kLongestValue || values_.size() >= kMostKeys ||
+    if (!reader.ok() || value.size() > kLongestValue || values_.size() >= kMostKeys || stored_bytes_ + value.size() > kMostBytes ||
         !key.ends_with(fmt::format("/{}", rank)) || values_.contains(key)) {
       return bad_request("a key or value that is not acceptable");
     }
+    stored_bytes_ += value.size();
     values_[key].assign(value.begin(), value.end());
-    for (const Waiting& waiting : waiting_[key]) answer(waiting.client, waiting.request, values_[key]);
-    waiting_.erase(key);
+    const auto waiting = waiting_.extract(key);
+    if (waiting.empty()) return Done{};
+    waiting_count_ -= waiting.mapped().size();
+    for (const Waiting& one : waiting.mapped()) answer(one.client, one.request, values_[key]);
     return Done{};
   }
 
   Result<> get(int id, std::uint32_t request, WireReader& reader) {
     const std::string key = reader.text(kLongestKey);
-    if (!reader.ok_and_empty() || waiting_.size() >= kMostKeys) return bad_request("a malformed key");
-    if (const auto found = values_.find(key); found != values_.end()) answer(id, request, found->second);
-    else waiting_[key].push_back({id, request});
+    if (!reader.ok_and_empty()) return bad_request("a malformed key");
+    if (waiting_count_ >= kMostWaiting || clients_.at(id).connection->unsent_frames() >= kMostUnsent) {
+      return bad_request("more is asked for than is read");
+    }
+    if (const auto found = values_.find(key); found != values_.end()) {
+      answer(id, request, found->second);
+    } else {
+      waiting_[key].push_back({id, request});
+      ++waiting_count_;
+    }
     return Done{};
   }
 
@@ -154,7 +171,9 @@ class StoreServer::Impl {
   std::map<int, Client> clients_;
   int next_client_ = 0;
   std::map<std::string, std::vector<std::byte>> values_;
+  std::size_t stored_bytes_ = 0;
   std::map<std::string, std::vector<Waiting>> waiting_;
+  std::size_t waiting_count_ = 0;
   std::optional<Failure> verdict_;
   Acceptor acceptor_;
 };

@@ -37,9 +37,10 @@ void FrameConnection::update_events() {
 }
 
 void FrameConnection::on_ready(std::uint32_t events) {
+  // First what the other side told: when it is gone, writing fails, and its last words must be heard before that.
   Result<bool> moved = true;
-  if ((events & EPOLLOUT) != 0) moved = stream_.flush();
-  if (moved && (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) moved = stream_.receive();
+  if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) moved = stream_.receive();
+  if (moved && (events & EPOLLOUT) != 0) moved = stream_.flush();
   if (moved) {
     update_events();
     return;

@@ -23,6 +23,7 @@ class FrameConnection final : private FrameReceiver {
   void watch(Poller& poller);  // moves to this poller
   void send(const FrameHeader& header, Bytes payload);
   bool flushed() const { return !stream_.has_unsent(); }
+  std::size_t unsent_frames() const { return stream_.unsent_frames(); }
   int fd() const { return socket_.get(); }
 
  private:

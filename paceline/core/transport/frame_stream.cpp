@@ -8,6 +8,11 @@
 #include "paceline/core/base/crc32c.h"
 
 namespace paceline::transport {
+namespace {
+
+constexpr std::size_t kMostInOneTurn = 2 * kLongestPayload;
+
+}  // namespace
 
 FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver, const StreamIdentity& identity,
                          bool payload_checksum)
@@ -63,33 +68,37 @@ Result<bool> FrameStream::flush() {
 }
 
 Result<bool> FrameStream::receive() {
-  bool moved = false;
-  for (;;) {
+  std::size_t moved = 0;
+  while (moved < kMostInOneTurn) {
     auto some = receive_some();
     if (!some) return some.error();
-    if (!*some) return moved;
-    moved = true;
+    if (*some == 0) break;
+    moved += *some;
   }
+  return moved > 0;
 }
 
-Result<bool> FrameStream::receive_some() {
+Result<std::size_t> FrameStream::receive_some() {
+  std::size_t moved = 0;
   if (header_read_ < kFrameHeaderBytes) {
     auto count = channel_.read(MutableBytes(raw_).subspan(header_read_));
     if (!count) return count.error();
-    if (*count == 0) return false;
+    if (*count == 0) return moved;
+    moved += *count;
     header_read_ += *count;
-    if (header_read_ < kFrameHeaderBytes) return true;
+    if (header_read_ < kFrameHeaderBytes) return moved;
     if (auto begun = begin_payload(); !begun) return begun.error();
   }
   if (payload_read_ < header_.length) {
     auto count = channel_.read(target_.subspan(payload_read_));
     if (!count) return count.error();
-    if (*count == 0) return false;
+    if (*count == 0) return moved;
+    moved += *count;
     payload_read_ += *count;
-    if (payload_read_ < header_.length) return true;
+    if (payload_read_ < header_.length) return moved;
   }
   if (auto ended = end_frame(); !ended) return ended.error();
-  return true;
+  return moved;
 }
 
 Result<> FrameStream::begin_payload() {
@@ -105,6 +114,7 @@ Result<> FrameStream::begin_payload() {
                    {}};
   }
   payload_read_ = 0;
+  placed_ = false;  // place() may abandon
   target_ = receiver_.place(header_);
   placed_ = !target_.empty();
   if (placed_ && target_.size() != header_.length) {
@@ -128,8 +138,12 @@ Result<> FrameStream::end_frame() {
 }
 
 void FrameStream::abandon() {
-  const std::size_t begun = written_ > 0 ? 1 : 0;
-  while (queue_.size() > begun) queue_.pop_back();
+  // More than one frame can have begun while flush() is telling listeners which were sent.
+  std::size_t begun = 0;
+  for (std::size_t covered = 0; begun < queue_.size() && covered < written_; ++begun) {
+    covered += kFrameHeaderBytes + queue_[begun].payload.size();
+  }
+  queue_.resize(begun);
   for (Outgoing& out : queue_) {
     if (out.listener == nullptr) continue;
     out.owned.assign(out.payload.begin(), out.payload.end());

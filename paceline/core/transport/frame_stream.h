@@ -49,8 +49,10 @@ class FrameStream {
   // Writes what the channel takes. Returns whether anything moved.
   Result<bool> flush();
   bool has_unsent() const { return !queue_.empty(); }
+  std::size_t unsent_frames() const { return queue_.size(); }
 
-  // Reads all that is there and hands it over. Returns whether anything moved.
+  // Reads what is there and hands it over, but leaves a stream that never dries up after some megabytes, so that
+  // others get their turn. Returns whether anything moved; while it says so, call again.
   Result<bool> receive();
 
   // From now on no memory of a caller is read or written: frames not begun yet are forgotten, the rest of one that is being
@@ -65,7 +67,7 @@ class FrameStream {
     SendListener* listener = nullptr;
     std::uint64_t cookie = 0;
   };
-  Result<bool> receive_some();
+  Result<std::size_t> receive_some();  // how many bytes were read
   Result<> begin_payload();
   Result<> end_frame();
 
@@ -75,7 +77,7 @@ class FrameStream {
   bool payload_checksum_;
 
   std::deque<Outgoing> queue_;
-  std::size_t written_ = 0;  // of the queue's first frame, header included
+  std::size_t written_ = 0;  // of the queue's first frames, headers included
 
   RawFrameHeader raw_ = {};
   std::size_t header_read_ = 0;

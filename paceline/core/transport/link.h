@@ -34,9 +34,9 @@ class Link {
   virtual void send(const FrameHeader& header, Bytes payload, SendListener* listener = nullptr,
                     std::uint64_t cookie = 0) = 0;
 
-  // Writes `payload` into the peer's memory at `target`, then tells it with a `stored` frame. False, and nothing done, where the
-  // link shares no memory with the peer.
-  virtual bool store(const FrameHeader& header, Bytes payload, Remote target) = 0;
+  // The peer's memory at `target`, to be written before a `stored` frame tells the peer of it; empty where the link shares no
+  // memory with the peer, or there is no such place.
+  virtual MutableBytes window(Remote target, std::size_t bytes) = 0;
 
   // Ends the reading of a reference that `borrowed` told of.
   virtual void release(const FrameHeader& reference) = 0;

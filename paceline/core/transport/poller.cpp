@@ -66,7 +66,11 @@ int Poller::wait(Deadline until) {
   const auto left = until.left();
   const timespec timeout{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
   std::array<epoll_event, 64> ready;
-  const int count = ::epoll_pwait2(epoll_.get(), ready.data(), static_cast<int>(ready.size()), &timeout, nullptr);
+  int count = ::epoll_pwait2(epoll_.get(), ready.data(), static_cast<int>(ready.size()), &timeout, nullptr);
+  if (count < 0 && errno == ENOSYS) {  // Linux before 5.11
+    const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), static_cast<int>(left_ms));
+  }
   // The watches are held while they run: a callback may forget any of them.
   std::vector<std::pair<std::shared_ptr<Watch>, std::uint32_t>> due;
   for (int i = 0; i < count; ++i) {

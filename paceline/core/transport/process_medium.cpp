@@ -43,7 +43,10 @@ class ProcessMedium final : public SharedMedium {
     }
   }
 
-  void withdraw(std::uint64_t segment) override { peers_segments_.erase(segment); }
+  void withdraw(std::uint64_t segment) override {
+    read_records();  // its offer may still wait there
+    peers_segments_.erase(segment);
+  }
 
   MutableBytes resolve(Remote place, std::size_t bytes) override {
     auto found = peers_segments_.find(place.segment);

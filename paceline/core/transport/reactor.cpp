@@ -53,8 +53,13 @@ void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
 }
 
 void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
-  driver_.store(std::thread::id(), std::memory_order_relaxed);
   lock.lock();
+  while (!tasks_.empty()) {  // whoever posted them counted on this driver
+    lock.unlock();
+    turn();
+    lock.lock();
+  }
+  driver_.store(std::thread::id(), std::memory_order_relaxed);
   driven_ = false;
   if (waiters_ > 0) waiters_changed_.notify_all();
 }
@@ -122,7 +127,9 @@ bool Reactor::turn() {
 
 void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
   asleep_.store(true, std::memory_order_seq_cst);
-  for (Pollable* pollable : pollables_) pollable->set_asleep(true);
+  for (Pollable* pollable : pollables_) {
+    if (pollable != nullptr) pollable->set_asleep(true);
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!turn() && !done()) poller_.wait(until);  // what came before the bells were on was seen by this look
   asleep_.store(false, std::memory_order_seq_cst);
@@ -135,17 +142,14 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline, std::c
   auto idle_since = Clock::now();
   int looks = 0;
   while (!done()) {
-    if (turn()) {
-      idle_since = Clock::now();
-      continue;
-    }
-    if (++looks % kLooksBetweenPolls == 0 && poller_.wait(Deadline::at(idle_since)) > 0) {
-      idle_since = Clock::now();
-      continue;
-    }
+    bool moved = turn();
+    // Also while the rings are busy: timers, sockets and the deadline must not starve.
+    if (++looks % kLooksBetweenPolls == 0) moved |= poller_.wait(Deadline::at(idle_since)) > 0;
     const auto now = Clock::now();
     if (deadline.passed(now)) return;
-    if (now - idle_since < spin) {
+    if (moved) {
+      idle_since = now;
+    } else if (now - idle_since < spin) {
       relax(options_.share_cores);
     } else {
       sleep(done, deadline);

@@ -24,9 +24,10 @@ class Pollable {
 };
 
 struct ReactorOptions {
-  // How long a blocked caller looks for progress before it sleeps. Sleeping and waking costs 5-50 us, so a bounded spin pays;
+  // How long a blocked caller looks for progress before it sleeps. Sleeping and waking costs 5-50 us here,
+  // and a peer's piece of a long reduction takes about 100 us, so a bounded spin pays;
   // it yields the core between looks when `share_cores` (more ranks than cores).
-  std::chrono::microseconds spin{50};
+  std::chrono::microseconds spin{500};
   bool share_cores = false;
 };
 

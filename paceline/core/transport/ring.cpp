@@ -43,6 +43,7 @@ Result<std::size_t> RingChannel::write(std::span<const Bytes> pieces) {
   std::size_t room = capacity_ - used, written = 0;
   for (const Bytes piece : pieces) {
     const std::size_t count = std::min(room, piece.size());
+    if (count == 0) continue;
     const std::size_t at = head_ & (capacity_ - 1);
     const std::size_t first = std::min(count, capacity_ - at);
     std::memcpy(out_data_ + at, piece.data(), first);

@@ -1,6 +1,6 @@
 #include "paceline/core/transport/shared_link.h"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -52,18 +52,12 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     }
   }
 
-  bool store(const FrameHeader& header, Bytes payload, Remote target) override {
-    if (!open_ || target.segment == 0) return false;
-    const MutableBytes memory = medium_->resolve(target, payload.size());
-    if (memory.size() != payload.size()) return false;
-    std::memcpy(memory.data(), payload.data(), payload.size());
-    FrameHeader stored = header;
-    stored.type = FrameType::stored;
-    stream_.send(stored, {});
-    return true;
+  MutableBytes window(Remote target, std::size_t bytes) override {
+    return open_ && target.segment != 0 ? medium_->resolve(target, bytes) : MutableBytes();
   }
 
   void release(const FrameHeader& reference) override {
+    borrowed_.erase(key_of(reference));
     if (!open_) return;
     FrameHeader taken = reference;
     taken.type = FrameType::taken;
@@ -75,6 +69,8 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
 
   void abandon() override {
     references_.clear();
+    borrowed_.clear();
+    abandoned_ = true;  // nobody reads here any more
     stream_.abandon();
   }
 
@@ -85,7 +81,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     const bool closed = medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
     auto received = stream_.receive();
     auto flushed = received && open_ ? stream_.flush() : Result<bool>(false);
-    if (channel_.take_moved() && channel_.peer_asleep()) medium_->ring_bell();
+    wake_peer();
     if (!received) return end(received.error());
     if (!flushed) return end(flushed.error());
     if (closed && !*received) return end({Fault::peer_lost, "the connection was closed by the other side", {}});
@@ -102,12 +98,8 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     switch (header.type) {
       case FrameType::reference: return borrow(header, payload);
       case FrameType::taken: return taken(header);
-      case FrameType::withdraw: {
-        WireReader reader(payload);
-        medium_->withdraw(reader.integer<std::uint64_t>());
-        return Done{};
-      }
-      default: return owner_.received(peer_, header, payload, placed);
+      case FrameType::withdraw: return withdrawn(payload);
+      default: return answered(owner_.received(peer_, header, payload, placed));
     }
   }
 
@@ -134,7 +126,32 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (bytes == 0 || memory.size() != bytes) {
       return Failure{Fault::io, "a reference to memory that the peer does not share", {peer_}};
     }
-    return owner_.borrowed(peer_, header, memory);
+    if (!abandoned_) borrowed_[key_of(header)] = place.segment;
+    return answered(owner_.borrowed(peer_, header, memory));
+  }
+
+  // Memory that is being read here stays mapped: a peer that withdraws it breaks the protocol, and shall not crash us.
+  Result<> withdrawn(Bytes payload) {
+    WireReader reader(payload);
+    const auto segment = reader.integer<std::uint64_t>();
+    const bool read = std::ranges::any_of(borrowed_, [&](const auto& entry) { return entry.second == segment; });
+    if (!reader.ok_and_empty() || read) {
+      return Failure{Fault::io, "the peer withdrew memory that it had lent", {peer_}};
+    }
+    medium_->withdraw(segment);
+    return Done{};
+  }
+
+  // What a frame made us send goes out before the next frame is looked at: that may hold a long reduction, and the peer waits.
+  Result<> answered(Result<> taken) {
+    if (!taken || !open_ || !stream_.has_unsent()) return taken;
+    if (auto flushed = stream_.flush(); !flushed) return flushed.error();
+    wake_peer();
+    return Done{};
+  }
+
+  void wake_peer() {
+    if (channel_.take_moved() && channel_.peer_asleep()) medium_->ring_bell();
   }
 
   Result<> taken(const FrameHeader& header) {
@@ -159,8 +176,10 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   const SegmentTable& segments_;
   LinkOwner& owner_;
   Reactor& reactor_;
-  std::map<MessageKey, Reference> references_;
+  std::map<MessageKey, Reference> references_;    // ours, that the peer reads
+  std::map<MessageKey, std::uint64_t> borrowed_;  // the peer's segments, that we read
   bool open_ = true;
+  bool abandoned_ = false;
 };
 
 }  // namespace

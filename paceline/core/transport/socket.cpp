@@ -27,6 +27,9 @@ struct SocketAddress {
 };
 
 Result<SocketAddress> resolve(const TcpAddress& address) {
+  if (address.port < 0 || address.port > 65535) {
+    return Failure{Fault::misuse, fmt::format("{} is no port: it must be 0 to 65535", address.port), {}};
+  }
   SocketAddress out;
   auto* v4 = reinterpret_cast<sockaddr_in*>(&out.storage);
   auto* v6 = reinterpret_cast<sockaddr_in6*>(&out.storage);
@@ -73,6 +76,15 @@ void tune_tcp(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
+// A connection to a free port of this host can meet itself (simultaneous open): nobody listens there.
+bool connected_to_itself(int fd) {
+  SocketAddress own, peer;
+  own.length = peer.length = sizeof own.storage;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 && own.length == peer.length &&
+         std::memcmp(&own.storage, &peer.storage, own.length) == 0;
+}
+
 Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& address, const std::string& name,
                                      Deadline deadline) {
   for (;;) {
@@ -86,6 +98,7 @@ Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& 
         ::getsockopt(fd->get(), SOL_SOCKET, SO_ERROR, &error, &length);
       }
     }
+    if (error == 0 && family != AF_UNIX && connected_to_itself(fd->get())) error = ECONNREFUSED;
     if (error == 0) return fd;
     const bool try_again = error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET;
     if (!try_again || deadline.passed()) {
@@ -96,6 +109,7 @@ Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& 
 }
 
 Failure closed_by_peer() { return {Fault::peer_lost, "the connection was closed by the other side", {}}; }
+Failure broken(int error) { return {Fault::peer_lost, fmt::format("the connection broke: {}", std::strerror(error)), {}}; }
 
 }  // namespace
 
@@ -275,9 +289,12 @@ Result<Record> receive_record(int fd) {
   record.bytes.assign(buffer.begin(), buffer.begin() + got);
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      int attached;
-      std::memcpy(&attached, CMSG_DATA(header), sizeof attached);
-      record.attached = FileDescriptor(attached);
+      // There may be room for two: whatever came is ours to close.
+      for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
+        int attached;
+        std::memcpy(&attached, CMSG_DATA(header) + at, sizeof attached);
+        record.attached = FileDescriptor(attached);
+      }
     }
   }
   return record;
@@ -287,7 +304,7 @@ Result<std::size_t> SocketChannel::read(MutableBytes into) {
   const auto got = ::recv(fd_, into.data(), into.size(), 0);
   if (got > 0) return static_cast<std::size_t>(got);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return std::size_t{0};
-  return closed_by_peer();
+  return got == 0 ? closed_by_peer() : broken(errno);
 }
 
 Result<std::size_t> SocketChannel::write(std::span<const Bytes> pieces) {
@@ -302,7 +319,7 @@ Result<std::size_t> SocketChannel::write(std::span<const Bytes> pieces) {
   const auto sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
   if (sent >= 0) return static_cast<std::size_t>(sent);
   if (errno == EAGAIN || errno == EINTR) return std::size_t{0};
-  return closed_by_peer();
+  return broken(errno);
 }
 
 }  // namespace paceline::transport

@@ -32,7 +32,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
     if (open_) stream_.send(header, payload, listener, cookie);
   }
 
-  bool store(const FrameHeader&, Bytes, Remote) override { return false; }
+  MutableBytes window(Remote, std::size_t) override { return {}; }
   void release(const FrameHeader&) override {}
   std::optional<Remote> remote_of(Bytes) const override { return std::nullopt; }
   void offer(std::uint64_t, std::shared_ptr<const SharedMemory>) override {}
@@ -52,7 +52,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   bool flush() {
     auto moved = stream_.flush();
     if (!moved) {
-      end(moved.error());
+      end_heard_out(moved.error());
       return true;
     }
     if (stream_.has_unsent() != blocked_) {
@@ -63,9 +63,19 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   }
 
   void on_ready(std::uint32_t events) {
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+      if (auto moved = stream_.receive(); !moved) return end(moved.error());
+    }
     if ((events & EPOLLOUT) != 0) flush();
-    if (!open_ || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
-    if (auto moved = stream_.receive(); !moved) end(moved.error());
+  }
+
+  // Writing failed, but the peer's last frames (its goodbye, or why it failed) may lie here unread.
+  void end_heard_out(const Failure& why) {
+    for (;;) {
+      auto moved = stream_.receive();
+      if (!moved) return end(moved.error());
+      if (!*moved) return end(why);
+    }
   }
 
   void end(const Failure& why) {

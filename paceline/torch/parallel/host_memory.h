@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
@@ -17,8 +16,8 @@ class HostMemory {
  public:
   HostMemory(Job* job, std::size_t size) {  // `job` may be null; otherwise it must outlive this
     if (job != nullptr && size > 0) {
-      allocation_.emplace(job->allocate(size));
-      bytes_ = allocation_->bytes().first(size);
+      allocation_ = job->allocate(size);
+      bytes_ = allocation_.bytes();
     } else {
       ordinary_.resize(size);
       bytes_ = ordinary_;
@@ -33,7 +32,7 @@ class HostMemory {
   }
 
  private:
-  std::optional<Allocation> allocation_;
+  Allocation allocation_;
   std::vector<std::byte> ordinary_;
   MutableBytes bytes_;
 };

@@ -1,0 +1,365 @@
+// Ranks that do not do the same: every rank that waits is told who called what, at once, and no
+// output has been touched. And no legal schedule is ever taken for one of these.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tests/core/collective/worlds.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t kCount = 3000;  // 12 kB: longer than what travels before all have called
+
+// The buffers of one rank, as they were before and after a call that must not be carried out.
+struct Buffers {
+  explicit Buffers(Job& job)
+      : memory(job.allocate(kCount * sizeof(double))), in(kCount, 1.0F + static_cast<float>(job.rank())) {
+    std::ranges::fill(floats(), 9.0F);
+  }
+  std::span<float> floats() { return {reinterpret_cast<float*>(memory.data()), kCount}; }
+  Buffer all() { return buffer_of(floats()); }
+  Buffer first(std::size_t count) { return buffer_of(floats().first(count)); }
+  Buffer as(Dtype dtype) { return {memory.data(), kCount, dtype}; }
+  ConstBuffer input() { return const_buffer_of(in); }
+  bool untouched() {
+    return std::ranges::all_of(floats(), [](float f) { return f == 9.0F; });
+  }
+  Allocation memory;
+  std::vector<float> in;
+};
+
+using Caller = std::function<Work(Communicator&, Buffers&)>;
+struct Kind {
+  std::string name;
+  Caller usual, odd;
+  std::string usual_text, odd_text;  // as the failure names them
+};
+
+Range own_chunk(const Communicator& world) {
+  return Partition::even(kCount, world.size()).chunks[static_cast<std::size_t>(world.rank())];
+}
+
+std::vector<Kind> kinds() {
+  const auto sum = [](Communicator& w, Buffers& b) { return w.all_reduce(b.input(), b.all()); };
+  const auto broadcast_from = [](int root) {
+    return [root](Communicator& w, Buffers& b) { return w.broadcast(b.all(), root); };
+  };
+  const auto barrier = [](Communicator& w, Buffers&) { return w.barrier(); };
+  const auto gather = [](Communicator& w, Buffers& b) {
+    return w.all_gather(const_buffer_of(std::span(b.in).first(own_chunk(w).count)), b.all());
+  };
+  return {
+      {"operation", sum, gather, "all_reduce f32[3000] sum", "all_gather f32[3000]"},
+      {"operation that carries nothing", gather, barrier, "all_gather f32[3000]", "barrier"},
+      {"operation where the others carry nothing", barrier, broadcast_from(0), "barrier", "broadcast f32[3000] from root 0"},
+      {"dtype", broadcast_from(1), [](Communicator& w, Buffers& b) { return w.broadcast(b.as(Dtype::f64), 1); },
+       "broadcast f32[3000]", "broadcast f64[3000]"},
+      {"count", broadcast_from(0), [](Communicator& w, Buffers& b) { return w.broadcast(b.first(2999)); },
+       "broadcast f32[3000]", "broadcast f32[2999]"},
+      {"reduction", sum,
+       [](Communicator& w, Buffers& b) { return w.all_reduce(b.input(), b.all(), {.op = ReduceOp::max}); },
+       "all_reduce f32[3000] sum", "all_reduce f32[3000] max"},
+      {"root", broadcast_from(0), broadcast_from(1), "from root 0", "from root 1"},
+      {"weight", [](Communicator& w, Buffers& b) { return w.all_reduce(b.input(), b.all(), {.op = ReduceOp::average, .weight = 2}); },
+       [](Communicator& w, Buffers& b) { return w.all_reduce(b.input(), b.all(), {.op = ReduceOp::average}); },
+       "all_reduce f32[3000] weighted average", "all_reduce f32[3000] average"},
+      {"algorithm", [](Communicator& w, Buffers& b) { return w.all_reduce(b.input(), b.all(), {.algorithm = "ring"}); },
+       [](Communicator& w, Buffers& b) { return w.all_reduce(b.input(), b.all(), {.algorithm = "binomial"}); }, "by ring",
+       "by binomial"},
+      {"ring all_gather", [](Communicator& w, Buffers& b) {
+         return w.all_gather(const_buffer_of(std::span(b.in).first(own_chunk(w).count)), b.all(), {.algorithm = "ring"});
+       }, barrier, "all_gather f32[3000] by ring", "barrier"},
+      {"nothing where the others have much", sum,
+       [](Communicator& w, Buffers& b) { return w.all_reduce(b.first(0)); }, "all_reduce f32[3000]", "all_reduce f32[0]"},
+  };
+}
+
+// Runs `usual` on all ranks but `odd_rank`, after `good` calls that match.
+void expect_mismatch(const Kind& kind, const LocalWorldOptions& options, int ranks, int odd_rank, int good) {
+  SCOPED_TRACE(fmt::format("{}, {} ranks, rank {} differs, {}", kind.name, ranks, odd_rank, label(options)));
+  std::mutex mutex;
+  Clock::time_point last_call;
+  std::map<int, Clock::time_point> thrown;
+  run_ranks(ranks, options, [&](Job& job) {
+    Buffers buffers(job);
+    const bool odd = job.rank() == odd_rank;
+    const auto failure = failure_of([&] {
+      // A slow rank may hear of the mismatch while it is still in one of these.
+      for (int i = 0; i < good; ++i) job.world().barrier().wait();
+      const Work work = (odd ? kind.odd : kind.usual)(job.world(), buffers);
+      {
+        const std::lock_guard lock(mutex);
+        last_call = std::max(last_call, Clock::now());
+      }
+      work.wait();
+    });
+    {
+      const std::lock_guard lock(mutex);
+      thrown[job.rank()] = Clock::now();
+    }
+    EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
+    ASSERT_EQ(failure.ranks.size(), 2U) << failure.what;
+    EXPECT_TRUE(failure.ranks[0] == odd_rank || failure.ranks[1] == odd_rank);
+    const int other = failure.ranks[0] == odd_rank ? failure.ranks[1] : failure.ranks[0];
+    EXPECT_THAT(failure.what, HasSubstr(fmt::format("in operation {} of group 'world'", good + 1)));
+    const auto says = [&](int rank, const std::string& call) {
+      const auto at = failure.what.find(fmt::format("rank {} called ", rank));
+      return at != std::string::npos && failure.what.find(call, at) < failure.what.find("rank", at + 6);
+    };
+    EXPECT_TRUE(says(odd_rank, kind.odd_text)) << failure.what;
+    EXPECT_TRUE(says(other, kind.usual_text)) << failure.what;
+    EXPECT_TRUE(buffers.untouched()) << "rank " << job.rank();
+    EXPECT_EQ(failure_of([&] { job.world().barrier().wait(); }), failure) << "the group is dead with the same cause";
+  });
+  for (const auto& [rank, when] : thrown) EXPECT_LT(when - last_call, 1s) << "rank " << rank;
+}
+
+void every_kind(const LocalWorldOptions& options) {
+  for (const Kind& kind : kinds()) {
+    for (int ranks = 2; ranks <= 5; ++ranks) {
+      for (int odd = 0; odd < ranks; ++odd) expect_mismatch(kind, options, ranks, odd, odd % 3);
+    }
+  }
+}
+
+TEST(CommunicatorMismatch, IsNamedOnEveryRankOverSharedMemory) { every_kind(kSharedFast); }
+TEST(CommunicatorMismatch, IsNamedOnEveryRankOverTcp) { every_kind(kTcpFast); }
+
+TEST(CommunicatorMismatch, OfReduceScatterIsNamed) {
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(3, options, [](Job& job) {
+      std::vector<float> in(9000, 1), out(3000, 9);
+      const auto op = job.rank() == 1 ? ReduceOp::min : ReduceOp::sum;
+      const auto failure = failure_of([&] { job.world().reduce_scatter(const_buffer_of(in), buffer_of(out), {.op = op}).wait(); });
+      EXPECT_EQ(failure.fault, Fault::mismatch);
+      EXPECT_THAT(failure.what, HasSubstr("rank 1 called reduce_scatter f32[9000] min"));
+      EXPECT_EQ(out, std::vector<float>(3000, 9));
+    });
+  }
+}
+
+TEST(CommunicatorMismatch, WeightedInputIsNotScaledInPlace) {
+  run_ranks(3, [](Job& job) {
+    std::vector<float> values(5000, 3);
+    const auto failure = failure_of([&] {
+      if (job.rank() == 2) job.world().barrier().wait();
+      else job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = 2}).wait();
+    });
+    EXPECT_EQ(failure.fault, Fault::mismatch);
+    EXPECT_EQ(values, std::vector<float>(5000, 3));
+  });
+}
+
+TEST(CommunicatorMismatch, SwappedOrderIsOne) {
+  for (const auto& options : {kShared, kTcp}) {
+    for (int swapped = 0; swapped < 4; ++swapped) {
+      run_ranks(4, options, [swapped](Job& job) {
+        std::vector<float> a(2000, 1);
+        std::vector<double> b(10, 1);
+        const auto failure = failure_of([&] {
+          Work first, second;
+          if (job.rank() == swapped) {
+            second = job.world().all_reduce(buffer_of(b));
+            first = job.world().all_reduce(buffer_of(a));
+          } else {
+            first = job.world().all_reduce(buffer_of(a));
+            second = job.world().all_reduce(buffer_of(b));
+          }
+          first.wait();
+          second.wait();
+        });
+        EXPECT_EQ(failure.fault, Fault::mismatch);
+        EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called all_reduce f64[10] sum", swapped)));
+        EXPECT_THAT(failure.what, HasSubstr("in operation 1 of"));
+      });
+    }
+  }
+}
+
+TEST(CommunicatorMismatch, AnExtraCallMeetsTheNextOne) {
+  for (const auto& options : {kShared, kTcp}) {
+    for (int odd = 0; odd < 3; ++odd) {
+      run_ranks(3, options, [odd](Job& job) {
+        std::vector<float> values(2000, 1);
+        const auto failure = failure_of([&] {
+          job.world().all_reduce(buffer_of(values)).wait();
+          if (job.rank() == odd) job.world().all_reduce(buffer_of(values)).wait();
+          job.world().barrier().wait();
+        });
+        EXPECT_EQ(failure.fault, Fault::mismatch);
+        EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called all_reduce f32[2000] sum", odd)));
+        EXPECT_THAT(failure.what, HasSubstr("in operation 2 of"));
+      });
+    }
+  }
+}
+
+// --- others that do not come ------------------------------------------------------------------------
+
+TEST(CommunicatorMissing, ARankThatLeavesIsNamed) {
+  for (const auto& options : {kShared, kTcp}) {
+    for (int leaver = 0; leaver < 3; ++leaver) {
+      run_ranks(3, options, [leaver](Job& job) {
+        std::vector<float> values(2000, 1);
+        const auto failure = failure_of([&] {
+          job.world().all_reduce(buffer_of(values)).wait();
+          if (job.rank() != leaver) job.world().all_reduce(buffer_of(values)).wait();
+        });
+        if (job.rank() == leaver) return;
+        EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+        EXPECT_EQ(failure.ranks, std::vector{leaver}) << failure.what;
+        EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} has left the job", leaver)));
+        EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[2000] sum by "));
+        EXPECT_THAT(failure.what, HasSubstr("operation 2 of group 'world'"));
+      });
+    }
+  }
+}
+
+TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
+  run_ranks(3, [](Job& job) {
+    std::vector<float> values(2000, 1);
+    const Work work = job.rank() == 2 ? Work() : job.world().all_reduce(buffer_of(values));
+    if (job.rank() == 1) return;  // unwinds with its Work in flight
+    const auto failure = failure_of([&] {
+      if (job.rank() == 2) job.world().all_reduce(buffer_of(values)).wait();
+      else work.wait();
+    });
+    // Rank 2 may have come before rank 1 left: then all is done.
+    if (failure.what.empty()) return;
+    EXPECT_THAT(failure.ranks, ::testing::Contains(1)) << failure.what;
+  });
+}
+
+TEST(CommunicatorMissing, TheDeadlineNamesWhoHasNotCalled) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<int> failed = 0;
+    run_ranks(4, options, [&failed](Job& job) {
+      std::vector<float> values(2000, 1);
+      if (job.rank() == 1 || job.rank() == 3) {
+        while (failed < 2) std::this_thread::yield();
+      }
+      const auto begin = Clock::now();
+      const auto failure = failure_of([&] { job.world().all_reduce(buffer_of(values), {.within = 60ms}).wait(); });
+      ++failed;
+      EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+      EXPECT_EQ(failure.ranks, (std::vector{1, 3})) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr("rank 1, 3, which has not called it"));
+      EXPECT_THAT(failure.what, HasSubstr("operation 1 of group 'world'"));
+      EXPECT_LT(Clock::now() - begin, 1s);
+      EXPECT_EQ(values, std::vector<float>(2000, 1));
+    });
+  }
+}
+
+TEST(CommunicatorMissing, TheDeadlineOfACallThatWaitsBehindAnotherCounts) {
+  std::atomic<bool> failed = false;
+  run_ranks(2, [&failed](Job& job) {
+    if (job.rank() == 1) {
+      while (!failed) std::this_thread::yield();
+      return;
+    }
+    std::vector<float> values(10);
+    const Work first = job.world().barrier();
+    const Work second = job.world().all_reduce(buffer_of(values), {.within = 50ms});
+    const auto failure = failure_of([&] { second.wait(Deadline::in(5s)); });
+    failed = true;
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+    EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[10] sum"));
+    EXPECT_THAT(failure.what, HasSubstr("barrier"));
+  });
+}
+
+// --- no false alarm ---------------------------------------------------------------------------------
+
+// A schedule that all ranks draw from the same seed; each rank's delays come from another.
+void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
+  std::mt19937_64 common(seed), own(seed * 31 + static_cast<std::uint64_t>(job.rank()));
+  const auto draw = [](std::mt19937_64& from, std::uint64_t below) { return from() % below; };
+  Communicator& world = job.world();
+  const auto ranks = static_cast<std::uint64_t>(world.size());
+  struct Pending {
+    Work work;
+    std::function<bool()> right;
+  };
+  std::vector<Pending> pending;
+  arena.reset();
+  const auto calls = 1 + draw(common, 4);
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    const auto operation = draw(common, 6);
+    const std::size_t count = draw(common, 20) == 0 ? 20'000 + draw(common, 100) : draw(common, 1500);
+    const int root = static_cast<int>(draw(common, ranks));
+    const auto values = arena.take<float>(count, draw(own, 2) == 0);
+    const auto all_right = [values](std::function<float(std::size_t)> wanted) {
+      return [values, wanted] { return first_difference<float>(values, wanted) == values.size(); };
+    };
+    const int size = world.size();
+    for (auto yields = draw(own, 4); yields > 0; --yields) std::this_thread::yield();
+    fill(values, job.rank());
+    Pending next;
+    if (operation <= 1) {
+      const auto op = operation == 0 ? ReduceOp::sum : ReduceOp::max;
+      next = {world.all_reduce(buffer_of(values), {.op = op}),
+              all_right([=](std::size_t k) { return expected<float>(size, op, k); })};
+    } else if (operation == 2) {
+      next = {world.broadcast(buffer_of(values), root), all_right([=](std::size_t k) { return value<float>(root, k); })};
+    } else if (operation == 3) {
+      const Range mine = Partition::even(count, size).chunks[static_cast<std::size_t>(job.rank())];
+      const auto part = values.subspan(mine.offset, mine.count);
+      next = {world.reduce_scatter(const_buffer_of(values), buffer_of(part)), [=] {
+                return first_difference<float>(part, [&](std::size_t k) {
+                         return expected<float>(size, ReduceOp::sum, mine.offset + k);
+                       }) == part.size();
+              }};
+    } else if (operation == 4) {
+      next = {world.barrier(), [] { return true; }};
+    } else {
+      const int to = (job.rank() + 1) % size, from = (job.rank() + size - 1) % size;
+      next.work = world.recv(buffer_of(values), from);
+      const auto outgoing = arena.take<float>(count, draw(own, 2) == 0);
+      fill(outgoing, job.rank());
+      pending.push_back({world.send(const_buffer_of(outgoing), to), [] { return true; }});
+      next.right = all_right([=](std::size_t k) { return value<float>(from, k); });
+    }
+    pending.push_back(std::move(next));
+    if (draw(own, 3) == 0) pending[draw(own, pending.size())].work.wait();
+  }
+  std::ranges::shuffle(pending, own);
+  for (const Pending& one : pending) {
+    one.work.wait();
+    if (!one.right()) throw std::runtime_error(fmt::format("wrong values in schedule {} on rank {}", seed, job.rank()));
+  }
+}
+
+TEST(CommunicatorMismatch, NoLegalScheduleIsTakenForOne) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  const int schedules = 1'000;
+#else
+  const int schedules = std::getenv("PACELINE_NIGHTLY") != nullptr ? 100'000 : 10'000;
+#endif
+  constexpr int kEach = 250;
+  for (int first = 0; first < schedules; first += kEach) {
+    const int world = first / kEach, ranks = 2 + world % 4;
+    const auto& options = world / 4 % 2 == 0 ? kShared : kTcp;
+    SCOPED_TRACE(fmt::format("schedules from {}, {} ranks, {}", first, ranks, label(options)));
+    ASSERT_NO_THROW(run_ranks(ranks, options, [first](Job& job) {
+      Arena arena(job, 2 << 20);
+      for (int i = 0; i < kEach; ++i) legal_schedule(job, static_cast<std::uint64_t>(first + i) + 1, arena);
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing

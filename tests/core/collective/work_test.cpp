@@ -1,0 +1,118 @@
+#include "paceline/core/collective/work.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "tests/core/collective/worlds.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Work, OfNothingIsDone) {
+  const Work nothing;
+  EXPECT_TRUE(nothing.done());
+  nothing.wait();
+  int calls = 0;
+  nothing.on_done([&](const Result<>& result) { calls += result.has_value() ? 1 : 0; });
+  EXPECT_EQ(calls, 1);
+  nothing.keep(3);
+  EXPECT_EQ(nothing.total_weight(), 0);
+  EXPECT_TRUE(nothing.note(0).empty());
+}
+
+TEST(Work, AWaitThatRunsOutLeavesTheOperationRunning) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<bool> late = false;
+    run_ranks(2, options, [&late](Job& job) {
+      if (job.rank() == 1) {
+        while (!late) std::this_thread::yield();
+        job.world().barrier().wait();
+        return;
+      }
+      const Work work = job.world().barrier();
+      const auto failure = failure_of([&] { work.wait(Deadline::in(20ms)); });
+      EXPECT_EQ(failure.fault, Fault::timed_out);
+      EXPECT_THAT(failure.what, HasSubstr("barrier is not done at the deadline of this wait; it goes on"));
+      EXPECT_FALSE(work.done());
+      late = true;
+      work.wait(Deadline::in(5s));
+      EXPECT_TRUE(work.done());
+    });
+  }
+}
+
+TEST(Work, CallbacksRunOnceWithTheResultAndWhatIsKeptIsFreedThen) {
+  run_ranks(2, [](Job& job) {
+    std::atomic<int> calls = 0;
+    auto held = std::make_shared<int>(1);
+    {
+      const Work work = job.world().barrier();
+      const Work copy = work;
+      work.on_done([&](const Result<>& result) { calls += result.has_value() ? 1 : 100; });
+      copy.on_done([&](const Result<>& result) { calls += result.has_value() ? 1 : 100; });
+      work.keep(held);
+      copy.wait();
+      work.on_done([&](const Result<>& result) { calls += result.has_value() ? 1 : 100; });
+      copy.keep(held);  // done: it is not held any more
+      const Deadline deadline = Deadline::in(5s);
+      while ((calls < 3 || held.use_count() > 1) && !deadline.passed()) std::this_thread::yield();
+      EXPECT_EQ(calls, 3);
+      EXPECT_EQ(held.use_count(), 1);
+    }
+    job.world().barrier().wait();
+    EXPECT_EQ(calls, 3);
+  });
+}
+
+TEST(Work, TheFailureOfADroppedOneIsThrownByTheNextCall) {
+  run_ranks(2, [](Job& job) {
+    std::vector<float> values(4);
+    std::atomic<int> failed = 0;
+    {
+      const Work work = job.rank() == 0 ? job.world().all_reduce(buffer_of(values)) : job.world().broadcast(buffer_of(values));
+      work.on_done([&](const Result<>& result) { failed = !result.has_value() && result.error().fault == Fault::mismatch ? 1 : 2; });
+    }
+    const Deadline deadline = Deadline::in(5s);
+    while (failed == 0 && !deadline.passed()) std::this_thread::yield();
+    EXPECT_EQ(failed, 1);
+    const auto failure = failure_of([&] { (void)job.world().barrier(); });
+    EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
+  });
+}
+
+TEST(Work, WaitingInsideACallbackIsRefused) {
+  run_ranks(2, [](Job& job) {
+    std::atomic<int> fault = 0;
+    const Work first = job.world().barrier(), second = job.world().barrier();
+    first.on_done([&](const Result<>&) {
+      const auto failure = failure_of([&] { second.wait(); });
+      fault = failure.what.empty() ? 99 : static_cast<int>(failure.fault);
+    });
+    second.wait();
+    // 99: it came too late to wait for anything.
+    EXPECT_TRUE(fault == static_cast<int>(Fault::misuse) || fault == 99) << fault;
+  });
+}
+
+TEST(Work, OutlivesItsJob) {
+  std::vector<Job> jobs = make_local_world(2);
+  std::vector<float> values(4, 1), others(4, 1);
+  Work work = jobs[0].world().all_reduce(buffer_of(values));
+  const Work never = jobs[1].world().all_reduce(buffer_of(others));
+  never.wait(Deadline::in(5s));
+  work.wait(Deadline::in(5s));
+  const Work cancelled = jobs[0].world().barrier();
+  jobs.clear();
+  work.wait();
+  EXPECT_TRUE(cancelled.done());
+  EXPECT_EQ(failure_of([&] { cancelled.wait(); }).fault, Fault::cancelled);
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing

@@ -1,0 +1,114 @@
+// What the tests of the communicator share: guarded memory of both kinds, values that sum exactly,
+// and the obvious reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/partition.h"
+#include "tests/support/local_world.h"
+
+namespace paceline::collective::testing {
+
+using test::run_ranks;
+using namespace std::chrono_literals;
+
+inline const LocalWorldOptions kShared = {}, kTcp = {.share_memory = false};
+inline const LocalWorldOptions kSharedFast = {.reproducible = false};
+inline const LocalWorldOptions kTcpFast = {.share_memory = false, .reproducible = false};
+
+inline std::string label(const LocalWorldOptions& options) {
+  return options.share_memory ? "shared memory" : "tcp";
+}
+
+// Memory in pieces, each between guard bytes; of Job::allocate, or ordinary.
+class Arena {
+ public:
+  Arena(Job& job, std::size_t bytes) : allocation_(job.allocate(bytes)), ordinary_(bytes) {}
+
+  template <typename T>
+  std::span<T> take(std::size_t count, bool allocated) {
+    const MutableBytes all = allocated ? allocation_.bytes() : MutableBytes(ordinary_);
+    std::size_t& used = used_[allocated ? 1 : 0];
+    const std::size_t begin = used + kGuard;
+    used = (begin + count * sizeof(T) + kGuard + 63) / 64 * 64;
+    if (used > all.size()) throw std::length_error("the test's arena is too small");
+    const MutableBytes piece = all.subspan(begin - kGuard, count * sizeof(T) + 2 * kGuard);
+    std::memset(piece.data(), 0xA5, piece.size());
+    pieces_.push_back(piece);
+    return {reinterpret_cast<T*>(piece.data() + kGuard), count};
+  }
+
+  bool guards_intact() const {
+    const auto untouched = [](Bytes bytes) {
+      return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0xA5}; });
+    };
+    return std::ranges::all_of(pieces_, [&](Bytes piece) {
+      return untouched(piece.first(kGuard)) && untouched(piece.last(kGuard));
+    });
+  }
+
+  void reset() {
+    pieces_.clear();
+    used_[0] = used_[1] = 0;
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 64;
+  Allocation allocation_;
+  std::vector<std::byte> ordinary_;
+  std::vector<MutableBytes> pieces_;
+  std::size_t used_[2] = {0, 0};
+};
+
+// Element `i` of what rank `rank` brings: a small whole number, so that sums of floats are exact.
+template <typename T>
+T value(int rank, std::size_t i) {
+  return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 13 + 1);
+}
+
+template <typename T>
+void fill(std::span<T> values, int rank, std::size_t first = 0) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value<T>(rank, first + i);
+}
+
+// Element `i` of the reduction over all ranks, one after the other.
+template <typename T>
+T expected(int ranks, ReduceOp op, std::size_t i) {
+  T result = value<T>(0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const T other = value<T>(rank, i);
+    if (op == ReduceOp::min) result = std::min(result, other);
+    else if (op == ReduceOp::max) result = std::max(result, other);
+    else result = static_cast<T>(result + other);
+  }
+  return op == ReduceOp::average ? static_cast<T>(result * static_cast<T>(1.0 / ranks)) : result;
+}
+
+// The first index that differs; values.size() when none does.
+template <typename T, typename Function>
+std::size_t first_difference(std::span<const T> values, const Function& wanted) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T want = wanted(i);
+    if (std::memcmp(&values[i], &want, sizeof(T)) != 0) return i;
+  }
+  return values.size();
+}
+
+// What `call` throws; a failure with an empty text when it throws nothing.
+template <typename Function>
+Failure failure_of(const Function& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.failure();
+  }
+  return {Fault::io, "", {}};
+}
+
+}  // namespace paceline::collective::testing

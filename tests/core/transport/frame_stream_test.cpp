@@ -1,0 +1,352 @@
+#include "paceline/core/transport/frame_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "paceline/core/base/seed.h"
+
+namespace paceline::transport {
+namespace {
+
+std::vector<std::byte> pattern(std::size_t count, std::uint64_t seed) {
+  SeededNumbers numbers(seed);
+  std::vector<std::byte> bytes(count);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(numbers());
+  return bytes;
+}
+
+// A pipe in memory that gives and takes as much at a time as the test says.
+class Pipe final : public ByteChannel {
+ public:
+  std::deque<std::byte> bytes;
+  std::function<std::size_t()> portion = [] { return ~std::size_t{0}; };  // of one read or write
+  std::optional<Failure> end;                                             // told when the pipe is empty
+
+  Result<std::size_t> read(MutableBytes into) override {
+    const std::size_t count = std::min({into.size(), bytes.size(), portion()});
+    if (bytes.empty() && end) return *end;
+    std::copy_n(bytes.begin(), count, into.begin());
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+    return count;
+  }
+  Result<std::size_t> write(std::span<const Bytes> pieces) override {
+    std::size_t left = portion(), written = 0;
+    for (const Bytes piece : pieces) {
+      const std::size_t count = std::min(left, piece.size());
+      bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
+      left -= count;
+      written += count;
+    }
+    return written;
+  }
+};
+
+struct Heard {
+  FrameHeader header;
+  std::vector<std::byte> payload;
+  bool operator==(const Heard&) const = default;
+};
+
+class Receiver final : public FrameReceiver {
+ public:
+  std::vector<Heard> heard;
+  std::function<MutableBytes(const FrameHeader&)> place_at = [](const FrameHeader&) { return MutableBytes(); };
+  MutableBytes place(const FrameHeader& header) override { return place_at(header); }
+  Result<> received(const FrameHeader& header, Bytes payload, bool) override {
+    heard.push_back({header, {payload.begin(), payload.end()}});
+    return Done{};
+  }
+};
+
+class Listener final : public SendListener {
+ public:
+  std::vector<std::uint64_t> cookies;
+  std::function<void()> then = [] {};
+  void sent(std::uint64_t cookie) override {
+    cookies.push_back(cookie);
+    then();
+  }
+};
+
+constexpr StreamIdentity kSender{.job = 11, .generation = 3, .own_rank = 0, .peer_rank = 1};
+constexpr StreamIdentity kReceiver{.job = 11, .generation = 3, .own_rank = 1, .peer_rank = 0};
+
+// Frames of all kinds and sizes, as they must arrive.
+std::vector<Heard> send_mixed(FrameStream& stream, int count, std::uint64_t seed) {
+  SeededNumbers numbers(seed);
+  std::vector<Heard> sent;
+  for (int i = 0; i < count; ++i) {
+    const std::size_t size = numbers.below(3) == 0 ? 0 : numbers.below(numbers.below(4) == 0 ? 20000 : 100);
+    Heard frame{{.type = FrameType::data, .sequence = static_cast<std::uint64_t>(i), .length = static_cast<std::uint32_t>(size)},
+                pattern(size, numbers())};
+    stream.send(frame.header, frame.payload);
+    frame.header.job = kSender.job;
+    frame.header.generation = kSender.generation;
+    sent.push_back(std::move(frame));
+  }
+  return sent;
+}
+
+TEST(FrameStream, AnySplitOfTheBytesGivesTheSameFrames) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SeededNumbers numbers(seed);
+    Pipe pipe;
+    pipe.portion = [&] { return seed == 1 ? 1 : numbers.below(seed * 40); };
+    Receiver receiver;
+    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+    const auto sent = send_mixed(out, 40, seed);
+    while (out.has_unsent() || !pipe.bytes.empty()) {
+      ASSERT_TRUE(out.flush());
+      ASSERT_TRUE(in.receive());
+    }
+    EXPECT_EQ(receiver.heard, sent) << "seed " << seed;
+  }
+}
+
+TEST(FrameStream, RandomAndDamagedBytesAreRefusedAndNeverHandedOver) {
+  Pipe good;
+  Receiver nobody;
+  FrameStream out(good, nobody, kSender, true);
+  const auto sent = send_mixed(out, 8, 5);
+  ASSERT_TRUE(out.flush());
+  const std::vector<std::byte> whole(good.bytes.begin(), good.bytes.end());
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    SeededNumbers numbers(seed);
+    auto bytes = numbers.below(4) == 0 ? pattern(200, seed) : whole;
+    bytes[numbers.below(bytes.size())] ^= std::byte{1} << numbers.below(8);
+    const bool truncated = numbers.below(3) == 0;
+    if (truncated) bytes.resize(numbers.below(bytes.size()));
+    Pipe pipe;
+    pipe.bytes.assign(bytes.begin(), bytes.end());
+    pipe.portion = [&] { return 1 + numbers.below(5000); };
+    Receiver receiver;
+    FrameStream in(pipe, receiver, kReceiver, true);
+    bool failed = false;
+    while (!pipe.bytes.empty() && !failed) failed = !in.receive();
+    EXPECT_TRUE(failed || truncated) << "seed " << seed;
+    ASSERT_LE(receiver.heard.size(), sent.size());
+    EXPECT_TRUE(std::equal(receiver.heard.begin(), receiver.heard.end(), sent.begin(), [](const Heard& a, const Heard& b) {
+      return a.payload == b.payload && a.header.sequence == b.header.sequence;
+    })) << "seed " << seed;
+  }
+}
+
+TEST(FrameStream, ThePayloadChecksumCatchesEveryFlippedBit) {
+  Pipe pipe;
+  Receiver nobody;
+  FrameStream out(pipe, nobody, kSender, true);
+  const auto payload = pattern(24, 9);
+  out.send({.type = FrameType::data}, payload);
+  ASSERT_TRUE(out.flush());
+  const auto whole = pipe.bytes;
+  for (std::size_t bit = 8 * kFrameHeaderBytes; bit < 8 * whole.size(); ++bit) {
+    Pipe bad;
+    bad.bytes = whole;
+    bad.bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    Receiver receiver;
+    FrameStream in(bad, receiver, kReceiver, true);
+    EXPECT_FALSE(in.receive()) << "bit " << bit;
+    EXPECT_TRUE(receiver.heard.empty());
+  }
+}
+
+TEST(FrameStream, FramesOfAnotherJobGenerationOrSenderAreRefusedBeforeAPlaceIsAskedFor) {
+  for (StreamIdentity stranger : {StreamIdentity{12, 3, 0, 1}, StreamIdentity{11, 2, 0, 1}, StreamIdentity{11, 4, 0, 1},
+                                  StreamIdentity{11, 3, 2, 1}}) {
+    Pipe pipe;
+    Receiver receiver;
+    receiver.place_at = [](const FrameHeader&) {
+      ADD_FAILURE() << "asked for a place";
+      return MutableBytes();
+    };
+    FrameStream out(pipe, receiver, stranger, false), in(pipe, receiver, kReceiver, false);
+    out.send({.type = FrameType::data}, pattern(100, 1));
+    ASSERT_TRUE(out.flush());
+    const auto read = in.receive();
+    ASSERT_FALSE(read);
+    EXPECT_NE(read.error().what.find("on the link to rank 0 of job b, generation 3"), std::string::npos) << read.error().what;
+    EXPECT_TRUE(receiver.heard.empty());
+  }
+}
+
+TEST(FrameStream, PayloadsLandWhereTheReceiverSays) {
+  Pipe pipe;
+  Receiver receiver;
+  std::vector<std::byte> target(5000);
+  receiver.place_at = [&](const FrameHeader& h) { return h.type == FrameType::data ? MutableBytes(target) : MutableBytes(); };
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  const auto payload = pattern(5000, 4);
+  out.send({.type = FrameType::data}, payload);
+  ASSERT_TRUE(out.flush());
+  ASSERT_TRUE(in.receive());
+  EXPECT_EQ(target, payload);
+}
+
+TEST(FrameStream, APlaceOfAnotherSizeThanThePayloadEndsTheStream) {
+  for (const std::size_t size : {0u, 99u, 101u}) {
+    Pipe pipe;
+    Receiver receiver;
+    std::vector<std::byte> target(100);
+    receiver.place_at = [&](const FrameHeader&) { return MutableBytes(target); };
+    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+    out.send({.type = FrameType::data}, pattern(size, 1));
+    ASSERT_TRUE(out.flush());
+    EXPECT_EQ(in.receive().error().what, std::to_string(size) + " bytes came where 100 were expected");
+  }
+}
+
+TEST(FrameStream, TheListenerIsToldOfEachFrameOnceAndInOrder) {
+  Pipe pipe;
+  Receiver receiver;
+  Listener listener;
+  FrameStream out(pipe, receiver, kSender, false);
+  const auto payload = pattern(300, 1);
+  for (std::uint64_t i = 0; i < 30; ++i) out.send({.type = FrameType::data}, payload, &listener, i);
+  pipe.portion = [] { return std::size_t{97}; };
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    while (listener.cookies.size() <= i) ASSERT_TRUE(out.flush());
+  }
+  std::vector<std::uint64_t> all(30);
+  for (std::uint64_t i = 0; i < 30; ++i) all[i] = i;
+  EXPECT_EQ(listener.cookies, all);
+  EXPECT_FALSE(out.has_unsent());
+}
+
+// One write that takes whole frames and a part of the next; what the listener does then must not tear the stream.
+TEST(FrameStream, AbandonFromWithinAListenerKeepsTheStreamWhole) {
+  for (std::size_t portion = 1; portion < 3 * (kFrameHeaderBytes + 100); portion += 7) {
+    Pipe pipe;
+    pipe.portion = [&] { return portion; };
+    Receiver receiver;
+    Listener listener;
+    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+    listener.then = [&] {
+      out.abandon();
+      out.send({.type = FrameType::failure}, pattern(10, 2));
+    };
+    auto payload = std::make_unique<std::vector<std::byte>>(pattern(100, 1));
+    for (std::uint64_t i = 0; i < 4; ++i) out.send({.type = FrameType::data, .sequence = i}, *payload, &listener, i);
+    while (listener.cookies.empty()) ASSERT_TRUE(out.flush());
+    payload.reset();  // the caller's memory is gone
+    for (int i = 0; i < 1000 && (out.has_unsent() || !pipe.bytes.empty()); ++i) {
+      ASSERT_TRUE(out.flush());
+      ASSERT_TRUE(in.receive()) << "portion " << portion;
+    }
+    EXPECT_EQ(listener.cookies.size(), 1u) << "abandoned frames are told to nobody";
+    ASSERT_FALSE(receiver.heard.empty());
+    EXPECT_EQ(receiver.heard.back().header.type, FrameType::failure);
+    EXPECT_EQ(receiver.heard.back().payload, pattern(10, 2));
+  }
+}
+
+TEST(FrameStream, AbandonInTheMiddleOfAWriteNeverReadsTheCallersMemoryAgain) {
+  for (std::size_t written = 0; written <= kFrameHeaderBytes + 100; ++written) {
+    Pipe pipe;
+    std::size_t allowed = written;
+    pipe.portion = [&] { return std::exchange(allowed, 0); };
+    Receiver receiver;
+    Listener listener;
+    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+    auto payload = std::make_unique<std::vector<std::byte>>(pattern(100, 1));
+    out.send({.type = FrameType::data, .sequence = 1}, *payload, &listener);
+    out.send({.type = FrameType::data, .sequence = 2}, *payload, &listener);
+    ASSERT_TRUE(out.flush());
+    out.abandon();
+    payload.reset();  // ASan sees any use from here on
+    out.send({.type = FrameType::goodbye}, {});
+    pipe.portion = [] { return ~std::size_t{0}; };
+    ASSERT_TRUE(out.flush());
+    ASSERT_TRUE(in.receive());
+    const bool begun = written > 0;
+    ASSERT_EQ(receiver.heard.size(), begun ? 2u : 1u) << written;
+    if (begun) {
+      EXPECT_EQ(receiver.heard.front().payload, pattern(100, 1));
+    }
+    EXPECT_EQ(receiver.heard.back().header.type, FrameType::goodbye);
+    EXPECT_EQ(listener.cookies.size(), written == kFrameHeaderBytes + 100 ? 1u : 0u);
+  }
+}
+
+TEST(FrameStream, AbandonInTheMiddleOfAPlacedReadNeverWritesTheCallersMemoryAgain) {
+  for (std::size_t arrived = 0; arrived <= kFrameHeaderBytes + 100; ++arrived) {
+    Pipe pipe;
+    Receiver receiver;
+    auto target = std::make_unique<std::vector<std::byte>>(100);
+    receiver.place_at = [&](const FrameHeader& h) { return h.length == 100 && target ? MutableBytes(*target) : MutableBytes(); };
+    FrameStream out(pipe, receiver, kSender, true), in(pipe, receiver, kReceiver, true);
+    out.send({.type = FrameType::data}, pattern(100, 1));
+    out.send({.type = FrameType::data}, pattern(300, 2));
+    ASSERT_TRUE(out.flush());
+    std::size_t allowed = arrived;
+    pipe.portion = [&] { return std::exchange(allowed, 0); };
+    while (allowed > 0) ASSERT_TRUE(in.receive());
+    in.abandon();
+    target.reset();
+    pipe.portion = [] { return ~std::size_t{0}; };
+    ASSERT_TRUE(in.receive());
+    ASSERT_EQ(receiver.heard.size(), 2u) << arrived;
+    EXPECT_EQ(receiver.heard[0].payload, pattern(100, 1));
+    EXPECT_EQ(receiver.heard[1].payload, pattern(300, 2));
+  }
+}
+
+// place() may find that the generation has failed, and abandon the stream that asks.
+TEST(FrameStream, AbandonFromWithinPlaceIsHarmless) {
+  Pipe pipe;
+  Receiver receiver;
+  auto target = std::make_unique<std::vector<std::byte>>(100);
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  int asked = 0;
+  receiver.place_at = [&](const FrameHeader&) {
+    if (++asked == 1) return MutableBytes(*target);
+    target.reset();
+    in.abandon();
+    return MutableBytes();
+  };
+  out.send({.type = FrameType::data}, pattern(100, 1));
+  out.send({.type = FrameType::data}, pattern(100, 2));
+  ASSERT_TRUE(out.flush());
+  ASSERT_TRUE(in.receive());
+  ASSERT_EQ(receiver.heard.size(), 2u);
+  EXPECT_EQ(receiver.heard[1].payload, pattern(100, 2));
+}
+
+// Frames without end.
+class Spring final : public ByteChannel {
+ public:
+  explicit Spring(RawFrameHeader frame) : frame_(frame) {}
+  Result<std::size_t> read(MutableBytes into) override {
+    for (std::byte& b : into) b = frame_[at_++ % frame_.size()];
+    return into.size();
+  }
+  Result<std::size_t> write(std::span<const Bytes>) override { return std::size_t{0}; }
+
+ private:
+  RawFrameHeader frame_;
+  std::size_t at_ = 0;
+};
+
+TEST(FrameStream, APeerThatNeverPausesDoesNotKeepTheDriverForEver) {
+  Spring spring(encode(FrameHeader{.type = FrameType::taken, .job = 11, .generation = 3, .source = 0}));
+  Receiver receiver;
+  FrameStream in(spring, receiver, kReceiver, false);
+  EXPECT_TRUE(in.receive().value()) << "and says that there is more";
+  EXPECT_FALSE(receiver.heard.empty());
+}
+
+TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {
+  Pipe pipe;
+  Receiver receiver;
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  const auto sent = send_mixed(out, 10, 1);
+  ASSERT_TRUE(out.flush());
+  pipe.end = Failure{Fault::peer_lost, "closed", {}};
+  EXPECT_EQ(in.receive().error().what, "closed");
+  EXPECT_EQ(receiver.heard, sent);
+}
+
+}  // namespace
+}  // namespace paceline::transport

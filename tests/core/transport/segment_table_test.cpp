@@ -1,0 +1,39 @@
+#include "paceline/core/transport/segment_table.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::transport {
+namespace {
+
+std::shared_ptr<const SharedMemory> memory(std::size_t bytes) {
+  return std::make_shared<const SharedMemory>(SharedMemory::create(bytes).value());
+}
+
+TEST(SegmentTable, FindsWhatLiesWhollyInOneSegment) {
+  SegmentTable table;
+  const auto one = memory(8192), other = memory(4096);
+  table.add(3, one);
+  table.add(9, other);
+  EXPECT_EQ(table.find(one->bytes()), (Remote{3, 0}));
+  EXPECT_EQ(table.find(one->bytes().subspan(100, 50)), (Remote{3, 100}));
+  EXPECT_EQ(table.find(other->bytes().last(1)), (Remote{9, 4095}));
+  EXPECT_EQ(table.find(one->bytes().last(0)), (Remote{3, 8192}));
+  EXPECT_EQ(table.find({one->bytes().data() + 8000, 193}), std::nullopt) << "it sticks out by one byte";
+  const std::vector<std::byte> heap(64);
+  EXPECT_EQ(table.find(heap), std::nullopt);
+}
+
+TEST(SegmentTable, ARemovedSegmentIsNotFound) {
+  SegmentTable table;
+  const auto one = memory(4096);
+  EXPECT_EQ(table.find(one->bytes()), std::nullopt);
+  table.add(1, one);
+  table.remove(2);
+  EXPECT_TRUE(table.find(one->bytes()));
+  table.remove(1);
+  EXPECT_EQ(table.find(one->bytes()), std::nullopt);
+  EXPECT_TRUE(table.segments().empty());
+}
+
+}  // namespace
+}  // namespace paceline::transport

@@ -1,0 +1,189 @@
+// What happens to all ranks when one of them dies, gives up, or does something else
+// (covers paceline/core/membership/mesh.h and paceline/core/collective/group.h between processes).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+ProcessOptions run_worker(int ranks, const std::vector<std::string>& behaviours, const std::string& transport = "shm") {
+  std::vector<std::string> command = {binary("collective_worker")};
+  command.insert(command.end(), behaviours.begin(), behaviours.end());
+  auto options = paceline_run({"-n", std::to_string(ranks)}, command);
+  options.environment["PACELINE_TRANSPORT"] = transport;
+  return options;
+}
+
+double milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+std::string said(const std::string& output, int rank, const std::string& begin) {
+  const std::string prefix = "[" + std::to_string(rank) + "] " + begin;
+  for (const auto& line : lines_of(output)) {
+    if (line.starts_with(prefix)) return line;
+  }
+  return {};
+}
+
+// Lets the stream run for a moment that is another one each time.
+void let_it_run(int most_milliseconds) {
+  static std::mt19937 random(7);
+  std::this_thread::sleep_for(std::chrono::milliseconds(static_cast<int>(random() % static_cast<unsigned>(most_milliseconds))));
+}
+
+struct Killed {
+  Clock::duration told = {}, ended = {};
+};
+
+Killed kill_one(int ranks, int victim, const std::string& transport) {
+  Killed result;
+  Process launcher(run_worker(ranks, {"stream"}, transport));
+  const auto pids = ready(launcher, ranks);
+  EXPECT_EQ(static_cast<int>(pids.size()), ranks) << launcher.output() << launcher.error();
+  if (static_cast<int>(pids.size()) != ranks) return result;
+  const std::string job = variable_of(pids[0], "PACELINE_JOB");
+  let_it_run(30);
+  const auto begin = Clock::now();
+  ::kill(pids[static_cast<std::size_t>(victim)], SIGKILL);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_TRUE(launcher.wait_for_output("[" + std::to_string(rank) + "] failed ", Deadline::in(2s)));
+  }
+  result.told = Clock::now() - begin;
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137) << launcher.error();
+  result.ended = Clock::now() - begin;
+  EXPECT_LT(result.ended, 2s);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == victim) continue;
+    const auto line = said(launcher.output(), rank, "failed ");
+    EXPECT_THAT(line, HasSubstr("failed peer lost: "));
+    EXPECT_THAT(line, HasSubstr("rank " + std::to_string(victim) + " "));
+  }
+  EXPECT_THAT(launcher.error(), HasSubstr("paceline: rank " + std::to_string(victim) + " (pid "));
+  EXPECT_THAT(launcher.error(), HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
+  return result;
+}
+
+TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoSeconds) {
+  const int rounds = std::getenv("PACELINE_NIGHTLY") != nullptr ? 20 : 1;
+  Killed longest;
+  for (int round = 0; round < rounds; ++round) {
+    for (const std::string transport : {"shm", "tcp"}) {
+      for (const int ranks : {2, 3, 4}) {
+        for (const int victim : {0, ranks / 2, ranks - 1}) {
+          if (ranks == 2 && victim == 1 && round % 2 == 0 && transport == "tcp") continue;
+          SCOPED_TRACE(transport + ", rank " + std::to_string(victim) + " of " + std::to_string(ranks));
+          const Killed one = kill_one(ranks, victim, transport);
+          longest.told = std::max(longest.told, one.told);
+          longest.ended = std::max(longest.ended, one.ended);
+        }
+      }
+    }
+  }
+  std::cout << "longest: all others failed after " << milliseconds(longest.told) << " ms, launcher ended after "
+            << milliseconds(longest.ended) << " ms\n";
+}
+
+TEST(CollectiveFailure, WhoIsKilledBeforeAllHaveJoinedIsNamedToo) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (int victim = 0; victim < 3; ++victim) {
+      const auto name = std::to_string(victim);
+      SCOPED_TRACE(transport + ", rank " + name);
+      Process launcher(run_worker(3, {name + "=before", "stream"}, transport));
+      ASSERT_TRUE(launcher.wait_for_output("[" + name + "] ready ", Deadline::in(10s)));
+      let_it_run(30);
+      const auto begin = Clock::now();
+      ::kill(*told(launcher.output(), victim, "ready"), SIGKILL);
+      EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137);
+      EXPECT_LT(Clock::now() - begin, 2s);
+      for (int rank = 0; rank < 3; ++rank) {
+        if (rank == victim) continue;
+        EXPECT_THAT(said(launcher.output(), rank, "failed "), HasSubstr("rank " + name + " "))
+            << launcher.output() << launcher.error();
+      }
+    }
+  }
+}
+
+TEST(CollectiveFailure, WhoGivesUpIsTheFirstCause) {
+  struct Row {
+    std::string behaviour, how;
+    int code;
+  };
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (const Row& row : {Row{"exit:3", "it ended with code 3", 3}, Row{"abort", "was killed by signal 6", 134},
+                           Row{"throw", "was killed by signal 6", 134}}) {
+      SCOPED_TRACE(transport + ", " + row.behaviour);
+      const auto result = run(run_worker(3, {"1=" + row.behaviour, "stream"}, transport));
+      EXPECT_EQ(result.exit_code, row.code);
+      EXPECT_LT(result.took, 4s);
+      EXPECT_THAT(result.error, HasSubstr("paceline: rank 1 (pid "));
+      EXPECT_THAT(result.error, HasSubstr(row.how));
+      for (const int rank : {0, 2}) {
+        const auto line = said(result.output, rank, "failed ");
+        EXPECT_THAT(line, HasSubstr("rank 1 ")) << result.output << result.error;
+      }
+      EXPECT_LE(lines_of(result.error).size(), 20U);
+    }
+  }
+}
+
+TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const auto result = run(run_worker(3, {"2=calls:3", "stream"}, transport));
+    EXPECT_EQ(result.exit_code, 1);
+    for (const int rank : {0, 1}) {
+      const auto line = said(result.output, rank, "failed ");
+      EXPECT_THAT(line, HasSubstr("failed peer lost: rank 2 has left the job")) << result.output << result.error;
+    }
+    EXPECT_THAT(result.error, HasSubstr("rank 2 has left the job")) << "the verdict tells why";
+  }
+}
+
+TEST(CollectiveFailure, AMismatchIsToldByAll) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (const int odd : {0, 1, 2}) {
+      const auto result = run(run_worker(3, {std::to_string(odd) + "=different", "stream"}, transport));
+      EXPECT_EQ(result.exit_code, 1);
+      EXPECT_LT(result.took, 4s);
+      for (int rank = 0; rank < 3; ++rank) {
+        const auto line = said(result.output, rank, "failed ");
+        EXPECT_THAT(line, HasSubstr("failed mismatch: ")) << result.output << result.error;
+        EXPECT_THAT(line, HasSubstr("rank " + std::to_string(odd) + " called barrier"));
+        EXPECT_THAT(line, HasSubstr("called all_reduce f32[20000] max"));
+        EXPECT_THAT(line, HasSubstr("in operation 4 of group 'world'"));
+      }
+      EXPECT_THAT(result.error, HasSubstr("the ranks do not do the same"));
+    }
+  }
+}
+
+TEST(CollectiveFailure, AFrozenRankIsNamedAndTheRunGoesOnWhenItDoes) {
+  if (std::getenv("PACELINE_NIGHTLY") == nullptr) GTEST_SKIP() << "6 s: runs with PACELINE_NIGHTLY=1";
+  Process launcher(run_worker(3, {"stream"}));
+  const auto pids = ready(launcher, 3);
+  ASSERT_EQ(pids.size(), 3U);
+  ::kill(pids[1], SIGSTOP);
+  EXPECT_TRUE(launcher.wait_for_error("paceline: stall: for 5 s", Deadline::in(8s)));
+  EXPECT_TRUE(launcher.wait_for_error("rank 1", Deadline::in(1s)));
+  ::kill(pids[1], SIGCONT);
+  EXPECT_FALSE(launcher.wait(Deadline::in(500ms)).has_value()) << launcher.output() << launcher.error();
+  EXPECT_THAT(launcher.output(), Not(HasSubstr("failed")));
+  ::kill(pids[1], SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137);
+}
+
+}  // namespace
+}  // namespace paceline::test

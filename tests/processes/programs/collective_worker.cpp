@@ -1,0 +1,121 @@
+// A worker that does collectives, for the tests of what happens to the others when one fails.
+//
+//   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
+//
+//   stream          joins, says "ready PID", and sums up for ever
+//   before          says "ready PID" instead of joining, and waits
+//   calls:COUNT     joins, sums up COUNT times, and ends
+//   exit:CODE       as calls:3, then exits without leaving the job
+//   throw, abort    as calls:3, then that
+//   different       as calls:3, then another operation than the others of `stream` do
+//   hash            joins, does one of everything, and says "hash HASH"
+//   allocate:MIB    joins, allocates and sums up so much, says "allocated", and ends
+//
+// A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/collective.h"
+#include "paceline/core/membership/membership.h"
+
+namespace {
+
+using paceline::Job;
+
+void say(const std::string& text) {
+  const std::string line = text + "\n";
+  if (::write(1, line.data(), line.size()) < 0) ::_exit(99);
+}
+
+void ready() { say(fmt::format("ready {}", ::getpid())); }
+
+void sum_up(Job& job, int count) {
+  std::vector<float> values(20'000, 1);
+  for (int i = 0; count < 0 || i < count; ++i) job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
+}
+
+std::uint64_t hash(paceline::Bytes bytes, std::uint64_t seed) {
+  for (const std::byte b : bytes) seed = (seed ^ std::to_integer<std::uint64_t>(b)) * 1099511628211U;
+  return seed;
+}
+
+// Bits that depend on the order of every sum.
+void say_hash(Job& job) {
+  std::uint64_t sum = 1469598103934665603U;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{65537}, (std::size_t{3} << 18) + 1}) {
+    paceline::Allocation memory = job.allocate(count * sizeof(float));
+    std::vector<float> ordinary(count);
+    for (const bool allocated : {false, true}) {
+      const std::span<float> values = allocated ? std::span(reinterpret_cast<float*>(memory.data()), count) : ordinary;
+      const auto refill = [&] {
+        for (std::size_t i = 0; i < count; ++i) {
+          values[i] = std::sin(static_cast<float>(i + 1) * static_cast<float>(job.rank() + 2)) * (i % 3 == 0 ? 1e6F : 1e-3F);
+        }
+      };
+      refill();
+      job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::average, .weight = job.rank() + 1}).wait();
+      sum = hash(std::as_bytes(values), sum);
+      refill();
+      job.world().all_reduce(paceline::buffer_of(values)).wait();
+      job.world().broadcast(paceline::buffer_of(values), job.world_size() - 1).wait();
+      sum = hash(std::as_bytes(values), sum);
+    }
+  }
+  say(fmt::format("hash {:016x}", sum));
+}
+
+void allocate(Job& job, int mib) {
+  const std::size_t bytes = static_cast<std::size_t>(mib) << 20;
+  paceline::Allocation memory = job.allocate(bytes);
+  job.world().all_reduce(paceline::Buffer{memory.data(), bytes, paceline::Dtype::u8}).wait();
+  say("allocated");
+}
+
+void behave(const std::string& behaviour) {
+  const auto colon = behaviour.find(':');
+  const auto name = behaviour.substr(0, colon);
+  const int number = colon == std::string::npos ? 0 : std::atoi(behaviour.c_str() + colon + 1);
+  if (name == "before") {
+    ready();
+    while (true) ::pause();
+  }
+  Job job = paceline::init();
+  if (name == "stream") {
+    ready();
+    return sum_up(job, -1);
+  }
+  if (name == "calls") return sum_up(job, number);
+  if (name == "hash") return say_hash(job);
+  if (name == "allocate") return allocate(job, number);
+  sum_up(job, 3);
+  if (name == "exit") std::exit(number);
+  if (name == "throw") throw std::runtime_error("something else went wrong");
+  if (name == "abort") std::abort();
+  if (name == "different") job.world().barrier().wait();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* rank = std::getenv("PACELINE_RANK");
+  const std::string mine = fmt::format("{}=", rank == nullptr ? "0" : rank);
+  std::string behaviour = argc > 1 ? argv[argc - 1] : "hash";
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.starts_with(mine)) behaviour = argument.substr(mine.size());
+  }
+  try {
+    behave(behaviour);
+  } catch (const paceline::Error& error) {
+    say(fmt::format("failed {}: {}", name_of(error.fault()), error.what()));
+    return error.fault() == paceline::Fault::refused ? 4 : 1;
+  }
+  return 0;
+}

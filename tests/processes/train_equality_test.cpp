@@ -1,0 +1,154 @@
+// The example, trained by real processes: the same numbers as one process, the same bits on every transport.
+// Runs hello_world and fashion_mnist.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "paceline-train-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Trained {
+  json summary;
+  std::vector<double> parameters;
+};
+
+Trained train(int ranks, const std::string& transport, std::vector<std::string> arguments) {
+  const Folder folder;
+  const std::string metrics = folder.file("metrics.jsonl"), saved = folder.file("parameters");
+  std::vector<std::string> command = {binary("fashion_mnist"), "--threads", "1", "--metrics", metrics, "--save", saved};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  Process run(paceline_run({"-n", std::to_string(ranks), "--transport", transport}, command));
+  EXPECT_EQ(exit_code(run.wait(Deadline::in(90s))), 0) << run.error();
+  Trained trained;
+  std::ifstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) trained.summary = json::parse(line);
+  std::ifstream bytes(saved, std::ios::binary);
+  for (double value; bytes.read(reinterpret_cast<char*>(&value), sizeof value);) trained.parameters.push_back(value);
+  return trained;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double furthest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) furthest = std::max(furthest, std::fabs(a[i] - b[i]));
+  return a.size() == b.size() && !a.empty() ? furthest : INFINITY;
+}
+
+std::string sha256(const Trained& trained) { return trained.summary.at("parameters_sha256"); }
+
+// A batch of 50 leaves uneven parts to 3 and 4 ranks.
+TEST(Training, OnManyProcessesGivesTheNumbersOfOneAndTheSameBitsOnEveryTransport) {
+  const std::vector<std::string> arguments = {"--model", "linear", "--dtype", "float64", "--steps", "100", "--batch-size", "50"};
+  const Trained alone = train(1, "auto", arguments);
+  for (const int ranks : {2, 3, 4}) {
+    const Trained shm = train(ranks, "shm", arguments), tcp = train(ranks, "tcp", arguments);
+    EXPECT_LE(distance(alone.parameters, shm.parameters), 1e-10) << ranks << " ranks";
+    EXPECT_EQ(sha256(shm), sha256(tcp)) << ranks << " ranks";
+    EXPECT_EQ(shm.parameters, tcp.parameters);
+  }
+}
+
+TEST(Training, OfNetworksWithManyBucketsGivesTheNumbersOfOneProcess) {
+  for (const char* model : {"mlp", "cnn"}) {
+    const std::vector<std::string> arguments = {"--model", model, "--dtype", "float64", "--steps", "12", "--batch-size", "30"};
+    EXPECT_LE(distance(train(1, "auto", arguments).parameters, train(2, "auto", arguments).parameters), 1e-10) << model;
+  }
+}
+
+TEST(Training, RepeatsItselfBitForBit) {
+  const std::vector<std::string> arguments = {"--model", "linear", "--dtype", "float64", "--steps", "100", "--batch-size", "64"};
+  EXPECT_EQ(sha256(train(3, "auto", arguments)), sha256(train(3, "auto", arguments)));
+}
+
+TEST(Training, SummaryHoldsWhatTheDocumentsSay) {
+  const json summary = train(2, "auto", {"--model", "linear", "--steps", "20", "--batch-size", "64"}).summary;
+  EXPECT_EQ(summary.at("event"), "summary");
+  EXPECT_EQ(summary.at("world_size"), 2);
+  EXPECT_EQ(summary.at("steps"), 20);
+  EXPECT_EQ(summary.at("peak_rss_bytes").size(), 2u);
+  EXPECT_GT(summary.at("train_samples_per_second"), 0);
+  EXPECT_LE(summary.at("exposed_communication_seconds").get<double>() + summary.at("compute_seconds").get<double>(), 90.0);
+  for (const char* name : {"train_loss", "test_accuracy", "communication_seconds"}) EXPECT_GT(summary.at(name), 0) << name;
+}
+
+TEST(HelloWorld, AddsTheRanksUp) {
+  Process run(paceline_run({"-n", "3"}, {binary("hello_world")}));
+  ASSERT_EQ(exit_code(run.wait(Deadline::in(30s))), 0) << run.error();
+  for (const char* rank : {"0", "1", "2"}) {
+    EXPECT_NE(run.output().find(std::string("[") + rank + "] hello from rank " + rank + " of 3"), std::string::npos);
+  }
+}
+
+struct Refusal {
+  std::vector<std::string> arguments;
+  int code;
+  std::vector<std::string> says;
+};
+
+TEST(Training, RefusesWhatCannotWorkAndSaysWhatToDo) {
+  const Folder empty;
+  std::ofstream(empty.file("train-images-idx3-ubyte.gz")) << "this is no gzip file";
+  const std::vector<Refusal> refusals = {
+      {{"--model", "transformer"}, 2, {"transformer", "linear", "mlp", "cnn"}},
+      {{"--batch-size", "1"}, 2, {"batch of 1", "2 ranks", "Raise the batch size"}},
+      {{"--steps", "0"}, 2, {"--steps"}},
+      {{"--data", "/nowhere"}, 1, {"/nowhere", "dataset-fashion-mnist", "--data"}},
+      {{"--data", empty.file("")}, 1, {"train-images-idx3-ubyte.gz"}},
+      {{"--no-such-option"}, 2, {"--no-such-option"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    std::vector<std::string> command = {binary("fashion_mnist")};
+    command.insert(command.end(), refusal.arguments.begin(), refusal.arguments.end());
+    Process run(paceline_run({"-n", "2"}, command));
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(30s))), refusal.code) << run.error();
+    for (const std::string& text : refusal.says) EXPECT_NE(run.error().find(text), std::string::npos) << text << "\n" << run.error();
+  }
+}
+
+// kill -9 of a worker in the middle of training.
+class KilledTraining : public ::testing::TestWithParam<std::tuple<int, std::string>> {};
+
+TEST_P(KilledTraining, EndsAllWithinTwoSecondsAndNamesTheDeadRank) {
+  const auto [victim, transport] = GetParam();
+  Process run(paceline_run({"-n", "3", "--transport", transport},
+                           {"bash", "-c", "echo pid $$; exec " + binary("fashion_mnist") + " --model mlp --threads 1 --epochs 100"}));
+  ASSERT_TRUE(run.wait_for_output("[0] step 1/", Deadline::in(60s))) << run.error();
+  const auto pid = told(run.output(), victim, "pid");
+  ASSERT_TRUE(pid);
+  const std::string job = variable_of(*pid, "PACELINE_JOB");
+  const auto begin = Clock::now();
+  ASSERT_EQ(::kill(*pid, SIGKILL), 0);
+  EXPECT_EQ(exit_code(run.wait(Deadline::in(10s))), 137) << run.error();
+  EXPECT_LT(Clock::now() - begin, 2s);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    const std::string line = "[" + std::to_string(rank) + "] error: rank " + std::to_string(victim) + " was lost";
+    EXPECT_NE(run.error().find(line), std::string::npos) << line << "\n" << run.error();
+  }
+  EXPECT_EQ(left_overs(job, {*pid}, Deadline::in(2s)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(AnyRank, KilledTraining,
+                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Values("shm", "tcp")));
+
+}  // namespace
+}  // namespace paceline::test
