@@ -31,6 +31,7 @@ void PointToPoint::finish(const Transfer& transfer, std::optional<Failure> failu
 }
 
 void PointToPoint::send(Transfer transfer) {
+  due_ = due_.sooner(transfer.deadline);
   const std::uint64_t id = next_id_++;
   const int peer = transfer.peer;
   const Bytes bytes = transfer.source.bytes();
@@ -64,6 +65,7 @@ void PointToPoint::send(Transfer transfer) {
 }
 
 void PointToPoint::recv(Transfer transfer) {
+  due_ = due_.sooner(transfer.deadline);
   const Lane lane{transfer.peer, transfer.tag};
   auto& waiting = unexpected_[lane];
   if (waiting.empty()) {
@@ -210,7 +212,9 @@ std::string PointToPoint::waits_for(int peer) const {
   return {};
 }
 
-std::optional<Failure> PointToPoint::overdue(Clock::time_point now) const {
+std::optional<Failure> PointToPoint::overdue(Clock::time_point now) {
+  if (!due_.passed(now)) return std::nullopt;
+  due_ = soonest();
   for (int peer = 0; peer < mesh_.identity().size; ++peer) {
     const auto late = [&](const Transfer& t) { return t.peer == peer && t.deadline.passed(now); };
     const bool any = std::ranges::any_of(sends_, [&](const auto& e) { return late(e.second.transfer); }) ||
@@ -226,7 +230,7 @@ std::optional<Failure> PointToPoint::overdue(Clock::time_point now) const {
   return std::nullopt;
 }
 
-Deadline PointToPoint::next_deadline() const {
+Deadline PointToPoint::soonest() const {
   Deadline next;
   for (const auto& [id, outgoing] : sends_) next = next.sooner(outgoing.transfer.deadline);
   for (const auto& [lane, transfers] : posted_) {

@@ -40,8 +40,8 @@ class PointToPoint final : private transport::SendListener {
   void failed(const Failure& why);
   // The first transfer that waits for `peer`, or whose deadline has passed, in words; empty: none.
   std::string waits_for(int peer) const;
-  std::optional<Failure> overdue(Clock::time_point now) const;
-  Deadline next_deadline() const;
+  std::optional<Failure> overdue(Clock::time_point now);
+  Deadline next_deadline() const { return idle() ? Deadline() : due_; }  // no transfer is due before
 
  private:
   struct Announced {  // a send that has not met its recv
@@ -69,6 +69,7 @@ class PointToPoint final : private transport::SendListener {
   Result<> matched(int peer, std::uint64_t id);
   void send_pieces(std::uint64_t id, Outgoing& outgoing);
   void finish(const Transfer& transfer, std::optional<Failure> failure);
+  Deadline soonest() const;
 
   membership::Mesh& mesh_;
   const std::uint32_t group_;
@@ -81,6 +82,7 @@ class PointToPoint final : private transport::SendListener {
   std::map<Lane, std::deque<Transfer>> posted_;
   std::size_t posted_count_ = 0;
   std::map<Key, Incoming> incoming_;
+  Deadline due_;
 };
 
 }  // namespace paceline::collective

@@ -70,6 +70,7 @@ Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline
 }
 
 std::optional<Failure> StoreClient::ended(Deadline deadline) {
+  if (ended_) return ended_;
   do {
     joining_.wait(deadline);
   } while (!ended_ && !deadline.passed());

@@ -20,7 +20,7 @@ using transport::WireWriter;
 
 constexpr std::size_t kLongestKey = 1024, kLongestValue = 64 << 10, kMostKeys = 1 << 16;
 // What all workers together, and one that reads nothing, can make the launcher keep.
-constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMostWaiting = 1 << 16, kMostUnsent = 1024;
+constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMostWaiting = 1024, kMostUnsent = 1024;
 
 Failure bad_request(std::string_view what) { return {Fault::io, fmt::format("store: {}", what), {}}; }
 
@@ -54,6 +54,7 @@ class StoreServer::Impl {
     int rank;
     bool objected;  // told why, and not served
     std::unique_ptr<FrameConnection> connection;
+    std::size_t waiting = 0;  // gets without an answer
   };
   struct Waiting {
     int client;
@@ -71,7 +72,7 @@ class StoreServer::Impl {
         std::move(socket), identity,
         FrameConnection::Callbacks{
             .on_frame = [this, id](const FrameHeader& header, Bytes payload) { return serve(id, header, payload); },
-            .on_end = [this, id](const Failure&) { clients_.erase(id); }});
+            .on_end = [this, id](const Failure&) { forget(id); }});
     connection->watch(poller_);
     const auto objection = object_to(hello);
     if (objection) {
@@ -80,7 +81,15 @@ class StoreServer::Impl {
     } else if (verdict_) {
       connection->send({.type = FrameType::verdict}, transport::encode(*verdict_));
     }
-    clients_.emplace(id, Client{hello.rank, objection.has_value(), std::move(connection)});
+    clients_.emplace(id, Client{hello.rank, objection.has_value(), std::move(connection), 0});
+  }
+
+  void forget(int id) {
+    if (clients_.at(id).waiting > 0) {
+      for (auto& [key, all] : waiting_) std::erase_if(all, [id](const Waiting& one) { return one.client == id; });
+      std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
+    }
+    clients_.erase(id);
   }
 
   std::optional<Failure> object_to(const Hello& hello) const {
@@ -110,7 +119,7 @@ class StoreServer::Impl {
   }
 
   Result<> serve(int id, const FrameHeader& header, Bytes payload) {
-    const Client& client = clients_.at(id);
+    Client& client = clients_.at(id);
     if (client.objected) return Done{};
     WireReader reader(payload);
     switch (header.type) {
@@ -138,22 +147,25 @@ class StoreServer::Impl {
     values_[key].assign(value.begin(), value.end());
     const auto waiting = waiting_.extract(key);
     if (waiting.empty()) return Done{};
-    waiting_count_ -= waiting.mapped().size();
-    for (const Waiting& one : waiting.mapped()) answer(one.client, one.request, values_[key]);
+    for (const Waiting& one : waiting.mapped()) {
+      --clients_.at(one.client).waiting;
+      answer(one.client, one.request, values_[key]);
+    }
     return Done{};
   }
 
   Result<> get(int id, std::uint32_t request, WireReader& reader) {
     const std::string key = reader.text(kLongestKey);
     if (!reader.ok_and_empty()) return bad_request("a malformed key");
-    if (waiting_count_ >= kMostWaiting || clients_.at(id).connection->unsent_frames() >= kMostUnsent) {
+    Client& client = clients_.at(id);
+    if (client.waiting >= kMostWaiting || client.connection->unsent_frames() >= kMostUnsent) {
       return bad_request("more is asked for than is read");
     }
     if (const auto found = values_.find(key); found != values_.end()) {
       answer(id, request, found->second);
     } else {
       waiting_[key].push_back({id, request});
-      ++waiting_count_;
+      ++client.waiting;
     }
     return Done{};
   }
@@ -173,7 +185,6 @@ class StoreServer::Impl {
   std::map<std::string, std::vector<std::byte>> values_;
   std::size_t stored_bytes_ = 0;
   std::map<std::string, std::vector<Waiting>> waiting_;
-  std::size_t waiting_count_ = 0;
   std::optional<Failure> verdict_;
   Acceptor acceptor_;
 };

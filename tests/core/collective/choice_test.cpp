@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/core/transport/frame.h"
+#include "tests/core/collective/programs.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective {
@@ -52,7 +54,7 @@ TEST(Choice, ReproducibleRefusesAnotherOrder) {
 }
 
 TEST(Choice, WhatDoesNotFitIsRefused) {
-  Catalogue pairs_only = {*find(built_in_algorithms(), Operation::all_reduce, "direct")};
+  Catalogue pairs_only = {testing::built_in(Operation::all_reduce, "direct")};
   pairs_only[0].fits = [](const Shape& shape) { return shape.ranks == 2; };
   Choice choice(pairs_only, Determinism::fast, topology::kLoopback);
   EXPECT_EQ(choice.algorithm(Operation::all_reduce, "direct", {.ranks = 2}, 100).name, "direct");

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <thread>
 
+#include "paceline/core/collective/call.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {

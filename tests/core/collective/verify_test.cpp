@@ -1,3 +1,4 @@
+// Also covers paceline/core/collective/symbolic_run.h, which verify() is made of.
 #include "paceline/core/collective/verify.h"
 
 #include <gmock/gmock.h>

@@ -15,6 +15,13 @@
 
 namespace paceline::collective::testing {
 
+// Sanitizers make everything ten times slower: fewer ranks and schedules then.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 using test::run_ranks;
 using namespace std::chrono_literals;
 
