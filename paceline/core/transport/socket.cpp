@@ -67,7 +67,8 @@ Result<FileDescriptor> open_socket(int family, int type) {
 void tune_tcp(int fd) {
   const int one = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  const unsigned timeout_ms = 2000;
+  // Also bounds how long a peer may take nothing (a full window): a process that is stopped for some seconds must not be taken for dead.
+  const unsigned timeout_ms = 20000;
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
   const int idle = 1, interval = 1, probes = 2;
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);

@@ -40,7 +40,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 TEST(CommunicatorBits, ReproducibleIsTheBalancedTreeWhateverCarriesIt) {
   constexpr std::size_t kCount = 70'001;
-  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 11}) {
+  for (const int ranks : kSanitized ? std::vector{1, 3, 5} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 11}) {
     const auto wanted = balanced_sums(ranks, kCount);
     for (const auto& options : {kShared, kTcp}) {
       run_ranks(ranks, options, [&](Job& job) {

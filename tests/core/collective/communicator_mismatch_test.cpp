@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -229,13 +230,14 @@ TEST(CommunicatorMissing, ARankThatLeavesIsNamed) {
 
 TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
   run_ranks(3, [](Job& job) {
-    std::vector<float> values(2000, 1);
-    const Work work = job.rank() == 2 ? Work() : job.world().all_reduce(buffer_of(values));
-    if (job.rank() == 1) return;  // unwinds with its Work in flight
-    const auto failure = failure_of([&] {
-      if (job.rank() == 2) job.world().all_reduce(buffer_of(values)).wait();
-      else work.wait();
+    const auto held = std::make_shared<std::vector<float>>(2000, 1.0F);
+    std::vector<float>& values = *held;
+    const auto failure = failure_of([&] {  // thrown by the call already where rank 1 was quick
+      const Work work = job.world().all_reduce(buffer_of(values));
+      work.keep(held);
+      if (job.rank() != 1) work.wait(Deadline::in(5s));
     });
+    if (job.rank() == 1) return;  // unwinds with its Work in flight
     // Rank 2 may have come before rank 1 left: then all is done.
     if (failure.what.empty()) return;
     EXPECT_THAT(failure.ranks, ::testing::Contains(1)) << failure.what;

@@ -13,7 +13,7 @@ namespace paceline::collective::testing {
 namespace {
 
 constexpr int kMostRanks = kSanitized ? 4 : 8;
-constexpr std::size_t kBig = (3 << 18) + 1;  // f32: 3 MiB and one element, many segments
+constexpr std::size_t kBig = ((kSanitized ? 1 : 3) << 18) + 1;  // f32: 3 MiB and one element, many segments
 
 struct Case {
   Job& job;
@@ -214,7 +214,7 @@ TEST(CommunicatorResults, AreTheReferencesForLongBuffers) {
       SCOPED_TRACE(fmt::format("{}, {} ranks", label(options), ranks));
       run_ranks(ranks, options, [](Job& job) {
         Arena arena(job, std::size_t{8} << 20);
-        for (int variant = 0; variant < 2; ++variant) {
+        for (int variant = 0; variant < (kSanitized ? 1 : 2); ++variant) {
           everything<float>({job, arena, "", 65537, variant});
         }
       });

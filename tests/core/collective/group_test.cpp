@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "tests/core/collective/worlds.h"
@@ -29,13 +30,16 @@ TEST(Group, EndsInPeaceWhenAllItsWorkIsDone) {
 TEST(Group, ThatEndsWithWorkInFlightTellsTheOthersWho) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(3, options, [](Job& job) {
-      std::vector<float> values(3000, 1);
-      const Work work = job.rank() == 0 ? Work() : job.world().all_reduce(buffer_of(values));
-      if (job.rank() == 1) return;
-      const auto failure = failure_of([&] {
-        if (job.rank() == 0) job.world().recv(buffer_of(values), 1).wait(Deadline::in(5s));
-        work.wait(Deadline::in(5s));
+      // The buffer lives as long as its operation, also on the rank that unwinds.
+      const auto held = std::make_shared<std::vector<float>>(3000, 1.0F);
+      std::vector<float>& values = *held;
+      const auto failure = failure_of([&] {  // thrown by the call already where rank 1 was quick
+        const Work work = job.rank() == 0 ? job.world().recv(buffer_of(values), 1)
+                                          : job.world().all_reduce(buffer_of(values));
+        work.keep(held);
+        if (job.rank() != 1) work.wait(Deadline::in(5s));
       });
+      if (job.rank() == 1) return;
       EXPECT_TRUE(failure.fault == Fault::cancelled || failure.fault == Fault::peer_lost) << failure.what;
       EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
     });
