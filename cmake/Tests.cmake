@@ -5,9 +5,10 @@
 #   tests/house/              rules about the code, in Python
 
 # Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
+# No stack-use-after-return: GCC 12 puts AVX-512 spills on a misaligned fake stack (GCC PR 110027) and crashes.
 set(PACELINE_TEST_ENVIRONMENT
   "PACELINE_BIN_DIR=${CMAKE_CURRENT_BINARY_DIR}/bin"
-  "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+  "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=0"
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
@@ -29,7 +30,7 @@ function(paceline_test target)
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
                                           GTest::gtest_main)
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
   endif()
   if(NOT arg_CORES)
     set(arg_CORES 1)

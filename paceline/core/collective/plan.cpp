@@ -1,5 +1,7 @@
 #include "paceline/core/collective/plan.h"
 
+#include <algorithm>
+
 namespace paceline::collective {
 namespace {
 
@@ -41,6 +43,10 @@ void note_stores(Plan& plan) {
     for (Action& action : plan.rounds[r]) {
       if (action.step.kind != Step::Kind::reduce) continue;
       const auto& next = plan.rounds[r + 1];
+      const bool all_its_own = std::ranges::all_of(next, [&](const Action& other) {
+        return other.step.kind != Step::Kind::store || other.step.source == action.step.target;
+      });
+      if (!all_its_own) continue;  // the round counts as stored as a whole
       for (std::size_t i = 0; i < next.size(); ++i) {
         const Step& step = next[i].step;
         if (step.kind == Step::Kind::store && step.source == action.step.target) action.stores.push_back(static_cast<int>(i));

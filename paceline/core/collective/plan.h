@@ -15,7 +15,7 @@ struct Action {
   // recv into scratch that is only read by reductions here: the payload may stay in the peer's memory, and is given back
   // after this round. -1: it must be copied.
   int view_until = -1;
-  // reduce: the stores of its target in the next round (their indices there). Where the peers' memory is in reach they are written block by
+  // reduce: the stores of its target in the next round (their indices there), if that round stores nothing else. Where the peers' memory is in reach they are written block by
   // block together with the reduction, while the block is in the nearest cache.
   std::vector<int> stores = {};
 };

@@ -143,7 +143,11 @@ void Acceptor::listen(transport::FileDescriptor listener) {
 
 void Acceptor::on_connection(int listener) {
   auto socket = transport::accept(listener);
-  if (!socket) return pause();
+  if (!socket) {
+    trouble_ = socket.error();
+    return pause();
+  }
+  trouble_.reset();
   if (!socket->is_open()) return;
   if (pending_.size() >= kMostPending) {  // timers are numbered in the order of arrival
     drop(std::ranges::min_element(pending_, {}, [](const auto& entry) { return entry.second.limit; })->first);

@@ -51,6 +51,9 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  // Why the last connection could not be accepted (no descriptors left); it is tried again. Nothing after one that could.
+  const std::optional<Failure>& trouble() const { return trouble_; }
+
   void listen(transport::FileDescriptor listener);  // may be called for several
 
  private:
@@ -67,6 +70,7 @@ class Acceptor {
   const Clock::duration limit_;
   std::map<int, transport::FileDescriptor> listeners_;
   std::map<int, Pending> pending_;
+  std::optional<Failure> trouble_;
   std::optional<transport::Poller::TimerId> pause_;
 };
 

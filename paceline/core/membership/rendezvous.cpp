@@ -80,6 +80,7 @@ class Joining {
       if (deadline_.passed()) throw Error({Fault::timed_out, "not all ranks have connected", missing()});
       heed_ends(Deadline::in(Clock::duration::zero()));
       poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
+      if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);
     }
     job_.mesh->set_shares_memory(std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
   }

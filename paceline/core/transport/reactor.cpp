@@ -155,6 +155,7 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline, std::c
       sleep(done, deadline);
     }
   }
+  turn();  // what the last messages made us send goes out now, not when somebody drives again
 }
 
 bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
