@@ -148,6 +148,7 @@ class Joining {
       auto socket = memory ? transport::connect_unix(endpoint.unix_name, soon)
                            : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), soon);
       if (socket || deadline_.passed()) return socket;
+      if (socket.error().fault == Fault::io) throw Error(socket.error());  // ours, such as no descriptors left
       heed_ends(Deadline::in(Clock::duration::zero()));
     }
   }

@@ -103,7 +103,8 @@ Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& 
     if (error == 0) return fd;
     const bool try_again = error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET;
     if (!try_again || deadline.passed()) {
-      return Failure{Fault::io, fmt::format("cannot connect to {}: {}", name, std::strerror(error)), {}};
+      return Failure{try_again || error == ETIMEDOUT ? Fault::timed_out : Fault::io,
+                     fmt::format("cannot connect to {}: {}", name, std::strerror(error)), {}};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

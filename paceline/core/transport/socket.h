@@ -27,7 +27,8 @@ Result<FileDescriptor> listen_tcp(const TcpAddress& address);
 Result<FileDescriptor> listen_unix(const std::string& abstract_name);
 Result<TcpAddress> local_address(int fd);
 
-// Connected sockets do not block either; connecting waits, and tries again while nobody listens yet, until the deadline.
+// Connected sockets do not block either; connecting waits, and tries again while nobody listens yet, until the deadline
+// (timed_out); other failures (io) come at once.
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline);
 Result<FileDescriptor> connect_unix(const std::string& abstract_name, Deadline deadline);
 
