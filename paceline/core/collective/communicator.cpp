@@ -105,7 +105,7 @@ Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions
   request.call.weighted = options.weight.has_value();
   request.call.weight = options.weight.value_or(1);
   request.call.note.assign(options.note.begin(), options.note.end());
-  request.scale_input = options.weight && !options.already_weighted;
+  request.scale_input = options.weight.has_value();
   request.input = in;
   request.output = out;
   return impl_->submit(std::move(request), options.algorithm, options.within);

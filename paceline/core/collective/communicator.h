@@ -36,9 +36,9 @@ struct OperationOptions {
 struct AllReduceOptions {
   ReduceOp op = ReduceOp::sum;
   // With ReduceOp::average: result = sum of weight * input over the ranks / sum of the weights. Unset on all ranks: every rank weighs 1.
-  // A weight of 0 contributes nothing (the input must still be finite); when all are 0 the result is the unscaled sum.
+  // A weight of 0 contributes nothing (the input must still be finite); when all are 0 the result is 0. COST: one pass over the
+  // input, none when all ranks weigh the same.
   std::optional<double> weight = {};
-  bool already_weighted = false;  // the input is already multiplied by `weight`
   Bytes note = {};                // up to 64 KiB that every rank gets to see (Work::note), at no extra message; copied by the call
   std::string_view algorithm = {};
   std::chrono::milliseconds within = {};

@@ -93,13 +93,19 @@ void Execution::start() {
   if (auto advanced = advance_all(); !advanced) mesh_.fail(advanced.error());
 }
 
+bool Execution::weigh_the_same() const {
+  const Call& own = request_.call;
+  return !own.weighted || (own.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) { return call->weight == own.weight; }));
+}
+
 void Execution::scale_input() {
+  request_.scale_input = false;
+  if (weigh_the_same()) return;
   if (request_.input.data != request_.output.data && request_.output.count > 0) {
     std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
   }
   scale(request_.call.dtype, request_.output.bytes(), request_.call.weight);
   request_.input = request_.output;
-  request_.scale_input = false;
 }
 
 Result<> Execution::peer_called(int peer, Call call) {
@@ -124,7 +130,7 @@ void Execution::publish() {
 }
 
 double Execution::scale_factor() const {
-  if (!request_.call.weighted) return 1.0 / static_cast<double>(calls_.size());
+  if (weigh_the_same()) return 1.0 / static_cast<double>(calls_.size());
   double total = 0;
   for (const auto& call : calls_) total += call->weight;  // in rank order: the same bits everywhere
   return total == 0 ? 1.0 : 1.0 / total;

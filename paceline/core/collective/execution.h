@@ -34,7 +34,7 @@ struct Request {
   std::size_t input_origin = 0;      // element of the whole vector that input.data points at
   std::size_t output_origin = 0;
   int segments = 1;
-  bool scale_input = false;          // multiply the input by call.weight first
+  bool scale_input = false;          // multiply the input by call.weight first, unless all ranks weigh the same
   Deadline deadline;
   std::shared_ptr<Work::State> work;
 };
@@ -71,6 +71,7 @@ class Execution final : private transport::SendListener {
 
   bool all_called() const { return calls_missing_ == 0; }
   void scale_input();  // once, when every rank has called: it writes the output
+  bool weigh_the_same() const;  // then nothing needs to be multiplied. REQUIRES: every rank has called
   Instance& activate(int segment);
   Result<> arrived(int peer, const transport::FrameHeader& header, Arrival arrival);
   Result<> advance(Instance& instance);

@@ -7,12 +7,22 @@
 #include <utility>
 
 #include "paceline/core/base/result.h"
+#include "paceline/torch/bridge/gradient_birth.h"
 #include "paceline/torch/bridge/tensors.h"
 
 namespace paceline {
 namespace {
 
 using torch::autograd::variable_list;
+
+// `grad` is a detached view of what came, `gradient`, which autograd keeps for the post-hooks; and `gradient` may be a view of
+// what an operator returned.
+bool is_held_elsewhere(const at::Tensor& gradient, const at::Tensor& grad) {
+  if (grad.layout() != at::kStrided || !grad.is_alias_of(gradient)) return grad.use_count() > 1;
+  const bool view = gradient.is_view();
+  return grad.use_count() > 1 || gradient.use_count() > 1 || (view && gradient._base().use_count() > 1) ||
+         grad.storage().use_count() > (view ? 3U : 2U);
+}
 
 class Before final : public torch::autograd::FunctionPreHook {
  public:
@@ -29,14 +39,20 @@ class Before final : public torch::autograd::FunctionPreHook {
 
 class After final : public torch::autograd::FunctionPostHook {
  public:
-  explicit After(std::shared_ptr<const GradientEvents> events) : events_(std::move(events)) {}
+  After(std::shared_ptr<const GradientEvents> events, at::Tensor leaf, GradientBirth* birth)
+      : events_(std::move(events)), leaf_(std::move(leaf)), birth_(birth) {}
   variable_list operator()(const variable_list& outputs, const variable_list& gradients) override {
-    if (!gradients.empty() && gradients[0].defined()) events_->accumulated();
+    if (gradients.empty() || !gradients[0].defined()) return outputs;
+    const at::Tensor& grad = leaf_.grad();
+    if (birth_ != nullptr && grad.layout() == at::kStrided) birth_->became(grad.const_data_ptr());
+    events_->accumulated(is_held_elsewhere(gradients[0], grad));
     return outputs;
   }
 
  private:
   std::shared_ptr<const GradientEvents> events_;
+  at::Tensor leaf_;
+  GradientBirth* birth_;  // a hook of the same node; null: there is none
 };
 
 }  // namespace
@@ -52,14 +68,18 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
   auto before = std::make_unique<Before>(events_);
   before_ = before.get();
   accumulator_->add_pre_hook(std::move(before));
-  after_ = accumulator_->add_post_hook(std::make_unique<After>(events_));
+  std::unique_ptr<GradientBirth> birth;
+  if (events_->birthplace) birth = std::make_unique<GradientBirth>(leaf, events_->birthplace);
+  birth_ = birth.get();
+  after_ = accumulator_->add_post_hook(std::make_unique<After>(events_, leaf, birth.get()));
+  if (birth) accumulator_->add_pre_hook(std::move(birth));
 }
 
 GradientHook::~GradientHook() {
   if (!accumulator_) return;  // moved from
   auto& before = accumulator_->pre_hooks();
   before.erase(std::remove_if(before.begin(), before.end(),
-                              [&](const auto& hook) { return hook.get() == before_; }),
+                              [&](const auto& hook) { return hook.get() == before_ || hook.get() == birth_; }),
                before.end());
   accumulator_->del_post_hook(after_);
 }

@@ -20,8 +20,13 @@ struct GradientEvents {
   // A gradient is about to be added to the parameter's grad. False drops it: grad stays as it is,
   // and `accumulated` does not run.
   std::function<bool()> arriving;
-  // grad now holds the sum of what it held before and the new gradient.
-  std::function<void()> accumulated;
+  // grad now holds the sum of what it held before and the new gradient. `held_elsewhere`: somebody else than the parameter
+  // and autograd itself holds its memory too, such as a hook that keeps the gradients it sees.
+  std::function<void(bool held_elsewhere)> accumulated;
+  // Where the gradient shall lie: memory of the parameter's size, which the tensor then owns a share of. Asked before the
+  // gradient is computed, where it is known which allocation becomes it (gradient_birth.h) and the parameter has no grad.
+  // Without it, or when it returns null, libtorch chooses.
+  std::function<std::shared_ptr<void>()> birthplace = {};
 };
 
 // Watches one leaf that requires a gradient; stops in its destructor. Move-only.
@@ -39,6 +44,7 @@ class GradientHook {
   std::shared_ptr<torch::autograd::Node> accumulator_;
   std::shared_ptr<const GradientEvents> events_;
   void* before_ = nullptr;
+  void* birth_ = nullptr;
   std::uintptr_t after_ = 0;
 };
 

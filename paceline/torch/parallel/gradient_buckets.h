@@ -1,5 +1,5 @@
 // The memory in which gradients travel: one slot for each parameter, the slots of a bucket side by
-// side.
+// side. A gradient comes into its slot by being born there (bridge/gradient_birth.h), or in one copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,22 +16,41 @@ namespace paceline::parallel {
 
 class GradientBuckets {
  public:
+  // `job` may be null (host_memory.h); otherwise it outlives this.
   GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters,
                   Job* job);
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
-  Buffer buffer(std::size_t bucket) const { return buffers_[bucket]; }
+  // Of the plan's gradients and, between them, zeros that align each slot.
+  Buffer buffer(std::size_t bucket) const;
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
   // Shaped like the parameter. Keeps the memory alive by itself, so a grad may outlive this object.
   const at::Tensor& slot(std::size_t parameter) const { return slots_[parameter]; }
-  const std::shared_ptr<HostMemory>& memory() const { return memory_; }
+  std::shared_ptr<HostMemory> memory(std::size_t bucket) const { return memory_[bucket]; }
+  bool contains(const void* address) const;
+
+  // The slot's memory, for the parameter's next gradient to be computed into (GradientEvents::birthplace); null once it
+  // turned out that somebody else comes to hold it. REQUIRES: the bucket is not on its way.
+  std::shared_ptr<void> lend(std::size_t parameter);
+  // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other memory, because what was
+  // lent is held by somebody else, such as a hook that keeps gradients: then the grads that were its slots are slots again.
+  // `held_elsewhere`: as GradientEvents::accumulated tells. COST: nothing where grad was born or accumulated in its slot,
+  // else a copy.
+  bool take(std::size_t parameter, bool held_elsewhere);
 
  private:
+  void lay_out(std::size_t bucket, std::byte* start);
+  void move_elsewhere(std::size_t bucket);
+
+  Job* job_;
   std::vector<schedule::Bucket> plan_;
-  std::shared_ptr<HostMemory> memory_;
-  std::vector<Buffer> buffers_;         // by bucket
-  std::vector<std::size_t> bucket_of_;  // by parameter
-  std::vector<at::Tensor> slots_;       // by parameter
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::shared_ptr<HostMemory>> memory_;  // by bucket
+  std::vector<std::byte*> starts_;                   // by bucket
+  std::vector<std::size_t> bucket_of_;               // by parameter
+  std::vector<at::Tensor> slots_;                    // by parameter
+  std::vector<std::weak_ptr<void>> lent_;            // by parameter
+  std::vector<bool> never_again_;                    // by parameter: not to be lent
 };
 
 }  // namespace paceline::parallel

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/parallel/scaled_copy.h"
 
 namespace paceline::parallel {
 namespace {
@@ -76,8 +75,9 @@ Reducer::Reducer(std::vector<Parameter> parameters, Communicator& group, Job* jo
   end();
   hooks_.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    hooks_.emplace_back(parameters_[i].tensor, GradientEvents{[this, i] { return arriving(i); },
-                                                              [this, i] { accumulated(i); }});
+    GradientEvents events{[this, i] { return arriving(i); }, [this, i](bool held) { accumulated(i, held); }};
+    if (options.born_in_place && !alone()) events.birthplace = [this, i] { return birthplace(i); };
+    hooks_.emplace_back(parameters_[i].tensor, std::move(events));
   }
 }
 
@@ -87,7 +87,7 @@ Reducer::~Reducer() {
   for (Parameter& parameter : parameters_) {
     at::Tensor& grad = parameter.tensor.mutable_grad();
     if (!grad.defined() || grad.layout() != at::kStrided ||
-        !buckets_->memory()->contains(grad.const_data_ptr()))
+        !buckets_->contains(grad.const_data_ptr()))
       continue;
     try {
       grad = open_ ? at::Tensor() : grad.clone();  // in the middle of a step it means nothing
@@ -165,7 +165,12 @@ bool Reducer::arriving(std::size_t i) {
                         // did not run backward at all
 }
 
-void Reducer::accumulated(std::size_t i) {
+std::shared_ptr<void> Reducer::birthplace(std::size_t i) {
+  const bool in_flight = progress_[i].fired;
+  return paused_ || weight_ == 0 || in_flight ? nullptr : buckets_->lend(i);
+}
+
+void Reducer::accumulated(std::size_t i, bool held_elsewhere) {
   if (paused_) {
     progress_[i].accumulated = true;
     return;
@@ -181,30 +186,31 @@ void Reducer::accumulated(std::size_t i) {
   }
   ++current_.gradients;
   ready_order_.push_back(static_cast<int>(i));
-  if (!alone()) move_into_slot(i, weight_);
+  if (!alone()) take(i, held_elsewhere);
 
   Progress& progress = progress_[i];
   progress.fired = true;
   progress.parameter_version = parameter.tensor._version();
   progress.parameter_probe = probe(parameter.tensor);
-  progress.gradient = parameter.tensor.grad().unsafeGetTensorImpl();
-  progress.gradient_version = parameter.tensor.grad()._version();
+  note_gradient(i);
   if (alone()) return;
 
   --missing_[buckets_->bucket_of(i)];
   launch_ready_buckets();
 }
 
-// COST: one pass over the gradient, none if it was accumulated in its slot and weighs 1.
-void Reducer::move_into_slot(std::size_t i, double factor) {
-  at::Tensor slot = buckets_->slot(i);
-  at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-  if (is_same_memory(grad, slot)) {
-    if (factor != 1) slot.mul_(factor);
-  } else {
-    scaled_copy(grad, factor, slot);
+void Reducer::note_gradient(std::size_t i) {
+  const at::Tensor& grad = parameters_[i].tensor.grad();
+  progress_[i].gradient = grad.unsafeGetTensorImpl();
+  progress_[i].gradient_version = grad._version();
+}
+
+void Reducer::take(std::size_t i, bool held_elsewhere) {
+  current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
+  if (!buckets_->take(i, held_elsewhere)) return;
+  for (int moved : plan()[buckets_->bucket_of(i)].gradients) {
+    if (const auto k = static_cast<std::size_t>(moved); progress_[k].fired) note_gradient(k);
   }
-  grad = slot;
 }
 
 void Reducer::launch_ready_buckets() {
@@ -233,8 +239,8 @@ void Reducer::launch(std::size_t bucket) {
   try {
     works_.push_back(group_.all_reduce(
         buckets_->buffer(bucket),
-        {.op = ReduceOp::average, .weight = weight_, .already_weighted = true, .note = note}));
-    works_.back().keep(buckets_->memory());
+        {.op = ReduceOp::average, .weight = weight_, .note = note}));
+    works_.back().keep(buckets_->memory(bucket));
   } catch (const Error&) {
     failure_ = std::current_exception();
     throw;
@@ -252,15 +258,16 @@ void Reducer::fill_unfired(std::size_t bucket) {
     at::Tensor& grad = parameters_[i].tensor.mutable_grad();
     if (progress_[i].accumulated && weight_ > 0 &&
         grad.defined()) {  // under no_sync, and not again in the pass that ended it
-      move_into_slot(i, weight_);
+      take(i, true);
       progress_[i].fired = true;
+      note_gradient(i);
       continue;
     }
     if (is_same_memory(grad, slot)) grad = grad.clone();
     if (weight_ == 0 || !grad.defined() || grad.layout() != at::kStrided) {
       slot.zero_();
     } else {
-      scaled_copy(grad, weight_, slot);
+      slot.copy_(grad);
     }
   }
 }

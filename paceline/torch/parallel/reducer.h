@@ -1,8 +1,8 @@
 // The Reducer carries one step after the other from autograd's events to mean gradients
 // (specification D2).
 //
-//   arriving/accumulated (from the hooks)   moves the gradient into its slot, one pass that also
-//   applies the weight;
+//   birthplace (from the allocator)         lets the gradient be computed in its slot
+//   arriving/accumulated (from the hooks)   moves the gradient into its slot, if it is not there;
 //                                           a bucket whose gradients are all there starts to
 //                                           travel, in strict bucket order, so that all ranks start
 //                                           the same operations in the same order
@@ -69,8 +69,10 @@ class Reducer {
   };
 
   bool arriving(std::size_t i);
-  void accumulated(std::size_t i);
-  void move_into_slot(std::size_t i, double factor);
+  void accumulated(std::size_t i, bool held_elsewhere);
+  std::shared_ptr<void> birthplace(std::size_t i);
+  void take(std::size_t i, bool held_elsewhere);
+  void note_gradient(std::size_t i);
   void fill_unfired(std::size_t bucket);
   void launch_ready_buckets();
   void launch(std::size_t bucket);

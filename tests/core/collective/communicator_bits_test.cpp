@@ -111,26 +111,27 @@ TEST(CommunicatorBits, AnAverageIsTheSumTimesOneFactor) {
   }
 }
 
-TEST(CommunicatorBits, EqualWeightsOfOneAreThePlainAverage) {
-  run_ranks(3, [](Job& job) {
-    auto plain = wild(job.rank(), 1000), weighted = plain;
-    job.world().all_reduce(buffer_of(plain), {.op = ReduceOp::average}).wait();
-    job.world().all_reduce(buffer_of(weighted), {.op = ReduceOp::average, .weight = 1}).wait();
-    EXPECT_TRUE(same_bits(plain, weighted));
-  });
-}
-
-TEST(CommunicatorBits, WhenAllWeighNothingTheResultIsTheSumOfNothing) {
-  for (const bool already : {false, true}) {
-    run_ranks(3, [already](Job& job) {
-      std::vector<float> values(10, already ? 0.0F : 3.0F);
-      const Work work = job.world().all_reduce(
-          buffer_of(values), {.op = ReduceOp::average, .weight = 0, .already_weighted = already});
+TEST(CommunicatorBits, EqualWeightsAreThePlainAverage) {
+  for (const double weight : {1.0, 0.1, 128.0}) {
+    run_ranks(3, [weight](Job& job) {
+      auto plain = wild(job.rank(), 1000), weighted = plain;
+      job.world().all_reduce(buffer_of(plain), {.op = ReduceOp::average}).wait();
+      const Work work = job.world().all_reduce(buffer_of(weighted), {.op = ReduceOp::average, .weight = weight});
       work.wait();
-      EXPECT_EQ(work.total_weight(), 0);
-      EXPECT_EQ(values, std::vector<float>(10, 0.0F));
+      EXPECT_EQ(work.total_weight(), weight + weight + weight);
+      EXPECT_TRUE(same_bits(plain, weighted));
     });
   }
+}
+
+TEST(CommunicatorBits, WhenAllWeighNothingTheResultIsZero) {
+  run_ranks(3, [](Job& job) {
+    std::vector<float> values(10, 3.0F);
+    const Work work = job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = 0});
+    work.wait();
+    EXPECT_EQ(work.total_weight(), 0);
+    EXPECT_EQ(values, std::vector<float>(10, 0.0F));
+  });
 }
 
 TEST(CommunicatorBits, NaNWinsAndZerosHaveSigns) {

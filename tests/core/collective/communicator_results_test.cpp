@@ -65,7 +65,7 @@ void all_reduce(const Case& c, ReduceOp op) {
 }
 
 template <typename T>
-void weighted_average(const Case& c, bool already_weighted) {
+void weighted_average(const Case& c) {
   const auto weight = [](int rank) { return rank % 3; };  // rank 0 and every third: nothing
   double total = 0;
   for (int rank = 0; rank < c.ranks(); ++rank) total += weight(rank);
@@ -79,11 +79,9 @@ void weighted_average(const Case& c, bool already_weighted) {
   const auto in = c.arena.take<T>(c.count, c.allocated(0));
   const auto out = c.arena.take<T>(c.count, c.allocated(1));
   fill(in, c.rank());
-  for (T& v : in) v *= already_weighted ? static_cast<T>(weight(c.rank())) : T{1};
   const Work work = c.world().all_reduce(
       buffer_of(in), buffer_of(out),
-      {.op = ReduceOp::average, .weight = weight(c.rank()), .already_weighted = already_weighted,
-       .algorithm = c.algorithm});
+      {.op = ReduceOp::average, .weight = weight(c.rank()), .algorithm = c.algorithm});
   work.wait();
   ASSERT_EQ(work.total_weight(), total);
   check<T>(c, out, wanted);
@@ -144,8 +142,7 @@ void everything(Case c) {
     c.algorithm = algorithm;
     for (const ReduceOp op : ops) all_reduce<T>(c, op);
     if constexpr (std::is_floating_point_v<T>) {
-      weighted_average<T>(c, false);
-      weighted_average<T>(c, true);
+      weighted_average<T>(c);
     }
     ++c.variant;
   }

@@ -19,7 +19,7 @@ at::Tensor leaf(std::initializer_list<double> values) {
 TEST(GradientHook, tells_of_a_gradient_after_it_was_accumulated) {
   const at::Tensor p = leaf({1, 2});
   std::vector<double> seen;
-  GradientHook hook(p, {[] { return true; }, [&] { seen.push_back(p.grad()[1].item<double>()); }});
+  GradientHook hook(p, {[] { return true; }, [&](bool) { seen.push_back(p.grad()[1].item<double>()); }});
   (p * 3).sum().backward();
   (p * 4).sum().backward();
   EXPECT_EQ(seen, (std::vector<double>{3, 7}));
@@ -28,7 +28,7 @@ TEST(GradientHook, tells_of_a_gradient_after_it_was_accumulated) {
 TEST(GradientHook, a_parameter_used_twice_fires_once_after_both) {
   const at::Tensor p = leaf({1, 2});
   int fired = 0;
-  GradientHook hook(p, {[] { return true; }, [&] { ++fired; }});
+  GradientHook hook(p, {[] { return true; }, [&](bool) { ++fired; }});
   ((p * 3).sum() + (p * p).sum()).backward();
   EXPECT_EQ(fired, 1);
   EXPECT_EQ(p.grad()[1].item<double>(), 7);
@@ -38,7 +38,7 @@ TEST(GradientHook, a_refused_gradient_leaves_grad_alone) {
   const at::Tensor p = leaf({1, 2});
   bool accept = false;
   int accumulated = 0;
-  GradientHook hook(p, {[&] { return accept; }, [&] { ++accumulated; }});
+  GradientHook hook(p, {[&] { return accept; }, [&](bool) { ++accumulated; }});
   (p * 3).sum().backward();
   EXPECT_FALSE(p.grad().defined());
   EXPECT_EQ(accumulated, 0);
@@ -52,7 +52,7 @@ TEST(GradientHook, exceptions_come_out_of_backward_with_their_type) {
   const at::Tensor p = leaf({1, 2});
   for (const bool early : {true, false}) {
     GradientHook hook(p, {[&] { return early ? throw_misuse("early") : void(), true; },
-                          [] { throw_misuse("late"); }});
+                          [](bool) { throw_misuse("late"); }});
     try {
       (p * 3).sum().backward();
       FAIL() << "nothing was thrown";
@@ -65,7 +65,7 @@ TEST(GradientHook, exceptions_come_out_of_backward_with_their_type) {
 TEST(GradientHook, runs_on_the_thread_that_called_backward) {
   const at::Tensor p = leaf({1});
   std::thread::id where;
-  GradientHook hook(p, {[] { return true; }, [&] { where = std::this_thread::get_id(); }});
+  GradientHook hook(p, {[] { return true; }, [&](bool) { where = std::this_thread::get_id(); }});
   std::thread([&] {
     (p * 2).sum().backward();
     EXPECT_EQ(where, std::this_thread::get_id());
@@ -75,8 +75,8 @@ TEST(GradientHook, runs_on_the_thread_that_called_backward) {
 TEST(GradientHook, each_backward_has_its_own_number) {
   const at::Tensor p = leaf({1}), q = leaf({1});
   std::vector<int> numbers;
-  GradientHook a(p, {[] { return true; }, [&] { numbers.push_back(current_backward()); }});
-  GradientHook b(q, {[] { return true; }, [&] { numbers.push_back(current_backward()); }});
+  GradientHook a(p, {[] { return true; }, [&](bool) { numbers.push_back(current_backward()); }});
+  GradientHook b(q, {[] { return true; }, [&](bool) { numbers.push_back(current_backward()); }});
   (p * q).sum().backward();
   (p * q).sum().backward();
   ASSERT_EQ(numbers.size(), 4u);
@@ -88,7 +88,7 @@ TEST(GradientHook, each_backward_has_its_own_number) {
 TEST(GradientHook, tells_a_backward_that_builds_a_graph) {
   const at::Tensor p = leaf({1});
   bool builds = false;
-  GradientHook hook(p, {[&] { return builds = backward_builds_graph(), true; }, [] {}});
+  GradientHook hook(p, {[&] { return builds = backward_builds_graph(), true; }, [](bool) {}});
   (p * p).sum().backward();
   EXPECT_FALSE(builds);
   (p * p).sum().backward({}, true, true);
@@ -100,8 +100,8 @@ TEST(GradientHook, is_silent_once_it_is_gone_and_others_stay) {
   const at::Tensor p = leaf({1});
   int first = 0, second = 0;
   const at::Tensor loss = (p * 2).sum();  // a graph that holds the node while hooks come and go
-  auto a = std::make_unique<GradientHook>(p, GradientEvents{[] { return true; }, [&] { ++first; }});
-  const GradientHook b(p, {[] { return true; }, [&] { ++second; }});
+  auto a = std::make_unique<GradientHook>(p, GradientEvents{[] { return true; }, [&](bool) { ++first; }});
+  const GradientHook b(p, {[] { return true; }, [&](bool) { ++second; }});
   a.reset();
   loss.backward();
   EXPECT_EQ(first, 0);
@@ -109,7 +109,7 @@ TEST(GradientHook, is_silent_once_it_is_gone_and_others_stay) {
 }
 
 TEST(GradientHook, only_leaves_that_require_a_gradient_can_be_watched) {
-  const GradientEvents events{[] { return true; }, [] {}};
+  const GradientEvents events{[] { return true; }, [](bool) {}};
   EXPECT_THROW(GradientHook(at::zeros({2}), events), Error);
   EXPECT_THROW(GradientHook(leaf({1}) * 2, events), Error);
   EXPECT_THROW(GradientHook(at::Tensor(), events), Error);

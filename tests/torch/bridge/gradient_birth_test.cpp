@@ -1,0 +1,124 @@
+#include "paceline/torch/bridge/gradient_birth.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "paceline/torch/bridge/tensors.h"
+
+namespace paceline {
+namespace {
+
+std::shared_ptr<void> memory_for(const at::Tensor& tensor) {
+  const auto owner = std::make_shared<std::vector<double>>(static_cast<std::size_t>(tensor.numel()));
+  return {owner, owner->data()};
+}
+
+// A leaf whose gradients shall be born in memory of ours.
+struct Watched {
+  explicit Watched(at::Tensor parameter) : leaf(parameter.set_requires_grad(true)) {
+    hook = std::make_unique<GradientHook>(
+        leaf, GradientEvents{[] { return true; }, [this](bool held) { was_held = held; },
+                             [this] { return willing ? memory : nullptr; }});
+  }
+  bool born() const { return leaf.grad().const_data_ptr() == memory.get(); }
+
+  at::Tensor leaf;
+  std::shared_ptr<void> memory = memory_for(leaf);
+  bool willing = true, was_held = false;
+  std::unique_ptr<GradientHook> hook;
+};
+
+at::Tensor f64(at::IntArrayRef shape, int seed) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
+  return at::randn(shape, generator, at::TensorOptions().dtype(at::kDouble));
+}
+
+// The weight, the input's gradient and the result are all of one size: every allocation is as long as the gradient.
+TEST(GradientBirth, is_where_it_was_asked_for_from_the_second_pass_with_the_same_bits) {
+  for (const bool view : {false, true}) {
+    Watched watched(f64({8, 8}, 1));
+    const at::Tensor x = f64({8, 8}, 2).set_requires_grad(true), y = f64({8, 8}, 3);
+    const auto loss = [&](const at::Tensor& weight) {
+      const at::Tensor product = view ? torch::nn::functional::linear(x, weight) : x.mm(weight);
+      return at::mse_loss(at::tanh(product), y);
+    };
+    const at::Tensor plain = watched.leaf.detach().clone().set_requires_grad(true);
+    loss(plain).backward();
+    for (int pass = 0; pass < 4; ++pass) {
+      watched.leaf.mutable_grad().reset();
+      x.mutable_grad().reset();
+      loss(watched.leaf).backward();
+      EXPECT_EQ(watched.born(), pass > 0) << "pass " << pass << (view ? ", through a view" : "");
+      EXPECT_TRUE(at::equal(watched.leaf.grad(), plain.grad()));
+      EXPECT_FALSE(watched.was_held);
+    }
+  }
+}
+
+TEST(GradientBirth, libtorch_chooses_while_the_owner_is_not_willing_or_the_gradient_accumulates) {
+  Watched watched(f64({4, 4}, 1));
+  const auto pass = [&] { at::exp(watched.leaf).sum().backward(); };
+  pass();
+  const at::Tensor first = watched.leaf.grad();
+  pass();
+  EXPECT_TRUE(is_same_memory(watched.leaf.grad(), first)) << "grad is added to where it is";
+  watched.willing = false;
+  watched.leaf.mutable_grad().reset();
+  pass();
+  EXPECT_FALSE(watched.born());
+  watched.willing = true;
+  watched.leaf.mutable_grad().reset();
+  pass();
+  EXPECT_TRUE(watched.born());
+}
+
+TEST(GradientBirth, follows_a_model_that_computes_its_gradient_in_another_way_now) {
+  Watched watched(f64({4, 4}, 1));
+  const at::Tensor x = f64({4, 4}, 2).set_requires_grad(true);
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const bool detour : {false, false, true, true}) {
+      watched.leaf.mutable_grad().reset();
+      const at::Tensor w = detour ? at::tanh(watched.leaf).t() : watched.leaf;
+      const at::Tensor plain = watched.leaf.detach().clone().set_requires_grad(true);
+      x.mm(w).sum().backward();
+      x.mm(detour ? at::tanh(plain).t() : plain).sum().backward();
+      EXPECT_TRUE(at::equal(watched.leaf.grad(), plain.grad()));
+    }
+  }
+}
+
+TEST(GradientBirth, a_gradient_whose_memory_a_hook_keeps_is_told_of) {
+  Watched watched(f64({4, 4}, 1));
+  std::vector<at::Tensor> kept;
+  for (const bool keep : {false, false, true}) {
+    watched.leaf.mutable_grad().reset();
+    if (keep) watched.leaf.register_hook([&](const at::Tensor& gradient) { kept.push_back(gradient.detach()); });
+    at::exp(watched.leaf).sum().backward();
+    EXPECT_EQ(watched.was_held, keep);
+  }
+}
+
+TEST(GradientBirth, the_memory_lives_as_long_as_the_gradient) {
+  std::weak_ptr<void> memory;
+  at::Tensor grad;
+  {
+    Watched watched(f64({4, 4}, 1));
+    memory = watched.memory;
+    for (int pass = 0; pass < 2; ++pass) {
+      watched.leaf.mutable_grad().reset();
+      at::exp(watched.leaf).sum().backward();
+    }
+    ASSERT_TRUE(watched.born());
+    grad = watched.leaf.grad();
+  }
+  EXPECT_FALSE(memory.expired());
+  grad.reset();
+  EXPECT_TRUE(memory.expired());
+}
+
+}  // namespace
+}  // namespace paceline
