@@ -1,14 +1,16 @@
 #include "models.h"
 
+#include "resnet18.h"
+
 namespace nn = torch::nn;
 
 const std::vector<std::string>& model_names() {
-  static const std::vector<std::string> names = {"linear", "mlp", "cnn"};
+  static const std::vector<std::string> names = {"linear", "mlp", "cnn", "resnet18"};
   return names;
 }
 
 double default_learning_rate(const std::string& name) {
-  return name == "cnn" ? 0.1 : 0.05;
+  return name == "cnn" || name == "resnet18" ? 0.1 : 0.05;
 }
 
 torch::nn::Sequential make_model(const std::string& name, std::uint64_t seed, at::ScalarType type) {
@@ -19,6 +21,8 @@ torch::nn::Sequential make_model(const std::string& name, std::uint64_t seed, at
   } else if (name == "mlp") {
     model = nn::Sequential(nn::Flatten(), nn::Linear(784, 1024), nn::ReLU(), nn::Linear(1024, 1024),
                            nn::ReLU(), nn::Linear(1024, 10));
+  } else if (name == "resnet18") {
+    model = make_resnet18();
   } else {
     // The work lies in the convolutions, most parameters in the layer after them: much to compute
     // for each byte to send.

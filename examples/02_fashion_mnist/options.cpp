@@ -22,6 +22,9 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--batch-size", options.batch_size, "Images of a step, of all workers together")
       ->check(kPositive)
       ->capture_default_str();
+  app.add_option("--test-images", options.test_images,
+                 "Measure the accuracy with the first of the test images [all]")
+      ->check(kPositive);
   app.add_option("--learning-rate", options.learning_rate,
                  "At the first step; falls to zero [depends on the network]")
       ->check(CLI::Range(1e-9, 1e3));

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -21,17 +22,20 @@ namespace {
 constexpr std::int64_t kWarmUpSteps =
     5;  // not timed: the first steps allocate memory and rebuild the buckets
 
-// Share of the test images that the model gets right; each worker looks at its part of them.
+// Share of the first `images` test images that the model gets right; each worker looks at its part
+// of them.
 double accuracy(paceline::Job& job, torch::nn::Sequential& model, const data::LabelledImages& test,
-                at::ScalarType type) {
+                std::int64_t images, at::ScalarType type) {
   const torch::NoGradGuard no_grad;
+  model->eval();
   double right = 0;
   for (const at::Tensor& some :
-       data::exact_share_of(test.size(), job.rank(), job.world_size()).split(500)) {
+       data::exact_share_of(images, job.rank(), job.world_size()).split(500)) {
     const data::Batch batch = data::take(test, some, type);
     right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
   }
-  return sums_over_workers(job.world(), {right})[0] / static_cast<double>(test.size());
+  model->train();
+  return sums_over_workers(job.world(), {right})[0] / static_cast<double>(images);
 }
 
 void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {
@@ -63,6 +67,8 @@ void train(paceline::Job& job, const Options& options) {
     metrics = std::make_unique<observe::MetricsFile>(options.metrics);
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
   const data::LabelledImages test = data::load_fashion_mnist(data::Split::test, options.data);
+  const std::int64_t test_images =
+      options.test_images > 0 ? std::min(options.test_images, test.size()) : test.size();
   data::GlobalBatches batches(
       {training.size(), options.batch_size, options.seed, job.rank(), job.world_size()});
   const std::int64_t steps =
@@ -110,7 +116,7 @@ void train(paceline::Job& job, const Options& options) {
       const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
       train_loss = sums[0] / sums[1];
       epoch_loss = epoch_samples = 0;
-      test_accuracy = accuracy(job, model, test, type);
+      test_accuracy = accuracy(job, model, test, test_images, type);
       if (progress) progress->pause();
       if (metrics)
         metrics->write({{"event", "epoch"},
