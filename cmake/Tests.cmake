@@ -2,6 +2,7 @@
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each
+#   tests/package/            installs, and builds a project that uses what was installed
 #   tests/house/              rules about the code, in Python
 
 # Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
@@ -98,4 +99,11 @@ function(paceline_house_tests)
              COMMAND "${Python3_EXECUTABLE}" "${script}" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
     set_tests_properties(${PACELINE_TEST_PREFIX}house PROPERTIES TIMEOUT 120 PROCESSORS 2)
   endif()
+endfunction()
+
+# paceline_package_tests(): see tests/package/package_test.
+function(paceline_package_tests)
+  add_test(NAME ${PACELINE_TEST_PREFIX}package
+           COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/tests/package/package_test" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
+  set_tests_properties(${PACELINE_TEST_PREFIX}package PROPERTIES TIMEOUT 300 PROCESSORS 2)
 endfunction()

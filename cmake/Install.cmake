@@ -1,0 +1,53 @@
+# What `cmake --install` puts where, and the packages that `cpack` makes of it.
+#
+#   bin/paceline                     the command
+#   include/paceline/...             headers; the doors (docs/map.md) are what to include
+#   lib/libpaceline_{core,torch}.a   static: a Python extension or a program takes what it needs
+#   lib/cmake/paceline/              find_package(paceline COMPONENTS core torch)
+#   lib/pkgconfig/paceline-core.pc   core alone, for builds without CMake
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/paceline")
+
+set(floors core)
+if(PACELINE_WITH_TORCH)
+  list(APPEND floors torch)
+endif()
+foreach(floor IN LISTS floors)
+  set_target_properties(paceline_${floor} PROPERTIES EXPORT_NAME ${floor})
+  target_include_directories(paceline_${floor} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS paceline_${floor} EXPORT paceline_${floor} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT paceline_${floor} NAMESPACE paceline:: DESTINATION "${package_folder}")
+  install(DIRECTORY paceline/${floor} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline" FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(TARGETS paceline_hwy EXPORT paceline_core)
+install(TARGETS paceline RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+# The torch floor works with one minor version of torch: its C++ interface changes between them.
+if(PACELINE_WITH_TORCH)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" PACELINE_TORCH_MINOR "${PACELINE_TORCH_VERSION}")
+  install(FILES cmake/Torch.cmake DESTINATION "${package_folder}")
+endif()
+configure_package_config_file(cmake/package/pacelineConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfig.cmake"
+                              INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion)  # before 1.0 a minor version may break
+configure_file(cmake/package/paceline-core.pc.in "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-core.pc" @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfig.cmake"
+              "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfigVersion.cmake" DESTINATION "${package_folder}")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-core.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_PACKAGE_NAME paceline)
+set(CPACK_PACKAGE_VENDOR "The Paceline engineers")
+set(CPACK_PACKAGE_CONTACT "The Paceline engineers <paceline@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${CMAKE_CURRENT_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES TRUE)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS TRUE)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libfmt-dev, libssl-dev, libhwy-dev, zlib1g-dev")  # to build against the libraries
+include(CPack)
