@@ -15,6 +15,8 @@ find_package(fmt CONFIG QUIET)
 paceline_need("${fmt_FOUND}" fmt libfmt-dev)
 find_package(OpenSSL QUIET)
 paceline_need("${OPENSSL_FOUND}" OpenSSL libssl-dev)
+find_package(prometheus-cpp CONFIG QUIET)
+paceline_need("${prometheus-cpp_FOUND}" prometheus-cpp prometheus-cpp-dev)
 find_package(nlohmann_json CONFIG QUIET)
 paceline_need("${nlohmann_json_FOUND}" "nlohmann json" nlohmann-json3-dev)
 

@@ -46,7 +46,7 @@ function(paceline_floor floor)
 
   if(floor STREQUAL "core")
     target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads
-                                    PRIVATE OpenSSL::Crypto paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+                                    PRIVATE OpenSSL::Crypto prometheus-cpp::pull paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})

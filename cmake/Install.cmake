@@ -49,5 +49,5 @@ set(CPACK_STRIP_FILES TRUE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS TRUE)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libfmt-dev, libssl-dev, libhwy-dev, zlib1g-dev")  # to build against the libraries
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libfmt-dev, libssl-dev, libhwy-dev, prometheus-cpp-dev, zlib1g-dev")  # to build against the libraries
 include(CPack)

@@ -3,6 +3,7 @@
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each
 #   tests/package/            installs, and builds a project that uses what was installed
+#   tests/readers/            traces, TensorBoard and Prometheus as the readers of others see them
 #   tests/house/              rules about the code, in Python
 
 # Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
@@ -99,6 +100,14 @@ function(paceline_house_tests)
              COMMAND "${Python3_EXECUTABLE}" "${script}" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
     set_tests_properties(${PACELINE_TEST_PREFIX}house PROPERTIES TIMEOUT 120 PROCESSORS 2)
   endif()
+endfunction()
+
+# paceline_reader_tests(): see tests/readers/readers_test.py.
+function(paceline_reader_tests)
+  add_test(NAME ${PACELINE_TEST_PREFIX}readers
+           COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python" -B "${CMAKE_CURRENT_SOURCE_DIR}/tests/readers/readers_test.py"
+                   "${CMAKE_CURRENT_BINARY_DIR}/bin")
+  set_tests_properties(${PACELINE_TEST_PREFIX}readers PROPERTIES TIMEOUT 300 PROCESSORS 2)
 endfunction()
 
 # paceline_package_tests(): see tests/package/package_test.

@@ -8,6 +8,14 @@
 // CLI::PositiveNumber tells of a range of 300 digits when it refuses a number.
 static const CLI::Range kPositive(std::int64_t{1}, std::int64_t{1'000'000'000});
 
+static std::string is_address(const std::string& text) {
+  const std::string port = text.substr(text.rfind(':') + 1);
+  const bool good = !port.empty() && port.size() <= 5 &&
+                    port.find_first_not_of("0123456789") == std::string::npos &&
+                    std::stoi(port) > 0 && std::stoi(port) <= 65000 && text.front() != ':';
+  return good ? "" : text + " is no [HOST:]PORT with a port of 1 to 65000, as in 9400 or 0.0.0.0:9400";
+}
+
 int read_options(int argc, char** argv, Options& options) {
   CLI::App app("Trains a network on Fashion-MNIST, alone or on the workers of `paceline run`.");
   options.data = paceline::data::kFashionMnistFolder;
@@ -38,6 +46,14 @@ int read_options(int argc, char** argv, Options& options) {
       ->check(kPositive);
   app.add_option("--metrics", options.metrics,
                  "Write JSON lines to this file; the last one is the summary");
+  app.add_option("--tensorboard", options.tensorboard,
+                 "Write an events file for TensorBoard into this folder");
+  app.add_option("--prometheus", options.prometheus,
+                 "Serve figures at [HOST:]PORT, worker r of a host at PORT + r [127.0.0.1]")
+      ->check(CLI::Validator(is_address, "[HOST:]PORT"));
+  app.add_option("--trace", options.trace,
+                 "Write what every worker did when to this file, for https://ui.perfetto.dev: Chrome's "
+                 "JSON, or Perfetto's own format if it ends in .pftrace");
   app.add_option("--save", options.save,
                  "Write the trained parameters to this file: raw little-endian numbers, in the order of registration");
   app.add_option("--data", options.data, "Folder of the four files of the data set")

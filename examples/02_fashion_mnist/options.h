@@ -14,7 +14,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::string dtype = "float32";
   int threads = 0;  // 0: as OMP_NUM_THREADS says, which `paceline run` sets
-  std::string metrics;
+  std::string metrics, tensorboard, prometheus, trace;
   std::string save;
   std::string data;
 };

@@ -5,17 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <memory>
-#include <optional>
 
+#include "faces.h"
 #include "measurement.h"
 #include "models.h"
-#include "paceline/core/observe/observe.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 
 namespace data = paceline::data;
-namespace observe = paceline::observe;
 
 namespace {
 
@@ -62,9 +59,6 @@ void train(paceline::Job& job, const Options& options) {
       options.learning_rate > 0 ? options.learning_rate : default_learning_rate(options.model);
   if (options.threads > 0) at::set_num_threads(options.threads);
 
-  std::unique_ptr<observe::MetricsFile> metrics;
-  if (tells && !options.metrics.empty())
-    metrics = std::make_unique<observe::MetricsFile>(options.metrics);
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
   const data::LabelledImages test = data::load_fashion_mnist(data::Split::test, options.data);
   const std::int64_t test_images =
@@ -79,9 +73,7 @@ void train(paceline::Job& job, const Options& options) {
   torch::optim::SGD optimizer(model->parameters(),
                               torch::optim::SGDOptions(learning_rate).momentum(0.9));
 
-  std::optional<observe::Progress> progress;
-  if (tells)
-    progress.emplace(stdout, steps, observe::ProgressOptions{.live = observe::is_terminal(stdout)});
+  Faces faces(job, options, steps);
   StepTimer timer(world);
   double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
 
@@ -98,18 +90,24 @@ void train(paceline::Job& job, const Options& options) {
     double loss_here = 0;
     if (own > 0) {
       const data::Batch batch = data::take(training, part.indices, type);
-      const at::Tensor loss =
-          torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
+      at::Tensor loss;
+      {
+        const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "forward");
+        loss = torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
+      }
+      const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "backward");
       loss.backward();
       loss_here = loss.item<double>();
     }
-    parallel.step(optimizer);
+    {
+      const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "step");
+      parallel.step(optimizer);
+    }
 
     epoch_loss += loss_here * static_cast<double>(own);
     epoch_samples += static_cast<double>(own);
     if (timed) timed_samples += static_cast<double>(part.global_size);
-    if (progress) progress->update(step, part.global_size, loss_here);
-    if (metrics) metrics->write({{"event", "step"}, {"step", step}, {"loss_of_rank_0", loss_here}});
+    faces.step(step, part.global_size, loss_here);
 
     if (step % batches.per_epoch() == 0 || step == steps) {
       timer.stop();
@@ -117,15 +115,11 @@ void train(paceline::Job& job, const Options& options) {
       train_loss = sums[0] / sums[1];
       epoch_loss = epoch_samples = 0;
       test_accuracy = accuracy(job, model, test, test_images, type);
-      if (progress) progress->pause();
-      if (metrics)
-        metrics->write({{"event", "epoch"},
-                        {"step", step},
-                        {"train_loss", train_loss},
-                        {"test_accuracy", test_accuracy}});
+      faces.epoch(step, train_loss, test_accuracy);
     }
   }
-  progress.reset();
+  faces.end_progress();
+  faces.write_trace();
 
   if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
   const std::string sha256 = agreed_sha256(world, model->parameters());
@@ -136,19 +130,17 @@ void train(paceline::Job& job, const Options& options) {
   for (double& mean : means) mean /= job.world_size();
   const double samples_per_second = timed_samples / means[0], communication = means[1],
                exposed = means[2], compute = means[3];
-  if (metrics) {
-    metrics->write({{"event", "summary"},
-                    {"world_size", std::int64_t{job.world_size()}},
-                    {"steps", steps},
-                    {"train_loss", train_loss},
-                    {"test_accuracy", test_accuracy},
-                    {"train_samples_per_second", samples_per_second},
-                    {"communication_seconds", communication},
-                    {"compute_seconds", compute},
-                    {"exposed_communication_seconds", exposed},
-                    {"parameters_sha256", sha256},
-                    {"peak_rss_bytes", peak_rss}});
-  }
+  faces.summary({{"event", "summary"},
+                 {"world_size", std::int64_t{job.world_size()}},
+                 {"steps", steps},
+                 {"train_loss", train_loss},
+                 {"test_accuracy", test_accuracy},
+                 {"train_samples_per_second", samples_per_second},
+                 {"communication_seconds", communication},
+                 {"compute_seconds", compute},
+                 {"exposed_communication_seconds", exposed},
+                 {"parameters_sha256", sha256},
+                 {"peak_rss_bytes", peak_rss}});
   if (tells) {
     std::printf(
         "trained %s for %lld steps with %d worker%s: train loss %.4f, test accuracy %.4f, %.0f "

@@ -201,7 +201,7 @@ def sources_built(tree):
     needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):
-            if path.startswith(("paceline/python/", "bench/against/", "tests/house/")):
+            if path.startswith(("paceline/python/", "bench/against/", "tests/house/", "tests/package/consumer/")):
                 continue
             if path.startswith(needs_torch) and not tree.with_torch():
                 continue

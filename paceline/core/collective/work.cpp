@@ -11,6 +11,7 @@ void Work::State::wait(Deadline deadline) {
   if (!done()) {
     PACELINE_CHECK(!reactor_->driven_by_this_thread(),
                    "wait() inside a callback of the communication thread: it would wait for itself; use on_done");
+    const TraceScope scope(reactor_->trace(), TraceLane::waiting, description);
     const auto begin = Clock::now();
     const bool ended = reactor_->drive_until([this] { return done(); }, deadline);
     waited_->fetch_add((Clock::now() - begin).count(), std::memory_order_relaxed);
@@ -37,6 +38,9 @@ void Work::State::keep(std::any what) {
 }
 
 void Work::State::finish(std::optional<Failure> failure) {
+  if (TraceLog& trace = reactor_->trace(); trace.enabled()) {
+    trace.record({TraceLane::operations, description, begin_ns_, TraceLog::now()});
+  }
   std::vector<std::function<void(const Result<>&)>> callbacks;
   std::vector<std::any> kept;
   {

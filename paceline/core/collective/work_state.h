@@ -17,7 +17,7 @@ namespace paceline {
 class Work::State {
  public:
   explicit State(std::shared_ptr<transport::Reactor> reactor, std::shared_ptr<std::atomic<std::int64_t>> waited)
-      : reactor_(std::move(reactor)), waited_(std::move(waited)) {}
+      : reactor_(std::move(reactor)), waited_(std::move(waited)), begin_ns_(TraceLog::now()) {}
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait(Deadline deadline);
@@ -35,6 +35,7 @@ class Work::State {
  private:
   std::shared_ptr<transport::Reactor> reactor_;
   std::shared_ptr<std::atomic<std::int64_t>> waited_;  // nanoseconds that callers of the group spent in wait
+  const std::int64_t begin_ns_;                        // for the trace
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::optional<Failure> failure_;

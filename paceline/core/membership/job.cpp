@@ -50,6 +50,7 @@ int Job::local_world_size() const { return impl_->environment.local_world_size; 
 int Job::node_rank() const { return impl_->environment.node_rank; }
 std::uint64_t Job::generation() const { return impl_->environment.generation; }
 const std::string& Job::id() const { return impl_->environment.job; }
+TraceLog& Job::trace() { return impl_->reactor->trace(); }
 
 Allocation Job::allocate(std::size_t bytes) {
   auto allocation = std::make_unique<Allocation::Impl>();

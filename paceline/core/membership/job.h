@@ -10,6 +10,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/base/trace_log.h"
 
 namespace paceline {
 
@@ -58,6 +59,9 @@ class Job {
 
   // THROWS Error (io) that names the limit and the remedy when the memory cannot be had.
   Allocation allocate(std::size_t bytes);
+
+  // What this rank does when: enable() it to record, observe/trace_file.h to draw it.
+  TraceLog& trace();
 
   Impl& impl() { return *impl_; }
 

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "paceline/core/observe/output_file.h"
+
 namespace paceline::observe {
 
 using MetricValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
@@ -21,16 +23,12 @@ std::string json_line(const Metrics& metrics);  // without the newline
 class MetricsFile {
  public:
   // Empties the file or makes it. THROWS Error (io) that names the file.
-  explicit MetricsFile(std::string path);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
+  explicit MetricsFile(std::string path) : file_("metrics file", std::move(path)) {}
 
-  void write(const Metrics& metrics);  // THROWS Error (io), for example when the disk is full
+  void write(const Metrics& metrics) { file_.write(json_line(metrics) + "\n"); }  // THROWS Error (io)
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
+  OutputFile file_;
 };
 
 }  // namespace paceline::observe

@@ -1,9 +1,14 @@
 // The door of observe: what a run shows of itself.
 //
 // progress.h draws how far a loop has come, on a terminal or as plain lines; metrics.h writes one
-// JSON object a line for programs to read. Both only render what they are told: they measure
-// nothing and know of no rank.
+// JSON object a line for programs to read; tensorboard.h writes scalars for TensorBoard,
+// prometheus.h serves figures to Prometheus, trace_file.h writes what all ranks did when for
+// Perfetto. They only render what they are told: they measure nothing.
 #pragma once
 
+#include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/metrics.h"
 #include "paceline/core/observe/progress.h"
+#include "paceline/core/observe/prometheus.h"
+#include "paceline/core/observe/tensorboard.h"
+#include "paceline/core/observe/trace_file.h"

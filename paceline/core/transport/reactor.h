@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "paceline/core/base/trace_log.h"
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/transport/poller.h"
 
@@ -60,6 +61,9 @@ class Reactor {
   // To be called by whoever makes some done() true on the driver: waiters that do not drive are woken after this turn.
   void note_completion() { completed_ = true; }
 
+  // Where this rank's operations leave their spans. THREAD: any.
+  TraceLog& trace() { return trace_; }
+
   bool driven_by_this_thread() const { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
  private:
@@ -73,6 +77,7 @@ class Reactor {
 
   const ReactorOptions options_;
   Poller poller_;
+  TraceLog trace_;
   std::vector<Pollable*> pollables_;
 
   std::mutex mutex_;

@@ -1,0 +1,32 @@
+// Where a run shows itself while it goes on: files of metrics, TensorBoard, Prometheus, a trace.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "options.h"
+#include "paceline/core/membership/job.h"
+#include "paceline/core/observe/observe.h"
+
+class Faces {
+ public:
+  // Rank 0 writes files; every rank serves its own figures to Prometheus, rank r of a host at the
+  // given port + r. THROWS paceline::Error when one of them cannot be written or served.
+  Faces(paceline::Job& job, const Options& options, std::int64_t steps);
+
+  void step(std::int64_t step, std::int64_t samples, double loss);
+  void epoch(std::int64_t step, double train_loss, double test_accuracy);
+  void summary(const paceline::observe::Metrics& metrics);
+  void end_progress() { progress_.reset(); }
+  void write_trace();  // collective over all workers
+
+ private:
+  paceline::Job& job_;
+  const std::string trace_path_;
+  std::unique_ptr<paceline::observe::MetricsFile> metrics_;
+  std::unique_ptr<paceline::observe::TensorBoardFile> tensorboard_;
+  std::unique_ptr<paceline::observe::PrometheusEndpoint> prometheus_;
+  std::optional<paceline::observe::Progress> progress_;
+  std::chrono::steady_clock::time_point last_step_ = std::chrono::steady_clock::now();
+};

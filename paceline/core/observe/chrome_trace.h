@@ -1,0 +1,14 @@
+// A trace in Chrome's JSON (Trace Event Format): a process for each rank, a thread for each lane, operations as asynchronous
+// events, since several are in flight. Opened by https://ui.perfetto.dev and chrome://tracing.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "paceline/core/observe/rank_trace.h"
+
+namespace paceline::observe {
+
+std::string chrome_trace(std::span<const RankTrace> ranks);
+
+}  // namespace paceline::observe

@@ -1,0 +1,14 @@
+// The trace of a run as a file.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "paceline/core/observe/rank_trace.h"
+
+namespace paceline::observe {
+
+// Perfetto's own format when the name ends in .pftrace, else Chrome's JSON. THROWS Error (io).
+void write_trace(const std::string& path, std::span<const RankTrace> ranks);
+
+}  // namespace paceline::observe

@@ -1,0 +1,141 @@
+"""readers_test.py BIN_FOLDER: what a run shows of itself, read by the readers that people use.
+
+Trains a small network on two workers with every face on and reads the files back: TensorBoard's own loader, Perfetto's own
+protobuf classes, Prometheus's own parser, and Python's json for Chrome's format. Run by .venv/bin/python (scripts/setup).
+"""
+import collections
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+from prometheus_client.parser import text_string_to_metric_families
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+BIN = pathlib.Path(sys.argv[1])
+STEPS = 30
+
+
+def free_port():
+    """Two ports side by side: worker r serves at the first + r."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
+                continue
+
+
+def launch(*options):
+    return subprocess.Popen([BIN / "paceline", "run", "-n", "2", BIN / "fashion_mnist", "--model", "linear", "--batch-size", "64",
+                             "--test-images", "100", "--threads", "1", *map(str, options)], stdout=subprocess.PIPE, text=True)
+
+
+def train(*options):
+    process = launch("--steps", STEPS, *options)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+
+
+class Readers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return f"{self.folder.name}/{name}"
+
+    def test_tensorboard_loads_every_step_and_the_figures_of_the_metrics_file(self):
+        train("--tensorboard", self.path("board"), "--metrics", self.path("metrics"))
+        board = EventAccumulator(self.path("board"))
+        board.Reload()
+        losses = board.Scalars("train/loss_of_rank_0")
+        self.assertEqual([point.step for point in losses], list(range(1, STEPS + 1)))
+        lines = [json.loads(line) for line in pathlib.Path(self.path("metrics")).read_text().splitlines()]
+        for point, line in zip(losses, (line for line in lines if line["event"] == "step")):
+            self.assertAlmostEqual(point.value, line["loss_of_rank_0"], places=5)
+        self.assertAlmostEqual(board.Scalars("test/accuracy")[-1].value, lines[-1]["test_accuracy"], places=5)
+        self.assertLess(abs(losses[-1].wall_time - time.time()), 60)
+
+    def test_chromes_json_has_compute_buckets_and_waits_of_every_rank(self):
+        train("--trace", self.path("trace.json"))
+        events = json.loads(pathlib.Path(self.path("trace.json")).read_text())["traceEvents"]
+        counts = collections.Counter()
+        for event in events:
+            if event["ph"] in "Xb":
+                counts[event["pid"], event["cat"], event["name"].split(" ")[0]] += 1
+        for rank in range(2):
+            for name in ("forward", "backward", "step"):
+                self.assertEqual(counts[rank, "training", name], STEPS)
+            self.assertGreaterEqual(counts[rank, "operations", "all_reduce"], STEPS)  # one bucket a step
+            self.assertGreater(sum(n for (r, lane, _), n in counts.items() if r == rank and lane == "waiting"), 0)
+        operations = [e["id"] for e in events if e["ph"] == "b"]
+        self.assertEqual(sorted(operations), sorted(e["id"] for e in events if e["ph"] == "e"))
+
+    def test_perfettos_own_classes_parse_the_native_trace_and_its_slices_nest(self):
+        train("--trace", self.path("trace.pftrace"))
+        trace = Trace()
+        trace.ParseFromString(pathlib.Path(self.path("trace.pftrace")).read_bytes())
+        tracks, open_slices, begun = {}, collections.defaultdict(list), collections.Counter()
+        for packet in trace.packet:
+            if packet.HasField("track_descriptor"):
+                descriptor = packet.track_descriptor
+                self.assertNotIn(descriptor.uuid, tracks)
+                tracks[descriptor.uuid] = descriptor
+            else:
+                event = packet.track_event
+                track = tracks[event.track_uuid]
+                process = tracks[track.parent_uuid].process.process_name
+                if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+                    open_slices[event.track_uuid].append(packet.timestamp)
+                    begun[process[:6], track.name, event.name.split(" ")[0]] += 1
+                else:
+                    self.assertEqual(event.type, TrackEvent.TYPE_SLICE_END)
+                    self.assertLessEqual(open_slices[event.track_uuid].pop(), packet.timestamp)
+                    if track.name == "operations":
+                        self.assertEqual(open_slices[event.track_uuid], [], "operations of one track do not overlap")
+        self.assertTrue(all(not rest for rest in open_slices.values()))
+        for rank in range(2):
+            self.assertEqual(begun[f"rank {rank}", "training", "backward"], STEPS)
+            self.assertGreaterEqual(begun[f"rank {rank}", "operations", "all_reduce"], STEPS)
+
+    def test_prometheus_parses_the_figures_of_both_workers_while_they_train(self):
+        port = free_port()
+        process = launch("--steps", 1_000_000, "--prometheus", port)
+        try:
+            for rank in range(2):
+                figures = self.scrape(port + rank, "paceline_steps_total")
+                self.assertEqual({sample.labels["rank"] for sample in figures.values()}, {str(rank)})
+                self.assertGreater(figures["paceline_operations_total"].value, 0)
+                again = self.scrape(port + rank, "paceline_steps_total")
+                self.assertGreaterEqual(again["paceline_steps_total"].value, figures["paceline_steps_total"].value)
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+
+    def scrape(self, port, wanted):
+        deadline = time.time() + 60
+        while True:
+            try:
+                text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+                samples = {sample.name: sample for family in text_string_to_metric_families(text) for sample in family.samples
+                           if sample.name.startswith("paceline_")}
+                if wanted in samples:
+                    return samples
+            except OSError:
+                pass
+            self.assertLess(time.time(), deadline, f"nothing served {wanted} at port {port}")
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
