@@ -5,6 +5,7 @@
 #   lib/libpaceline_{core,torch}.a   static: a Python extension or a program takes what it needs
 #   lib/cmake/paceline/              find_package(paceline COMPONENTS core torch)
 #   lib/pkgconfig/paceline-core.pc   core alone, for builds without CMake
+#   share/man, share/bash-completion, share/zsh, share/fish
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/paceline")
@@ -22,6 +23,18 @@ foreach(floor IN LISTS floors)
 endforeach()
 install(TARGETS paceline_hwy EXPORT paceline_core)
 install(TARGETS paceline RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+# Man pages and completions come from the command's own options; gzip -n keeps builds the same.
+set(manual_folder "${CMAKE_CURRENT_BINARY_DIR}/manual")
+add_custom_command(
+  OUTPUT "${manual_folder}/done"
+  COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/cmake/package/manual" $<TARGET_FILE:paceline> "${manual_folder}"
+  DEPENDS paceline cmake/package/manual VERBATIM)
+add_custom_target(paceline_manual ALL DEPENDS "${manual_folder}/done")
+install(DIRECTORY "${manual_folder}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
+install(FILES "${manual_folder}/paceline.bash" RENAME paceline DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(FILES "${manual_folder}/paceline.zsh" RENAME _paceline DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+install(FILES "${manual_folder}/paceline.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 
 # The torch floor works with one minor version of torch: its C++ interface changes between them.
 if(PACELINE_WITH_TORCH)

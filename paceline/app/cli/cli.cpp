@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/suggestion.h"
 #include "paceline/app/cli/version.h"
@@ -30,7 +31,9 @@ std::string help() {
   return text +
          "\nOptions:\n"
          "  -h, --help  this text; `paceline SUBCOMMAND --help` tells more\n"
-         "  --version   which Paceline this is\n\n"
+         "  --version   which Paceline this is\n"
+         "  --completion SHELL   a script for bash, zsh or fish: source <(paceline --completion bash)\n"
+         "  --man [SUBCOMMAND]   a page for man: paceline --man run | man -l -\n\n"
          "Example:\n"
          "  paceline run -n 2 build/release/bin/fashion_mnist --model cnn\n";
 }
@@ -40,8 +43,42 @@ int usage_error(std::string_view who, std::string_view what) {
   return kUsage;
 }
 
+// What is made of the subcommands' own options: their apps live as long as this.
+struct Descriptions {
+  std::vector<std::shared_ptr<const CLI::App>> apps;
+  std::vector<Described> all;
+  Descriptions() {
+    for (const auto& subcommand : subcommands()) {
+      apps.push_back(subcommand.described());
+      all.push_back({subcommand.name, subcommand.summary, apps.back().get()});
+    }
+  }
+};
+
+int print_completion(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 2 || std::ranges::find(shells(), arguments[1]) == shells().end()) {
+    return usage_error("paceline", fmt::format("--completion wants one shell: {}", fmt::join(shells(), ", ")));
+  }
+  fmt::print("{}", completion(arguments[1], Descriptions().all));
+  return 0;
+}
+
+int print_manual(const std::vector<std::string>& arguments) {
+  const Descriptions descriptions;
+  if (arguments.size() == 1) {
+    fmt::print("{}", man_page(descriptions.all, kVersion, kReleased));
+    return 0;
+  }
+  const auto found = std::ranges::find(descriptions.all, arguments[1], &Described::name);
+  if (arguments.size() != 2 || found == descriptions.all.end()) {
+    return usage_error("paceline", "--man wants one subcommand or none; `paceline --help` lists them");
+  }
+  fmt::print("{}", man_page(*found, kVersion, kReleased));
+  return 0;
+}
+
 int unknown(const std::string& word) {
-  std::vector<std::string> known = {"--help", "--version"};
+  std::vector<std::string> known = {"--help", "--version", "--completion", "--man"};
   for (const auto& subcommand : subcommands()) known.emplace_back(subcommand.name);
   const char* kind = word.starts_with('-') ? "option" : "subcommand";
   return usage_error("paceline",
@@ -76,6 +113,8 @@ int run_cli(const std::vector<std::string>& arguments) {
     fmt::print("paceline {}\n", kVersion);
     return 0;
   }
+  if (first == "--completion") return print_completion(arguments);
+  if (first == "--man") return print_manual(arguments);
   const auto known = subcommands();
   const auto found =
       std::find_if(known.begin(), known.end(), [&](const auto& s) { return s.name == first; });

@@ -130,13 +130,26 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   return options;
 }
 
-int run_main(const std::vector<std::string>& arguments) {
-  CLI::App app(kAbout, "paceline run");
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.get_formatter()->column_width(34);
-  app.footer(kMore);
+struct CommandLine {
+  CommandLine() {
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.get_formatter()->column_width(34);
+    app.footer(kMore);
+    add_options(app, given);
+  }
+  CLI::App app{kAbout, "paceline run"};
   Given given;
-  add_options(app, given);
+};
+
+std::shared_ptr<const CLI::App> described() {
+  const auto line = std::make_shared<CommandLine>();
+  return {line, &line->app};
+}
+
+int run_main(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  CLI::App& app = line.app;
+  Given& given = line.given;
   auto [words, command] = split_command(app, arguments);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
@@ -154,7 +167,7 @@ int run_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand run() {
-  return {"run", "start a program as N processes on this host", run_main};
+  return {"run", "start a program as N processes on this host", run_main, described};
 }
 
 }  // namespace paceline::cli

@@ -4,5 +4,6 @@
 namespace paceline::cli {
 
 constexpr const char* kVersion = "0.1.0";
+constexpr const char* kReleased = "2026-11-21";  // the date of man pages
 
 }  // namespace paceline::cli

@@ -1,0 +1,53 @@
+#include "paceline/app/cli/manual.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/App.hpp>
+
+namespace paceline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Sample {
+  Sample() {
+    app.add_option("-n,--np", number, "how many\n.not a macro")->type_name("N")->envname("SAMPLE_NP");
+    app.add_flag("--dry-run", flag, "only tell; it's \\harmless [really]: yes");
+    app.footer("'quoted\nlast");
+  }
+  CLI::App app{"About.", "paceline sample"};
+  std::string number;
+  bool flag = false;
+  std::vector<Described> all = {{"sample", "does: nothing", &app}};
+};
+
+TEST(ManPage, has_every_option_with_its_value_variable_and_help) {
+  const Sample sample;
+  const std::string page = man_page(sample.all[0], "1.2.3", "2026-11-21");
+  EXPECT_THAT(page, HasSubstr(".TH PACELINE-SAMPLE 1 2026-11-21 \"Paceline 1.2.3\""));
+  EXPECT_THAT(page, HasSubstr("\\fB\\-n,\\-\\-np\\fR \\fIN\\fR\nhow many"));
+  EXPECT_THAT(page, HasSubstr("Also read from SAMPLE_NP."));
+  EXPECT_THAT(page, HasSubstr("\\fB\\-\\-dry\\-run\\fR\n"));
+}
+
+TEST(ManPage, text_is_never_taken_for_a_command_of_roff) {
+  const Sample sample;
+  const std::string page = man_page(sample.all[0], "1", "2026-11-21");
+  EXPECT_THAT(page, HasSubstr("\n\\&.not a macro"));
+  EXPECT_THAT(page, HasSubstr("\n\\&'quoted"));
+  EXPECT_THAT(page, HasSubstr("\\eharmless"));
+}
+
+TEST(Completion, of_every_shell_names_every_subcommand_and_option) {
+  const Sample sample;
+  for (const std::string& shell : shells()) {
+    const std::string script = completion(shell, sample.all);
+    for (const char* word : {"sample", "dry-run", "np"}) EXPECT_THAT(script, HasSubstr(word)) << shell;
+    EXPECT_THAT(script, Not(HasSubstr("it's"))) << shell << ": a quote would end the string";
+  }
+}
+
+}  // namespace
+}  // namespace paceline::cli
