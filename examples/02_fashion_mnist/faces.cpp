@@ -39,6 +39,8 @@ void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
   const auto now = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(now - last_step_).count();
   last_step_ = now;
+  own_samples_ += static_cast<double>(samples) / job_.world_size();
+  job_.report(step, own_samples_, loss);
   if (progress_) progress_->update(step, samples, loss);
   if (metrics_) metrics_->write({{"event", "step"}, {"step", step}, {"loss_of_rank_0", loss}});
   if (tensorboard_)

@@ -28,5 +28,6 @@ class Faces {
   std::unique_ptr<paceline::observe::TensorBoardFile> tensorboard_;
   std::unique_ptr<paceline::observe::PrometheusEndpoint> prometheus_;
   std::optional<paceline::observe::Progress> progress_;
+  double own_samples_ = 0;  // about: the global batches' share
   std::chrono::steady_clock::time_point last_step_ = std::chrono::steady_clock::now();
 };

@@ -8,6 +8,7 @@
 #include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/suggestion.h"
+#include "paceline/app/cli/top.h"
 #include "paceline/app/cli/version.h"
 #include "paceline/core/base/result.h"
 
@@ -17,7 +18,7 @@ namespace {
 constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
 
 std::vector<Subcommand> subcommands() {
-  return {run()};
+  return {run(), top()};
 }
 
 std::string help() {

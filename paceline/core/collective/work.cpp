@@ -12,9 +12,12 @@ void Work::State::wait(Deadline deadline) {
     PACELINE_CHECK(!reactor_->driven_by_this_thread(),
                    "wait() inside a callback of the communication thread: it would wait for itself; use on_done");
     const TraceScope scope(reactor_->trace(), TraceLane::waiting, description);
+    reactor_->status().wait_began(description);
     const auto begin = Clock::now();
     const bool ended = reactor_->drive_until([this] { return done(); }, deadline);
-    waited_->fetch_add((Clock::now() - begin).count(), std::memory_order_relaxed);
+    const std::int64_t waited = (Clock::now() - begin).count();
+    waited_->fetch_add(waited, std::memory_order_relaxed);
+    reactor_->status().wait_ended(waited);
     if (!ended) throw Error({Fault::timed_out, fmt::format("{} is not done at the deadline of this wait; it goes on", description), {}});
   }
   const std::lock_guard lock(mutex_);
@@ -41,6 +44,7 @@ void Work::State::finish(std::optional<Failure> failure) {
   if (TraceLog& trace = reactor_->trace(); trace.enabled()) {
     trace.record({TraceLane::operations, description, begin_ns_, TraceLog::now()});
   }
+  reactor_->status().operation_ended();
   std::vector<std::function<void(const Result<>&)>> callbacks;
   std::vector<std::any> kept;
   {

@@ -17,7 +17,9 @@ namespace paceline {
 class Work::State {
  public:
   explicit State(std::shared_ptr<transport::Reactor> reactor, std::shared_ptr<std::atomic<std::int64_t>> waited)
-      : reactor_(std::move(reactor)), waited_(std::move(waited)), begin_ns_(TraceLog::now()) {}
+      : reactor_(std::move(reactor)), waited_(std::move(waited)), begin_ns_(TraceLog::now()) {
+    reactor_->status().operation_began();
+  }
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait(Deadline deadline);

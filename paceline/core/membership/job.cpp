@@ -20,7 +20,9 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
           .rank = environment.rank,
           .size = environment.world_size,
           .job = membership::job_fingerprint(environment.job),
-          .generation = environment.generation})) {}
+          .generation = environment.generation})) {
+  reactor->status().join(environment.job, environment.generation, environment.rank, environment.world_size);
+}
 
 Job::Impl::~Impl() {
   world.reset();
@@ -51,6 +53,7 @@ int Job::node_rank() const { return impl_->environment.node_rank; }
 std::uint64_t Job::generation() const { return impl_->environment.generation; }
 const std::string& Job::id() const { return impl_->environment.job; }
 TraceLog& Job::trace() { return impl_->reactor->trace(); }
+void Job::report(std::int64_t step, double samples, double loss) { impl_->reactor->status().report(step, samples, loss); }
 
 Allocation Job::allocate(std::size_t bytes) {
   auto allocation = std::make_unique<Allocation::Impl>();

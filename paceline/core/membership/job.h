@@ -62,6 +62,8 @@ class Job {
 
   // What this rank does when: enable() it to record, observe/trace_file.h to draw it.
   TraceLog& trace();
+  // How far this rank's loop has come, for `paceline top`: steps done, samples that this rank trained with in all, last loss.
+  void report(std::int64_t step, double samples, double loss);
 
   Impl& impl() { return *impl_; }
 

@@ -13,6 +13,7 @@
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/status_page.h"
 
 namespace paceline::transport {
 
@@ -63,6 +64,8 @@ class Reactor {
 
   // Where this rank's operations leave their spans. THREAD: any.
   TraceLog& trace() { return trace_; }
+  // Where they show what goes on now. THREAD: any.
+  StatusPage& status() { return status_; }
 
   bool driven_by_this_thread() const { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
@@ -78,6 +81,7 @@ class Reactor {
   const ReactorOptions options_;
   Poller poller_;
   TraceLog trace_;
+  StatusPage status_;
   std::vector<Pollable*> pollables_;
 
   std::mutex mutex_;

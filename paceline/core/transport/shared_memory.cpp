@@ -70,12 +70,12 @@ SharedMemory::~SharedMemory() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-Result<SharedMemory> SharedMemory::create(std::size_t bytes) {
+Result<SharedMemory> SharedMemory::create(std::size_t bytes, const char* name) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (bytes > available_memory()) return refused(bytes, "available memory", ENOMEM);
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
   if (above_file_size_limit(size)) return refused(size, "RLIMIT_FSIZE", EFBIG);
-  FileDescriptor fd(::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  FileDescriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.is_open()) return refused(size, "memfd_create", errno);
   ::fchmod(fd.get(), 0600);
   if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return refused(size, "ftruncate", errno);

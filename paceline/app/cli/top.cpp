@@ -1,0 +1,110 @@
+#include "paceline/app/cli/top.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "paceline/app/cli/quantities.h"
+#include "paceline/app/cli/ranks_table.h"
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/deadline.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Shows what the ranks of this host do now: how fast they are, what they wait for, and who holds the others up (*).\n"
+    "Sees the ranks of your own jobs, whoever started them; a rank that hangs or is stopped is seen as well.";
+
+constexpr const char* kMore = R"(Columns: CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
+LOSS as the program reports them (Job::report).
+
+Examples:
+  paceline top                     live until Ctrl-C
+  paceline top --once              one table, for a terminal that scrolls or a log
+  paceline top --json --once       one line of JSON
+  ssh node7 paceline top --once    another host of a job
+
+Exit codes: 0 done; 1 with --once: no rank runs here; 2 wrong usage; 130 Ctrl-C
+)";
+
+struct CommandLine {
+  CommandLine() {
+    app.get_formatter()->column_width(24);
+    app.footer(kMore);
+    app.add_option("--job", job, "only this job")->type_name("ID");
+    app.add_option("--interval", interval, "time between two looks (1s)")->type_name("TIME");
+    app.add_flag("--once", once, "print one table and end");
+    app.add_flag("--json", json, "a line of JSON for each look instead of a table");
+  }
+  CLI::App app{kAbout, "paceline top"};
+  std::string job, interval = "1s";
+  bool once = false, json = false;
+};
+
+std::shared_ptr<const CLI::App> described() {
+  const auto line = std::make_shared<CommandLine>();
+  return {line, &line->app};
+}
+
+Look look(const std::string& job) {
+  const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  return {observe::ranks_on_this_host(job), now};
+}
+
+std::size_t terminal_columns() {
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 10'000;
+  return size.ws_col;
+}
+
+void show(const CommandLine& line, const Look& before, const Look& now, bool live) {
+  if (line.json) {
+    fmt::print("{}", ranks_json(before, now));
+  } else {
+    constexpr const char* kHomeAndClear = "\033[H\033[2J";
+    const std::string table = now.ranks.empty() ? "no rank of yours runs on this host\n" : ranks_table(before, now, terminal_columns());
+    fmt::print("{}{}", live ? kHomeAndClear : "", table);
+  }
+  std::fflush(stdout);
+}
+
+int top_main(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  std::vector<std::string> words(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
+  try {
+    line.app.parse(std::move(words));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", line.app.help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw_misuse(error.what());
+  }
+  const auto interval = parse_duration("--interval", line.interval);
+  const bool live = !line.once && !line.json && ::isatty(STDOUT_FILENO) == 1;
+  Look before = look(line.job);
+  while (true) {
+    std::this_thread::sleep_for(interval);
+    Look now = look(line.job);
+    show(line, before, now, live);
+    if (line.once) return now.ranks.empty() ? 1 : 0;
+    if (std::ferror(stdout) != 0) return 1;  // the reader has gone
+    before = std::move(now);
+  }
+}
+
+}  // namespace
+
+Subcommand top() {
+  return {"top", "show live what the ranks of this host do", top_main, described};
+}
+
+}  // namespace paceline::cli

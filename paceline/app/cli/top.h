@@ -1,0 +1,10 @@
+// `paceline top`: the ranks of this host, live.
+#pragma once
+
+#include "paceline/app/cli/subcommand.h"
+
+namespace paceline::cli {
+
+Subcommand top();
+
+}  // namespace paceline::cli

@@ -1,0 +1,84 @@
+#include "paceline/core/observe/host_ranks.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <tuple>
+
+namespace paceline::observe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<int> number_of(const fs::path& path) {
+  const std::string name = path.filename();
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+// Processes come and go, and those of other users do not open: what cannot be read is not there.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) found.push_back(at->path());
+  return found;
+}
+
+std::optional<transport::RankStatus> status_of(const fs::path& process) {
+  const std::string wanted = fmt::format("/memfd:{} (deleted)", transport::StatusPage::kName);
+  for (const fs::path& descriptor : entries(process / "fd")) {
+    std::error_code error;
+    if (fs::read_symlink(descriptor, error) == wanted && !error) return transport::read_status(descriptor.c_str());
+  }
+  return std::nullopt;
+}
+
+// Fields 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2 may hold anything up to its last ')'.
+void read_usage(const fs::path& process, HostRank& rank) {
+  std::ifstream file(process / "stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return;
+  std::vector<std::string> fields;
+  std::size_t begin = name_end + 2;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    fields.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  constexpr std::size_t kFirst = 3, kUser = 14, kSystem = 15, kPages = 24;
+  if (fields.size() <= kPages - kFirst) return;
+  const auto value = [&](std::size_t field) { return std::strtoll(fields[field - kFirst].c_str(), nullptr, 10); };
+  rank.cpu_seconds = static_cast<double>(value(kUser) + value(kSystem)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  rank.memory_bytes = value(kPages) * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+std::vector<HostRank> ranks_on_this_host(std::string_view job) {
+  std::map<std::tuple<std::string, std::uint64_t, int>, HostRank> found;  // a fork shows its parent's page: the first one counts
+  for (const fs::path& process : entries("/proc")) {
+    const auto pid = number_of(process);
+    if (!pid) continue;
+    const auto status = status_of(process);
+    if (!status || (!job.empty() && job != status->job.data())) continue;
+    auto& rank = found[{status->job.data(), status->generation, status->rank}];
+    if (rank.pid != 0 && rank.pid < *pid) continue;
+    rank = {*pid, *status};
+    read_usage(process, rank);
+  }
+  std::vector<HostRank> ranks;
+  for (auto& [key, rank] : found) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace paceline::observe

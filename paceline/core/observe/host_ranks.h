@@ -1,0 +1,24 @@
+// The ranks that run on this host now, as processes of this user show themselves (transport/status_page.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/transport/status_page.h"
+
+namespace paceline::observe {
+
+struct HostRank {
+  int pid = 0;
+  transport::RankStatus status;
+  double cpu_seconds = 0;
+  std::int64_t memory_bytes = 0;  // resident
+};
+
+// Of every job, or of `job` alone; in the order of jobs and ranks. Needs no cooperation of the ranks: one that is stopped or
+// hangs is seen as well.
+std::vector<HostRank> ranks_on_this_host(std::string_view job = {});
+
+}  // namespace paceline::observe

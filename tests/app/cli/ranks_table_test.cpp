@@ -1,0 +1,76 @@
+#include "paceline/app/cli/ranks_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+namespace paceline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+observe::HostRank rank(int number, std::int64_t step, std::int64_t waiting_since_ns = 0) {
+  observe::HostRank r{.pid = 100 + number, .status = {}, .cpu_seconds = static_cast<double>(step) / 10, .memory_bytes = 1 << 20};
+  r.status.rank = number;
+  r.status.world_size = 3;
+  r.status.step = step;
+  r.status.samples = static_cast<double>(step) * 64;
+  r.status.operations = step * 2;
+  r.status.waiting_since_ns = waiting_since_ns;
+  r.status.job = {'j'};
+  r.status.waits_for = {'s', 'u', 'm'};
+  return r;
+}
+
+TEST(RanksTable, rates_are_differences_over_the_time_between_two_looks) {
+  const Look before{{rank(0, 10)}, 4 * kSecond}, now{{rank(0, 30), rank(1, 50)}, 6 * kSecond};
+  const auto rate = rates(before, now);
+  ASSERT_EQ(rate.size(), 2U);
+  EXPECT_DOUBLE_EQ(rate[0].steps, 10);
+  EXPECT_DOUBLE_EQ(rate[0].samples, 640);
+  EXPECT_DOUBLE_EQ(rate[0].operations, 20);
+  EXPECT_DOUBLE_EQ(rate[0].cpu, 1);
+  EXPECT_EQ(rate[1].steps, 0) << "was not there before";
+}
+
+TEST(RanksTable, a_wait_that_has_not_ended_counts_up_to_now) {
+  const Look before{{rank(0, 1)}, 4 * kSecond}, now{{rank(0, 1, 5 * kSecond)}, 6 * kSecond};
+  EXPECT_DOUBLE_EQ(rates(before, now)[0].waiting, 0.5);
+  EXPECT_EQ(state_of(now.ranks[0], now.at_ns), "waits 1.0 s for sum");
+}
+
+TEST(RanksTable, marks_the_rank_that_all_others_wait_for) {
+  const Look look{{rank(0, 1, 1), rank(1, 1), rank(2, 1, 1)}, kSecond};
+  std::istringstream lines(ranks_table(look, look, 200));
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(line.starts_with('*'), line.find("  101 ") != std::string::npos) << line;
+  }
+  const Look two_busy{{rank(0, 1, 1), rank(1, 1), rank(2, 1)}, kSecond};
+  EXPECT_THAT(ranks_table(two_busy, two_busy, 200), Not(HasSubstr("*")));
+}
+
+TEST(RanksTable, no_line_is_wider_than_the_terminal_and_nothing_of_a_process_reaches_it_raw) {
+  Look look{{rank(0, 1, 1)}, kSecond};
+  look.ranks[0].status.waits_for = {'\033', '[', '2', 'J'};
+  std::istringstream lines(ranks_table(look, look, 40));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 40U);
+  EXPECT_THAT(ranks_table(look, look, 200), Not(HasSubstr("\033")));
+}
+
+TEST(RanksTable, json_has_a_line_with_every_rank) {
+  const Look look{{rank(0, 1), rank(1, 5)}, kSecond};
+  const std::string text = ranks_json(look, look);
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  const auto json = nlohmann::json::parse(text);
+  ASSERT_EQ(json.at("ranks").size(), 2U);
+  EXPECT_EQ(json.at("ranks")[1].at("step"), 5);
+}
+
+}  // namespace
+}  // namespace paceline::cli

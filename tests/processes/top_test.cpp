@@ -1,0 +1,63 @@
+// `paceline top` looks at real ranks from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::HasSubstr;
+using nlohmann::json;
+
+json look_at(const std::string& job) {
+  Process top({.command = {binary("paceline"), "top", "--once", "--json", "--interval", "300ms", "--job", job}});
+  top.wait(Deadline::in(20s));
+  return json::parse(top.output()).at("ranks");
+}
+
+TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
+  Process launcher(paceline_run({"-n", "2"}, {binary("collective_worker"), "stream"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  const std::string job = variable_of(pids[0], "PACELINE_JOB");
+
+  json ranks = look_at(job);
+  ASSERT_EQ(ranks.size(), 2U);
+  for (const int rank : {0, 1}) {
+    const json& row = ranks[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(row.at("rank"), rank);
+    EXPECT_EQ(row.at("pid"), pids[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(row.at("world_size"), 2);
+    EXPECT_GT(row.at("operations_per_second"), 0);
+    EXPECT_GT(row.at("memory_bytes"), 0);
+  }
+
+  ASSERT_EQ(::kill(pids[1], SIGSTOP), 0);
+  ranks = look_at(job);  // what was on its way has come
+  std::string state;
+  for (const auto deadline = Deadline::in(20s); !deadline.passed() && state.find("waits") == std::string::npos;) {
+    ranks = look_at(job);
+    state = ranks[0].at("state");
+  }
+  ASSERT_EQ(::kill(pids[1], SIGCONT), 0);
+  EXPECT_THAT(state, HasSubstr("for all_reduce f32[20000] max"));
+  EXPECT_EQ(ranks[1].at("operations_per_second"), 0) << "a stopped rank is seen as well";
+  launcher.send(SIGTERM);
+  EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
+}
+
+TEST(Top, SaysThatThereIsNoRankAndWhatWasWrongWithItsOptions) {
+  Process none({.command = {binary("paceline"), "top", "--once", "--interval", "10ms", "--job", "no-such-job"}});
+  EXPECT_EQ(WEXITSTATUS(none.wait(Deadline::in(10s)).value()), 1);
+  EXPECT_THAT(none.output(), HasSubstr("no rank of yours runs on this host"));
+  Process wrong({.command = {binary("paceline"), "top", "--interval", "soon"}});
+  EXPECT_EQ(WEXITSTATUS(wrong.wait(Deadline::in(10s)).value()), 2);
+  EXPECT_THAT(wrong.error(), HasSubstr("--interval"));
+}
+
+}  // namespace
+}  // namespace paceline::test
