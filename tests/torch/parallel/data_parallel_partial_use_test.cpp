@@ -1,4 +1,4 @@
-// Parameters that only some ranks, or none, use in a step.
+// Parameters that only some ranks, or none, use in a step, and such as are used in several places.
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
@@ -105,6 +105,43 @@ TEST(DataParallel, frozen_parameters_are_left_out_at_the_start_and_rest_later) {
       EXPECT_EQ(net.second->weight.grad().defined(), step < 2);
       EXPECT_TRUE(net.first->bias.grad().defined());
     }
+  });
+}
+
+// One weight in two layers and under two names, as an embedding that is also the output layer.
+struct Tied : nn::Module {
+  Tied() {
+    weight = register_parameter("first", at::linspace(-1, 1, 36, at::kDouble).view({6, 6}).clone());
+    bias = register_parameter("bias", at::zeros({6}, at::kDouble));
+    register_parameter("second", weight);
+  }
+  at::Tensor forward(const at::Tensor& x) { return at::linear(at::tanh(at::linear(x, weight)), weight, bias); }
+  at::Tensor weight, bias;
+};
+
+TEST(DataParallel, a_weight_shared_by_two_layers_has_one_gradient_the_sum_of_its_uses) {
+  Tied one;
+  torch::optim::SGD optimizer_of_one({one.weight, one.bias}, torch::optim::SGDOptions(0.1).momentum(0.9));
+  for (int step = 0; step < 4; ++step) {
+    optimizer_of_one.zero_grad();
+    one.forward(samples(step, 8).x).square().mean().backward();
+    optimizer_of_one.step();
+  }
+  SameEverywhere same;
+  run_ranks(2, [&](Job& job) {
+    Tied net;
+    DataParallel parallel(net, job);
+    torch::optim::SGD optimizer({net.weight, net.bias}, torch::optim::SGDOptions(0.1).momentum(0.9));
+    const std::int64_t begin = job.rank() == 0 ? 0 : 3, end = job.rank() == 0 ? 3 : 8;
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      parallel.weight(static_cast<double>(end - begin));
+      net.forward(samples(step, 8).x.slice(0, begin, end)).square().mean().backward();
+      parallel.step(optimizer);
+      EXPECT_EQ(parallel.last_step().gradients, 2);
+    }
+    expect_equal({net.weight, net.bias}, {one.weight, one.bias}, 1e-12);
+    same.tell("parameters", net.parameters());
   });
 }
 
