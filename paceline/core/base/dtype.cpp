@@ -40,8 +40,4 @@ bool is_floating(Dtype dtype) {
   return dtype == Dtype::f64 || dtype == Dtype::f32 || dtype == Dtype::f16 || dtype == Dtype::bf16;
 }
 
-bool can_reduce(Dtype dtype) {
-  return dtype == Dtype::f64 || dtype == Dtype::f32 || dtype == Dtype::i64 || dtype == Dtype::u8;
-}
-
 }  // namespace paceline

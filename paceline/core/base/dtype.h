@@ -14,7 +14,6 @@ std::size_t size_of(Dtype dtype);        // bytes of one element
 std::string_view name_of(Dtype dtype);   // "f32"; "unknown" for a number that is no dtype
 bool is_known(Dtype dtype);              // false for a number from the wire that names no dtype
 bool is_floating(Dtype dtype);
-bool can_reduce(Dtype dtype);            // the element types that reduce.h sums: f64, f32, i64, u8
 
 template <typename T>
 constexpr Dtype dtype_of() {

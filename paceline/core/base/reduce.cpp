@@ -5,9 +5,12 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline {
@@ -16,14 +19,63 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Of two NaNs the hardware keeps the first operand's payload, but the compiler is free to exchange the operands of a sum. So
 // the right one is masked where the left one is NaN: the bits are then the same whatever the compiler does.
+template <typename V>
+V masked_by(V left, V right) {
+  return hn::IfThenZeroElse(hn::IsNaN(left), right);
+}
+
 struct Sum {
   template <typename V>
   static V apply(V left, V right) {
     if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
-      return hn::Add(left, hn::IfThenZeroElse(hn::IsNaN(left), right));
+      return hn::Add(left, masked_by(left, right));
     } else {
       return hn::Add(left, right);
     }
+  }
+};
+
+struct Product {
+  template <typename V>
+  static V apply(V left, V right) {
+    if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+      return hn::Mul(left, masked_by(left, right));
+    } else {
+      return hn::Mul(left, right);
+    }
+  }
+};
+
+struct And {
+  template <typename V>
+  static V apply(V left, V right) {
+    return hn::And(left, right);
+  }
+};
+
+struct Or {
+  template <typename V>
+  static V apply(V left, V right) {
+    return hn::Or(left, right);
+  }
+};
+
+struct Xor {
+  template <typename V>
+  static V apply(V left, V right) {
+    return hn::Xor(left, right);
+  }
+};
+
+// Of bytes that are true or false; the result is 0 or 1.
+template <typename Bits>
+struct Boolean {
+  template <typename V>
+  static V apply(V left, V right) {
+    const hn::DFromV<V> d;
+    const auto one = hn::Set(d, 1), zero = hn::Zero(d);
+    const auto truth = [&](V v) { return hn::IfThenElse(hn::Eq(v, zero), zero, one); };
+    return Bits::apply(truth(left), truth(right));
   }
 };
 
@@ -65,6 +117,16 @@ void reduce_typed(const T* left, const T* right, T* target, std::size_t count) {
   }
 }
 
+// Highway has no products of bytes; the compiler makes its own vectors of this loop.
+template <typename T>
+void multiply(const T* left, const T* right, T* target, std::size_t count) {
+  if constexpr (sizeof(T) == 1) {
+    for (std::size_t i = 0; i < count; ++i) target[i] = static_cast<T>(left[i] * right[i]);
+  } else {
+    reduce_typed<T, Product>(left, right, target, count);
+  }
+}
+
 template <typename T>
 void reduce_op(ReduceOp op, const std::byte* left, const std::byte* right, std::byte* target, std::size_t bytes) {
   const auto* l = reinterpret_cast<const T*>(left);
@@ -76,6 +138,26 @@ void reduce_op(ReduceOp op, const std::byte* left, const std::byte* right, std::
     case ReduceOp::average: return reduce_typed<T, Sum>(l, r, t, count);
     case ReduceOp::min: return reduce_typed<T, Extreme<true>>(l, r, t, count);
     case ReduceOp::max: return reduce_typed<T, Extreme<false>>(l, r, t, count);
+    case ReduceOp::product: return multiply<T>(l, r, t, count);
+    default: break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    if (op == ReduceOp::band) reduce_typed<T, And>(l, r, t, count);
+    if (op == ReduceOp::bor) reduce_typed<T, Or>(l, r, t, count);
+    if (op == ReduceOp::bxor) reduce_typed<T, Xor>(l, r, t, count);
+  }
+}
+
+void reduce_booleans(ReduceOp op, const std::byte* left, const std::byte* right, std::byte* target, std::size_t count) {
+  const auto* l = reinterpret_cast<const std::uint8_t*>(left);
+  const auto* r = reinterpret_cast<const std::uint8_t*>(right);
+  auto* t = reinterpret_cast<std::uint8_t*>(target);
+  switch (op) {
+    case ReduceOp::product:
+    case ReduceOp::min:
+    case ReduceOp::band: return reduce_typed<std::uint8_t, Boolean<And>>(l, r, t, count);
+    case ReduceOp::bxor: return reduce_typed<std::uint8_t, Boolean<Xor>>(l, r, t, count);
+    default: return reduce_typed<std::uint8_t, Boolean<Or>>(l, r, t, count);
   }
 }
 
@@ -85,8 +167,13 @@ void reduce_any(ReduceOp op, Dtype dtype, const std::byte* left, const std::byte
     case Dtype::f32: return reduce_op<float>(op, left, right, target, bytes);
     case Dtype::f64: return reduce_op<double>(op, left, right, target, bytes);
     case Dtype::i64: return reduce_op<std::int64_t>(op, left, right, target, bytes);
+    case Dtype::i32: return reduce_op<std::int32_t>(op, left, right, target, bytes);
+    case Dtype::i16: return reduce_op<std::int16_t>(op, left, right, target, bytes);
+    case Dtype::i8: return reduce_op<std::int8_t>(op, left, right, target, bytes);
     case Dtype::u8: return reduce_op<std::uint8_t>(op, left, right, target, bytes);
-    default: return;
+    case Dtype::boolean: return reduce_booleans(op, left, right, target, bytes);
+    case Dtype::f16:
+    case Dtype::bf16: return;  // by way of f32: accumulate
   }
 }
 
@@ -118,29 +205,92 @@ namespace paceline {
 HWY_EXPORT(reduce_any);
 HWY_EXPORT(scale_any);
 
+namespace {
+
+// As many values as are converted at a time: three blocks of them stay in the nearest cache.
+constexpr std::size_t kBlock = 1024;
+using Block = std::array<float, kBlock>;
+
+// Values `at`.. of `buffer` as f32: where they lie, or converted into `block`.
+const float* as_floats(ConstBuffer buffer, std::size_t at, std::size_t count, Block& block) {
+  if (buffer.dtype == Dtype::f32) return reinterpret_cast<const float*>(buffer.data) + at;
+  widen(buffer.dtype, buffer.bytes().subspan(2 * at, 2 * count), std::span(block).first(count));
+  return block.data();
+}
+
+}  // namespace
+
 std::string_view name_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum: return "sum";
     case ReduceOp::average: return "average";
     case ReduceOp::min: return "min";
     case ReduceOp::max: return "max";
+    case ReduceOp::product: return "product";
+    case ReduceOp::band: return "band";
+    case ReduceOp::bor: return "bor";
+    case ReduceOp::bxor: return "bxor";
   }
   return "unknown";
 }
 
 bool is_known(ReduceOp op) { return name_of(op) != "unknown"; }
 
+bool can_reduce(ReduceOp op, Dtype dtype) {
+  if (!is_known(op) || !is_known(dtype)) return false;
+  if (op == ReduceOp::average) return is_floating(dtype);
+  const bool is_bitwise = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+  return !is_bitwise || !is_floating(dtype);
+}
+
+bool rounds(ReduceOp op, Dtype dtype) {
+  return is_floating(dtype) && (op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product);
+}
+
 void reduce(ReduceOp op, Dtype dtype, Bytes left, Bytes right, MutableBytes target) {
-  PACELINE_CHECK(can_reduce(dtype), "cannot reduce {}: use f64, f32, i64 or u8", name_of(dtype));
+  PACELINE_CHECK(can_reduce(op, dtype), "there is no {} of {}", name_of(op), name_of(dtype));
   PACELINE_CHECK(left.size() == right.size() && left.size() == target.size(),
                  "reduce of {} and {} bytes into {} bytes", left.size(), right.size(), target.size());
+  if (is_half(dtype)) {
+    const std::size_t count = target.size() / 2;
+    return accumulate(op, {left.data(), count, dtype}, {right.data(), count, dtype}, {target.data(), count, dtype}, 1);
+  }
   HWY_DYNAMIC_DISPATCH(reduce_any)(op, dtype, left.data(), right.data(), target.data(), target.size());
 }
 
+void accumulate(ReduceOp op, ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
+  const auto fits = [&](ConstBuffer b) { return b.count == target.count && (b.dtype == Dtype::f32 || is_half(b.dtype)); };
+  PACELINE_CHECK(can_reduce(op, Dtype::f32) && fits(left) && fits(right) && fits(target), "{} of {}[{}] and {}[{}] into {}[{}]",
+                 name_of(op), name_of(left.dtype), left.count, name_of(right.dtype), right.count, name_of(target.dtype),
+                 target.count);
+  Block left_block, right_block, target_block;
+  for (std::size_t at = 0; at < target.count; at += kBlock) {
+    const std::size_t count = std::min(kBlock, target.count - at);
+    const float* l = as_floats(left, at, count, left_block);
+    const float* r = as_floats(right, at, count, right_block);
+    const bool direct = target.dtype == Dtype::f32;
+    float* t = direct ? reinterpret_cast<float*>(target.data) + at : target_block.data();
+    const auto values = std::as_writable_bytes(std::span(t, count));
+    HWY_DYNAMIC_DISPATCH(reduce_any)(op, Dtype::f32, reinterpret_cast<const std::byte*>(l),
+                                     reinterpret_cast<const std::byte*>(r), values.data(), values.size());
+    if (factor != 1.0) HWY_DYNAMIC_DISPATCH(scale_any)(Dtype::f32, values.data(), values.size(), factor);
+    if (!direct) narrow(target.dtype, {t, count}, target.bytes().subspan(2 * at, 2 * count));
+  }
+}
+
 void scale(Dtype dtype, MutableBytes values, double factor) {
-  PACELINE_CHECK(dtype == Dtype::f32 || dtype == Dtype::f64, "cannot scale {}: averages need f32 or f64",
-                 name_of(dtype));
-  HWY_DYNAMIC_DISPATCH(scale_any)(dtype, values.data(), values.size(), factor);
+  PACELINE_CHECK(is_floating(dtype), "cannot scale {}: averages are of floating-point types", name_of(dtype));
+  if (!is_half(dtype)) return HWY_DYNAMIC_DISPATCH(scale_any)(dtype, values.data(), values.size(), factor);
+  Block block;
+  const std::size_t all = values.size() / 2;
+  for (std::size_t at = 0; at < all; at += kBlock) {
+    const std::size_t count = std::min(kBlock, all - at);
+    const MutableBytes halves = values.subspan(2 * at, 2 * count);
+    const std::span<float> floats = std::span(block).first(count);
+    widen(dtype, halves, floats);
+    HWY_DYNAMIC_DISPATCH(scale_any)(Dtype::f32, std::as_writable_bytes(floats).data(), 4 * count, factor);
+    narrow(dtype, floats, halves);
+  }
 }
 
 }  // namespace paceline

@@ -43,9 +43,10 @@ void check_memory(ConstBuffer buffer, std::string_view what) {
 }
 
 void check_reduction(std::string_view what, ReduceOp op, Dtype dtype) {
-  PACELINE_CHECK(can_reduce(dtype), "{}: {} cannot be reduced yet; convert to f32, f64, i64 or u8", what, name_of(dtype));
   PACELINE_CHECK(op != ReduceOp::average || is_floating(dtype),
                  "{}: the average of {} is no {}; sum them and divide, or convert to f64", what, name_of(dtype), name_of(dtype));
+  PACELINE_CHECK(can_reduce(op, dtype), "{}: there is no {} of {}: bits are combined of integers and bools", what, name_of(op),
+                 name_of(dtype));
 }
 
 // `part` lies at `at` elements of `whole`, or the two do not overlap at all.

@@ -78,7 +78,7 @@ class Communicator {
   const std::string& name() const;  // "world"
   Determinism determinism() const;
 
-  // Every rank ends with the reduction of all ranks' buffers. Sums: f64, f32, i64, u8; averages: f64, f32.
+  // Every rank ends with the reduction of all ranks' buffers. Which reductions an element type has: can_reduce (base/reduce.h).
   Work all_reduce(Buffer inout, const AllReduceOptions& options = {});
   Work all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options = {});
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 namespace paceline {
@@ -39,15 +40,46 @@ std::vector<GradientBirth*> births_behind(const Node& running, std::size_t bytes
   return found;
 }
 
+// What was handed out of ours, by address: libtorch frees through a function that is told nothing else (raw_deallocate, as the
+// convolutions of oneDNN do). Never destroyed, as the allocator.
+class Lent {
+ public:
+  static Lent& all() {
+    static Lent* lent = new Lent;
+    return *lent;
+  }
+  void add(std::shared_ptr<void> memory) {
+    const std::lock_guard lock(mutex_);
+    void* const address = memory.get();
+    owners_[address] = std::move(memory);
+  }
+  // Null: it was not ours.
+  std::shared_ptr<void> remove(void* address) {
+    const std::lock_guard lock(mutex_);
+    const auto node = owners_.extract(address);
+    return node ? node.mapped() : nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, std::shared_ptr<void>> owners_;
+};
+
+std::atomic<c10::DeleterFnPtr> forwarded_deleter{nullptr};
+
+void give_back(void* address) {
+  if (Lent::all().remove(address) == nullptr) forwarded_deleter.load()(address);
+}
+
 c10::DataPtr data_of(std::shared_ptr<void> memory) {
-  void* address = memory.get();
-  return {address, new std::shared_ptr<void>(std::move(memory)),
-          [](void* owner) { delete static_cast<std::shared_ptr<void>*>(owner); }, c10::kCPU};
+  void* const address = memory.get();
+  Lent::all().add(std::move(memory));
+  return {address, address, &give_back, c10::kCPU};
 }
 
 class BirthAllocator final : public c10::Allocator {
  public:
-  explicit BirthAllocator(c10::Allocator* forward) : forward_(forward) {}
+  explicit BirthAllocator(c10::Allocator* forward) : forward_(forward) { forwarded_deleter = forward->raw_deleter(); }
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (births.load(std::memory_order_relaxed) == 0 || bytes == 0) return forward_->allocate(bytes);
@@ -62,7 +94,10 @@ class BirthAllocator final : public c10::Allocator {
     for (GradientBirth* birth : candidates_for) birth->allocated(data.get());
     return data;
   }
-  bool is_simple_data_ptr(const c10::DataPtr& data) const override { return forward_->is_simple_data_ptr(data); }
+  c10::DeleterFnPtr raw_deleter() const override { return forward_->raw_deleter() == nullptr ? nullptr : &give_back; }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override {
+    return data.get_deleter() != &give_back && forward_->is_simple_data_ptr(data);
+  }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
 
  private:
@@ -101,7 +136,8 @@ std::shared_ptr<void> GradientBirth::place() {
 void GradientBirth::allocated(const void* address) { candidates_.push_back(address); }
 
 // The last one: an earlier allocation at the same address has been freed.
-void GradientBirth::became(const void* address) {  for (std::size_t i = candidates_.size(); i > 0; --i) {
+void GradientBirth::became(const void* address) {
+  for (std::size_t i = candidates_.size(); i > 0; --i) {
     if (candidates_[i - 1] == address) {
       chosen_ = static_cast<int>(i) - 1;
       break;

@@ -3,136 +3,175 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/agreement.h"
+#include "paceline/torch/parallel/clip_grad_norm.h"
 #include "paceline/torch/parallel/coalesced.h"
+#include "paceline/torch/parallel/model_parts.h"
 #include "paceline/torch/parallel/reducer.h"
+#include "paceline/torch/parallel/replica_check.h"
+#include "paceline/torch/parallel/sync_batch_norm.h"
 
 namespace paceline {
 namespace {
 
-// The parts of a model in the order of registration; what is registered under two names stands
-// under its first.
-struct Parts {
-  std::vector<parallel::Parameter> trained;
-  std::vector<at::Tensor> buffers;
-  std::vector<at::Tensor> all;           // every parameter and buffer
-  std::vector<std::string> description;  // a line for each
-};
+using parallel::ModelParts;
+using parallel::Parameter;
 
-void require_host(const std::string& what, const at::Tensor& tensor) {
-  if (tensor.layout() != at::kStrided || !tensor.device().is_cpu()) {
-    throw_misuse(c10::str("DataParallel: ", what, " has layout ", tensor.layout(), " on ",
-                          tensor.device(),
-                          "; only dense tensors in host memory can be carried at present: move the "
-                          "model with model.to(torch::kCPU)"));
-  }
+std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
 }
 
-Parts parts_of(const torch::nn::Module& model) {
-  Parts parts;
-  std::set<const void*> seen;
-  const auto is_new = [&](const at::Tensor& tensor) {
-    return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;
-  };
-  for (const auto& item : model.named_parameters()) {
-    const at::Tensor& tensor = item.value();
-    if (!is_new(tensor)) continue;
-    const std::string what = c10::str("parameter ", item.key(), " ", describe(tensor));
-    require_host(what, tensor);
-    if (tensor.requires_grad()) {
-      if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kDouble) {
-        throw_misuse(
-            c10::str("DataParallel: ", what,
-                     " cannot be trained: gradients are averaged in f32 and f64. Convert the "
-                     "model with model.to(torch::kFloat), or freeze the parameter with "
-                     "requires_grad_(false)"));
-      }
-      parts.trained.push_back({item.key(), tensor});
-    }
-    parts.all.push_back(tensor);
-    parts.description.push_back(tensor.requires_grad() ? what : "frozen " + what);
-  }
-  for (const auto& item : model.named_buffers()) {
-    const at::Tensor& tensor = item.value();
-    if (!is_new(tensor)) continue;
-    const std::string what = c10::str("buffer ", item.key(), " ", describe(tensor));
-    require_host(what, tensor);
-    parts.buffers.push_back(tensor);
-    parts.all.push_back(tensor);
-    parts.description.push_back(what);
-  }
-  if (parts.trained.empty()) {
-    throw_misuse(
-        "DataParallel: no parameter of this model requires a gradient, so there is nothing to "
-        "train");
-  }
-  return parts;
+std::vector<Parameter> trained(const ModelParts& parts) {
+  std::vector<Parameter> all = parts.dense;
+  all.insert(all.end(), parts.sparse.begin(), parts.sparse.end());
+  return all;
 }
 
-// Makes all replicas equal to rank 0's, after a check that they can be.
-Parts equal_parts(const torch::nn::Module& model, Communicator& group, Job* job,
-                  const DataParallelOptions& options) {
-  Parts parts = parts_of(model);
-  if (group.size() == 1) return parts;
-  parts.description.push_back(c10::str("options: first_bucket_bytes ", options.first_bucket_bytes,
-                                       ", bucket_bytes ", options.bucket_bytes, ", buffers ",
-                                       static_cast<int>(options.buffers)));
-  parallel::require_agreement(group, parts.description);
-  parallel::CoalescedTensors(parts.all, job).broadcast(group, 0);
-  return parts;
+std::string line_of(const DataParallelOptions& options) {
+  return c10::str("options: first_bucket_bytes ", options.first_bucket_bytes, ", bucket_bytes ",
+                  options.bucket_bytes, ", buffers ", static_cast<int>(options.buffers),
+                  ", static_order ", options.static_order, ", backward_passes_per_step ",
+                  options.backward_passes_per_step, ", check_replicas_every ",
+                  options.check_replicas_every);
+}
+
+// Makes all replicas equal to the root's, after a check that they can be.
+void equalise(const ModelParts& parts, Communicator& group, Job* job, int root,
+              const DataParallelOptions& options) {
+  if (group.size() == 1) return;
+  auto lines = parts.description();
+  lines.push_back(line_of(options));
+  parallel::require_agreement(group, lines);
+  parallel::CoalescedTensors(parts.all(), job).broadcast(group, root);
 }
 
 }  // namespace
 
 class DataParallel::Impl {
  public:
-  Impl(Parts parts, Communicator& group, Job* job, const DataParallelOptions& options)
-      : group_(group),
-        mode_(options.buffers),
-        buffers_(group.size() == 1 || mode_ == BufferMode::off ? std::vector<at::Tensor>()
-                                                               : std::move(parts.buffers),
-                 job),
-        reducer(std::move(parts.trained), group, job, options) {}
+  Impl(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options)
+      : parts_(std::move(parts)), job_(job), options_(options) {
+    bind(group, 0);
+  }
+  ~Impl() { ranks_->group = nullptr; }
+
+  void bind(Communicator& group, int root) {
+    ranks_->group = nullptr;
+    equalise(parts_, group, job_, root, options_);
+    group_ = &group;
+    const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
+    buffers_ = std::make_unique<parallel::CoalescedTensors>(
+        with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), job_);
+    reducer_ = std::make_unique<parallel::Reducer>(parts_.dense, parts_.sparse, group, job_, options_);
+    ranks_->group = group.size() > 1 ? &group : nullptr;
+    ranks_->weight = 1;
+  }
+
+  void rebind(Communicator& group, int root) {
+    if (root < 0 || root >= group.size()) {
+      throw_misuse(c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
+    }
+    reducer_.reset();  // lets go of the hooks and of the gradients in its memory
+    std::vector<Parameter> named = trained(parts_);
+    named.insert(named.end(), parts_.frozen.begin(), parts_.frozen.end());
+    std::vector<std::string> sparse;
+    for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
+    ModelParts now = parallel::parts_of(named, sparse);
+    now.buffers = std::move(parts_.buffers);
+    parts_ = std::move(now);
+    bind(group, root);
+  }
+
+  void compute_over_ranks(SyncBatchNormImpl& norm) { norm.compute_over(ranks_); }
+
+  void set_weight(double weight) {
+    reducer().set_weight(weight);
+    ranks_->weight = weight;
+  }
+  void restore_weight(parallel::RankWeight weight) {
+    reducer().restore(weight);
+    ranks_->weight = weight.weight;
+  }
 
   bool synchronize() {
-    const auto outcome = reducer.finish();
+    check_replicas();
+    const auto outcome = reducer().finish();
     if (outcome.total_weight == 0) return false;
-    if (mode_ == BufferMode::broadcast) buffers_.broadcast(group_, outcome.root);
-    if (mode_ == BufferMode::average) buffers_.average(group_, reducer.weight(), outcome.root);
+    if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
+    if (options_.buffers == BufferMode::average)
+      buffers_->average(*group_, reducer().weight().weight, outcome.root);
     return true;
   }
 
- private:
-  Communicator& group_;
-  BufferMode mode_;
-  parallel::CoalescedTensors buffers_;
+  double clip(double max_norm) {
+    if (reducer().in_step()) {
+      throw_misuse(
+          "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where the "
+          "gradients are not those of the global batch yet: call synchronize() first");
+    }
+    return paceline::clip_grad_norm(tensors_of(trained(parts_)), max_norm);
+  }
 
- public:
-  parallel::Reducer reducer;
+  parallel::Reducer& reducer() {
+    if (!reducer_) throw_misuse("DataParallel: rebind() failed, so it has no group: call rebind() again, with one that works");
+    return *reducer_;
+  }
+
+ private:
+  // Of the parameters that the last optimizer step left; nobody writes to them now.
+  void check_replicas() {
+    const std::int64_t step = reducer().report().step + 1;
+    if (group_->size() == 1 || options_.check_replicas_every <= 0 || step % options_.check_replicas_every != 0) return;
+    std::vector<std::string> names;
+    const auto all = trained(parts_);
+    for (const Parameter& parameter : all) names.push_back(parameter.name);
+    try {
+      parallel::require_equal_replicas(*group_, tensors_of(all), names, step);
+    } catch (const Error&) {
+      reducer().fail(std::current_exception());
+      throw;
+    }
+  }
+
+  ModelParts parts_;
+  Job* job_;
+  DataParallelOptions options_;
+  Communicator* group_ = nullptr;
+  std::unique_ptr<parallel::CoalescedTensors> buffers_;
+  std::unique_ptr<parallel::Reducer> reducer_;
+  std::shared_ptr<BatchRanks> ranks_ = std::make_shared<BatchRanks>();
 };
 
 DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(equal_parts(model, job.world(), &job, options), job.world(),
-                                   &job, options)) {}
+    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), job.world(), &job, options)) {
+  for (SyncBatchNormImpl* norm : sync_batch_norms_in(model)) impl_->compute_over_ranks(*norm);
+}
 
-DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
+DataParallel::DataParallel(torch::nn::Module& model, Communicator& group, const DataParallelOptions& options)
+    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr, options)) {
+  for (SyncBatchNormImpl* norm : sync_batch_norms_in(model)) impl_->compute_over_ranks(*norm);
+}
+
+DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job, const DataParallelOptions& options)
+    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), job.world(), &job, options)) {}
+
+DataParallel::DataParallel(const std::vector<Parameter>& parameters, Communicator& group,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(equal_parts(model, group, nullptr, options), group, nullptr,
-                                   options)) {}
+    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), group, nullptr, options)) {}
 
 DataParallel::~DataParallel() = default;
 
-void DataParallel::weight(double samples) {
-  impl_->reducer.set_weight(samples);
-}
+void DataParallel::weight(double samples) { impl_->set_weight(samples); }
 
-bool DataParallel::synchronize() {
-  return impl_->synchronize();
-}
+parallel::RankWeight DataParallel::said_weight() const { return impl_->reducer().weight(); }
+void DataParallel::restore_weight(parallel::RankWeight weight) { impl_->restore_weight(weight); }
+
+bool DataParallel::synchronize() { return impl_->synchronize(); }
 
 bool DataParallel::step(torch::optim::Optimizer& optimizer) {
   if (!synchronize()) return false;
@@ -140,21 +179,21 @@ bool DataParallel::step(torch::optim::Optimizer& optimizer) {
   return true;
 }
 
+double DataParallel::clip_grad_norm(double max_norm) { return impl_->clip(max_norm); }
+
+void DataParallel::rebind(Communicator& group, int root) { impl_->rebind(group, root); }
+
 DataParallel::NoSync DataParallel::no_sync() {
-  impl_->reducer.pause();
+  impl_->reducer().pause();
   return NoSync(*this);
 }
 
 DataParallel::NoSync::~NoSync() {
-  if (parallel_ != nullptr) parallel_->impl_->reducer.resume();
+  if (parallel_ != nullptr) parallel_->impl_->reducer().resume();
 }
 
-const std::vector<schedule::Bucket>& DataParallel::buckets() const {
-  return impl_->reducer.plan();
-}
+const std::vector<schedule::Bucket>& DataParallel::buckets() const { return impl_->reducer().plan(); }
 
-const StepReport& DataParallel::last_step() const {
-  return impl_->reducer.report();
-}
+const StepReport& DataParallel::last_step() const { return impl_->reducer().report(); }
 
 }  // namespace paceline

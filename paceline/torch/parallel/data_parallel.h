@@ -3,15 +3,14 @@
 //   paceline::Job job = paceline::init();
 //   paceline::DataParallel parallel(model, job);
 //   for (auto& batch : loader) {
-//     optimizer.zero_grad();                 // either form, or none at all: then gradients
-//     accumulate parallel.weight(batch.size());         // only needed where ranks have batches of
-//     different sizes loss(model, batch).backward();         // all_reduces start while backward
-//     still computes parallel.step(optimizer);              // wait for the mean gradient, then
-//     optimizer.step()
+//     optimizer.zero_grad();            // either form, or none at all: then gradients accumulate
+//     parallel.weight(batch.size());    // only needed where ranks have batches of different sizes
+//     loss(model, batch).backward();    // all_reduces start while backward still computes
+//     parallel.step(optimizer);         // wait for the mean gradient, then optimizer.step()
 //   }
 //
 // To touch the mean gradient (clipping, logging) call synchronize(), then optimizer.step()
-// yourself.
+// yourself. Where ranks may run out of batches before others: join.h.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,7 +18,9 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,14 @@
 #include "paceline/core/schedule/schedule.h"
 
 namespace paceline {
+
+namespace parallel {
+struct Parameter;
+struct RankWeight;
+}  // namespace parallel
+
+template <typename Loader>
+class Join;
 
 // What happens to the model's buffers (running statistics and the like) at the end of each step.
 enum class BufferMode : std::uint8_t {
@@ -42,6 +51,19 @@ struct DataParallelOptions {
   std::size_t bucket_bytes = std::size_t{25}
                              << 20;  // larger: fewer messages; smaller: more overlap
   BufferMode buffers = BufferMode::broadcast;
+  // The messages of the first step are those of all steps: buckets in reverse order of registration, nothing observed, nothing
+  // broadcast after it. By default they follow, after the first step, the order in which rank 0's gradients came. Either way an
+  // order that changes later costs overlap (StepReport::late), never correctness: messages start in the order of the buckets.
+  bool static_order = false;
+  // So many backward passes make a step: all but the last only accumulate, as under no_sync(). A step that is ended earlier
+  // sends what there is.
+  int backward_passes_per_step = 1;
+  // Names of parameters whose gradients are sparse (layout), beside the weights of torch::nn::Embedding and EmbeddingBag with
+  // sparse(true), which are known by themselves. Their grad stays sparse: the coalesced mean of all ranks' rows.
+  std::vector<std::string> sparse = {};
+  // Every so many steps all ranks compare their parameters; a difference is a mismatch that names the rank and the first
+  // parameter. 0: never. COST: reads the parameters once, so by 100 about a thousandth of a step of an mlp.
+  int check_replicas_every = 100;
   // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of copying them there (5 %
   // of a step of an mlp). For that libtorch's CPU allocator is replaced, in the whole process and to its end, by one that
   // forwards to the old one.
@@ -56,8 +78,11 @@ struct StepReport {
   int gradients_at_first_launch =
       0;         // made before the first all_reduce started; less than `gradients`: they overlapped
   int copied = 0;  // gradients that were not computed right into their message's memory
+  int late = 0;  // gradients that came after one that stands later in the buckets
   int used = 0;  // parameters that some rank of weight > 0 used
+  int shadows = 0;          // ranks of weight 0
   double total_weight = 0;  // of all ranks
+  std::int64_t step = 0;    // 1 for the first
 };
 
 // THREAD: one, that which also runs the backward passes. The model may live longer than this; the
@@ -66,12 +91,17 @@ class DataParallel {
  public:
   // Compares the model with that of the other ranks and copies rank 0's parameters and buffers to
   // all. Parameters that do not require a gradient now are left out for good. THROWS Error:
-  // mismatch that names the first difference; misuse for parameters that are not f32 or f64 in host
-  // memory.
+  // mismatch that names the first difference; misuse for parameters that are not of a floating type
+  // in host memory. SyncBatchNorm layers compute over the same ranks from here on.
   DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options = {});
   // On a group of its own. Gradients lie in ordinary memory then, which costs the collectives a
   // copy more.
   DataParallel(torch::nn::Module& model, Communicator& group,
+               const DataParallelOptions& options = {});
+  // Parameters without a model, under the names that messages shall use.
+  DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
+               const DataParallelOptions& options = {});
+  DataParallel(const std::vector<parallel::Parameter>& parameters, Communicator& group,
                const DataParallelOptions& options = {});
   // Also for torch::nn::Sequential, std::shared_ptr<Model> and the like.
   template <typename Holder, typename Where>
@@ -105,6 +135,22 @@ class DataParallel {
   // synchronize(), then optimizer.step() unless that told false. Returns what synchronize() did.
   bool step(torch::optim::Optimizer& optimizer);
 
+  // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to be
+  // included, tells how.
+  template <typename Loader>
+  Join<Loader> join(Loader&& loader);
+
+  // Scales the mean gradients so that their global norm is at most `max_norm`, and returns what it was
+  // (clip_grad_norm.h). To be called between synchronize() and optimizer.step(). THROWS Error (misuse):
+  // in the middle of a step; not finite.
+  double clip_grad_norm(double max_norm);
+
+  // Goes on with another group of ranks, such as the next generation of a job: compares and equalises
+  // the models as the constructor does, from rank `root` of the new group. The parameters and buffers are
+  // those that this was made with, in their present shape and type (also after model.to(dtype)). A step
+  // that was under way is given up: its gradients are dropped. The weight is again 1.
+  void rebind(Communicator& group, int root = 0);
+
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends
   // the sum.
   class NoSync {
@@ -120,11 +166,15 @@ class DataParallel {
   };
   [[nodiscard]] NoSync no_sync();
 
-  const std::vector<schedule::Bucket>& buckets()
-      const;  // of indices into the parameters that are trained
+  // Of the next step; of indices into the parameters with dense gradients.
+  const std::vector<schedule::Bucket>& buckets() const;
   const StepReport& last_step() const;
 
  private:
+  friend class JoinedLoop;
+  parallel::RankWeight said_weight() const;
+  void restore_weight(parallel::RankWeight weight);
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -13,6 +13,9 @@
 // message are gradients alone, and there is no other collective. (D2 speaks of a trailer in the
 // data; the note is the same facts outside of it.) A world of one moves nothing: gradients stay
 // where autograd put them, only the checks for misuse remain.
+//
+// Beside it: what counts as misuse between backward() and finish() is parameter_watch.h, what a note
+// says step_note.h, how rows of sparse gradients are averaged sparse_gradients.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,15 +28,14 @@
 
 #include "paceline/core/collective/communicator.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/parallel/bucket_order.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/gradient_buckets.h"
+#include "paceline/torch/parallel/model_parts.h"
+#include "paceline/torch/parallel/parameter_watch.h"
+#include "paceline/torch/parallel/step_note.h"
 
 namespace paceline::parallel {
-
-struct Parameter {
-  std::string name;
-  at::Tensor tensor;
-};
 
 class Reducer {
  public:
@@ -42,66 +44,78 @@ class Reducer {
     int root = -1;  // the lowest rank whose weight is not 0; -1: there is none
   };
 
-  Reducer(std::vector<Parameter> parameters, Communicator& group, Job* job,
+  // Both lists are trained; the sparse ones travel as rows, after the buckets (sparse_gradients.h).
+  Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Communicator& group, Job* job,
           const DataParallelOptions& options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
   void set_weight(double weight);
-  double weight() const { return weight_; }
+  // What set_weight() said last, to be said again with restore(), also "nothing yet".
+  RankWeight weight() const { return weight_; }
+  void restore(RankWeight weight);
   void pause();  // hooks only accumulate
   void resume();
   Outcome finish();
+  // What ended the training together: thrown by all that follows.
+  void fail(std::exception_ptr failure) { failure_ = std::move(failure); }
 
-  const std::vector<schedule::Bucket>& plan() const { return buckets_->plan(); }
+  // Of the next step.
+  const std::vector<schedule::Bucket>& plan() const { return next_plan_.empty() ? buckets_->plan() : next_plan_; }
   const StepReport& report() const { return report_; }
+  bool in_step() const { return open_; }
 
  private:
   // What is remembered of a parameter from its gradient's arrival to the end of the step.
   struct Progress {
-    bool fired = false;        // its gradient was made in this step
-    bool accumulated = false;  // a gradient was made while paused
-    std::uint32_t parameter_version = 0;
-    std::uint64_t parameter_probe = 0;
-    const void* gradient = nullptr;  // which tensor grad was, and at which version
-    std::uint32_t gradient_version = 0;
+    bool fired = false;        // its gradient was made in this step, and counts
+    bool filled = false;       // its slot holds what this rank contributes
+    bool accumulated = false;  // a gradient was made while hooks only accumulate
   };
 
   bool arriving(std::size_t i);
   void accumulated(std::size_t i, bool held_elsewhere);
   std::shared_ptr<void> birthplace(std::size_t i);
+  void refuse_second_backward(std::size_t i) const;
   void take(std::size_t i, bool held_elsewhere);
-  void note_gradient(std::size_t i);
-  void fill_unfired(std::size_t bucket);
+  void contribute_without_gradient(std::size_t i);
+  void filled(std::size_t i);
   void launch_ready_buckets();
   void launch(std::size_t bucket);
+  void launch_the_rest();
   Outcome collect();
+  void hand_out(std::size_t bucket, const std::vector<StepNote>& notes);
+  Outcome weigh(const std::vector<RankWeight>& weights);
   void begin(int backward);
   void end();
-  void rebuild();
-  std::string changed_since_backward() const;
-  bool parameter_changed(std::size_t i) const;
-  std::vector<std::byte> note_of(std::size_t bucket) const;
-  bool alone() const { return group_.size() == 1; }
+  void lay_out_next_plan();
+  void leave_memory_of(const GradientBuckets& buckets, bool keep_values);
 
-  std::vector<Parameter> parameters_;
+  bool alone() const { return group_.size() == 1; }
+  bool is_dense(std::size_t i) const { return i < dense_; }
+  bool accumulating() const { return paused_ || passes_ < passes_of_a_step_; }
+  const std::vector<schedule::Bucket>& present_plan() const { return buckets_->plan(); }
+
+  std::vector<Parameter> parameters_;  // the dense ones first
+  const std::size_t dense_;
   Communicator& group_;
   Job* job_;
-  schedule::BucketCaps caps_;
-  std::vector<schedule::Gradient> shapes_;  // what plan_buckets wants to know
+  BucketOrder order_;
+  const int passes_of_a_step_;
   std::unique_ptr<GradientBuckets> buckets_;
+  std::vector<schedule::Bucket> next_plan_;  // empty: the present one goes on
   std::vector<GradientHook> hooks_;
+  ParameterWatch watch_;
 
-  double weight_ = 1;
-  bool weight_told_ = false;
+  RankWeight weight_;
   bool paused_ = false;
-  bool rebuilt_ = false;
 
   bool open_ = false;               // in a step: from the first gradient to finish()
-  int backward_ = -1;               // the backward pass that the step belongs to
+  int backward_ = -1;               // the last backward pass that made a gradient
+  int passes_ = 0;                  // backward passes of this step so far
   std::vector<Progress> progress_;  // by parameter
-  std::vector<int> ready_order_;
+  std::vector<int> ready_order_;    // dense ones
   std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
   std::vector<Work> works_;           // by bucket, as far as launched
   std::exception_ptr failure_;        // of the communication: final

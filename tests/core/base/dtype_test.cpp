@@ -28,13 +28,9 @@ TEST(Dtype, IsKnownExactlyWhenItHasASizeAndAName) {
   EXPECT_EQ(names.size(), 10u);
 }
 
-TEST(Dtype, OnlySumsWhatTheReductionsKnow) {
-  const std::set<Dtype> summed{Dtype::f64, Dtype::f32, Dtype::i64, Dtype::u8};
+TEST(Dtype, IsFloatingOrNot) {
   const std::set<Dtype> floating{Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16};
-  for (const Dtype dtype : kAll) {
-    EXPECT_EQ(can_reduce(dtype), summed.contains(dtype)) << name_of(dtype);
-    EXPECT_EQ(is_floating(dtype), floating.contains(dtype)) << name_of(dtype);
-  }
+  for (const Dtype dtype : kAll) EXPECT_EQ(is_floating(dtype), floating.contains(dtype)) << name_of(dtype);
 }
 
 template <typename T>

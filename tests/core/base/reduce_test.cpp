@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "paceline/core/base/half.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
 
@@ -15,7 +16,20 @@ namespace paceline {
 namespace {
 
 constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 1000, 1003};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
+constexpr ReduceOp kOps[] = {ReduceOp::sum,     ReduceOp::average, ReduceOp::min, ReduceOp::max,
+                             ReduceOp::product, ReduceOp::band,    ReduceOp::bor, ReduceOp::bxor};
+constexpr Dtype kDtypes[] = {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i64,
+                             Dtype::i32, Dtype::i16, Dtype::i8,  Dtype::u8,   Dtype::boolean};
+
+// Those that elements of type T can do.
+template <typename T>
+std::vector<ReduceOp> ops_of() {
+  std::vector<ReduceOp> ops;
+  for (const ReduceOp op : kOps) {
+    if (can_reduce(op, dtype_of<T>())) ops.push_back(op);
+  }
+  return ops;
+}
 
 // --- the obvious reference ---
 
@@ -43,11 +57,17 @@ T combined(ReduceOp op, T left, T right) {
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(left)) return quiet(left);  // IEEE 754 wants a NaN of an operation quiet
     if (std::isnan(right)) return quiet(right);
-    return left + right;
+    return op == ReduceOp::product ? left * right : left + right;
   } else {
-    using Wrapping = std::make_unsigned_t<T>;
-    return static_cast<T>(
-        static_cast<Wrapping>(static_cast<Wrapping>(left) + static_cast<Wrapping>(right)));
+    using Wrapping = std::uint64_t;
+    const auto l = static_cast<Wrapping>(left), r = static_cast<Wrapping>(right);
+    switch (op) {
+      case ReduceOp::product: return static_cast<T>(l * r);
+      case ReduceOp::band: return static_cast<T>(l & r);
+      case ReduceOp::bor: return static_cast<T>(l | r);
+      case ReduceOp::bxor: return static_cast<T>(l ^ r);
+      default: return static_cast<T>(l + r);
+    }
   }
 }
 
@@ -104,13 +124,13 @@ MutableBytes writable(std::vector<T>& values, std::size_t from = 0) {
 
 template <typename T>
 class Reduce : public ::testing::Test {};
-using ElementTypes = ::testing::Types<float, double, std::int64_t, std::uint8_t>;
+using ElementTypes = ::testing::Types<float, double, std::int64_t, std::int32_t, std::int16_t, std::int8_t, std::uint8_t>;
 TYPED_TEST_SUITE(Reduce, ElementTypes);
 
 TYPED_TEST(Reduce, IsTheReferenceBitForBitForEveryOperationAndCount) {
   using T = TypeParam;
   SeededNumbers numbers(1);
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : kCounts) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
       std::vector<T> expected(count), target(count);
@@ -124,7 +144,7 @@ TYPED_TEST(Reduce, IsTheReferenceBitForBitForEveryOperationAndCount) {
 TYPED_TEST(Reduce, MayWriteOverEitherOperand) {
   using T = TypeParam;
   SeededNumbers numbers(2);
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : kCounts) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
       std::vector<T> expected(count);
@@ -141,7 +161,7 @@ TYPED_TEST(Reduce, MayWriteOverEitherOperand) {
 TYPED_TEST(Reduce, DoesNotDependOnWhereInMemoryTheElementsLie) {
   using T = TypeParam;
   SeededNumbers numbers(3);
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : kCounts) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
       std::vector<T> expected(count);
@@ -268,28 +288,122 @@ TEST(Scale, MultipliesEachElementOnceInItsOwnType) {
 
 TEST(Scale, RefusesWhatHasNoAverage) {
   std::vector<std::int64_t> integers(3);
-  EXPECT_THROW(scale(Dtype::i64, writable(integers), 0.5), Error);
-  EXPECT_THROW(scale(Dtype::u8, writable(integers), 0.5), Error);
+  for (const Dtype dtype : kDtypes) {
+    if (is_floating(dtype)) continue;
+    EXPECT_THROW(scale(dtype, writable(integers), 0.5), Error) << name_of(dtype);
+  }
 }
 
-TEST(ReduceArguments, MustBeOfATypeThatCanBeSummedAndOfEqualLength) {
-  std::vector<float> a(4), b(4), c(3);
-  for (const Dtype dtype :
-       {Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::i16, Dtype::i8, Dtype::boolean}) {
-    EXPECT_THROW(reduce(ReduceOp::sum, dtype, bytes(a), bytes(b), writable(a)), Error)
-        << name_of(dtype);
+TEST(ReduceArguments, MustBeOfATypeThatHasTheReductionAndOfEqualLength) {
+  std::vector<double> a(4), b(4), c(3);
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kOps) {
+      if (can_reduce(op, dtype)) {
+        EXPECT_NO_THROW(reduce(op, dtype, bytes(a), bytes(b), writable(a)));
+      } else {
+        EXPECT_THROW(reduce(op, dtype, bytes(a), bytes(b), writable(a)), Error) << name_of(op) << " of " << name_of(dtype);
+      }
+    }
+    const bool has_average = is_floating(dtype), has_bits = !is_floating(dtype);
+    EXPECT_EQ(can_reduce(ReduceOp::average, dtype), has_average) << name_of(dtype);
+    for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+      EXPECT_EQ(can_reduce(op, dtype), has_bits) << name_of(dtype);
+    }
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max}) {
+      EXPECT_TRUE(can_reduce(op, dtype)) << name_of(dtype);
+      EXPECT_EQ(rounds(op, dtype), is_floating(dtype) && op != ReduceOp::min && op != ReduceOp::max);
+    }
   }
-  EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f32, bytes(a), bytes(c), writable(a)), Error);
-  EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f32, bytes(a), bytes(b), writable(c)), Error);
+  EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f64, bytes(a), bytes(c), writable(a)), Error);
+  EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f64, bytes(a), bytes(b), writable(c)), Error);
 }
 
 TEST(ReduceOp, HasANameOrIsUnknown) {
-  EXPECT_EQ(name_of(ReduceOp::sum), "sum");
-  EXPECT_EQ(name_of(ReduceOp::average), "average");
-  EXPECT_EQ(name_of(ReduceOp::min), "min");
-  EXPECT_EQ(name_of(ReduceOp::max), "max");
+  const std::string_view names[] = {"sum", "average", "min", "max", "product", "band", "bor", "bxor"};
+  for (std::size_t i = 0; i < std::size(kOps); ++i) EXPECT_EQ(name_of(kOps[i]), names[i]);
   for (int number = 0; number < 256; ++number) {
-    EXPECT_EQ(is_known(static_cast<ReduceOp>(number)), 1 <= number && number <= 4) << number;
+    EXPECT_EQ(is_known(static_cast<ReduceOp>(number)), 1 <= number && number <= 8) << number;
+  }
+}
+
+// --- bool: any byte but 0 is true ---
+
+TEST(ReduceBool, IsLogicAndGivesZeroOrOne) {
+  std::vector<std::uint8_t> left, right;
+  for (int l = 0; l < 256; l += 5) {
+    for (const int r : {0, 1, 2, 128, 255}) {
+      left.push_back(static_cast<std::uint8_t>(l));
+      right.push_back(static_cast<std::uint8_t>(r));
+    }
+  }
+  for (const ReduceOp op : kOps) {
+    if (!can_reduce(op, Dtype::boolean)) continue;
+    std::vector<std::uint8_t> target(left.size());
+    reduce(op, Dtype::boolean, bytes(left), bytes(right), writable(target));
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const bool l = left[i] != 0, r = right[i] != 0;
+      const bool is_and = op == ReduceOp::product || op == ReduceOp::min || op == ReduceOp::band;
+      EXPECT_EQ(target[i], op == ReduceOp::bxor ? l != r : is_and ? l && r : l || r) << name_of(op);
+    }
+  }
+}
+
+// --- 16-bit floating point: computed in f32, rounded where it is stored in 16 bits ---
+
+// Any bits; as the halves of a buffer of `dtype`, and exactly as f32.
+struct Halves {
+  Halves(Dtype type, std::size_t count, SeededNumbers& numbers) : dtype(type), bits(count), floats(count) {
+    for (auto& b : bits) b = static_cast<std::uint16_t>(numbers.below(4) == 0 ? numbers.next() : 0x3800 + numbers.below(0x1000));
+    widen(dtype, bytes(bits), floats);
+  }
+  ConstBuffer narrow() const { return {bytes(bits).data(), bits.size(), dtype}; }
+  ConstBuffer wide() const { return const_buffer_of(floats); }
+  Dtype dtype;
+  std::vector<std::uint16_t> bits;
+  std::vector<float> floats;
+};
+
+TEST(ReduceHalf, IsTheReductionInFloatsRoundedOnceWhereverOperandsAndTargetLie) {
+  SeededNumbers numbers(7);
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+    for (const ReduceOp op : kOps) {
+      if (!can_reduce(op, dtype)) continue;
+      for (const std::size_t count : {0, 1, 7, 33, 1024, 2500}) {
+        const Halves left(dtype, count, numbers), right(dtype, count, numbers);
+        std::vector<float> wide(count);
+        reduce(op, Dtype::f32, bytes(left.floats), bytes(right.floats), writable(wide));
+        std::vector<float> scaled = wide;
+        scale(Dtype::f32, writable(scaled), 0.3);
+        std::vector<std::uint16_t> rounded(count), rounded_scaled(count), target(count);
+        narrow(dtype, wide, writable(rounded));
+        narrow(dtype, scaled, writable(rounded_scaled));
+        reduce(op, dtype, bytes(left.bits), bytes(right.bits), writable(target));
+        EXPECT_TRUE(same_bits(target, rounded)) << name_of(op) << " of " << name_of(dtype);
+        for (int kinds = 0; kinds < 4; ++kinds) {
+          const ConstBuffer l = kinds & 1 ? left.wide() : left.narrow(), r = kinds & 2 ? right.wide() : right.narrow();
+          std::vector<float> wide_target(count);
+          accumulate(op, l, r, buffer_of(wide_target), 0.3);
+          EXPECT_TRUE(same_bits(wide_target, scaled));
+          accumulate(op, l, r, {writable(target).data(), count, dtype}, 0.3);
+          EXPECT_TRUE(same_bits(target, rounded_scaled));
+        }
+        auto over_left = left.floats;
+        accumulate(op, buffer_of(over_left), right.narrow(), buffer_of(over_left), 1);
+        EXPECT_TRUE(same_bits(over_left, wide)) << "over the left operand";
+      }
+    }
+  }
+}
+
+TEST(ReduceHalf, ScalesInFloats) {
+  SeededNumbers numbers(8);
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+    Halves values(dtype, 2500, numbers);
+    scale(Dtype::f32, writable(values.floats), 1.0 / 3);
+    scale(dtype, writable(values.bits), 1.0 / 3);
+    std::vector<std::uint16_t> wanted(2500);
+    narrow(dtype, values.floats, writable(wanted));
+    EXPECT_TRUE(same_bits(values.bits, wanted)) << name_of(dtype);
   }
 }
 

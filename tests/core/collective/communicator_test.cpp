@@ -49,7 +49,7 @@ TEST(Communicator, RefusesMisuseAndLivesOn) {
     expect_misuse(refused([&] { return world.all_reduce(const_buffer_of(a), buffer_of(std::span(b).first(7))); }), "they must be equal");
     expect_misuse(refused([&] { return world.all_reduce(const_buffer_of(std::span(a).first(4)), buffer_of(std::span(a).subspan(2, 4))); }), "overlap");
     expect_misuse(refused([&] { return world.all_reduce(buffer_of(whole), {.op = ReduceOp::average}); }), "average of i64");
-    expect_misuse(refused([&] { return world.all_reduce(Buffer{long_note.data(), 8, Dtype::i16}); }), "i16 cannot be reduced");
+    expect_misuse(refused([&] { return world.all_reduce(buffer_of(a), {.op = ReduceOp::bxor}); }), "no bxor of f32");
     expect_misuse(refused([&] { return world.all_reduce(buffer_of(a), {.weight = 1}); }), "a weight goes with ReduceOp::average");
     for (const double weight : {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
       expect_misuse(refused([&] { return world.all_reduce(buffer_of(a), {.op = ReduceOp::average, .weight = weight}); }), "must be finite and not negative");

@@ -120,5 +120,37 @@ TEST(GradientBirth, the_memory_lives_as_long_as_the_gradient) {
   EXPECT_TRUE(memory.expired());
 }
 
+// As oneDNN allocates: an address alone goes back to the allocator, from inside and outside of a backward pass.
+TEST(GradientBirth, leaves_raw_allocation_possible) {
+  Watched watched(f64({8, 8}, 1));
+  c10::Allocator* const allocator = c10::GetAllocator(c10::kCPU);
+  allocator->raw_deallocate(allocator->raw_allocate(64));
+  bool raw = false;
+  for (int pass = 0; pass < 4; ++pass) {
+    watched.leaf.mutable_grad().reset();
+    at::Tensor product = f64({8, 8}, 2).mm(watched.leaf);
+    product.register_hook([&](const at::Tensor&) {
+      allocator->raw_deallocate(allocator->raw_allocate(watched.leaf.nbytes()));
+      raw = true;
+    });
+    product.sum().backward();
+    EXPECT_EQ(watched.born(), pass > 0);
+  }
+  EXPECT_TRUE(raw);
+  struct Raw : torch::autograd::Function<Raw> {  // the allocation is made by the very node whose result is the gradient
+    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, const torch::autograd::variable_list& dy) {
+      c10::Allocator* const cpu = c10::GetAllocator(c10::kCPU);
+      cpu->raw_deallocate(cpu->raw_allocate(dy[0].nbytes()));
+      return {dy[0].clone()};
+    }
+  };
+  for (int pass = 0; pass < 4; ++pass) {
+    watched.leaf.mutable_grad().reset();
+    Raw::apply(watched.leaf).sum().backward();
+    EXPECT_TRUE(watched.leaf.grad().eq(1).all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace paceline

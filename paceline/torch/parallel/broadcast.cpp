@@ -1,0 +1,68 @@
+#include "paceline/torch/parallel/broadcast.h"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/parallel/agreement.h"
+#include "paceline/torch/parallel/coalesced.h"
+
+namespace paceline {
+namespace {
+
+void require_rank(Communicator& group, int root) {
+  if (root < 0 || root >= group.size())
+    throw_misuse(c10::str("rank ", root, " cannot be the root of a group of ", group.size()));
+}
+
+std::string saved(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return std::move(stream).str();
+}
+
+}  // namespace
+
+void broadcast_parameters(const std::vector<at::Tensor>& tensors, Communicator& group, int root) {
+  require_rank(group, root);
+  if (group.size() == 1) return;
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].layout() != at::kStrided || !tensors[i].device().is_cpu()) {
+      throw_misuse(c10::str("broadcast_parameters: tensor ", i, " ", describe(tensors[i]),
+                            " is not dense in host memory: hand in its dense copy"));
+    }
+    lines.push_back(c10::str("tensor ", i, " ", describe(tensors[i])));
+  }
+  parallel::require_agreement(group, lines);
+  parallel::CoalescedTensors(tensors, nullptr).broadcast(group, root);
+}
+
+void broadcast_parameters(const torch::nn::Module& model, Communicator& group, int root) {
+  std::vector<at::Tensor> tensors = model.parameters();
+  for (const at::Tensor& buffer : model.buffers()) tensors.push_back(buffer);
+  broadcast_parameters(tensors, group, root);
+}
+
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Communicator& group, int root) {
+  require_rank(group, root);
+  if (group.size() == 1) return;
+  std::string text = group.rank() == root ? saved(optimizer) : std::string();
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  group.broadcast({reinterpret_cast<std::byte*>(&length), 1, Dtype::i64}, root).wait();
+  text.resize(static_cast<std::size_t>(length));
+  group.broadcast({std::as_writable_bytes(std::span(text)).data(), text.size(), Dtype::u8}, root).wait();
+  if (group.rank() == root) return;
+  std::istringstream stream(text);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  optimizer.load(archive);
+}
+
+}  // namespace paceline

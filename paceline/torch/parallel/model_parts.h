@@ -1,0 +1,37 @@
+// A model as DataParallel sees it: which of its tensors are trained, frozen, or buffers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+namespace paceline::parallel {
+
+struct Parameter {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// In the order of registration; what is registered under two names stands under its first.
+struct ModelParts {
+  std::vector<Parameter> dense;   // trained, with gradients as large as themselves
+  std::vector<Parameter> sparse;  // trained, with gradients of some rows
+  std::vector<Parameter> frozen;
+  std::vector<Parameter> buffers;
+
+  std::vector<at::Tensor> all() const;
+  // A line for each that must be the same on all ranks.
+  std::vector<std::string> description() const;
+};
+
+// `sparse`: names of parameters whose gradients are sparse, beside those of torch::nn::Embedding
+// and EmbeddingBag with sparse(true). THROWS Error (misuse): a tensor that cannot be carried, a name
+// that the model lacks, or nothing to train.
+ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::string>& sparse = {});
+// All of them are parameters.
+ModelParts parts_of(const std::vector<Parameter>& parameters,
+                    const std::vector<std::string>& sparse = {});
+
+}  // namespace paceline::parallel

@@ -1,0 +1,186 @@
+// What DataParallel refuses, and what it says.
+#include <cmath>
+#include <utility>
+
+#include "tests/torch/parallel/small_training.h"
+
+namespace paceline {
+namespace {
+
+TEST(DataParallel, models_that_differ_are_refused_on_every_rank_with_the_first_difference) {
+  int refused = 0;
+  std::mutex mutex;
+  run_ranks(3, [&](Job& job) {
+    nn::Sequential model(nn::Linear(3, 4), nn::Linear(4, job.rank() == 2 ? 6 : 5));
+    try {
+      DataParallel parallel(model, job);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::mismatch);
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("'parameter 1.weight f32[5, 4]'"),
+                        HasSubstr("'parameter 1.weight f32[6, 4]'"), HasSubstr("rank 2")));
+      EXPECT_EQ(error.failure().ranks, (std::vector<int>{0, 2}));
+      const std::lock_guard lock(mutex);
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, 3);
+  run_ranks(2, [&](Job& job) {  // a parameter more, and another option
+    nn::Sequential model(nn::Linear(nn::LinearOptions(3, 4).bias(job.rank() == 1)));
+    EXPECT_THROW(DataParallel(model, job), Error);
+    nn::Sequential same(nn::Linear(3, 4));
+    EXPECT_THROW(
+        DataParallel(same, job, {.bucket_bytes = static_cast<std::size_t>(5 + job.rank())}), Error);
+  });
+}
+
+TEST(DataParallel, models_that_cannot_be_trained_are_refused_with_a_remedy) {
+  run_ranks(1, [&](Job& job) {
+    nn::Sequential waves(nn::Linear(3, 4));
+    waves->to(at::kComplexFloat);
+    EXPECT_THAT(misuse_of([&] { DataParallel(waves, job); }),
+                AllOf(HasSubstr("parameter 0.weight ComplexFloat[4, 3]"), HasSubstr("torch::kFloat")));
+    nn::Sequential none{nn::ReLU()};
+    EXPECT_THAT(misuse_of([&] { DataParallel(none, job); }), HasSubstr("nothing to train"));
+    nn::Module elsewhere;
+    elsewhere.register_parameter("p", at::empty({3}, at::TensorOptions().device(at::kMeta)));
+    EXPECT_THAT(misuse_of([&] { DataParallel(elsewhere, job); }), HasSubstr("host memory"));
+  });
+}
+
+// Every misuse below is made by all ranks, as one program would; also in a world of one, where
+// nothing could break.
+void in_worlds(const std::function<void(Job&, Net&, DataParallel&)>& body) {
+  for (int ranks : {1, 2}) {
+    run_ranks(ranks, [&](Job& job) {
+      Net net;
+      DataParallel parallel(net, job);
+      body(job, net, parallel);
+    });
+  }
+}
+
+TEST(DataParallel, a_second_backward_before_synchronize_is_refused_and_the_step_can_still_end) {
+  in_worlds([](Job& job, Net& net, DataParallel& parallel) {
+    loss_of(net, samples(job.rank(), 4)).backward();
+    const at::Tensor local = net.last->bias.grad();
+    EXPECT_THAT(misuse_of([&] { loss_of(net, samples(1, 4)).backward(); }),
+                AllOf(HasSubstr("second backward()"), HasSubstr("no_sync()")));
+    EXPECT_THAT(misuse_of([&] { net.side->weight.sum().backward(); }),
+                HasSubstr("second backward()"))
+        << "of another parameter";
+    EXPECT_TRUE(parallel.synchronize());
+    Net one;
+    if (job.world_size() == 1)
+      loss_of(one, samples(0, 4)).backward();
+    else
+      ((loss_of(one, samples(0, 4)) + loss_of(one, samples(1, 4))) / 2).backward();
+    expect_equal(grads_of(net), grads_of(one), 1e-12);
+  });
+}
+
+TEST(DataParallel, an_optimizer_step_without_synchronize_is_seen_at_the_next_gradient) {
+  for (const bool adam : {false, true}) {
+    in_worlds([&](Job&, Net& net, DataParallel&) {
+      torch::optim::Adam with_adam(net.parameters(), 0.01);
+      auto with_sgd = sgd(net);
+      auto& optimizer = adam ? static_cast<torch::optim::Optimizer&>(with_adam) : with_sgd;
+      loss_of(net, samples(0, 4)).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+      EXPECT_THAT(misuse_of([&] { loss_of(net, samples(1, 4)).backward(); }),
+                  AllOf(HasSubstr("optimizer stepped without synchronize()"),
+                        HasSubstr("parallel.step(optimizer)")));
+    });
+  }
+}
+
+TEST(DataParallel, an_optimizer_step_without_synchronize_is_seen_at_synchronize) {
+  for (const bool adam : {false, true}) {
+    in_worlds([&](Job&, Net& net, DataParallel& parallel) {
+      torch::optim::Adam with_adam(net.parameters(), 0.01);
+      auto with_sgd = sgd(net);
+      auto& optimizer = adam ? static_cast<torch::optim::Optimizer&>(with_adam) : with_sgd;
+      loss_of(net, samples(0, 4)).backward();
+      optimizer.step();
+      EXPECT_THAT(misuse_of([&] { parallel.synchronize(); }),
+                  HasSubstr("optimizer stepped without synchronize()"));
+    });
+  }
+}
+
+TEST(DataParallel, gradients_changed_before_they_are_averaged_are_refused) {
+  in_worlds([](Job&, Net& net, DataParallel& parallel) {
+    const std::vector<std::function<void()>> changes = {
+        [&] { net.zero_grad(); }, [&] { net.zero_grad(false); },
+        [&] { net.last->bias.mutable_grad() = at::ones({3}, at::kDouble); }};
+    for (const auto& change : changes) {
+      net.zero_grad();
+      loss_of(net, samples(0, 4)).backward();
+      change();
+      EXPECT_THAT(misuse_of([&] { parallel.synchronize(); }), HasSubstr("after synchronize()"));
+    }
+    net.zero_grad();
+    loss_of(net, samples(0, 4)).backward();
+    EXPECT_TRUE(parallel.synchronize()) << "the next step is a good one";
+  });
+}
+
+TEST(DataParallel, weights_are_told_before_a_step_and_by_all_ranks) {
+  in_worlds([](Job&, Net& net, DataParallel& parallel) {
+    EXPECT_THAT(misuse_of([&] { parallel.weight(-1); }), HasSubstr("number of samples"));
+    EXPECT_THAT(misuse_of([&] { parallel.weight(NAN); }), HasSubstr("number of samples"));
+    loss_of(net, samples(0, 4)).backward();
+    EXPECT_THAT(misuse_of([&] { parallel.weight(3); }), HasSubstr("before the forward pass"));
+    EXPECT_TRUE(parallel.synchronize());
+    parallel.weight(3);
+  });
+  run_ranks(2, [](Job& job) {
+    Net net;
+    DataParallel parallel(net, job);
+    if (job.rank() == 0) parallel.weight(4);
+    loss_of(net, samples(0, 4)).backward();
+    try {
+      parallel.synchronize();
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::mismatch);
+      EXPECT_THAT(error.what(),
+                  HasSubstr("rank 0 called DataParallel::weight() and rank 1 did not"));
+    }
+  });
+}
+
+TEST(DataParallel, no_sync_must_not_cross_a_step) {
+  in_worlds([](Job&, Net& net, DataParallel& parallel) {
+    {
+      const auto paused = parallel.no_sync();
+      loss_of(net, samples(0, 4)).backward();
+      EXPECT_THAT(misuse_of([&] { parallel.synchronize(); }), HasSubstr("under no_sync()"));
+      EXPECT_THAT(misuse_of([&] { (void)parallel.no_sync(); }), HasSubstr("already in force"));
+    }
+    loss_of(net, samples(0, 4)).backward();
+    EXPECT_THAT(misuse_of([&] { (void)parallel.no_sync(); }), HasSubstr("end the step first"));
+    EXPECT_TRUE(parallel.synchronize());
+  });
+}
+
+TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
+  in_worlds([](Job&, Net& net, DataParallel&) {
+    EXPECT_THAT(misuse_of([&] { loss_of(net, samples(0, 4)).backward({}, false, true); }),
+                HasSubstr("create_graph"));
+    net.zero_grad();
+  });
+  run_ranks(2, [](Job& job) {  // sparse only by its functional form, which no module tells of
+    nn::Module model;
+    const at::Tensor table = model.register_parameter("table", at::ones({10, 4}));
+    DataParallel parallel(model, job);
+    EXPECT_THAT(misuse_of([&] {
+                  at::embedding(table, torch::tensor({1, 2}), -1, false, /*sparse=*/true).sum().backward();
+                }),
+                AllOf(HasSubstr("'table'"), HasSubstr("DataParallelOptions::sparse")));
+  });
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,184 @@
+// SyncBatchNorm in fp64 against torch's BatchNorm on the whole batch in one process.
+#include "paceline/torch/parallel/sync_batch_norm.h"
+
+#include <numeric>
+
+#include "tests/torch/parallel/small_training.h"
+
+namespace paceline {
+namespace {
+
+const auto kDoubles = at::TensorOptions().dtype(at::kDouble);
+
+at::Tensor numbers(std::uint64_t seed, at::IntArrayRef sizes) {
+  return at::randn(sizes, at::detail::createCPUGenerator(seed), kDoubles);
+}
+
+// Rows of each rank, and what comes of them.
+struct Case {
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> rest;  // of the shape, behind (N, C)
+  bool affine = true;
+};
+
+void expect_equals_batch_norm(const Case& each) {
+  constexpr std::int64_t kChannels = 4;
+  const std::int64_t all = std::accumulate(each.rows.begin(), each.rows.end(), std::int64_t{0});
+  std::vector<std::int64_t> shape{all, kChannels};
+  shape.insert(shape.end(), each.rest.begin(), each.rest.end());
+  const at::Tensor x = numbers(1, shape) * 3 + 1, dy = numbers(2, shape);
+  const auto options = nn::BatchNormOptions(kChannels).affine(each.affine);
+  const auto ready = [&](auto& norm) {
+    norm->to(at::kDouble);
+    if (!each.affine) return;
+    const at::NoGradGuard no_grad;
+    norm->weight.copy_(numbers(3, {kChannels}));
+    norm->bias.copy_(numbers(4, {kChannels}));
+  };
+  const at::Tensor whole = x.clone().set_requires_grad(true);
+  nn::BatchNorm1d one1(options);
+  nn::BatchNorm2d one2(options);
+  ready(one1);
+  ready(one2);
+  const bool flat = each.rest.size() < 2;
+  const at::Tensor expected = flat ? one1->forward(whole) : one2->forward(whole);
+  expected.backward(dy);
+  const nn::Module& one = flat ? static_cast<const nn::Module&>(*one1) : *one2;
+
+  run_ranks(static_cast<int>(each.rows.size()), [&](Job& job) {
+    const auto own = each.rows.begin() + job.rank();
+    const std::int64_t begin = std::accumulate(each.rows.begin(), own, std::int64_t{0}), end = begin + *own;
+    const at::Tensor input = x.slice(0, begin, end).clone().set_requires_grad(true);
+    SyncBatchNorm norm(options);
+    ready(norm);
+    norm->compute_over(std::make_shared<BatchRanks>(BatchRanks{&job.world(), 1}));
+    const at::Tensor output = norm->forward(input);
+    output.backward(dy.slice(0, begin, end));
+    if (*own > 0) {
+      expect_equal({output.detach(), input.grad()}, {expected.detach().slice(0, begin, end), whole.grad().slice(0, begin, end)}, 1e-10);
+    }
+    expect_equal(norm->buffers(), one.buffers(), 1e-12);
+    if (!each.affine) return;
+    const auto parameters = norm->parameters(), parameters_of_one = one.parameters();
+    for (std::size_t i = 0; i < 2; ++i) {  // local sums, which DataParallel would average
+      at::Tensor grad = parameters[i].grad().clone();
+      job.world().all_reduce(buffer_of(grad)).wait();
+      EXPECT_LE(difference(grad, parameters_of_one[i].grad()), 1e-10);
+    }
+    norm->eval();
+    const auto before = job.world().traffic().operations;
+    if (*own > 0) norm->forward(input);
+    EXPECT_EQ(job.world().traffic().operations, before) << "evaluation communicates nothing";
+  });
+}
+
+TEST(SyncBatchNorm, equals_batch_norm_of_the_whole_batch_also_where_ranks_have_few_rows_or_none) {
+  expect_equals_batch_norm({{4, 4}, {}});
+  expect_equals_batch_norm({{3, 6, 1}, {}});
+  expect_equals_batch_norm({{5, 0, 2}, {}});
+  expect_equals_batch_norm({{0, 1, 1, 0}, {}});
+  expect_equals_batch_norm({{2, 3}, {5}});
+  expect_equals_batch_norm({{1, 2}, {3, 2}});
+  expect_equals_batch_norm({{3, 2}, {}, false});
+  expect_equals_batch_norm({{7}, {}});
+}
+
+// A layer before and behind the norm, so that gradients flow through it.
+nn::Sequential model() {
+  nn::Sequential net(nn::Linear(6, 5), nn::BatchNorm1d(5), nn::Tanh(), nn::Linear(5, 3));
+  net->to(at::kDouble);
+  const at::NoGradGuard no_grad;
+  std::uint64_t seed = 20;
+  for (auto& p : net->parameters()) p.copy_(numbers(seed++, p.sizes()));
+  return net;
+}
+
+at::Tensor loss_of(nn::Sequential& net, const Samples& s) { return at::mse_loss(net->forward(s.x), s.y); }
+
+TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
+  const std::vector<std::int64_t> edges{0, 2, 2, 8};  // rank 1 has no batch
+  nn::Sequential one = model();
+  torch::optim::SGD optimizer_of_one(one->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  for (int step = 0; step < 5; ++step) {
+    optimizer_of_one.zero_grad();
+    loss_of(one, samples(step, 8)).backward();
+    optimizer_of_one.step();
+  }
+  for (const BufferMode mode : {BufferMode::broadcast, BufferMode::off}) {
+    SameEverywhere same;
+    run_ranks(3, [&](Job& job) {
+      nn::Sequential net = model();
+      EXPECT_EQ(convert_sync_batch_norm(*net), 1U);
+      auto options = kSmallBuckets;
+      options.buffers = mode;
+      DataParallel parallel(net, job, options);
+      torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+      const auto rank = static_cast<std::size_t>(job.rank());
+      for (int step = 0; step < 5; ++step) {
+        optimizer.zero_grad();
+        parallel.weight(static_cast<double>(edges[rank + 1] - edges[rank]));
+        const Samples own = samples(step, 8).rows(edges[rank], edges[rank + 1]);
+        // A mean over nothing is NaN; a shadow's loss may be any, so long as its backward passes the same layers.
+        (own.x.size(0) > 0 ? loss_of(net, own) : net->forward(own.x).sum()).backward();
+        ASSERT_TRUE(parallel.step(optimizer));
+      }
+      expect_equal(net->parameters(), one->parameters(), 1e-10);
+      expect_equal(net->buffers(), one->buffers(), 1e-10);
+      same.tell("parameters", net->parameters());
+      same.tell("buffers", net->buffers());
+    });
+  }
+}
+
+struct Features : nn::Module {
+  Features() { layers = register_module("layers", nn::Sequential(nn::Conv2d(nn::Conv2dOptions(3, 4, 1)), nn::BatchNorm2d(4))); }
+  at::Tensor forward(const at::Tensor& x) { return layers->forward(x); }
+  nn::Sequential layers{nullptr};
+};
+
+TEST(SyncBatchNorm, the_converter_reaches_into_nested_sequentials_and_keeps_the_parameters) {
+  nn::Sequential net(std::make_shared<Features>(), nn::Flatten(), nn::Linear(16, 2), nn::BatchNorm1d(2), nn::BatchNorm1d(nn::BatchNormOptions(2).affine(false)));
+  const at::Tensor x = at::randn({5, 3, 2, 2});
+  net->forward(x);  // so that the running statistics are not the initial ones
+  const auto parameters = net->parameters();
+  const auto buffers = sha256_of(net->buffers());
+  const at::Tensor expected = net->forward(x);
+  EXPECT_EQ(convert_sync_batch_norm(*net), 3U);
+  EXPECT_EQ(sync_batch_norms_in(*net).size(), 3U);
+  for (std::size_t i = 0; i < parameters.size(); ++i) EXPECT_TRUE(net->parameters()[i].is_same(parameters[i]));
+  EXPECT_NE(sha256_of(net->buffers()), buffers);
+  EXPECT_LE(difference(net->forward(x), expected), 1e-5) << "without ranks it is the plain norm, and forward() goes through it";
+  net->eval();
+  EXPECT_FALSE(net[1]->is_training());
+  EXPECT_EQ(convert_sync_batch_norm(*net), 0U) << "nothing is left";
+}
+
+TEST(SyncBatchNorm, the_converter_names_what_it_cannot_replace_and_changes_nothing) {
+  struct Block : nn::Module {
+    Block() {
+      norm = register_module("norm", nn::BatchNorm1d(3));
+      rest = register_module("rest", nn::Sequential(nn::BatchNorm1d(3)));
+    }
+    nn::BatchNorm1d norm{nullptr};
+    nn::Sequential rest{nullptr};
+  };
+  auto block = std::make_shared<Block>();
+  EXPECT_THAT(misuse_of([&] { convert_sync_batch_norm(*block); }), AllOf(HasSubstr("'norm'"), HasSubstr("paceline::SyncBatchNorm")));
+  EXPECT_TRUE(sync_batch_norms_in(*block).empty());
+  nn::BatchNorm2d alone(3);
+  EXPECT_THAT(misuse_of([&] { convert_sync_batch_norm(*alone); }), HasSubstr("the model itself"));
+}
+
+TEST(SyncBatchNorm, needs_more_than_one_value_for_each_channel) {
+  run_ranks(2, [](Job& job) {
+    SyncBatchNorm norm(nn::BatchNormOptions(3));
+    norm->compute_over(std::make_shared<BatchRanks>(BatchRanks{&job.world(), 1}));
+    EXPECT_THAT(misuse_of([&] { norm->forward(at::ones({job.rank(), 3})); }), HasSubstr("larger batches"));
+    EXPECT_THAT(misuse_of([&] { norm->forward(at::ones({4, 2})); }), HasSubstr("(N, 3, ...)"));
+    norm->eval();
+    EXPECT_TRUE(norm->forward(at::zeros({1, 3})).eq(0).all().item<bool>());
+  });
+}
+
+}  // namespace
+}  // namespace paceline
