@@ -2,6 +2,7 @@
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each
+#   tests/net/                *_test.cpp -> test_net: several hosts, and launchers of others
 #   tests/house/              rules about the code, in Python
 
 # Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
@@ -86,6 +87,19 @@ function(paceline_process_tests)
     endif()
     if(PACELINE_WITH_TORCH)
       target_compile_definitions(test_processes PRIVATE PACELINE_WITH_TORCH=1)
+    endif()
+  endif()
+endfunction()
+
+# paceline_net_tests(): jobs over several hosts (network namespaces), and by other launchers. One at a time: they share ports.
+function(paceline_net_tests)
+  paceline_glob(sources "tests/net/*_test.cpp")
+  if(sources)
+    paceline_test(test_net SOURCES ${sources} LIBRARIES paceline::app TIMEOUT 400 CORES 2)
+    get_property(started GLOBAL PROPERTY PACELINE_STARTED_BY_TESTS)
+    add_dependencies(test_net paceline ${started})
+    if(PACELINE_WITH_TORCH)
+      target_compile_definitions(test_net PRIVATE PACELINE_WITH_TORCH=1)
     endif()
   endif()
 endfunction()
