@@ -4,6 +4,7 @@
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each
 #   tests/package/            installs, and builds a project that uses what was installed
 #   tests/readers/            traces, TensorBoard and Prometheus as the readers of others see them
+#   tests/net/                *_test.cpp -> test_net: several hosts, and launchers of others
 #   tests/house/              rules about the code, in Python
 
 # Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
@@ -88,6 +89,19 @@ function(paceline_process_tests)
     endif()
     if(PACELINE_WITH_TORCH)
       target_compile_definitions(test_processes PRIVATE PACELINE_WITH_TORCH=1)
+    endif()
+  endif()
+endfunction()
+
+# paceline_net_tests(): jobs over several hosts (network namespaces), and by other launchers. One at a time: they share ports.
+function(paceline_net_tests)
+  paceline_glob(sources "tests/net/*_test.cpp")
+  if(sources)
+    paceline_test(test_net SOURCES ${sources} LIBRARIES paceline::app TIMEOUT 400 CORES 2)
+    get_property(started GLOBAL PROPERTY PACELINE_STARTED_BY_TESTS)
+    add_dependencies(test_net paceline ${started})
+    if(PACELINE_WITH_TORCH)
+      target_compile_definitions(test_net PRIVATE PACELINE_WITH_TORCH=1)
     endif()
   endif()
 endfunction()

@@ -6,6 +6,12 @@
 #include <cstdlib>
 #include <limits>
 
+#include "paceline/core/membership/ancestry.h"
+#include "paceline/core/membership/exchange.h"
+#include "paceline/core/membership/handshake.h"
+#include "paceline/core/membership/launchers.h"
+#include "paceline/core/membership/node_list.h"
+#include "paceline/core/membership/tf_config.h"
 #include "paceline/core/membership/variables.h"
 
 namespace paceline::membership {
@@ -13,12 +19,14 @@ namespace {
 
 Failure senseless(const char* name, std::string_view value, std::string_view must) {
   return {Fault::misuse,
-          fmt::format("{}={} makes no sense: it must be {}; start workers by `paceline run`, which sets it", name, value, must),
+          fmt::format("{}={} makes no sense: it must be {}; {}", name, value, must,
+                      std::string_view(name).starts_with("PACELINE_") ? "start workers by `paceline run`, which sets it"
+                                                                      : "the launcher sets it: leave it alone"),
           {}};
 }
 
 Result<> read_number(const Variables& variables, const char* name, std::int64_t low, std::int64_t high, std::int64_t& into) {
-  const char* text = variables(name);
+  const char* text = name == nullptr ? nullptr : variables(name);
   if (text == nullptr) return Done{};
   const std::string_view value = text;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), into);
@@ -78,24 +86,93 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
   return Done{};
 }
 
-Result<> read_place(const Variables& variables, Environment& e) {
-  constexpr std::int64_t kMostRanks = 1 << 20;
-  std::int64_t generation = 1;
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+Result<> read_place(const Variables& variables, const LauncherVariables& names, Environment& e) {
+  std::int64_t generation = 1, restarts = 0;
   for (const auto& read : {
-           read_int(variables, variable::kWorldSize, 1, kMostRanks, e.world_size),
-           read_int(variables, variable::kRank, 0, kMostRanks, e.rank),
-           read_int(variables, variable::kLocalWorldSize, 1, kMostRanks, e.local_world_size),
-           read_int(variables, variable::kLocalRank, 0, kMostRanks, e.local_rank),
-           read_int(variables, variable::kNodeRank, 0, kMostRanks, e.node_rank),
+           read_int(variables, names.world_size, 1, kMostRanks, e.world_size),
+           read_int(variables, names.rank, 0, kMostRanks, e.rank),
+           read_int(variables, names.local_world_size, 1, kMostRanks, e.local_world_size),
+           read_int(variables, names.local_rank, 0, kMostRanks, e.local_rank),
+           read_int(variables, names.node_rank, 0, kMostRanks, e.node_rank),
            read_number(variables, variable::kGeneration, 1, std::numeric_limits<std::int64_t>::max(), generation),
+           read_number(variables, names.restarts, 0, kMostRanks, restarts),
        }) {
     if (!read) return read;
   }
-  e.generation = static_cast<std::uint64_t>(generation);
+  e.launcher = names.launcher;
+  e.generation = static_cast<std::uint64_t>(generation + restarts);
   if (e.rank >= e.world_size) {
-    return senseless(variable::kRank, std::to_string(e.rank), fmt::format("below {}={}", variable::kWorldSize, e.world_size));
+    return senseless(names.rank, std::to_string(e.rank), fmt::format("below {}={}", names.world_size, e.world_size));
   }
   return Done{};
+}
+
+Result<> read_tasks_of_node(const Variables& variables, const LauncherVariables& names, Environment& e) {
+  const char* text = names.tasks_per_node == nullptr ? nullptr : variables(names.tasks_per_node);
+  if (text == nullptr) return Done{};
+  const auto tasks = parse_tasks_per_node(text);
+  if (!tasks) return tasks.error();
+  const auto node = static_cast<std::size_t>(e.node_rank);
+  if (node < tasks.value().size()) e.local_world_size = tasks.value()[node];
+  return Done{};
+}
+
+std::string fingerprint_text(const std::string& identity) { return fmt::format("{:016x}", job_fingerprint(identity)); }
+
+// What no other job is called, from what the launcher tells all its processes. MPICH's tells no name: on one host the process that
+// started the ranks is one, between hosts its key-value space.
+Result<std::string> read_identity(const Variables& variables, const LauncherVariables& names, const Environment& e) {
+  std::string identity = names.launcher;
+  bool unique = false;
+  for (const char* name : names.identity) {
+    const char* text = variables(name);
+    unique = unique || text != nullptr;
+    identity += fmt::format("/{}", text == nullptr ? "" : text);
+  }
+  if (!unique && e.meeting.kind == Meeting::Kind::pmi && e.secret && e.local_world_size < e.world_size) {
+    auto space = pmi_space_name(e.meeting.pmi);
+    if (!space) return space;
+    identity += *space;
+  } else if (!unique) {
+    identity += process_that_started(names.rank);
+  }
+  return fingerprint_text(identity);
+}
+
+Result<> read_given_secret(const Variables& variables, Environment& environment) {
+  const bool given = variables(variable::kSecretFile) != nullptr || variables(variable::kSecretFd) != nullptr;
+  return given ? read_secret(variables, environment) : Result<>(Done{});
+}
+
+Result<Environment> read_foreign(const Variables& variables, const LauncherVariables& names, Environment e) {
+  if (auto read = read_tasks_of_node(variables, names, e); !read) return read.error();
+  auto meeting = find_meeting(variables);
+  if (!meeting) return meeting.error();
+  e.meeting = *meeting;
+  if (auto read = read_given_secret(variables, e); !read) return read.error();
+  auto identity = read_identity(variables, names, e);
+  if (!identity) return identity.error();
+  e.job = *identity;
+  return e;
+}
+
+Result<Environment> read_tf_config(const Variables& variables, Environment e) {
+  auto place = parse_tf_config(variables("TF_CONFIG"));
+  if (!place) return place.error();
+  e.launcher = "TF_CONFIG";
+  e.rank = place->rank;
+  e.world_size = place->world_size;
+  e.local_rank = place->local_rank;
+  e.local_world_size = place->local_world_size;
+  e.node_rank = place->node_rank;
+  if (e.world_size == 1) return e;
+  e.job = fingerprint_text("TF_CONFIG/" + place->identity);
+  const char* store = variables(variable::kStore);
+  e.meeting = {.kind = Meeting::Kind::address, .address = store != nullptr ? store : place->first};
+  if (auto read = read_given_secret(variables, e); !read) return read.error();
+  return e;
 }
 
 }  // namespace
@@ -126,8 +203,10 @@ Result<Environment> read_environment(const Variables& variables) {
     return Failure{Fault::misuse, fmt::format("{} is set but {} is not; start workers by `paceline run`, which sets both", set, missing), {}};
   }
   if (auto read = read_choices(variables, environment); !read) return read.error();
-  if (rank == nullptr) return environment;
-  if (auto read = read_place(variables, environment); !read) return read.error();
+  const LauncherVariables* names = recognise(variables);
+  if (names == nullptr) return variables("TF_CONFIG") != nullptr ? read_tf_config(variables, environment) : environment;
+  if (auto read = read_place(variables, *names, environment); !read) return read.error();
+  if (rank == nullptr) return environment.world_size == 1 ? environment : read_foreign(variables, *names, environment);
   if (const char* job = variables(variable::kJob)) environment.job = job;
   const char* store = variables(variable::kStore);
   if (environment.world_size == 1 && store == nullptr) return environment;

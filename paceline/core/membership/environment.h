@@ -14,7 +14,23 @@ namespace paceline::membership {
 
 enum class TransportChoice : std::uint8_t { automatic, shm, tcp };
 
+// Where the store of the job is. A launcher of somebody else's serves none: then it lives in rank 0 (meeting.h).
+struct Meeting {
+  enum class Kind : std::uint8_t {
+    launcher,     // Environment::store is our launcher's
+    this_host,    // every rank is a process of one user on this host
+    address,      // rank 0 is to listen at `address`
+    agent_store,  // rank 0 tells its address through torchrun's own store, which is at `address`
+    pmi,          // rank 0 tells its address through the process manager at descriptor `pmi`
+  } kind = Kind::launcher;
+  std::string address = {};  // "host:port"; the host may be a name
+  int pmi = -1;
+  bool operator==(const Meeting&) const = default;
+};
+
 struct Environment {
+  std::string launcher = "nobody";  // who started us, for texts
+  Meeting meeting = {};
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
@@ -22,8 +38,8 @@ struct Environment {
   int node_rank = 0;
   std::string job = "alone";
   std::uint64_t generation = 1;
-  std::string store;              // "host:port"; empty without a launcher
-  std::optional<Secret> secret;   // set when there is a store
+  std::string store;              // "host:port"; empty in a world of one, and until the ranks have met
+  std::optional<Secret> secret;   // set when there is a store; without a launcher of ours: when the user gave one
   TransportChoice transport = TransportChoice::automatic;
   bool reproducible = true;
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
@@ -32,7 +48,8 @@ struct Environment {
 // nullptr for a variable that is not set; std::getenv by default.
 using Variables = std::function<const char*(const char* name)>;
 
-// Without PACELINE_RANK and PACELINE_WORLD_SIZE: a world of one. The failure (misuse) names the variable, its value and what it must be.
+// From the first launcher in the table of launchers.h whose variables are there; then TF_CONFIG; without any: a world of one.
+// The failure (misuse) names the variable, its value and what it must be.
 Result<Environment> read_environment(const Variables& variables);
 Result<Environment> read_environment();
 

@@ -7,6 +7,7 @@
 
 #include "paceline/core/membership/environment.h"
 #include "paceline/core/membership/job.h"
+#include "paceline/core/membership/meeting.h"
 #include "paceline/core/membership/mesh.h"
 #include "paceline/core/membership/store_client.h"
 
@@ -21,6 +22,7 @@ class Job::Impl {
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
   std::shared_ptr<membership::Mesh> mesh;
+  std::unique_ptr<membership::HostedStore> hosted_store;  // in rank 0, when no launcher of ours serves one
   std::unique_ptr<membership::StoreClient> store;
   std::atomic<std::uint64_t> next_segment = 1;
 

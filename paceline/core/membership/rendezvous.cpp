@@ -221,6 +221,8 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
   const auto options = reactor_options(environment);
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;
+  const bool hosted = e.meeting.kind != Meeting::Kind::launcher;
+  if (hosted) job->hosted_store = meet(job->environment, *job->reactor);
   if (e.store.empty()) return job;
   Hello own{.purpose = Purpose::store,
             .rank = e.rank,
@@ -240,7 +242,10 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     throw;
   }
   job->reactor->run([&] {
-    store.serve_on(job->reactor->poller(), [&mesh](const Failure& verdict) { mesh.fail(verdict); });
+    store.serve_on(job->reactor->poller(), [&mesh, hosted](const Failure& verdict) {
+      // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of both it was.
+      if (!hosted || verdict.fault != Fault::peer_lost) mesh.fail(verdict);
+    });
     mesh.on_failure([&store](const Failure& failure) { store.report(failure); });
   });
   return job;

@@ -36,7 +36,7 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
           .on_frame = [this](const FrameHeader& header, Bytes payload) { return on_frame(header, payload); },
           .on_end =
               [this](const Failure&) {
-                if (!ended_) ended_ = Failure{Fault::peer_lost, "the launcher is gone", {}};
+                if (!ended_) ended_ = Failure{Fault::peer_lost, "whoever held the job's store (the launcher; without one, rank 0) is gone", {}};
                 if (on_verdict_) on_verdict_(*ended_);
               }});
   connection_->watch(joining_);

@@ -85,7 +85,7 @@ TEST(StoreClient, TheLaunchersEndEndsAGet) {
   EXPECT_EQ(client->ended(Deadline::in(0s)), std::nullopt);
   std::jthread launcher([&] { world.end(); });
   const auto got = client->get("never", soon());
-  EXPECT_EQ(got.error().what, "the launcher is gone");
+  EXPECT_EQ(got.error().what, "whoever held the job's store (the launcher; without one, rank 0) is gone");
   EXPECT_EQ(got.error().fault, Fault::peer_lost);
 }
 

@@ -104,7 +104,10 @@ void behave(const std::string& behaviour) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* rank = std::getenv("PACELINE_RANK");
+  const char* rank = nullptr;
+  for (const char* name : {"SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "PACELINE_RANK"}) {
+    if (const char* value = std::getenv(name)) rank = value;
+  }
   const std::string mine = fmt::format("{}=", rank == nullptr ? "0" : rank);
   std::string behaviour = argc > 1 ? argv[argc - 1] : "hash";
   for (int i = 1; i + 1 < argc; ++i) {

@@ -1,0 +1,27 @@
+// TF_CONFIG: how TensorFlow's cluster managers tell a process its place.
+//
+//   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"]}, "task": {"type": "worker", "index": 0}}
+//
+// Ranks are the chief ("master" in older clusters), then the workers in their order. An evaluator looks at checkpoints and is no
+// rank of the training world.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline::membership {
+
+struct TfPlace {
+  int rank = 0, world_size = 1;  // an evaluator: a world of its own
+  int local_rank = 0, local_world_size = 1, node_rank = 0;
+  std::string first;     // "host:port" of rank 0, which is its to listen on
+  std::string identity;  // equal in all processes of the cluster
+  bool operator==(const TfPlace&) const = default;
+};
+
+// The failure (misuse) names what is wrong in it.
+Result<TfPlace> parse_tf_config(std::string_view json);
+
+}  // namespace paceline::membership
