@@ -36,6 +36,7 @@ class Execution final : private transport::SendListener {
 
   void start();                              // tells every rank of the call, begins
   Result<> peer_called(int peer, Call call);  // a call that matches
+  const std::optional<Call>& call_of(int peer) const { return calls_[static_cast<std::size_t>(peer)]; }
   bool has_called(int peer) const { return calls_[static_cast<std::size_t>(peer)].has_value(); }
   std::vector<int> not_called() const;       // ranks whose call has not come
   std::vector<int> awaited() const;          // ranks whose messages the running segments wait for

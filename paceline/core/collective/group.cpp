@@ -167,18 +167,23 @@ Result<> Group::called(int peer, Bytes payload) {
   return current_->peer_called(peer, std::move(*call));
 }
 
+// Against our own call; and where each pair of ranks has something to agree in, against every call that has come: nobody may
+// begin before all pairs do.
 std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
-  const Call& ours = current_->request().call;
-  if (matches(ours, members_.rank(), theirs, peer)) return std::nullopt;
-  const int low = std::min(peer, members_.rank()), high = std::max(peer, members_.rank());
-  const Call& low_call = low == peer ? theirs : ours;
-  const Call& high_call = low == peer ? ours : theirs;
-  return members_.failure(
-      Fault::mismatch,
-      fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank must call the same operations in the "
-                  "same order with matching arguments",
-                  where(), members_.name(low), to_string(low_call), members_.name(high), to_string(high_call)),
-      {low, high});
+  const bool pairwise = theirs.operation == Operation::all_to_all;
+  for (int other = pairwise ? 0 : members_.rank(); other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
+    const auto& call = current_->call_of(other);
+    if (!call || matches(*call, other, theirs, peer)) continue;
+    const int low = std::min(peer, other), high = std::max(peer, other);
+    return members_.failure(
+        Fault::mismatch,
+        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank must call the same operations in the "
+                    "same order with matching arguments",
+                    where(), members_.name(low), to_string(low == peer ? theirs : *call), members_.name(high),
+                    to_string(high == peer ? theirs : *call)),
+        {low, high});
+  }
+  return std::nullopt;
 }
 
 // What a peer has called here that this rank has not.
