@@ -1,8 +1,10 @@
-// Which Paceline this is; the same as in CMakeLists.txt (a test compares them).
+// Which Paceline the command is.
 #pragma once
+
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 
-constexpr const char* kVersion = "0.1.0";
+using paceline::kVersion;
 
 }  // namespace paceline::cli

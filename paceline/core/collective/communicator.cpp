@@ -117,7 +117,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm, std
     call.algorithm = chosen.name;
     request.plan = plan(chosen, shape);
     if (collective::chunks_needed(call.operation, size) == 0) {
-      request.input_chunks = request.output_chunks = Partition::even(call.count, request.plan->chunks);
+      request.input_chunks = Partition::even(call.count, request.plan->chunks);
     }
     const std::size_t piece =
         std::max<std::size_t>(1, collective::piece_bytes(std::min(request.plan->chunks, size), group->mesh().shares_memory()) / element);
@@ -188,7 +188,7 @@ Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, const ReduceScatte
   request.call = {.operation = Operation::reduce_scatter, .op = options.op, .dtype = in.dtype, .count = in.count};
   request.input_chunks = impl_->parts(request.call, options.counts);
   check_part("reduce_scatter", in, out, request.input_chunks, rank());
-  request.output_chunks = impl_->own_part_alone(request.input_chunks);
+  request.other_output_chunks = impl_->own_part_alone(request.input_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -197,9 +197,9 @@ Work Communicator::all_gather(ConstBuffer in, Buffer out, const GatherOptions& o
   check_memory(out, "all_gather");
   Request request{.input = in, .output = out};
   request.call = {.operation = Operation::all_gather, .dtype = out.dtype, .count = out.count};
-  request.output_chunks = impl_->parts(request.call, options.counts);
-  check_part("all_gather", out, in, request.output_chunks, rank());
-  request.input_chunks = impl_->own_part_alone(request.output_chunks);
+  request.other_output_chunks = impl_->parts(request.call, options.counts);
+  check_part("all_gather", out, in, request.other_output_chunks, rank());
+  request.input_chunks = impl_->own_part_alone(request.other_output_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -208,17 +208,17 @@ Work Communicator::gather(ConstBuffer in, Buffer out, int root, const GatherOpti
   impl_->check_root("gather", root);
   Request request{.input = in};
   request.call = {.operation = Operation::gather, .dtype = in.dtype, .root = root, .count = in.count * static_cast<std::size_t>(size())};
-  request.output_chunks = impl_->parts(request.call, options.counts);
-  request.call.count = request.output_chunks.count();
+  request.other_output_chunks = impl_->parts(request.call, options.counts);
+  request.call.count = request.other_output_chunks.count();
   if (rank() == root) {
     check_memory(out, "gather");
-    check_part("gather", out, in, request.output_chunks, rank());
+    check_part("gather", out, in, request.other_output_chunks, rank());
     request.output = out;
   } else {
-    PACELINE_CHECK(in.count == impl_->own_part(request.output_chunks).count, "gather: rank {} brings {} elements, its count is {}",
-                   rank(), in.count, impl_->own_part(request.output_chunks).count);
+    PACELINE_CHECK(in.count == impl_->own_part(request.other_output_chunks).count, "gather: rank {} brings {} elements, its count is {}",
+                   rank(), in.count, impl_->own_part(request.other_output_chunks).count);
   }
-  request.input_chunks = impl_->own_part_alone(request.output_chunks);
+  request.input_chunks = impl_->own_part_alone(request.other_output_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -237,7 +237,7 @@ Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOpt
     PACELINE_CHECK(out.count == impl_->own_part(request.input_chunks).count, "scatter: rank {} takes {} elements, its count is {}",
                    rank(), out.count, impl_->own_part(request.input_chunks).count);
   }
-  request.output_chunks = impl_->own_part_alone(request.input_chunks);
+  request.other_output_chunks = impl_->own_part_alone(request.input_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -268,14 +268,14 @@ Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Co
   check_overlap("all_to_all", in, out, 0);
   // The chunks between other ranks are empty here.
   request.input_chunks.chunks.resize(static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size())));
-  request.output_chunks = request.input_chunks;
+  request.other_output_chunks = request.input_chunks;
   for (int peer = 0; peer < size(); ++peer) {
     const auto to = static_cast<std::size_t>(collective::chunk_between(size(), rank(), peer));
     const auto from = static_cast<std::size_t>(collective::chunk_between(size(), peer, rank()));
     const auto p = static_cast<std::size_t>(peer);
     request.input_chunks.chunks[to] = sent.chunks[p];
-    request.output_chunks.chunks[to].count = sent.chunks[p].count;
-    request.output_chunks.chunks[from] = taken.chunks[p];
+    request.other_output_chunks.chunks[to].count = sent.chunks[p].count;
+    request.other_output_chunks.chunks[from] = taken.chunks[p];
     request.input_chunks.chunks[from].count = taken.chunks[p].count;
   }
   std::shared_ptr<std::vector<std::byte>> copy;

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "paceline/core/base/half.h"
-#include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/work_state.h"
 
 namespace paceline::collective {
@@ -30,6 +29,7 @@ constexpr std::size_t kBlock = 4032;
 bool sends(Step::Kind kind) { return kind == Step::Kind::send || kind == Step::Kind::store; }
 bool receives(Step::Kind kind) { return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce; }
 
+// `count` elements from `at` on.
 template <typename AnyBuffer>
 AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
   whole.data += at * size_of(whole.dtype);
@@ -275,7 +275,7 @@ bool Execution::attempt_receive(Segment& segment, const Action& action) {
   if (step.kind == Step::Kind::recv_reduce) {
     const ConstBuffer own = segment.operand(step.operand, false);
     const ConstBuffer theirs{bytes.data(), own.count, own.dtype};
-    combine(step, step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own, segment.sum(step.target, false));
+    combine(step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own, segment.sum(step.target, false), factor_of(step));
   } else if (arrival.kind == Arrival::Kind::payload || arrival.kind == Arrival::Kind::borrowed) {
     std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
   }
@@ -291,20 +291,22 @@ bool Execution::attempt_local(Segment& segment, const Action& action) {
     const Bytes source = segment.readable(step.source);
     const MutableBytes target = segment.writable(step.target);
     if (target.data() != source.data()) std::memcpy(target.data(), source.data(), source.size());
-    const double factor = step.completes && request_.call.op == ReduceOp::average ? scale_factor() : 1.0;
-    if (factor != 1.0) scale(request_.call.dtype, target, factor);
+    if (const double factor = factor_of(step); factor != 1.0) scale(request_.call.dtype, target, factor);
   } else if (!reduce_and_store(segment, action)) {
-    combine(step, segment.operand(step.source, action.wide_source), segment.operand(step.operand, action.wide_operand),
-            segment.sum(step.target, action.wide_target));
+    combine(segment.operand(step.source, action.wide_source), segment.operand(step.operand, action.wide_operand),
+            segment.sum(step.target, action.wide_target), factor_of(step));
   }
   give_view_back(segment, step.target);
   return true;
 }
 
-void Execution::combine(const Step& step, ConstBuffer left, ConstBuffer right, Buffer target) {
+double Execution::factor_of(const Step& step) const {
+  return step.completes && request_.call.op == ReduceOp::average ? scale_factor() : 1.0;
+}
+
+void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
   const Call& call = request_.call;
   traffic_.bytes_reduced += target.count * size_of(call.dtype);
-  const double factor = step.completes && call.op == ReduceOp::average ? scale_factor() : 1.0;
   if (is_half(call.dtype)) return accumulate(call.op, left, right, target, factor);
   reduce(call.op, call.dtype, left.bytes(), right.bytes(), target.bytes());
   if (factor != 1.0) scale(call.dtype, target.bytes(), factor);
@@ -322,12 +324,21 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const ConstBuffer left = segment.operand(step.source, action.wide_source);
   const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
   const Buffer target = segment.sum(step.target, false);
-  const std::size_t element = size_of(target.dtype), block = kBlock / element;
-  for (std::size_t at = 0; at < target.count; at += block) {
-    const std::size_t count = std::min(block, target.count - at);
-    const Buffer sum = part_of(target, at, count);
-    combine(step, part_of(left, at, count), part_of(right, at, count), sum);
-    for (const MutableBytes window : windows) std::memcpy(window.data() + at * element, sum.data, count * element);
+  const Call& call = request_.call;
+  const double factor = factor_of(step);
+  const bool half = is_half(call.dtype);
+  const MutableBytes all = target.bytes();
+  traffic_.bytes_reduced += all.size();
+  for (std::size_t at = 0; at < all.size(); at += kBlock) {
+    const MutableBytes block = all.subspan(at, std::min(kBlock, all.size() - at));
+    if (half) {
+      const std::size_t first = at / 2, count = block.size() / 2;
+      accumulate(call.op, part_of(left, first, count), part_of(right, first, count), part_of(target, first, count), factor);
+    } else {
+      reduce(call.op, call.dtype, {left.data + at, block.size()}, {right.data + at, block.size()}, block);
+      if (factor != 1.0) scale(call.dtype, block, factor);
+    }
+    for (const MutableBytes window : windows) std::memcpy(window.data() + at, block.data(), block.size());
   }
   segment.stored_ahead = static_cast<int>(segment.round) + 1;
   return true;
@@ -340,7 +351,7 @@ MutableBytes Execution::peers_output(const Segment& segment, const Step& store) 
   const Operation operation = request_.call.operation;
   const bool own_chunk_only = operation == Operation::reduce_scatter || operation == Operation::scatter;
   const std::size_t begin =
-      own_chunk_only ? 0 : request_.output_chunks.chunks[static_cast<std::size_t>(store.target.chunk)].offset;
+      own_chunk_only ? 0 : request_.output_chunks().chunks[static_cast<std::size_t>(store.target.chunk)].offset;
   transport::Remote target = call->output;
   target.offset += (begin + segment.begin_in(store.target.chunk)) * size_of(request_.call.dtype);
   return members_.link(store.peer)->window(target, segment.slot_bytes(store.target));

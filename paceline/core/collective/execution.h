@@ -57,6 +57,7 @@ class Execution final : private transport::SendListener {
   bool weigh_the_same() const;  // then nothing needs to be multiplied. REQUIRES: every rank has called
   double scale_factor() const;  // of the step that completes an average. REQUIRES: every rank has called
   double total_weight() const;
+  double factor_of(const Step& step) const;  // what the step multiplies its result by
 
   Segment& activate(int number);
   Result<> advance(Segment& segment);
@@ -67,7 +68,7 @@ class Execution final : private transport::SendListener {
   bool attempt_receive(Segment& segment, const Action& action);
   bool attempt_local(Segment& segment, const Action& action);
   bool reduce_and_store(Segment& segment, const Action& action);
-  void combine(const Step& step, ConstBuffer left, ConstBuffer right, Buffer target);
+  void combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor);
   void give_view_back(Segment& segment, const Slot& slot);
   MutableBytes peers_output(const Segment& segment, const Step& store) const;
   bool may_write(Segment& segment, const Step& step) const;

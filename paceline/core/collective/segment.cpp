@@ -25,7 +25,7 @@ Segment::Segment(const Request& request, int segment, bool wide_sums, ScratchPoo
       wide_sums_(wide_sums),
       pool_(pool),
       input_(request.cut(request.input_chunks, segment)),
-      output_(request.cut(request.output_chunks, segment)),
+      other_output_(request.cut(request.other_output_chunks, segment)),
       reading_(static_cast<std::size_t>(2 * request.plan->chunks + request.plan->scratch_places)),
       views_(static_cast<std::size_t>(request.plan->scratch_places)),
       scratch_(static_cast<std::size_t>(request.plan->scratch_places)) {
@@ -59,14 +59,14 @@ std::size_t Segment::slot_bytes(const Slot& slot) const {
 
 std::size_t Segment::begin_in(int chunk) const {
   const auto c = static_cast<std::size_t>(chunk);
-  return output_.chunks[c].offset - request_.output_chunks.chunks[c].offset;
+  return output().chunks[c].offset - request_.output_chunks().chunks[c].offset;
 }
 
 Bytes Segment::readable(const Slot& slot) const {
   const std::size_t element = size_of(request_.call.dtype), bytes = slot_bytes(slot);
   switch (slot.space) {
     case Slot::Space::input: return {request_.input.data + range(input_, slot).offset * element, bytes};
-    case Slot::Space::output: return {request_.output.data + range(output_, slot).offset * element, bytes};
+    case Slot::Space::output: return {request_.output.data + range(output(), slot).offset * element, bytes};
     case Slot::Space::scratch: break;
   }
   const auto place = static_cast<std::size_t>(slot.place);
@@ -77,7 +77,7 @@ Bytes Segment::readable(const Slot& slot) const {
 MutableBytes Segment::writable(const Slot& slot) {
   const std::size_t bytes = slot_bytes(slot);
   if (slot.space == Slot::Space::output) {
-    return {request_.output.data + range(output_, slot).offset * size_of(request_.call.dtype), bytes};
+    return {request_.output.data + range(output(), slot).offset * size_of(request_.call.dtype), bytes};
   }
   auto& own = scratch_[static_cast<std::size_t>(slot.place)];
   if (!own) own = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(pool_.bytes, 1));

@@ -66,6 +66,7 @@ class Segment {
   std::map<std::pair<int, int>, Arrival> arrivals;  // by (peer, number)
 
  private:
+  const Partition& output() const { return other_output_.chunks.empty() ? input_ : other_output_; }
   const Range& range(const Partition& pieces, const Slot& slot) const {
     return pieces.chunks[static_cast<std::size_t>(slot.chunk)];
   }
@@ -74,7 +75,8 @@ class Segment {
   const bool in_place_;
   const bool wide_sums_;
   ScratchPool& pool_;
-  const Partition input_, output_;
+  const Partition input_;
+  const Partition other_output_;  // empty: as the input
   std::vector<std::uint16_t> reading_;
   std::vector<View> views_;                            // by place
   std::vector<std::unique_ptr<std::byte[]>> scratch_;  // by place

@@ -118,6 +118,15 @@ std::vector<Kind> kinds() {
   };
 }
 
+// 2..5 ranks, whichever differs, on both transports.
+void for_every_odd_one(const std::function<void(const LocalWorldOptions& options, int ranks, int odd)>& body) {
+  for (const auto& options : {kShared, kTcp}) {
+    for (int ranks = 2; ranks <= (kSanitized ? 3 : 5); ++ranks) {
+      for (int odd = 0; odd < ranks; ++odd) body(options, ranks, odd);
+    }
+  }
+}
+
 // Runs `usual` on all ranks but `odd_rank`, after `good` calls that match.
 void expect_mismatch(const Kind& kind, const LocalWorldOptions& options, int ranks, int odd_rank, int good) {
   SCOPED_TRACE(fmt::format("{}, {} ranks, rank {} differs, {}", kind.name, ranks, odd_rank, label(options)));
@@ -195,44 +204,100 @@ TEST(CommunicatorMismatch, WeightedInputIsNotScaledInPlace) {
 }
 
 TEST(CommunicatorMismatch, SwappedOrderIsOne) {
-  for (const auto& options : {kShared, kTcp}) {
-    for (int swapped = 0; swapped < 4; ++swapped) {
-      run_ranks(4, options, [swapped](Job& job) {
-        std::vector<float> a(2000, 1);
-        std::vector<double> b(10, 1);
-        const auto failure = failure_of([&] {
-          Work first, second;
-          if (job.rank() == swapped) {
-            second = job.world().all_reduce(buffer_of(b));
-            first = job.world().all_reduce(buffer_of(a));
-          } else {
-            first = job.world().all_reduce(buffer_of(a));
-            second = job.world().all_reduce(buffer_of(b));
-          }
-          first.wait();
-          second.wait();
-        });
-        EXPECT_EQ(failure.fault, Fault::mismatch);
-        EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called all_reduce f64[10] sum", swapped)));
-        EXPECT_THAT(failure.what, HasSubstr("in operation 1 of"));
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int swapped) {
+    run_ranks(ranks, options, [swapped](Job& job) {
+      std::vector<float> a(2000, 1);
+      std::vector<double> b(10, 1);
+      const auto failure = failure_of([&] {
+        Work first, second;
+        if (job.rank() == swapped) {
+          second = job.world().all_reduce(buffer_of(b));
+          first = job.world().all_reduce(buffer_of(a));
+        } else {
+          first = job.world().all_reduce(buffer_of(a));
+          second = job.world().all_reduce(buffer_of(b));
+        }
+        first.wait();
+        second.wait();
       });
-    }
-  }
+      EXPECT_EQ(failure.fault, Fault::mismatch);
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called all_reduce f64[10] sum", swapped)));
+      EXPECT_THAT(failure.what, HasSubstr("in operation 1 of"));
+    });
+  });
 }
 
 TEST(CommunicatorMismatch, AnExtraCallMeetsTheNextOne) {
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int odd) {
+    run_ranks(ranks, options, [odd](Job& job) {
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {
+        job.world().all_reduce(buffer_of(values)).wait();
+        if (job.rank() == odd) job.world().all_reduce(buffer_of(values)).wait();
+        job.world().barrier().wait();
+      });
+      EXPECT_EQ(failure.fault, Fault::mismatch);
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called all_reduce f32[2000] sum", odd)));
+      EXPECT_THAT(failure.what, HasSubstr("in operation 2 of"));
+    });
+  });
+}
+
+TEST(CommunicatorMismatch, AMissingCallMeetsTheNextOne) {
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int odd) {
+    run_ranks(ranks, options, [odd](Job& job) {
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {
+        job.world().barrier().wait();
+        if (job.rank() != odd) job.world().all_reduce(buffer_of(values)).wait();
+        job.world().broadcast(buffer_of(values)).wait();
+      });
+      EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called broadcast f32[2000] from root 0", odd)));
+      EXPECT_THAT(failure.ranks, ::testing::Contains(odd));
+      EXPECT_EQ(values, std::vector<float>(2000, 1));
+    });
+  });
+}
+
+// --- send and recv ------------------------------------------------------------------------------------
+
+TEST(CommunicatorMismatch, ASendThatItsRecvDoesNotFitIsNamedOnEveryRank) {
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int odd) {
+    run_ranks(ranks, options, [odd](Job& job) {
+      const int next = (job.rank() + 1) % job.world_size(), previous = (job.rank() + job.world_size() - 1) % job.world_size();
+      std::vector<float> out(100), in(100);
+      const auto failure = failure_of([&] {
+        const Work sent = job.world().send(const_buffer_of(std::span(out).first(job.rank() == odd ? 99 : 100)), next);
+        job.world().recv(buffer_of(in), previous).wait();
+        sent.wait();
+        job.world().barrier().wait();
+      });
+      EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} sent f32[99] with tag 0 where rank {} receives f32[100]", odd,
+                                                      (odd + 1) % job.world_size())));
+    });
+  });
+}
+
+TEST(CommunicatorMismatch, CrossedSendsAndRecvsEndAtTheirDeadlineAndSayWhatCameInstead) {
   for (const auto& options : {kShared, kTcp}) {
-    for (int odd = 0; odd < 3; ++odd) {
-      run_ranks(3, options, [odd](Job& job) {
-        std::vector<float> values(2000, 1);
+    for (const bool sends : {true, false}) {
+      run_ranks(2, options, [sends](Job& job) {
+        // Both send, so long that each waits for its recv; or both receive; and one of them has the wrong tag besides.
+        std::vector<std::uint8_t> buffer(1 << 20);
         const auto failure = failure_of([&] {
-          job.world().all_reduce(buffer_of(values)).wait();
-          if (job.rank() == odd) job.world().all_reduce(buffer_of(values)).wait();
-          job.world().barrier().wait();
+          const int peer = 1 - job.rank();
+          if (!sends && job.rank() == 0) job.world().send(const_buffer_of(std::span(buffer).first(3)), peer, {.tag = 8}).wait();
+          if (sends) job.world().send(const_buffer_of(buffer), peer, {.within = 200ms}).wait();
+          else job.world().recv(buffer_of(buffer), peer, {.within = 200ms}).wait();
         });
-        EXPECT_EQ(failure.fault, Fault::mismatch);
-        EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} called all_reduce f32[2000] sum", odd)));
-        EXPECT_THAT(failure.what, HasSubstr("in operation 2 of"));
+        EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+        EXPECT_THAT(failure.what, HasSubstr(sends ? "send u8[1048576] to rank" : "recv u8[1048576] from rank"));
+        // The first to run out of time tells both; rank 0 sent, so only rank 1 has something to tell of it.
+        if (sends) {
+          EXPECT_THAT(failure.what, HasSubstr("it has called send u8[1048576] to rank"));
+        }
       });
     }
   }
@@ -241,23 +306,21 @@ TEST(CommunicatorMismatch, AnExtraCallMeetsTheNextOne) {
 // --- others that do not come ------------------------------------------------------------------------
 
 TEST(CommunicatorMissing, ARankThatLeavesIsNamed) {
-  for (const auto& options : {kShared, kTcp}) {
-    for (int leaver = 0; leaver < 3; ++leaver) {
-      run_ranks(3, options, [leaver](Job& job) {
-        std::vector<float> values(2000, 1);
-        const auto failure = failure_of([&] {
-          job.world().all_reduce(buffer_of(values)).wait();
-          if (job.rank() != leaver) job.world().all_reduce(buffer_of(values)).wait();
-        });
-        if (job.rank() == leaver) return;
-        EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
-        EXPECT_EQ(failure.ranks, std::vector{leaver}) << failure.what;
-        EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} has left the job", leaver)));
-        EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[2000] sum by "));
-        EXPECT_THAT(failure.what, HasSubstr("operation 2 of group 'world'"));
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int leaver) {
+    run_ranks(ranks, options, [leaver](Job& job) {
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {
+        job.world().all_reduce(buffer_of(values)).wait();
+        if (job.rank() != leaver) job.world().all_reduce(buffer_of(values)).wait();
       });
-    }
-  }
+      if (job.rank() == leaver) return;
+      EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{leaver}) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} has left the job", leaver)));
+      EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[2000] sum by "));
+      EXPECT_THAT(failure.what, HasSubstr("operation 2 of group 'world'"));
+    });
+  });
 }
 
 TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
