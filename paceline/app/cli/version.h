@@ -1,9 +1,11 @@
-// Which Paceline this is; the same as in CMakeLists.txt (a test compares them).
+// Which Paceline the command is.
 #pragma once
+
+#include "paceline/core/base/version.h"
 
 namespace paceline::cli {
 
-constexpr const char* kVersion = "0.1.0";
+using paceline::kVersion;
 constexpr const char* kReleased = "2026-11-21";  // the date of man pages
 
 }  // namespace paceline::cli

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "paceline/core/membership/configuration.h"
 #include "paceline/core/transport/wire.h"
 
 namespace paceline::membership {
@@ -22,10 +23,11 @@ struct Endpoint {
   std::string host;       // equal on ranks that can share memory
   std::string unix_name;  // empty: not offered
   std::string tcp;        // empty: not offered
+  std::string configuration;
 };
 
 std::vector<std::byte> encode(const Endpoint& e) {
-  return transport::WireWriter().text(e.host).text(e.unix_name).text(e.tcp).bytes();
+  return transport::WireWriter().text(e.host).text(e.unix_name).text(e.tcp).text(e.configuration).bytes();
 }
 
 Endpoint decode_endpoint(Bytes bytes, int rank) {
@@ -34,6 +36,7 @@ Endpoint decode_endpoint(Bytes bytes, int rank) {
   e.host = r.text(1024);
   e.unix_name = r.text(1024);
   e.tcp = r.text(1024);
+  e.configuration = r.text(4096);
   if (!r.ok_and_empty()) throw Error({Fault::io, fmt::format("rank {} published a malformed endpoint", rank), {rank}});
   return e;
 }
@@ -94,6 +97,7 @@ class Joining {
 
   void listen() {
     self_.host = host_key();
+    self_.configuration = configuration_of(environment_);
     if (offers_memory()) {
       std::uint64_t incarnation = 0;
       const Secret random = Secret::random();
@@ -120,6 +124,8 @@ class Joining {
                      {peer}});
       }
       endpoints_.push_back(decode_endpoint(published.value(), peer));
+      const auto different = first_difference(self_.configuration, environment_.rank, endpoints_.back().configuration, peer);
+      if (different) throw Error(*different);
     }
   }
 

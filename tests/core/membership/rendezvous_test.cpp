@@ -1,5 +1,6 @@
 #include "paceline/core/membership/rendezvous.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "paceline/core/membership/configuration.h"
 #include "paceline/core/transport/wire.h"
 #include "tests/core/membership/store_world.h"
 #include "tests/support/process.h"
@@ -84,6 +86,21 @@ TEST(Rendezvous, ARankThatEndsAtOnceHasLeftAndIsNotLost) {
   }
 }
 
+TEST(Rendezvous, RanksThatAreSetDifferentlyAreRefusedAtTheStart) {
+  for (int odd = 0; odd < 3; ++odd) {
+    StoreWorld world(3);
+    run_ranks(3, [&](int rank) {
+      Environment e = environment(world, rank, 3, TransportChoice::automatic);
+      e.reproducible = rank != odd;
+      const auto failure = failure_of([&] { (void)join(e); });
+      ASSERT_TRUE(failure.has_value());
+      EXPECT_EQ(failure->fault, Fault::mismatch) << failure->what;
+      EXPECT_NE(failure->what.find("the ranks differ in their determinism"), std::string::npos) << failure->what;
+      EXPECT_NE(failure->what.find(fmt::format("rank {} has fast", odd)), std::string::npos) << failure->what;
+    });
+  }
+}
+
 TEST(Rendezvous, AMissingRankIsNamed) {
   StoreWorld world(2);
   Environment e = environment(world, 0, 2, TransportChoice::automatic);
@@ -124,8 +141,9 @@ TEST(Rendezvous, RanksWithoutACommonTransportAreTold) {
   });
 }
 
-void publish(StoreClient& client, int rank, const std::string& tcp) {
-  client.set("endpoint/" + std::to_string(rank), transport::WireWriter().text("elsewhere").text("").text(tcp).bytes());
+void publish(StoreClient& client, int rank, const std::string& tcp, const Environment& like) {
+  client.set("endpoint/" + std::to_string(rank),
+             transport::WireWriter().text("elsewhere").text("").text(tcp).text(configuration_of(like)).bytes());
 }
 
 // A peer that died after it told where it listens: nobody answers there, but the launcher knows.
@@ -134,7 +152,7 @@ TEST(Rendezvous, AVerdictEndsTheSearchForARankThatDied) {
   for (const int rank : {0, 1}) {
     StoreWorld world(2);
     const auto dead = world.client(1 - rank);
-    publish(*dead, 1 - rank, "127.0.0.1:1");  // nobody listens there
+    publish(*dead, 1 - rank, "127.0.0.1:1", environment(world, rank, 2, TransportChoice::tcp));  // nobody listens there
     std::jthread launcher([&] {
       EXPECT_TRUE(dead->get("endpoint/" + std::to_string(rank), soon()));
       world.tell(verdict);
@@ -172,6 +190,7 @@ TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
                                          {"PACELINE_WORLD_SIZE", "2"},
                                          {"PACELINE_JOB", "test"},
                                          {"PACELINE_GENERATION", "2"},
+                                         {"PACELINE_OPERATION_TIMEOUT", "20s"},
                                          {"PACELINE_STORE", world.address},
                                          {"PACELINE_SECRET_FILE", secret.string()},
                                          {"PACELINE_TRANSPORT", transport == TransportChoice::shm ? "shm" : "tcp"}}});

@@ -1,0 +1,8 @@
+// Which Paceline this is; the same as in CMakeLists.txt (a test compares them).
+#pragma once
+
+namespace paceline {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+}  // namespace paceline
