@@ -264,7 +264,11 @@ void accumulate(ReduceOp op, ConstBuffer left, ConstBuffer right, Buffer target,
                  name_of(op), name_of(left.dtype), left.count, name_of(right.dtype), right.count, name_of(target.dtype),
                  target.count);
   Block left_block, right_block, target_block;
-  for (std::size_t at = 0; at < target.count; at += kBlock) {
+  // From the end where the target may be wider than an operand that it begins with: what is written lies behind what is still
+  // to be read. From the beginning where it may be narrower, for the same reason.
+  const std::size_t blocks = (target.count + kBlock - 1) / kBlock;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const std::size_t at = (target.dtype == Dtype::f32 ? blocks - 1 - i : i) * kBlock;
     const std::size_t count = std::min(kBlock, target.count - at);
     const float* l = as_floats(left, at, count, left_block);
     const float* r = as_floats(right, at, count, right_block);

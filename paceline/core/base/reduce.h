@@ -34,8 +34,8 @@ bool rounds(ReduceOp op, Dtype dtype);
 // left or right itself, but no other overlap is allowed. REQUIRES: can_reduce(op, dtype).
 void reduce(ReduceOp op, Dtype dtype, Bytes left, Bytes right, MutableBytes target);
 
-// target[i] = (left[i] OP right[i]) * factor, in f32; each of the three is f32 or a 16-bit type. target may be an operand of
-// its own type, but no other overlap is allowed. REQUIRES: equal counts.
+// target[i] = (left[i] OP right[i]) * factor, in f32; each of the three is f32 or a 16-bit type. target may begin where an
+// operand begins, also one of the other width, but no other overlap is allowed. REQUIRES: equal counts.
 void accumulate(ReduceOp op, ConstBuffer left, ConstBuffer right, Buffer target, double factor);
 
 // values[i] *= factor, in f64 for f64, else in f32. REQUIRES: dtype is floating.

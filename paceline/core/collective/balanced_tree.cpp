@@ -31,4 +31,21 @@ std::vector<Round> balanced_reduction(std::vector<Slot> leaves, Slot target) {
   return rounds;
 }
 
+Program sum_of_own_chunk(const Shape& shape, Slot target) {
+  const int n = shape.ranks, own = shape.rank;
+  Program program{.chunks = n, .scratch_places = n == 1 ? 0 : n};
+  Round exchange;
+  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(own));
+  // Each rank starts with the peer after itself: at any moment no two of them load the same peer.
+  for (int distance = 1; distance < n; ++distance) {
+    const int peer = (own + distance) % n;
+    exchange.push_back(send(peer, input(peer)));
+    exchange.push_back(recv(peer, scratch(peer, own)));
+    leaves[static_cast<std::size_t>(peer)] = scratch(peer, own);
+  }
+  if (n > 1) program.rounds.push_back(exchange);
+  for (Round& level : balanced_reduction(leaves, target)) program.rounds.push_back(level);
+  return program;
+}
+
 }  // namespace paceline::collective

@@ -19,10 +19,15 @@ struct Call {
   Dtype dtype = Dtype::u8;
   bool weighted = false;
   std::int32_t root = 0;
-  std::uint64_t count = 0;       // elements of the whole vector: the buffer, the input of reduce_scatter, the result of all_gather
+  std::uint64_t count = 0;       // elements of the whole vector: the buffer, the input of reduce_scatter or scatter, the result of
+                                 // all_gather or gather; of all_to_all with counts: 0
   std::string algorithm;         // the chosen one; empty where nothing is carried
+  // Elements for each rank where they are not those of the chunk rule; empty: they are. Of all_to_all: what this rank sends to
+  // each, which must be what that rank expects.
+  std::vector<std::uint64_t> counts;
 
   // What each rank tells the others.
+  std::vector<std::uint64_t> expected;  // all_to_all with counts: what this rank expects from each
   double weight = 1;
   transport::Remote output;      // where its output lies, for stores
   std::vector<std::byte> note;
@@ -30,7 +35,8 @@ struct Call {
 
 constexpr std::size_t kLongestNote = 64 << 10;
 
-bool matches(const Call& a, const Call& b);
+// `a` by rank `rank_a`, `b` by rank `rank_b` of the group.
+bool matches(const Call& a, int rank_a, const Call& b, int rank_b);
 std::uint64_t fingerprint(const Call& call);  // equal for calls that match
 std::string to_string(const Call& call);      // "all_reduce f32[10] sum", "broadcast u8[3] from root 2"
 

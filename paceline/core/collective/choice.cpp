@@ -20,16 +20,17 @@ constexpr std::size_t kShortestPiece = 16 << 10;
 Choice::Choice(Catalogue catalogue, Determinism determinism, topology::Prices prices)
     : catalogue_(std::move(catalogue)), determinism_(determinism), prices_(prices) {}
 
-const Algorithm& Choice::algorithm(Operation operation, std::string_view name, const Shape& shape, std::size_t bytes) {
-  if (!name.empty()) return named(operation, name, shape);
+const Algorithm& Choice::algorithm(Operation operation, std::string_view name, const Shape& shape, std::size_t bytes,
+                                   bool one_rounding) {
+  if (!name.empty()) return named(operation, name, shape, one_rounding);
   const std::lock_guard lock(mutex_);
   const int size_class = std::bit_width(bytes);
-  const Algorithm*& chosen = chosen_[{operation, size_class}];
-  if (chosen == nullptr) chosen = &cheapest(operation, shape, std::size_t{1} << size_class);
+  const Algorithm*& chosen = chosen_[{operation, size_class, one_rounding}];
+  if (chosen == nullptr) chosen = &cheapest(operation, shape, std::size_t{1} << size_class, one_rounding);
   return *chosen;
 }
 
-const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape) const {
+const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape, bool one_rounding) const {
   const Algorithm* found = find(catalogue_, operation, name);
   if (found == nullptr) {
     std::string names;
@@ -42,16 +43,21 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
                  "algorithm '{}' adds in another order than the balanced tree, which determinism 'reproducible' promises; run with "
                  "PACELINE_DETERMINISM=fast to use it",
                  name);
+  PACELINE_CHECK(!one_rounding || found->rounds_once,
+                 "algorithm '{}' rounds partial sums of 16-bit types, which determinism 'reproducible' rounds once; run with "
+                 "PACELINE_DETERMINISM=fast to use it, or convert to f32",
+                 name);
   PACELINE_CHECK(found->fits(shape), "algorithm '{}' of {} does not fit {} ranks", name, name_of(operation), shape.ranks);
   return *found;
 }
 
-const Algorithm& Choice::cheapest(Operation operation, const Shape& shape, std::size_t bytes) const {
+const Algorithm& Choice::cheapest(Operation operation, const Shape& shape, std::size_t bytes, bool one_rounding) const {
   const Algorithm* best = nullptr;
   double best_cost = std::numeric_limits<double>::infinity();
   for (const Algorithm& a : catalogue_) {
     if (a.operation != operation || !a.fits(shape)) continue;
     if (determinism_ == Determinism::reproducible && !a.balanced_tree) continue;
+    if (one_rounding && !a.rounds_once) continue;
     const Program program = a.build(shape);
     const double price = cost(a, shape, Partition::even(bytes, program.chunks), 1, prices_);
     if (price < best_cost) {
@@ -63,12 +69,9 @@ const Algorithm& Choice::cheapest(Operation operation, const Shape& shape, std::
   return *best;
 }
 
-int segment_count(const Partition& partition, std::size_t element_bytes, bool shares_memory) {
+std::size_t piece_bytes(int chunks, bool shares_memory) {
   const std::size_t segment = shares_memory ? kSharedSegmentBytes : kStreamSegmentBytes;
-  const std::size_t chunks = std::max<std::size_t>(1, partition.chunks.size());
-  const std::size_t piece = std::max(kShortestPiece, segment / chunks);
-  const std::size_t longest = partition.longest() * element_bytes;
-  return static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
+  return std::max(kShortestPiece, segment / static_cast<std::size_t>(std::max(1, chunks)));
 }
 
 }  // namespace paceline::collective

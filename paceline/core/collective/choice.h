@@ -5,10 +5,10 @@
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 
 #include "paceline/core/collective/catalogue.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/collective/partition.h"
 #include "paceline/core/topology/prices.h"
 
 namespace paceline::collective {
@@ -19,20 +19,23 @@ class Choice {
 
   // The algorithm of that name, or without one the cheapest that the determinism allows. THROWS Error (misuse) that lists the names.
   // THREAD: any.
-  const Algorithm& algorithm(Operation operation, std::string_view name, const Shape& shape, std::size_t bytes);
+  // `one_rounding`: only those that round sums of 16-bit types once.
+  const Algorithm& algorithm(Operation operation, std::string_view name, const Shape& shape, std::size_t bytes,
+                             bool one_rounding = false);
 
  private:
-  const Algorithm& named(Operation operation, std::string_view name, const Shape& shape) const;
-  const Algorithm& cheapest(Operation operation, const Shape& shape, std::size_t bytes) const;
+  const Algorithm& named(Operation operation, std::string_view name, const Shape& shape, bool one_rounding) const;
+  const Algorithm& cheapest(Operation operation, const Shape& shape, std::size_t bytes, bool one_rounding) const;
 
   const Catalogue catalogue_;
   const Determinism determinism_;
   const topology::Prices prices_;
   std::mutex mutex_;
-  std::map<std::pair<Operation, int>, const Algorithm*> chosen_;  // by the power of two above the length
+  std::map<std::tuple<Operation, int, bool>, const Algorithm*> chosen_;  // by the power of two above the length, and one_rounding
 };
 
-// Segments so short that a chunk's piece stays in the cache from its reduction to its store, and that transfers overlap reductions.
-int segment_count(const Partition& partition, std::size_t element_bytes, bool shares_memory);
+// Bytes of a chunk that one segment carries, when it carries a piece of `chunks` chunks: so short that a piece stays in the cache
+// from its reduction to its store, and that transfers overlap reductions.
+std::size_t piece_bytes(int chunks, bool shares_memory);
 
 }  // namespace paceline::collective

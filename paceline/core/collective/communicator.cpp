@@ -1,7 +1,11 @@
 #include "paceline/core/collective/communicator.h"
 
+#include <algorithm>
+
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/half.h"
 #include "paceline/core/collective/communicator_impl.h"
+#include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/work_state.h"
 
 namespace paceline {
@@ -19,19 +23,27 @@ int Communicator::size() const { return impl_->size; }
 const std::string& Communicator::name() const { return impl_->group->name(); }
 Determinism Communicator::determinism() const { return impl_->determinism; }
 Traffic Communicator::traffic() const { return impl_->group->traffic(); }
+void Communicator::abort(const std::string& reason) { Group::abort(impl_->group, reason); }
+
+int Communicator::world_rank(int rank) const {
+  PACELINE_CHECK(rank >= 0 && rank < size(), "rank {} is not in 0..{}", rank, size() - 1);
+  return impl_->group->members().world_rank(rank);
+}
 
 Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::milliseconds t)
     : group(std::move(g)),
       determinism(d),
       timeout(t),
-      rank(group->mesh().identity().rank),
-      size(group->mesh().identity().size),
+      rank(group->members().rank()),
+      size(group->members().size()),
       choice(collective::built_in_algorithms(), d,
              group->mesh().shares_memory() ? topology::kSharedMemory : topology::kLoopback) {
   group->open();
 }
 
 Communicator::Impl::~Impl() { group->close(); }
+
+// --- what is asked of arguments ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -57,18 +69,61 @@ void check_overlap(std::string_view what, ConstBuffer whole, ConstBuffer part, s
                  "{}: input and output overlap without being the same memory; use one buffer for both, or two apart", what);
 }
 
+void check_equal(std::string_view what, ConstBuffer in, ConstBuffer out) {
+  PACELINE_CHECK(in.dtype == out.dtype && in.count == out.count, "{}: input is {}[{}], output {}[{}]; they must be equal", what,
+                 name_of(in.dtype), in.count, name_of(out.dtype), out.count);
+  check_overlap(what, in, out, 0);
+}
+
+// One buffer holds all parts, the other the part of `rank`.
+void check_part(std::string_view what, ConstBuffer whole, ConstBuffer part, const Partition& parts, int rank) {
+  const collective::Range own = parts.chunks[static_cast<std::size_t>(rank)];
+  PACELINE_CHECK(whole.dtype == part.dtype && whole.count == parts.count() && part.count == own.count,
+                 "{}: {}[{}] over {} ranks takes {}[{}] of rank {}, but the buffers have {}[{}] and {}[{}]", what,
+                 name_of(whole.dtype), parts.count(), parts.chunks.size(), name_of(whole.dtype), own.count, rank,
+                 name_of(whole.dtype), whole.count, name_of(part.dtype), part.count);
+  check_overlap(what, whole, part, own.offset);
+}
+
 }  // namespace
+
+void Communicator::Impl::check_root(std::string_view what, int root) const {
+  PACELINE_CHECK(root >= 0 && root < size, "{}: root {} is not in 0..{}", what, root, size - 1);
+}
+
+Partition Communicator::Impl::parts(Call& call, Counts counts) const {
+  if (counts.empty()) return Partition::even(call.count, size);
+  PACELINE_CHECK(counts.size() == static_cast<std::size_t>(size), "{}: {} counts for {} ranks", name_of(call.operation),
+                 counts.size(), size);
+  call.counts.assign(counts.begin(), counts.end());
+  return Partition::of({counts.begin(), counts.end()});
+}
+
+Partition Communicator::Impl::own_part_alone(Partition parts) const {
+  parts.chunks[static_cast<std::size_t>(rank)].offset = 0;
+  return parts;
+}
+
+// --- collectives ---------------------------------------------------------------------------------------------------
 
 Work Communicator::Impl::submit(Request request, std::string_view algorithm, std::chrono::milliseconds within) {
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
-  if (call.operation != Operation::barrier) {
+  if (collective::has_programs(call.operation)) {
     const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};
-    const auto& chosen = choice.algorithm(call.operation, algorithm, shape, call.count * element);
+    const bool one_rounding =
+        is_reduction(call.operation) && determinism == Determinism::reproducible && is_half(call.dtype) && rounds(call.op, call.dtype);
+    const auto& chosen = choice.algorithm(call.operation, algorithm, shape, call.count * element, one_rounding);
     call.algorithm = chosen.name;
     request.plan = plan(chosen, shape);
-    request.partition = Partition::even(call.count, request.plan->chunks);
-    request.segments = segment_count(request.partition, element, group->mesh().shares_memory());
+    if (collective::chunks_needed(call.operation, size) == 0) {
+      request.input_chunks = request.output_chunks = Partition::even(call.count, request.plan->chunks);
+    }
+    const std::size_t piece =
+        std::max<std::size_t>(1, collective::piece_bytes(std::min(request.plan->chunks, size), group->mesh().shares_memory()) / element);
+    const std::size_t longest = request.input_chunks.longest();
+    request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
+    if (call.operation == Operation::all_to_all) request.piece = piece;  // nobody knows the longest part of all
   }
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
@@ -92,23 +147,36 @@ Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions
   check_memory(in, "all_reduce");
   check_memory(out, "all_reduce");
   check_reduction("all_reduce", options.op, in.dtype);
-  PACELINE_CHECK(in.dtype == out.dtype && in.count == out.count, "all_reduce: input is {}[{}], output {}[{}]; they must be equal",
-                 name_of(in.dtype), in.count, name_of(out.dtype), out.count);
-  check_overlap("all_reduce", in, out, 0);
+  check_equal("all_reduce", in, out);
   PACELINE_CHECK(!options.weight || options.op == ReduceOp::average,
                  "all_reduce: a weight goes with ReduceOp::average, not with {}", name_of(options.op));
   PACELINE_CHECK(!options.weight || (*options.weight >= 0 && *options.weight < 1e300),
                  "all_reduce: weight {} must be finite and not negative", options.weight.value_or(0));
   PACELINE_CHECK(options.note.size() <= collective::kLongestNote, "all_reduce: a note of {} bytes, at most {} are carried",
                  options.note.size(), collective::kLongestNote);
-  Request request;
+  Request request{.input = in, .output = out};
   request.call = {.operation = Operation::all_reduce, .op = options.op, .dtype = in.dtype, .count = in.count};
   request.call.weighted = options.weight.has_value();
   request.call.weight = options.weight.value_or(1);
   request.call.note.assign(options.note.begin(), options.note.end());
   request.scale_input = options.weight.has_value();
-  request.input = in;
-  request.output = out;
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::reduce(Buffer inout, int root, const ReduceOptions& options) { return reduce(inout, inout, root, options); }
+
+Work Communicator::reduce(ConstBuffer in, Buffer out, int root, const ReduceOptions& options) {
+  check_memory(in, "reduce");
+  check_reduction("reduce", options.op, in.dtype);
+  impl_->check_root("reduce", root);
+  if (rank() == root) {
+    check_memory(out, "reduce");
+    check_equal("reduce", in, out);
+  } else {
+    out = {};
+  }
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::reduce, .op = options.op, .dtype = in.dtype, .root = root, .count = in.count};
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -116,42 +184,115 @@ Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, const ReduceScatte
   check_memory(in, "reduce_scatter");
   check_memory(out, "reduce_scatter");
   check_reduction("reduce_scatter", options.op, in.dtype);
-  const collective::Range own = Partition::even(in.count, size()).chunks[static_cast<std::size_t>(rank())];
-  PACELINE_CHECK(in.dtype == out.dtype && out.count == own.count,
-                 "reduce_scatter: {}[{}] over {} ranks gives rank {} {}[{}], but its output is {}[{}]", name_of(in.dtype), in.count,
-                 size(), rank(), name_of(in.dtype), own.count, name_of(out.dtype), out.count);
-  check_overlap("reduce_scatter", in, out, own.offset);
-  Request request;
+  Request request{.input = in, .output = out};
   request.call = {.operation = Operation::reduce_scatter, .op = options.op, .dtype = in.dtype, .count = in.count};
-  request.input = in;
-  request.output = out;
-  request.output_origin = own.offset;
+  request.input_chunks = impl_->parts(request.call, options.counts);
+  check_part("reduce_scatter", in, out, request.input_chunks, rank());
+  request.output_chunks = impl_->own_part_alone(request.input_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
-Work Communicator::all_gather(ConstBuffer in, Buffer out, const OperationOptions& options) {
+Work Communicator::all_gather(ConstBuffer in, Buffer out, const GatherOptions& options) {
   check_memory(in, "all_gather");
   check_memory(out, "all_gather");
-  const collective::Range own = Partition::even(out.count, size()).chunks[static_cast<std::size_t>(rank())];
-  PACELINE_CHECK(in.dtype == out.dtype && in.count == own.count,
-                 "all_gather: {}[{}] over {} ranks takes {}[{}] of rank {}, but its input is {}[{}]", name_of(out.dtype), out.count,
-                 size(), name_of(out.dtype), own.count, rank(), name_of(in.dtype), in.count);
-  check_overlap("all_gather", out, in, own.offset);
-  Request request;
+  Request request{.input = in, .output = out};
   request.call = {.operation = Operation::all_gather, .dtype = out.dtype, .count = out.count};
-  request.input = in;
-  request.output = out;
-  request.input_origin = own.offset;
+  request.output_chunks = impl_->parts(request.call, options.counts);
+  check_part("all_gather", out, in, request.output_chunks, rank());
+  request.input_chunks = impl_->own_part_alone(request.output_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::gather(ConstBuffer in, Buffer out, int root, const GatherOptions& options) {
+  check_memory(in, "gather");
+  impl_->check_root("gather", root);
+  Request request{.input = in};
+  request.call = {.operation = Operation::gather, .dtype = in.dtype, .root = root, .count = in.count * static_cast<std::size_t>(size())};
+  request.output_chunks = impl_->parts(request.call, options.counts);
+  request.call.count = request.output_chunks.count();
+  if (rank() == root) {
+    check_memory(out, "gather");
+    check_part("gather", out, in, request.output_chunks, rank());
+    request.output = out;
+  } else {
+    PACELINE_CHECK(in.count == impl_->own_part(request.output_chunks).count, "gather: rank {} brings {} elements, its count is {}",
+                   rank(), in.count, impl_->own_part(request.output_chunks).count);
+  }
+  request.input_chunks = impl_->own_part_alone(request.output_chunks);
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOptions& options) {
+  check_memory(out, "scatter");
+  impl_->check_root("scatter", root);
+  Request request{.output = out};
+  request.call = {.operation = Operation::scatter, .dtype = out.dtype, .root = root, .count = out.count * static_cast<std::size_t>(size())};
+  request.input_chunks = impl_->parts(request.call, options.counts);
+  request.call.count = request.input_chunks.count();
+  if (rank() == root) {
+    check_memory(in, "scatter");
+    check_part("scatter", in, out, request.input_chunks, rank());
+    request.input = in;
+  } else {
+    PACELINE_CHECK(out.count == impl_->own_part(request.input_chunks).count, "scatter: rank {} takes {} elements, its count is {}",
+                   rank(), out.count, impl_->own_part(request.input_chunks).count);
+  }
+  request.output_chunks = impl_->own_part_alone(request.input_chunks);
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options) {
+  const auto ranks = static_cast<std::size_t>(size());
+  PACELINE_CHECK(in.count % ranks == 0 && out.count == in.count,
+                 "all_to_all: {} elements for {} elements cannot be cut into {} equal parts; give counts", in.count, out.count, ranks);
+  const std::vector<std::size_t> counts(ranks, in.count / ranks);
+  return all_to_all(in, counts, out, counts, options);
+}
+
+Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts, const OperationOptions& options) {
+  check_memory(in, "all_to_all");
+  check_memory(out, "all_to_all");
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::all_to_all, .dtype = in.dtype};
+  const Partition sent = impl_->parts(request.call, send_counts);
+  request.call.expected.assign(recv_counts.begin(), recv_counts.end());
+  PACELINE_CHECK(recv_counts.size() == send_counts.size() && !send_counts.empty(), "all_to_all: {} and {} counts for {} ranks",
+                 send_counts.size(), recv_counts.size(), size());
+  const Partition taken = Partition::of({recv_counts.begin(), recv_counts.end()});
+  PACELINE_CHECK(in.dtype == out.dtype && in.count == sent.count() && out.count == taken.count(),
+                 "all_to_all: input is {}[{}] and output {}[{}], but the counts add up to {} and {}", name_of(in.dtype), in.count,
+                 name_of(out.dtype), out.count, sent.count(), taken.count());
+  PACELINE_CHECK(sent.chunks[static_cast<std::size_t>(rank())].count == taken.chunks[static_cast<std::size_t>(rank())].count,
+                 "all_to_all: rank {} sends itself {} elements and expects {}", rank(),
+                 sent.chunks[static_cast<std::size_t>(rank())].count, taken.chunks[static_cast<std::size_t>(rank())].count);
+  check_overlap("all_to_all", in, out, 0);
+  // The chunks between other ranks are empty here.
+  request.input_chunks.chunks.resize(static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size())));
+  request.output_chunks = request.input_chunks;
+  for (int peer = 0; peer < size(); ++peer) {
+    const auto to = static_cast<std::size_t>(collective::chunk_between(size(), rank(), peer));
+    const auto from = static_cast<std::size_t>(collective::chunk_between(size(), peer, rank()));
+    const auto p = static_cast<std::size_t>(peer);
+    request.input_chunks.chunks[to] = sent.chunks[p];
+    request.output_chunks.chunks[to].count = sent.chunks[p].count;
+    request.output_chunks.chunks[from] = taken.chunks[p];
+    request.input_chunks.chunks[from].count = taken.chunks[p].count;
+  }
+  std::shared_ptr<std::vector<std::byte>> copy;
+  if (in.data == out.data && in.count > 0) {  // what arrives from one rank may lie where the part of another has to go from
+    copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
+    request.input.data = copy->data();
+  }
+  const Work work = impl_->submit(std::move(request), options.algorithm, options.within);
+  if (copy) work.keep(std::move(copy));
+  return work;
 }
 
 Work Communicator::broadcast(Buffer inout, int root, const OperationOptions& options) {
   check_memory(inout, "broadcast");
-  PACELINE_CHECK(root >= 0 && root < size(), "broadcast: root {} is not in 0..{}", root, size() - 1);
-  Request request;
+  impl_->check_root("broadcast", root);
+  Request request{.input = inout, .output = inout};
   request.call = {.operation = Operation::broadcast, .dtype = inout.dtype, .root = root, .count = inout.count};
-  request.input = inout;
-  request.output = inout;
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -162,20 +303,20 @@ Work Communicator::barrier(const OperationOptions& options) {
   return impl_->submit(std::move(request), {}, options.within);
 }
 
+// --- send and recv -------------------------------------------------------------------------------------------------
+
 collective::PointToPoint::Transfer Communicator::Impl::transfer(std::string_view what, ConstBuffer buffer, int peer,
                                                                 const PointToPointOptions& options) {
   check_memory(buffer, what);
-  PACELINE_CHECK(peer >= 0 && peer < size, "{}: rank {} is not in 0..{}", what, peer, size - 1);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
   return {.peer = peer,
           .tag = options.tag,
-          .source = {},
-          .target = {},
           .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),
           .work = group->new_work(fmt::format("{} {}[{}] with rank {}", what, name_of(buffer.dtype), buffer.count, peer))};
 }
 
 Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& options) {
+  PACELINE_CHECK(to >= 0 && to < size(), "send: rank {} is not in 0..{}", to, size() - 1);
   auto transfer = impl_->transfer("send", data, to, options);
   transfer.source = data;
   Work work(transfer.work);
@@ -184,6 +325,7 @@ Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& opt
 }
 
 Work Communicator::recv(Buffer into, int from, const PointToPointOptions& options) {
+  PACELINE_CHECK(from == kAnyRank || (from >= 0 && from < size()), "recv: rank {} is not in 0..{}, nor kAnyRank", from, size() - 1);
   auto transfer = impl_->transfer("recv", into, from, options);
   transfer.target = into;
   Work work(transfer.work);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,10 @@ namespace paceline {
 
 // Which promise about bits the group makes (design: architecture.md, "The same bits").
 enum class Determinism : std::uint8_t {
-  reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree in rank order
-  fast,              // any algorithm; the same bits on all ranks, and from run to run for the same sizes
+  reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree in rank order; of f16 and
+                     // bf16 it is made in f32 and rounded once
+  fast,              // any algorithm; the same bits on all ranks, and from run to run for the same sizes; f16 and bf16 are
+                     // rounded whenever a partial sum travels
 };
 
 struct OperationOptions {
@@ -37,18 +40,36 @@ struct AllReduceOptions {
   ReduceOp op = ReduceOp::sum;
   // With ReduceOp::average: result = sum of weight * input over the ranks / sum of the weights. Unset on all ranks: every rank weighs 1.
   // A weight of 0 contributes nothing (the input must still be finite); when all are 0 the result is 0. COST: one pass over the
-  // input, none when all ranks weigh the same.
+  // input, none when all ranks weigh the same. f16, bf16: inputs are multiplied by their share of the weights and rounded.
   std::optional<double> weight = {};
   Bytes note = {};                // up to 64 KiB that every rank gets to see (Work::note), at no extra message; copied by the call
   std::string_view algorithm = {};
   std::chrono::milliseconds within = {};
 };
 
-struct ReduceScatterOptions {
+struct ReduceOptions {
   ReduceOp op = ReduceOp::sum;
   std::string_view algorithm = {};
   std::chrono::milliseconds within = {};
 };
+
+// Elements of each rank's part, the same list on all ranks; empty: parts by the chunk rule (collective/partition.h).
+using Counts = std::span<const std::size_t>;
+
+struct ReduceScatterOptions {
+  ReduceOp op = ReduceOp::sum;
+  Counts counts = {};
+  std::string_view algorithm = {};
+  std::chrono::milliseconds within = {};
+};
+
+struct GatherOptions {  // also of all_gather and scatter
+  Counts counts = {};
+  std::string_view algorithm = {};
+  std::chrono::milliseconds within = {};
+};
+
+inline constexpr int kAnyRank = -1;
 
 struct PointToPointOptions {
   std::uint32_t tag = 0;                  // messages of one sender with the same tag arrive in the order of their sends
@@ -73,22 +94,43 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  int rank() const;
+  int rank() const;  // in this group
   int size() const;
-  const std::string& name() const;  // "world"
+  int world_rank(int rank) const;   // of a rank of this group
+  const std::string& name() const;  // "world"; of the third split of it, color 1: "world.3.1"
   Determinism determinism() const;
+
+  // Buffers: input and output are the same memory (in place) or do not overlap.
 
   // Every rank ends with the reduction of all ranks' buffers. Which reductions an element type has: can_reduce (base/reduce.h).
   Work all_reduce(Buffer inout, const AllReduceOptions& options = {});
   Work all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options = {});
 
-  // Rank r ends with chunk r of the reduction of all inputs; out.count must be chunk r's length by the chunk rule
-  // (collective/partition.h). In place: out.data is where chunk r lies in `in`; the other chunks are unspecified then.
+  // The root alone ends with the reduction; the others' `out` is neither read nor written, and may be empty.
+  Work reduce(ConstBuffer in, Buffer out, int root = 0, const ReduceOptions& options = {});
+  Work reduce(Buffer inout, int root = 0, const ReduceOptions& options = {});
+
+  // Rank r ends with part r of the reduction of all inputs; out.count must be the length of part r.
+  // In place: out.data is where part r lies in `in`; the other parts are unspecified then.
   Work reduce_scatter(ConstBuffer in, Buffer out, const ReduceScatterOptions& options = {});
 
-  // Every rank ends with all inputs one after the other in rank order; in.count must be chunk rank's length of out.count by the
-  // chunk rule (so equal counts when size() divides out.count). In place: in.data is where the own chunk lies in `out`.
-  Work all_gather(ConstBuffer in, Buffer out, const OperationOptions& options = {});
+  // Every rank ends with all inputs one after the other in rank order; in.count must be the length of the own part of out.count
+  // (so equal counts when size() divides out.count). In place: in.data is where the own part lies in `out`.
+  Work all_gather(ConstBuffer in, Buffer out, const GatherOptions& options = {});
+
+  // The root alone ends with all inputs one after the other. Without counts every rank brings as many elements. The others'
+  // `out` may be empty. In place at the root: in.data is where its part lies in `out`.
+  Work gather(ConstBuffer in, Buffer out, int root = 0, const GatherOptions& options = {});
+
+  // Rank r ends with part r of the root's input. Without counts all parts are equal. The others' `in` may be empty. In place at
+  // the root: out.data is where its part lies in `in`.
+  Work scatter(ConstBuffer in, Buffer out, int root = 0, const GatherOptions& options = {});
+
+  // Rank r ends with part r of every rank's input, one after the other in rank order. Without counts all parts are equal; else
+  // in is cut by send_counts and out by recv_counts, and what rank a sends to b must be what b expects of a.
+  // COST: in place, a copy of the input beforehand.
+  Work all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options = {});
+  Work all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts, const OperationOptions& options = {});
 
   Work broadcast(Buffer inout, int root = 0, const OperationOptions& options = {});
 
@@ -96,13 +138,27 @@ class Communicator {
   Work barrier(const OperationOptions& options = {});
 
   // Matched by (sender, tag), first come first served; dtype and count must be equal on both sides. Messages below 64 KiB are
-  // buffered (up to 1 MiB for each peer), longer ones wait for their recv. A rank may send to itself.
+  // buffered (up to 1 MiB for each peer), longer ones wait for their recv. A rank may send to itself. A recv from kAnyRank takes
+  // the first message with its tag that this rank hears of (Work::source tells whose); a message goes to the recv that was
+  // posted first among those that it fits.
   Work send(ConstBuffer data, int to, const PointToPointOptions& options = {});
   Work recv(Buffer into, int from, const PointToPointOptions& options = {});
+
+  // A new group of those ranks of this one that give the same color (>= 0), ordered by (key, rank); nullptr for a negative
+  // color. Blocks; every rank of this group must call it, in the order of its other operations. The new group has sequence
+  // numbers, tags and checks of its own, and shares the links; it must end before the Job.
+  std::unique_ptr<Communicator> split(int color, int key = 0);
+  // The same for one list of ranks of this group, which every rank of this group must give; nullptr for those not in it.
+  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks);
+
+  // Ends the generation: everything in flight on every rank fails with `reason`, and so does every later call.
+  void abort(const std::string& reason);
 
   Traffic traffic() const;
 
  private:
+  std::unique_ptr<Communicator> group_of(const std::string& name, int color, int key, std::uint64_t agreed);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -24,6 +24,15 @@ class Communicator::Impl {
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
   const int rank, size;
+  std::uint64_t splits = 0;  // how many groups were asked of this one; ordered by the caller, as all calls
+
+  // The names below are told in what is thrown.
+  void check_root(std::string_view what, int root) const;
+  // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the call.
+  collective::Partition parts(collective::Call& call, Counts counts) const;
+  // The same, seen by a buffer that holds nothing but this rank's part.
+  collective::Partition own_part_alone(collective::Partition parts) const;
+  collective::Range own_part(const collective::Partition& parts) const { return parts.chunks[static_cast<std::size_t>(rank)]; }
 
  private:
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, const collective::Shape& shape);

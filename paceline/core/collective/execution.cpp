@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
+#include "paceline/core/base/half.h"
+#include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/work_state.h"
 
 namespace paceline::collective {
@@ -19,78 +22,57 @@ constexpr int kWindow = 8;
 // Messages up to this length go out before every rank is known to have made the call; peers keep them until they are wanted.
 constexpr std::size_t kEager = 4096;
 
-constexpr std::uint64_t kSlotBits = 20;
+constexpr std::uint64_t kSlotBits = 24;
 
-// A block of a reduction and its stores: stays in the nearest cache with its operands.
+// A block of a reduction and its stores, in bytes of the target: stays in the nearest cache with its operands.
 constexpr std::size_t kBlock = 4032;
 
 bool sends(Step::Kind kind) { return kind == Step::Kind::send || kind == Step::Kind::store; }
 bool receives(Step::Kind kind) { return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce; }
 
+template <typename AnyBuffer>
+AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
+  whole.data += at * size_of(whole.dtype);
+  whole.count = count;
+  return whole;
+}
+
 }  // namespace
 
-// A message that is here but not yet taken.
-struct Execution::Arrival {
-  enum class Kind : std::uint8_t { payload, placed, stored, borrowed } kind = Kind::payload;
-  Bytes bytes;                   // payload, borrowed
-  std::vector<std::byte> owned;  // payload that outlived its frame
-  FrameHeader header;            // borrowed: to give it back
-};
-
-struct Execution::Instance {
-  int segment = 0;
-  Partition piece;
-  std::size_t round = 0;
-  std::vector<bool> done;             // by action of the round
-  std::vector<std::uint16_t> reading; // by slot: sends that still read it
-  int readers = 0;                    // their sum
-  int stored_ahead = -1;              // the round whose stores a reduction has written already
-  std::vector<std::unique_ptr<std::byte[]>> scratch;  // by place
-  struct View {
-    Bytes bytes;
-    FrameHeader header;
-    int peer = -1;
-    int until = -1;  // round; -1: none
-  };
-  std::vector<View> views;            // by place: where scratch is really the peer's memory
-  std::map<std::pair<int, int>, Arrival> arrivals;  // by (peer, number)
-};
-
-Execution::Execution(membership::Mesh& mesh, std::uint32_t group, std::uint64_t sequence, Request request,
+Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t sequence, Request request,
                      Traffic& traffic, std::function<void()> on_done)
-    : mesh_(mesh),
+    : members_(members),
       group_(group),
       sequence_(sequence),
       request_(std::move(request)),
       traffic_(traffic),
       on_done_(std::move(on_done)),
       descriptor_(fingerprint(request_.call)),
-      element_bytes_(size_of(request_.call.dtype)),
-      in_place_(request_.scale_input || request_.input.data == request_.output.data ||
-                request_.call.operation == Operation::all_gather || request_.call.operation == Operation::reduce_scatter),
-      calls_(static_cast<std::size_t>(mesh.identity().size)) {
-  if (request_.plan) {
-    segments_left_ = request_.segments;
-    finished_.resize(static_cast<std::size_t>(request_.segments));
-    scratch_bytes_ = request_.partition.segment(0, request_.segments).longest() * element_bytes_;
-  }
+      wide_sums_(request_.plan && request_.plan->has_wide_sums && is_half(request_.call.dtype) &&
+                 rounds(request_.call.op, request_.call.dtype)),
+      calls_(static_cast<std::size_t>(members.size())) {
+  if (!request_.plan) return;
+  segments_left_ = request_.segments;
+  finished_.resize(static_cast<std::size_t>(request_.segments));
+  const std::size_t element = wide_sums_ ? sizeof(float) : size_of(request_.call.dtype);
+  scratch_.bytes = request_.cut(request_.input_chunks, 0).longest() * element;
 }
 
 Execution::~Execution() = default;
 
 void Execution::start() {
-  calls_missing_ = mesh_.identity().size - 1;
+  calls_missing_ = members_.size() - 1;
   Call& own = request_.call;
-  calls_[static_cast<std::size_t>(mesh_.identity().rank)] = own;
-  FrameHeader header{.type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
-  for (int peer = 0; peer < mesh_.identity().size; ++peer) {
-    transport::Link* link = mesh_.link(peer);
+  calls_[static_cast<std::size_t>(members_.rank())] = own;
+  const FrameHeader header{.type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    transport::Link* link = members_.link(peer);
     if (link == nullptr) continue;
     own.output = {};
     if (request_.plan) own.output = link->remote_of(request_.output.bytes()).value_or(transport::Remote{});
     link->send(header, encode(own));
   }
-  if (auto advanced = advance_all(); !advanced) mesh_.fail(advanced.error());
+  if (auto advanced = advance_all(); !advanced) members_.mesh().fail(advanced.error());
 }
 
 bool Execution::weigh_the_same() const {
@@ -98,14 +80,28 @@ bool Execution::weigh_the_same() const {
   return !own.weighted || (own.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) { return call->weight == own.weight; }));
 }
 
+double Execution::total_weight() const {
+  double total = 0;
+  for (const auto& call : calls_) total += call->weight;  // in rank order: the same bits everywhere
+  return total;
+}
+
+// 16-bit types are scaled by their share of the weights: weights are often large, and the range of f16 is small.
 void Execution::scale_input() {
   request_.scale_input = false;
   if (weigh_the_same()) return;
   if (request_.input.data != request_.output.data && request_.output.count > 0) {
     std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
   }
-  scale(request_.call.dtype, request_.output.bytes(), request_.call.weight);
+  const double total = is_half(request_.call.dtype) ? total_weight() : 1;
+  scale(request_.call.dtype, request_.output.bytes(), total == 0 ? 0 : request_.call.weight / total);
   request_.input = request_.output;
+}
+
+double Execution::scale_factor() const {
+  if (weigh_the_same()) return 1.0 / static_cast<double>(calls_.size());
+  const double total = is_half(request_.call.dtype) ? 1 : total_weight();
+  return total == 0 ? 1.0 : 1.0 / total;
 }
 
 Result<> Execution::peer_called(int peer, Call call) {
@@ -122,6 +118,18 @@ std::vector<int> Execution::not_called() const {
   return ranks;
 }
 
+std::vector<int> Execution::awaited() const {
+  std::set<int> peers;
+  for (const auto& [number, segment] : segments_) {
+    if (segment->round >= request_.plan->rounds.size()) continue;
+    const auto& round = request_.plan->rounds[segment->round];
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      if (!segment->done[i] && receives(round[i].step.kind)) peers.insert(round[i].step.peer);
+    }
+  }
+  return {peers.begin(), peers.end()};
+}
+
 void Execution::publish() {
   for (const auto& call : calls_) {
     request_.work->total_weight += call->weighted ? call->weight : 1;
@@ -129,78 +137,12 @@ void Execution::publish() {
   }
 }
 
-double Execution::scale_factor() const {
-  if (weigh_the_same()) return 1.0 / static_cast<double>(calls_.size());
-  double total = 0;
-  for (const auto& call : calls_) total += call->weight;  // in rank order: the same bits everywhere
-  return total == 0 ? 1.0 : 1.0 / total;
-}
-
-// --- slots -------------------------------------------------------------------------------------------------------
-
-std::size_t Execution::slot_index(const Slot& slot) const {
-  const auto chunks = static_cast<std::size_t>(request_.plan->chunks), chunk = static_cast<std::size_t>(slot.chunk);
-  switch (slot.space) {
-    case Slot::Space::input: return in_place_ ? chunks + chunk : chunk;
-    case Slot::Space::output: return chunks + chunk;
-    case Slot::Space::scratch: return 2 * chunks + static_cast<std::size_t>(slot.place);
-  }
-  return 0;
-}
-
-std::size_t Execution::slot_bytes(const Instance& instance, const Slot& slot) const {
-  return instance.piece.chunks[static_cast<std::size_t>(slot.chunk)].count * element_bytes_;
-}
-
-Bytes Execution::readable(const Instance& instance, const Slot& slot) const {
-  const Range range = instance.piece.chunks[static_cast<std::size_t>(slot.chunk)];
-  const std::size_t bytes = range.count * element_bytes_;
-  if (slot.space == Slot::Space::input) {
-    return {request_.input.data + (range.offset - request_.input_origin) * element_bytes_, bytes};
-  }
-  if (slot.space == Slot::Space::output) {
-    return {request_.output.data + (range.offset - request_.output_origin) * element_bytes_, bytes};
-  }
-  const auto place = static_cast<std::size_t>(slot.place);
-  if (instance.views[place].until >= 0) return instance.views[place].bytes;
-  return {instance.scratch[place].get(), bytes};
-}
-
-MutableBytes Execution::writable(Instance& instance, const Slot& slot) const {
-  const Range range = instance.piece.chunks[static_cast<std::size_t>(slot.chunk)];
-  const std::size_t bytes = range.count * element_bytes_;
-  if (slot.space == Slot::Space::output) {
-    return {request_.output.data + (range.offset - request_.output_origin) * element_bytes_, bytes};
-  }
-  auto& own = instance.scratch[static_cast<std::size_t>(slot.place)];
-  if (!own) own = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(scratch_bytes_, 1));
-  return {own.get(), bytes};
-}
-
-bool Execution::may_write(const Instance& instance, const Step& step) const {
-  return instance.reading[slot_index(step.target)] == 0 &&
-         (all_called() || (step.target.space == Slot::Space::scratch && !step.completes));
-}
-
 // --- the life of a segment ----------------------------------------------------------------------------------------
 
-Execution::Instance& Execution::activate(int segment) {
-  auto& instance = instances_[segment];
-  if (instance) return *instance;
-  instance = std::make_unique<Instance>();
-  const Plan& plan = *request_.plan;
-  instance->segment = segment;
-  instance->piece = request_.partition.segment(segment, request_.segments);
-  instance->reading.resize(static_cast<std::size_t>(2 * plan.chunks + plan.scratch_places));
-  instance->views.resize(static_cast<std::size_t>(plan.scratch_places));
-  instance->scratch.resize(static_cast<std::size_t>(plan.scratch_places));
-  for (auto& place : instance->scratch) {
-    if (free_scratch_.empty()) break;
-    place = std::move(free_scratch_.back());
-    free_scratch_.pop_back();
-  }
-  if (!plan.rounds.empty()) instance->done.assign(plan.rounds[0].size(), false);
-  return *instance;
+Segment& Execution::activate(int number) {
+  auto& segment = segments_[number];
+  if (!segment) segment = std::make_unique<Segment>(request_, number, wide_sums_, scratch_);
+  return *segment;
 }
 
 Result<> Execution::advance_all() {
@@ -210,220 +152,220 @@ Result<> Execution::advance_all() {
     scale_input();
   }
   std::vector<int> running;
-  for (const auto& [segment, instance] : instances_) running.push_back(segment);
-  for (const int segment : running) {
-    const auto found = instances_.find(segment);
-    if (found == instances_.end()) continue;
+  for (const auto& [number, segment] : segments_) running.push_back(number);
+  for (const int number : running) {
+    const auto found = segments_.find(number);
+    if (found == segments_.end()) continue;
     if (auto advanced = advance(*found->second); !advanced) return advanced;
   }
-  while (static_cast<int>(instances_.size()) < kWindow && next_segment_ < request_.segments) {
-    const int segment = next_segment_++;
-    if (finished_[static_cast<std::size_t>(segment)]) continue;
-    if (auto advanced = advance(activate(segment)); !advanced) return advanced;
+  while (static_cast<int>(segments_.size()) < kWindow && next_segment_ < request_.segments) {
+    const int number = next_segment_++;
+    if (finished_[static_cast<std::size_t>(number)]) continue;
+    if (auto advanced = advance(activate(number)); !advanced) return advanced;
   }
   return Done{};
 }
 
-Result<> Execution::advance(Instance& instance) {
+Result<> Execution::advance(Segment& segment) {
   if (request_.scale_input) return Done{};
   const Plan& plan = *request_.plan;
-  while (instance.round < plan.rounds.size()) {
+  while (segment.round < plan.rounds.size()) {
     bool all = true;
-    for (std::size_t i = 0; i < instance.done.size(); ++i) {
-      if (instance.done[i]) continue;
-      auto done = attempt(instance, i);
+    for (std::size_t i = 0; i < segment.done.size(); ++i) {
+      if (segment.done[i]) continue;
+      auto done = attempt(segment, i);
       if (!done) return done.error();
-      instance.done[i] = *done;
+      segment.done[i] = *done;
       all = all && *done;
     }
     if (!all) return Done{};
-    end_round(instance);
+    end_round(segment);
   }
-  if (instance.readers > 0) return Done{};
-  for (auto& place : instance.scratch) {
-    if (place) free_scratch_.push_back(std::move(place));
-  }
-  finished_[static_cast<std::size_t>(instance.segment)] = true;
+  if (segment.all_readers > 0) return Done{};
+  finished_[static_cast<std::size_t>(segment.number)] = true;
   --segments_left_;
-  instances_.erase(instance.segment);
+  segments_.erase(segment.number);
   return Done{};
 }
 
-void Execution::end_round(Instance& instance) {
-  for (auto& view : instance.views) {
-    if (view.until != static_cast<int>(instance.round)) continue;
-    mesh_.link(view.peer)->release(view.header);
+void Execution::end_round(Segment& segment) {
+  for (auto& view : segment.views()) {
+    if (view.until != static_cast<int>(segment.round)) continue;
+    members_.link(view.peer)->release(view.header);
     view.until = -1;
   }
-  ++instance.round;
-  if (instance.round < request_.plan->rounds.size()) {
-    instance.done.assign(request_.plan->rounds[instance.round].size(), false);
+  ++segment.round;
+  if (segment.round < request_.plan->rounds.size()) {
+    segment.done.assign(request_.plan->rounds[segment.round].size(), false);
   }
 }
 
-Result<bool> Execution::attempt(Instance& instance, std::size_t index) {
-  const Action& action = request_.plan->rounds[instance.round][index];
+bool Execution::may_write(Segment& segment, const Step& step) const {
+  return segment.readers(segment.slot_number(step.target)) == 0 &&
+         (all_called() || (step.target.space == Slot::Space::scratch && !step.completes));
+}
+
+Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
+  const Action& action = request_.plan->rounds[segment.round][index];
   const Step& step = action.step;
-  if (sends(step.kind)) return slot_bytes(instance, step.source) == 0 || attempt_send(instance, action);
-  if (slot_bytes(instance, step.target) == 0) return true;
-  if (receives(step.kind)) return attempt_receive(instance, action);
-  return attempt_local(instance, action);
+  if (sends(step.kind)) return segment.slot_bytes(step.source) == 0 || attempt_send(segment, action);
+  if (segment.slot_bytes(step.target) == 0) return true;
+  if (receives(step.kind)) return attempt_receive(segment, action);
+  return attempt_local(segment, action);
 }
 
 // --- steps --------------------------------------------------------------------------------------------------------
 
-FrameHeader Execution::header(FrameType type, int peer, const Instance& instance, int number) const {
+FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, int number) const {
   const int each = request_.plan->sends[static_cast<std::size_t>(peer)];
   return {.type = type,
           .sequence = sequence_,
-          .index = static_cast<std::uint32_t>(instance.segment * each + number),
+          .index = static_cast<std::uint32_t>(segment.number * each + number),
           .descriptor = descriptor_,
           .group = group_};
 }
 
-bool Execution::attempt_send(Instance& instance, const Action& action) {
+bool Execution::attempt_send(Segment& segment, const Action& action) {
   const Step& step = action.step;
-  const Bytes bytes = readable(instance, step.source);
+  const Bytes bytes = segment.readable(step.source);
   if (!all_called() && (bytes.size() > kEager || step.kind == Step::Kind::store)) return false;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes.size();
-  transport::Link& link = *mesh_.link(step.peer);
-  const FrameHeader data = header(FrameType::data, step.peer, instance, action.number);
+  transport::Link& link = *members_.link(step.peer);
   if (step.kind == Step::Kind::store) {
-    const MutableBytes window = peers_output(instance, step);
+    const MutableBytes window = peers_output(segment, step);
     if (!window.empty()) {
-      const bool written = instance.stored_ahead == static_cast<int>(instance.round);
+      const bool written = segment.stored_ahead == static_cast<int>(segment.round);
       if (!written) std::memcpy(window.data(), bytes.data(), bytes.size());
-      link.send(header(FrameType::stored, step.peer, instance, action.number), {});
+      link.send(header(FrameType::stored, step.peer, segment, action.number), {});
       return true;
     }
   }
-  const std::size_t slot = slot_index(step.source);
-  ++instance.reading[slot];
-  ++instance.readers;
-  link.send(data, bytes, this, (static_cast<std::uint64_t>(instance.segment) << kSlotBits) | slot);
+  const std::size_t slot = segment.slot_number(step.source);
+  ++segment.readers(slot);
+  ++segment.all_readers;
+  link.send(header(FrameType::data, step.peer, segment, action.number), bytes, this,
+            (static_cast<std::uint64_t>(segment.number) << kSlotBits) | slot);
   return true;
 }
 
 void Execution::sent(std::uint64_t cookie) {
-  const auto found = instances_.find(static_cast<int>(cookie >> kSlotBits));
-  if (found == instances_.end()) return;
-  Instance& instance = *found->second;
-  --instance.reading[cookie & ((std::uint64_t{1} << kSlotBits) - 1)];
-  --instance.readers;
-  auto advanced = advance(instance);
+  const auto found = segments_.find(static_cast<int>(cookie >> kSlotBits));
+  if (found == segments_.end()) return;
+  Segment& segment = *found->second;
+  --segment.readers(cookie & ((std::uint64_t{1} << kSlotBits) - 1));
+  --segment.all_readers;
+  auto advanced = advance(segment);
   if (advanced) advanced = advance_all();
-  if (!advanced) mesh_.fail(advanced.error());
+  if (!advanced) members_.mesh().fail(advanced.error());
   else if (done()) on_done_();
 }
 
-Result<bool> Execution::attempt_receive(Instance& instance, const Action& action) {
+bool Execution::attempt_receive(Segment& segment, const Action& action) {
   const Step& step = action.step;
-  const auto found = instance.arrivals.find({step.peer, action.number});
-  if (found == instance.arrivals.end() || !may_write(instance, step)) return false;
+  const auto found = segment.arrivals.find({step.peer, action.number});
+  if (found == segment.arrivals.end() || !may_write(segment, step)) return false;
   Arrival arrival = std::move(found->second);
-  instance.arrivals.erase(found);
+  segment.arrivals.erase(found);
   const Bytes bytes = arrival.owned.empty() ? arrival.bytes : Bytes(arrival.owned);
   if (arrival.kind == Arrival::Kind::borrowed && action.view_until >= 0) {
-    instance.views[static_cast<std::size_t>(step.target.place)] = {bytes, arrival.header, step.peer, action.view_until};
+    segment.view(step.target) = {bytes, arrival.header, step.peer, action.view_until};
     return true;
   }
   if (step.kind == Step::Kind::recv_reduce) {
-    const Bytes operand = readable(instance, step.operand);
-    const MutableBytes target = writable(instance, step.target);
-    reduce(request_.call.op, request_.call.dtype, step.operand_is_left ? operand : bytes,
-           step.operand_is_left ? bytes : operand, target);
-    traffic_.bytes_reduced += target.size();
+    const ConstBuffer own = segment.operand(step.operand, false);
+    const ConstBuffer theirs{bytes.data(), own.count, own.dtype};
+    combine(step, step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own, segment.sum(step.target, false));
   } else if (arrival.kind == Arrival::Kind::payload || arrival.kind == Arrival::Kind::borrowed) {
-    std::memcpy(writable(instance, step.target).data(), bytes.data(), bytes.size());
+    std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
   }
-  if (arrival.kind == Arrival::Kind::borrowed) mesh_.link(step.peer)->release(arrival.header);
-  finish_write(instance, step);
+  if (arrival.kind == Arrival::Kind::borrowed) members_.link(step.peer)->release(arrival.header);
+  give_view_back(segment, step.target);
   return true;
 }
 
-bool Execution::attempt_local(Instance& instance, const Action& action) {
+bool Execution::attempt_local(Segment& segment, const Action& action) {
   const Step& step = action.step;
-  if (!may_write(instance, step)) return false;
-  const Bytes source = readable(instance, step.source);
+  if (!may_write(segment, step)) return false;
   if (step.kind == Step::Kind::copy) {
-    const MutableBytes target = writable(instance, step.target);
+    const Bytes source = segment.readable(step.source);
+    const MutableBytes target = segment.writable(step.target);
     if (target.data() != source.data()) std::memcpy(target.data(), source.data(), source.size());
-    finish_write(instance, step);
-    return true;
+    const double factor = step.completes && request_.call.op == ReduceOp::average ? scale_factor() : 1.0;
+    if (factor != 1.0) scale(request_.call.dtype, target, factor);
+  } else if (!reduce_and_store(segment, action)) {
+    combine(step, segment.operand(step.source, action.wide_source), segment.operand(step.operand, action.wide_operand),
+            segment.sum(step.target, action.wide_target));
   }
-  traffic_.bytes_reduced += source.size();
-  if (reduce_and_store(instance, action)) return true;
-  reduce(request_.call.op, request_.call.dtype, source, readable(instance, step.operand), writable(instance, step.target));
-  finish_write(instance, step);
+  give_view_back(segment, step.target);
   return true;
+}
+
+void Execution::combine(const Step& step, ConstBuffer left, ConstBuffer right, Buffer target) {
+  const Call& call = request_.call;
+  traffic_.bytes_reduced += target.count * size_of(call.dtype);
+  const double factor = step.completes && call.op == ReduceOp::average ? scale_factor() : 1.0;
+  if (is_half(call.dtype)) return accumulate(call.op, left, right, target, factor);
+  reduce(call.op, call.dtype, left.bytes(), right.bytes(), target.bytes());
+  if (factor != 1.0) scale(call.dtype, target.bytes(), factor);
 }
 
 // The reduction and the stores of its result in one go. False, and nothing done, where a peer's memory is out of reach.
-bool Execution::reduce_and_store(Instance& instance, const Action& action) {
+bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const Step& step = action.step;
   std::vector<MutableBytes> windows;
   for (const int i : action.stores) {
-    const Step& store = request_.plan->rounds[instance.round + 1][static_cast<std::size_t>(i)].step;
-    windows.push_back(peers_output(instance, store));
+    windows.push_back(peers_output(segment, request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step));
     if (windows.back().empty()) return false;
   }
   if (windows.empty() || !all_called()) return false;
-  const Bytes left = readable(instance, step.source), right = readable(instance, step.operand);
-  const MutableBytes target = writable(instance, step.target);
-  const double factor = step.completes && request_.call.op == ReduceOp::average ? scale_factor() : 1.0;
-  for (std::size_t at = 0; at < target.size(); at += kBlock) {
-    const std::size_t length = std::min(kBlock, target.size() - at);
-    const MutableBytes block = target.subspan(at, length);
-    reduce(request_.call.op, request_.call.dtype, left.subspan(at, length), right.subspan(at, length), block);
-    if (factor != 1.0) scale(request_.call.dtype, block, factor);
-    for (const MutableBytes window : windows) std::memcpy(window.data() + at, block.data(), length);
+  const ConstBuffer left = segment.operand(step.source, action.wide_source);
+  const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
+  const Buffer target = segment.sum(step.target, false);
+  const std::size_t element = size_of(target.dtype), block = kBlock / element;
+  for (std::size_t at = 0; at < target.count; at += block) {
+    const std::size_t count = std::min(block, target.count - at);
+    const Buffer sum = part_of(target, at, count);
+    combine(step, part_of(left, at, count), part_of(right, at, count), sum);
+    for (const MutableBytes window : windows) std::memcpy(window.data() + at * element, sum.data, count * element);
   }
-  give_view_back(instance, step.target);
-  instance.stored_ahead = static_cast<int>(instance.round) + 1;
+  segment.stored_ahead = static_cast<int>(segment.round) + 1;
   return true;
 }
 
-MutableBytes Execution::peers_output(const Instance& instance, const Step& store) const {
+// Where the peer's output holds the chunk: at its beginning where that is all the output holds, else where ours does.
+MutableBytes Execution::peers_output(const Segment& segment, const Step& store) const {
   const auto& call = calls_[static_cast<std::size_t>(store.peer)];
   if (!call || call->output.segment == 0) return {};
-  const Range range = instance.piece.chunks[static_cast<std::size_t>(store.target.chunk)];
+  const Operation operation = request_.call.operation;
+  const bool own_chunk_only = operation == Operation::reduce_scatter || operation == Operation::scatter;
+  const std::size_t begin =
+      own_chunk_only ? 0 : request_.output_chunks.chunks[static_cast<std::size_t>(store.target.chunk)].offset;
   transport::Remote target = call->output;
-  target.offset += (range.offset - request_.output_origin) * element_bytes_;
-  return mesh_.link(store.peer)->window(target, range.count * element_bytes_);
+  target.offset += (begin + segment.begin_in(store.target.chunk)) * size_of(request_.call.dtype);
+  return members_.link(store.peer)->window(target, segment.slot_bytes(store.target));
 }
 
 // What was a view of the peer's memory is our own once it is written.
-void Execution::give_view_back(Instance& instance, const Slot& slot) {
+void Execution::give_view_back(Segment& segment, const Slot& slot) {
   if (slot.space != Slot::Space::scratch) return;
-  auto& view = instance.views[static_cast<std::size_t>(slot.place)];
+  auto& view = segment.view(slot);
   if (view.until < 0) return;
-  mesh_.link(view.peer)->release(view.header);
+  members_.link(view.peer)->release(view.header);
   view.until = -1;
-}
-
-void Execution::finish_write(Instance& instance, const Step& step) {
-  give_view_back(instance, step.target);
-  if (!step.completes || request_.call.op != ReduceOp::average) return;
-  const double factor = scale_factor();
-  if (factor != 1.0) scale(request_.call.dtype, writable(instance, step.target), factor);
 }
 
 // --- messages -----------------------------------------------------------------------------------------------------
 
 MutableBytes Execution::place(int peer, const FrameHeader& header) {
-  if (!request_.plan) return {};
+  const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
+  if (action == nullptr || action->step.kind != Step::Kind::recv) return {};
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
-  if (header.type != FrameType::data || receives_from.empty()) return {};
-  const int segment = static_cast<int>(header.index / receives_from.size());
-  const int number = static_cast<int>(header.index % receives_from.size());
-  if (segment >= request_.segments || finished_[static_cast<std::size_t>(segment)]) return {};
-  Instance& instance = activate(segment);
-  const auto [round, index] = receives_from[static_cast<std::size_t>(number)];
-  if (instance.round != static_cast<std::size_t>(round) || instance.done[static_cast<std::size_t>(index)]) return {};
-  const Step& step = request_.plan->rounds[instance.round][static_cast<std::size_t>(index)].step;
-  if (step.kind != Step::Kind::recv || !may_write(instance, step)) return {};
-  return slot_bytes(instance, step.target) == header.length ? writable(instance, step.target) : MutableBytes();
+  Segment& segment = activate(static_cast<int>(header.index / receives_from.size()));
+  const auto [round, index] = receives_from[static_cast<std::size_t>(action->number)];
+  if (segment.round != static_cast<std::size_t>(round) || segment.done[static_cast<std::size_t>(index)]) return {};
+  if (!may_write(segment, action->step) || segment.slot_bytes(action->step.target) != header.length) return {};
+  return segment.writable(action->step.target);
 }
 
 Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
@@ -443,30 +385,38 @@ Result<> Execution::borrowed(int peer, const FrameHeader& header, Bytes payload)
   return arrived(peer, header, std::move(arrival));
 }
 
+const Action* Execution::expected(int peer, const FrameHeader& header) const {
+  if (!request_.plan) return nullptr;
+  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  if (receives_from.empty()) return nullptr;
+  const std::size_t segment = header.index / receives_from.size();
+  if (segment >= static_cast<std::size_t>(request_.segments) || finished_[segment]) return nullptr;
+  const auto [round, index] = receives_from[header.index % receives_from.size()];
+  return &request_.plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
+}
+
 Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival) {
   const auto unexpected = [&](std::string_view why) {
-    return Failure{Fault::io,
-                   fmt::format("rank {} sent message {} of operation {}, {}: a bug, please report it", peer, header.index,
-                               sequence_, why),
-                   {peer}};
+    return members_.failure(Fault::io,
+                            fmt::format("{} sent message {} of operation {}, {}: a bug, please report it", members_.name(peer),
+                                        header.index, sequence_, why),
+                            {peer});
   };
-  if (!request_.plan) return unexpected("which carries none");
+  const Action* const action = expected(peer, header);
+  if (action == nullptr) return unexpected("which it does not have, or has sent before");
+  const Step& step = action->step;
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
-  const std::size_t each = receives_from.size();
-  if (each == 0 || header.index / each >= static_cast<std::size_t>(request_.segments)) return unexpected("which has no such");
-  const int segment = static_cast<int>(header.index / each), number = static_cast<int>(header.index % each);
-  if (finished_[static_cast<std::size_t>(segment)]) return unexpected("which it has sent before");
-  Instance& instance = activate(segment);
-  const auto [round, index] = receives_from[static_cast<std::size_t>(number)];
-  const Step& step = request_.plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)].step;
+  const int number = static_cast<int>(header.index / receives_from.size());
+  Segment& segment = activate(number);
   const bool right_length = arrival.kind == Arrival::Kind::stored
                                 ? step.kind == Step::Kind::recv && step.target.space == Slot::Space::output
-                                : arrival.bytes.size() == slot_bytes(instance, step.target);
-  if (!right_length || static_cast<std::size_t>(round) < instance.round) return unexpected("of another length than expected");
-  const std::pair key{peer, number};
-  if (!instance.arrivals.emplace(key, std::move(arrival)).second) return unexpected("which it has sent before");
-  if (auto advanced = advance(instance); !advanced) return advanced;
-  if (const auto still = instances_.find(segment); still != instances_.end()) {
+                                : arrival.bytes.size() == segment.slot_bytes(step.target);
+  const auto round = receives_from[static_cast<std::size_t>(action->number)].round;
+  if (!right_length || static_cast<std::size_t>(round) < segment.round) return unexpected("of another length than expected");
+  const std::pair key{peer, action->number};
+  if (!segment.arrivals.emplace(key, std::move(arrival)).second) return unexpected("which it has sent before");
+  if (auto advanced = advance(segment); !advanced) return advanced;
+  if (const auto still = segments_.find(number); still != segments_.end()) {
     const auto waiting = still->second->arrivals.find(key);
     if (waiting != still->second->arrivals.end() && waiting->second.kind == Arrival::Kind::payload) {
       waiting->second.owned.assign(waiting->second.bytes.begin(), waiting->second.bytes.end());

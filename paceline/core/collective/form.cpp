@@ -5,14 +5,11 @@
 #include <optional>
 
 #include "paceline/core/collective/cells.h"
+#include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/rendezvous.h"
 
 namespace paceline::collective {
 namespace {
-
-bool has_a_chunk_for_each_rank(Operation operation) {
-  return operation == Operation::reduce_scatter || operation == Operation::all_gather;
-}
 
 // What is wrong with it, or "".
 using Complaint = std::string;
@@ -21,7 +18,9 @@ using Complaint = std::string;
 class Form {
  public:
   Form(Operation operation, const Shape& shape, int rank, const Program& program)
-      : operation_(operation), shape_(shape), rank_(rank), program_(program) {}
+      : operation_(operation), shape_(shape), rank_(rank), program_(program) {
+    shape_.rank = rank;
+  }
 
   Complaint of_step(const Step& step) const {
     const bool is_message = is_send(step) || is_recv(step);
@@ -58,6 +57,8 @@ class Form {
   // That the peer has the slot is seen from the peer's receive, which must name the same one.
   Complaint of_peers_slot(const Step& step) const {
     if (step.target.space != Slot::Space::output) return "may only store into an output";
+    // Where the peer wants it follows from counts that only the peer knows.
+    if (operation_ == Operation::all_to_all) return "may not store: use a send";
     if (step.target.chunk != step.source.chunk) {
       return fmt::format("mixes chunks {} and {}", step.source.chunk, step.target.chunk);
     }
@@ -81,16 +82,13 @@ class Form {
   }
 
   bool owns(const Slot& slot) const {
-    const bool is_input = slot.space == Slot::Space::input;
-    const bool is_output = slot.space == Slot::Space::output;
-    if (operation_ == Operation::reduce_scatter && is_output) return slot.chunk == rank_;
-    if (operation_ == Operation::all_gather && is_input) return slot.chunk == rank_;
-    if (operation_ == Operation::broadcast && is_input) return rank_ == shape_.root;
+    if (slot.space == Slot::Space::input) return has_input(operation_, shape_, slot.chunk);
+    if (slot.space == Slot::Space::output) return has_output(operation_, shape_, slot.chunk);
     return true;
   }
 
   Operation operation_;
-  const Shape& shape_;
+  Shape shape_;
   int rank_;
   const Program& program_;
 };
@@ -151,9 +149,10 @@ Complaint counts_of(Operation operation, const Shape& shape, int rank, const Pro
     return fmt::format("rank {} has {} chunks, rank 0 has {}", rank, program.chunks,
                        chunks_of_rank_0);
   }
-  if (has_a_chunk_for_each_rank(operation) && program.chunks != shape.ranks) {
-    return fmt::format("{} needs a chunk for each of {} ranks, rank {} has {}", name_of(operation),
-                       shape.ranks, rank, program.chunks);
+  const int needed = chunks_needed(operation, shape.ranks);
+  if (needed != 0 && program.chunks != needed) {
+    return fmt::format("{} of {} ranks needs {} chunks, rank {} has {}", name_of(operation),
+                       shape.ranks, needed, rank, program.chunks);
   }
   return "";
 }

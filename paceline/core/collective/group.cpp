@@ -22,14 +22,13 @@ bool is_point_to_point(FrameType type) {
 
 }  // namespace
 
-Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-             std::shared_ptr<membership::Mesh> mesh)
+Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor, Members members)
     : id_(id),
       name_(std::move(name)),
       reactor_(std::move(reactor)),
-      mesh_(std::move(mesh)),
+      members_(std::move(members)),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
-      point_to_point_(*mesh_, id, traffic_) {}
+      point_to_point_(members_, id, traffic_) {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
   auto work = std::make_shared<Work::State>(reactor_, waited_);
@@ -52,7 +51,7 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
 }
 
 void Group::begin(Request request) {
-  if (const auto failure = mesh_->failure()) return request.work->finish(*failure);
+  if (const auto failure = mesh().failure()) return request.work->finish(*failure);
   queued_until_ = queued_until_.sooner(request.deadline);
   queue_.push_back(std::move(request));
   note_activity();
@@ -60,17 +59,18 @@ void Group::begin(Request request) {
   else begin_next();
 }
 
-void Group::begin(const PointToPoint::Transfer& transfer, void (PointToPoint::*how)(PointToPoint::Transfer)) {
-  if (const auto failure = mesh_->failure()) return transfer.work->finish(*failure);
-  (point_to_point_.*how)(transfer);
+void Group::begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer)) {
+  if (const auto failure = mesh().failure()) return transfer.work->finish(*failure);
+  transfer.stalls = Deadline::in(kStall);
+  (point_to_point_.*how)(std::move(transfer));
   note_activity();
   check_departed();
   arm_timer();
 }
 
 void Group::begin_next() {
-  while (!current_ && !queue_.empty() && !mesh_->failure()) {
-    current_ = std::make_unique<Execution>(*mesh_, id_, next_sequence_++, std::move(queue_.front()), traffic_,
+  while (!current_ && !queue_.empty() && !mesh().failure()) {
+    current_ = std::make_unique<Execution>(members_, id_, next_sequence_++, std::move(queue_.front()), traffic_,
                                            [this] { go_on(); });
     queue_.pop_front();
     current_since_ = Clock::now();
@@ -82,7 +82,7 @@ void Group::begin_next() {
       if (!current_) break;  // it has failed
       auto taken = frame.borrowed.empty() ? received(frame.peer, frame.header, frame.payload, false)
                                           : borrowed(frame.peer, frame.header, frame.borrowed);
-      if (!taken) mesh_->fail(taken.error());
+      if (!taken) mesh().fail(taken.error());
     }
     replaying_ = false;
     check_departed();
@@ -108,27 +108,39 @@ void Group::go_on() {
 
 // --- frames of other ranks -----------------------------------------------------------------------------------------
 
+Result<int> Group::member(int world_rank) const {
+  const int member = members_.member(world_rank);
+  if (member >= 0) return member;
+  return Failure{Fault::io, fmt::format("rank {} sent a frame of group '{}', of which it is no member", world_rank, name_), {world_rank}};
+}
+
 MutableBytes Group::place(int peer, const FrameHeader& header) {
-  if (is_point_to_point(header.type)) return point_to_point_.place(peer, header);
-  return current_ && header.sequence == current_->sequence() ? current_->place(peer, header) : MutableBytes();
+  const int from = members_.member(peer);
+  if (from < 0) return {};
+  if (is_point_to_point(header.type)) return point_to_point_.place(from, header);
+  return current_ && header.sequence == current_->sequence() ? current_->place(from, header) : MutableBytes();
 }
 
 Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  const auto from = member(peer);
+  if (!from) return from.error();
   if (is_point_to_point(header.type)) {
-    auto taken = point_to_point_.received(peer, header, payload, placed);
+    auto taken = point_to_point_.received(from.value(), header, payload, placed);
     note_activity();
     return taken;
   }
   if (!current_ || header.sequence != current_->sequence()) return keep_early(peer, header, payload, false);
-  auto taken = header.type == FrameType::call ? called(peer, header, payload)
-                                              : current_->received(peer, header, payload, placed);
+  auto taken = header.type == FrameType::call ? called(from.value(), payload)
+                                              : current_->received(from.value(), header, payload, placed);
   if (taken && !replaying_) go_on();
   return taken;
 }
 
 Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+  const auto from = member(peer);
+  if (!from) return from.error();
   if (!current_ || header.sequence != current_->sequence()) return keep_early(peer, header, payload, true);
-  auto taken = current_->borrowed(peer, header, payload);
+  auto taken = current_->borrowed(from.value(), header, payload);
   if (taken && !replaying_) go_on();
   return taken;
 }
@@ -136,8 +148,8 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
 Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
   if (header.sequence != next_sequence_ || early_.size() >= kMostEarlyFrames) {
     return Failure{Fault::io,
-                   fmt::format("rank {} sent a frame of operation {} while rank {} comes to {}: a bug, please report it", peer,
-                               header.sequence, mesh_->identity().rank, next_sequence_),
+                   fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group '{}': a bug, please report it",
+                               peer, header.sequence, mesh().identity().rank, next_sequence_, name_),
                    {peer}};
   }
   EarlyFrame& frame = early_.emplace_back(EarlyFrame{peer, header, {}, {}});
@@ -146,26 +158,46 @@ Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, b
   return Done{};
 }
 
-Result<> Group::called(int peer, const FrameHeader&, Bytes payload) {
+Result<> Group::called(int peer, Bytes payload) {
   auto call = decode_call(payload);
   if (!call || current_->has_called(peer)) {
-    return Failure{Fault::io, fmt::format("rank {} sent a malformed call", peer), {peer}};
+    return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)), {peer});
   }
   if (const auto mismatch = compare(peer, *call)) return *mismatch;
   return current_->peer_called(peer, std::move(*call));
 }
 
+// Against our own call; and where each pair of ranks has something to agree in, against every call that has come: nobody may
+// begin before all pairs do.
 std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
-  const Call& ours = current_->request().call;
-  if (matches(ours, theirs)) return std::nullopt;
-  const int low = std::min(peer, mesh_->identity().rank), high = std::max(peer, mesh_->identity().rank);
-  const Call& low_call = low == peer ? theirs : ours;
-  const Call& high_call = low == peer ? ours : theirs;
-  return Failure{Fault::mismatch,
-                 fmt::format("the ranks do not do the same: in {} rank {} called {}, rank {} called {}; every rank must call the "
-                             "same operations in the same order with matching arguments",
-                             where(), low, to_string(low_call), high, to_string(high_call)),
-                 {low, high}};
+  const bool pairwise = theirs.operation == Operation::all_to_all;
+  for (int other = pairwise ? 0 : members_.rank(); other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
+    const auto& call = current_->call_of(other);
+    if (!call || matches(*call, other, theirs, peer)) continue;
+    const int low = std::min(peer, other), high = std::max(peer, other);
+    return members_.failure(
+        Fault::mismatch,
+        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank must call the same operations in the "
+                    "same order with matching arguments",
+                    where(), members_.name(low), to_string(low == peer ? theirs : *call), members_.name(high),
+                    to_string(high == peer ? theirs : *call)),
+        {low, high});
+  }
+  return std::nullopt;
+}
+
+// What a peer has called here that this rank has not.
+std::string Group::heard_of(int peer) const {
+  const int from = members_.member(peer);
+  if (from < 0) return {};
+  for (const EarlyFrame& frame : early_) {
+    if (frame.peer != peer || frame.header.type != FrameType::call) continue;
+    if (const auto call = decode_call(frame.payload)) {
+      return fmt::format("{} (operation {} of group '{}')", to_string(*call), frame.header.sequence, name_);
+    }
+  }
+  const std::string sent = point_to_point_.unreceived_from(from);
+  return sent.empty() ? sent : fmt::format("{} (in group '{}')", sent, name_);
 }
 
 // --- ends ----------------------------------------------------------------------------------------------------------
@@ -188,35 +220,54 @@ void Group::failed(const Failure& why) {
 void Group::departed(int) { check_departed(); }
 
 void Group::check_departed() {
-  for (int peer = 0; peer < mesh_->identity().size; ++peer) {
-    if (!mesh_->has_departed(peer)) continue;
+  int here = 0;
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    if (!members_.has_departed(peer)) {
+      ++here;
+      continue;
+    }
     std::string waiting = point_to_point_.waits_for(peer);
     if (waiting.empty() && current_ && !current_->has_called(peer)) {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
-    return mesh_->fail({Fault::peer_lost,
-                        fmt::format("rank {} has left the job while rank {} waits for it in {}; all ranks must call the same "
-                                    "operations before they end",
-                                    peer, mesh_->identity().rank, waiting),
-                        {peer}});
+    return mesh().fail(members_.failure(Fault::peer_lost,
+                                        fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "
+                                                    "operations before they end",
+                                                    members_.name(peer), members_.name(members_.rank()), waiting),
+                                        {peer}));
   }
+  const std::string waiting = here > 1 ? "" : point_to_point_.waits_for(kAnyRank);
+  if (waiting.empty() || members_.size() == 1) return;
+  mesh().fail(members_.failure(
+      Fault::peer_lost, fmt::format("all other ranks have left the job while {} waits in {}", members_.name(members_.rank()), waiting),
+      {}));
+}
+
+void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
+  group->reactor_->post([group, reason = std::move(reason)] {
+    const Members& members = group->members_;
+    group->mesh().fail(members.failure(
+        Fault::cancelled, fmt::format("{} aborted group '{}': {}", members.name(members.rank()), group->name_, reason),
+        {members.rank()}));
+  });
 }
 
 void Group::open() {
-  reactor_->run([this] { mesh_->subscribe(id_, this); });
+  reactor_->run([this] { mesh().subscribe(id_, this); });
 }
 
 void Group::close() {
   reactor_->run([this] {
     const bool busy = current_ || !queue_.empty() || !point_to_point_.idle();
-    if (busy && !mesh_->failure()) {
-      mesh_->fail({Fault::cancelled,
+    if (busy && !mesh().failure()) {
+      mesh().fail({Fault::cancelled,
                    fmt::format("rank {} ended group '{}' while operations were in flight; wait for every Work first",
-                               mesh_->identity().rank, name_),
-                   {mesh_->identity().rank}});
+                               mesh().identity().rank, name_),
+                   {mesh().identity().rank}});
     }
-    mesh_->subscribe(id_, nullptr);
+    mesh().subscribe(id_, nullptr);
+    mesh().release_group(id_);
     if (timer_) reactor_->poller().cancel(*timer_);
     timer_.reset();
     closed_ = true;
@@ -261,28 +312,44 @@ void Group::arm_timer() {
   timer_ = reactor_->poller().after(next.left(), [this] { on_timer(); });
 }
 
+// "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not called it; .."
+std::string Group::whom_it_waits_for() const {
+  const auto missing = current_->not_called();
+  std::string whom;
+  if (!missing.empty()) {
+    whom = fmt::format("{}, which {} not called it", members_.names(missing), missing.size() == 1 ? "has" : "have");
+    for (const int rank : missing) {
+      const std::string instead = mesh().heard_of(members_.world_rank(rank));
+      if (!instead.empty()) whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
+    }
+  } else {
+    const auto awaited = current_->awaited();
+    whom = awaited.empty() ? "its messages to be taken" : fmt::format("data of {}, which has called it", members_.names(awaited));
+  }
+  return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()), to_string(current_->request().call), where(), whom);
+}
+
 void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
-  if (auto late = point_to_point_.overdue(now)) return mesh_->fail(std::move(*late));
+  if (auto late = point_to_point_.overdue(now)) return mesh().fail(std::move(*late));
+  for (const std::string& transfer : point_to_point_.stalled(now)) {
+    fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(), members_.name(members_.rank()), transfer);
+  }
   // What waits behind the current operation may be due before it.
   const auto late = std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
   queued_until_ = {};
   for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
   const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
   if (current_ && (due || (!stall_told_ && now >= current_since_ + kStall))) {
-    const auto missing = current_->not_called();
-    const std::string waits = fmt::format("rank {} waits in {} ({}) for {}", mesh_->identity().rank,
-                                          to_string(current_->request().call), where(),
-                                          missing.empty() ? "data of ranks that have called it"
-                                                          : fmt::format("rank {}, which has not called it", fmt::join(missing, ", ")));
+    const std::string waits = whom_it_waits_for();
     if (due) {
-      const std::string behind =
-          late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
-      return mesh_->fail({Fault::timed_out,
-                          fmt::format("deadline: {}{}; look what {} instead", waits, behind,
-                                      missing.size() == 1 ? "that rank does" : "those ranks do"),
-                          missing});
+      const auto missing = current_->not_called();
+      const std::string behind = late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
+      return mesh().fail(members_.failure(
+          Fault::timed_out,
+          fmt::format("deadline: {}{}; look what {} instead", waits, behind, missing.size() == 1 ? "that rank does" : "those ranks do"),
+          missing));
     }
     fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
     stall_told_ = true;

@@ -15,17 +15,21 @@ namespace paceline::collective {
 
 class Group final : public membership::FrameSink {
  public:
-  Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-        std::shared_ptr<membership::Mesh> mesh);
+  // `id`: the same on all members, and of no other group that any of them is in.
+  Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor, Members members);
 
+  std::uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
-  membership::Mesh& mesh() { return *mesh_; }
+  const Members& members() const { return members_; }
+  membership::Mesh& mesh() const { return members_.mesh(); }
+  const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
   std::shared_ptr<Work::State> new_work(std::string description);
 
   // The group lives at least until the call has reached the driver. THREAD: any.
   static void submit(const std::shared_ptr<Group>& group, Request request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
+  static void abort(const std::shared_ptr<Group>& group, std::string reason);  // ends the generation
   Traffic traffic();
   void open();   // begins to receive
   void close();  // ends what is in flight
@@ -36,22 +40,25 @@ class Group final : public membership::FrameSink {
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void failed(const Failure& why) override;
   void departed(int peer) override;
+  std::string heard_of(int peer) const override;
 
   struct EarlyFrame {
-    int peer;
+    int peer;  // its rank in the world
     transport::FrameHeader header;
     std::vector<std::byte> payload;
     Bytes borrowed;
   };
   void begin(Request request);
-  void begin(const PointToPoint::Transfer& transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
+  void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
   void begin_next();
   void end_current_if_done();
   void go_on();
-  Result<> called(int peer, const transport::FrameHeader& header, Bytes payload);
+  Result<int> member(int world_rank) const;
+  Result<> called(int peer, Bytes payload);
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
   std::optional<Failure> compare(int peer, const Call& theirs) const;
   void check_departed();
+  std::string whom_it_waits_for() const;
   void note_activity();
   void arm_timer();
   void on_timer();
@@ -60,7 +67,7 @@ class Group final : public membership::FrameSink {
   const std::uint32_t id_;
   const std::string name_;
   const std::shared_ptr<transport::Reactor> reactor_;
-  const std::shared_ptr<membership::Mesh> mesh_;
+  const Members members_;
   const std::shared_ptr<std::atomic<std::int64_t>> waited_;
 
   // THREAD: driver.

@@ -11,12 +11,21 @@ std::string_view name_of(Operation operation) {
     case Operation::barrier: return "barrier";
     case Operation::send: return "send";
     case Operation::recv: return "recv";
+    case Operation::reduce: return "reduce";
+    case Operation::gather: return "gather";
+    case Operation::scatter: return "scatter";
+    case Operation::all_to_all: return "all_to_all";
   }
   return "unknown";
 }
 
 bool is_reduction(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce_scatter;
+  return operation == Operation::all_reduce || operation == Operation::reduce_scatter || operation == Operation::reduce;
+}
+
+bool has_root(Operation operation) {
+  return operation == Operation::broadcast || operation == Operation::reduce || operation == Operation::gather ||
+         operation == Operation::scatter;
 }
 
 }  // namespace paceline

@@ -14,9 +14,14 @@ enum class Operation : std::uint8_t {
   barrier,
   send,
   recv,
+  reduce,
+  gather,
+  scatter,
+  all_to_all,
 };
 
 std::string_view name_of(Operation operation);  // "unknown" for a number that names none
-bool is_reduction(Operation operation);         // adds up contributions: all_reduce and reduce_scatter
+bool is_reduction(Operation operation);         // adds up contributions: all_reduce, reduce_scatter, reduce
+bool has_root(Operation operation);             // one rank is special: broadcast, reduce, gather, scatter
 
 }  // namespace paceline

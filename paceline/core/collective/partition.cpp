@@ -50,4 +50,13 @@ Partition Partition::segment(int segment, int segments) const {
   return piece;
 }
 
+Partition Partition::piece(int segment, std::size_t longest) const {
+  Partition piece;
+  for (const Range& chunk : chunks) {
+    const std::size_t begin = std::min(chunk.count, static_cast<std::size_t>(segment) * longest);
+    piece.chunks.push_back({chunk.offset + begin, std::min(longest, chunk.count - begin)});
+  }
+  return piece;
+}
+
 }  // namespace paceline::collective

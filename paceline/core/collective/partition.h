@@ -28,6 +28,9 @@ struct Partition {
 
   // The piece of each chunk that segment `segment` of `segments` carries (the chunk rule again, inside each chunk).
   Partition segment(int segment, int segments) const;
+  // The piece of each chunk that segment `segment` carries when each has `longest` elements, the last one of a chunk fewer, and
+  // those after it none: where the two ends of a message know the length of its chunk, but not those of all chunks.
+  Partition piece(int segment, std::size_t longest) const;
   bool operator==(const Partition&) const = default;
 };
 

@@ -21,7 +21,8 @@ bool writes(const Step& step, const Slot& slot) {
   return step.kind != Step::Kind::send && step.kind != Step::Kind::store && step.target == slot;
 }
 
-// The last round that reads what the recv in `round` puts into its scratch slot; -1 when something but a reduction does.
+// The last round that reads what a step in `round` puts into this scratch slot; -1 when something but a reduction does, or
+// nothing.
 int last_reduction(const Program& program, std::size_t round, const Slot& slot) {
   int last = -1;
   for (std::size_t r = round + 1; r < program.rounds.size(); ++r) {
@@ -55,6 +56,33 @@ void note_stores(Plan& plan) {
   }
 }
 
+// Which partial sums need not be rounded.
+void note_wide_sums(Plan& plan, const Program& program) {
+  std::vector<bool> is_wide(static_cast<std::size_t>(program.scratch_places));
+  const auto holds_wide = [&](const Slot& slot) {
+    return slot.space == Slot::Space::scratch && is_wide[static_cast<std::size_t>(slot.place)];
+  };
+  for (std::size_t r = 0; r < plan.rounds.size(); ++r) {
+    for (Action& action : plan.rounds[r]) {
+      const Step& step = action.step;
+      if (step.kind == Step::Kind::recv_reduce && !step.completes) plan.rounds_once = false;
+      if (step.kind != Step::Kind::reduce) continue;
+      action.wide_source = holds_wide(step.source);
+      action.wide_operand = holds_wide(step.operand);
+      action.wide_target =
+          !step.completes && step.target.space == Slot::Space::scratch && last_reduction(program, r, step.target) >= 0;
+      plan.has_wide_sums |= action.wide_target;
+      plan.rounds_once &= step.completes || action.wide_target;
+    }
+    for (const Action& action : plan.rounds[r]) {
+      const Slot& target = action.step.target;
+      const bool writes_here = action.step.kind != Step::Kind::send && action.step.kind != Step::Kind::store;
+      if (!writes_here || target.space != Slot::Space::scratch) continue;
+      is_wide[static_cast<std::size_t>(target.place)] = action.wide_target;
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
@@ -81,6 +109,7 @@ std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
     }
   }
   note_stores(*plan);
+  note_wide_sums(*plan, program);
   return plan;
 }
 

@@ -19,8 +19,20 @@ constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
 constexpr std::size_t kCarriedCost = 128;        // what the peer keeps about a message besides its payload
 constexpr std::size_t kPiece = 1 << 20;
 
-std::string describe(std::string_view what, const PointToPoint::Transfer& t, ConstBuffer buffer, std::string_view side) {
-  return fmt::format("{} {}[{}] {} rank {}, tag {}", what, name_of(buffer.dtype), buffer.count, side, t.peer, t.tag);
+// The oldest entry of two lanes' fronts; `end` stands for none.
+template <typename Iterator>
+Iterator older(Iterator a, Iterator b, Iterator end) {
+  if (a == end || b == end) return a == end ? b : a;
+  return a->second.front().order < b->second.front().order ? a : b;
+}
+
+// Takes the front; lanes that are empty are dropped, so that tags used once leave nothing behind.
+template <typename Lanes>
+auto take_front(Lanes& lanes, typename Lanes::iterator lane) {
+  auto front = std::move(lane->second.front());
+  lane->second.pop_front();
+  if (lane->second.empty()) lanes.erase(lane);
+  return front;
 }
 
 }  // namespace
@@ -31,26 +43,26 @@ void PointToPoint::finish(const Transfer& transfer, std::optional<Failure> failu
 }
 
 void PointToPoint::send(Transfer transfer) {
-  due_ = due_.sooner(transfer.deadline);
+  due_ = due_.sooner(transfer.deadline).sooner(transfer.stalls);
   const std::uint64_t id = next_id_++;
   const int peer = transfer.peer;
   const Bytes bytes = transfer.source.bytes();
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes.size();
   Announced announcement{.id = id, .dtype = transfer.source.dtype, .count = transfer.source.count};
-  transport::Link* link = mesh_.link(peer);
+  transport::Link* link = members_.link(peer);
   if (link == nullptr) {  // to itself
     announcement.carried = true;
     announcement.payload.assign(bytes.begin(), bytes.end());
     const auto tag = transfer.tag;
     finish(transfer, std::nullopt);
-    if (auto met = announced(peer, tag, std::move(announcement)); !met) mesh_.fail(met.error());
+    if (auto met = announced(peer, tag, std::move(announcement)); !met) members_.mesh().fail(met.error());
     return;
   }
   std::size_t& carried = carried_bytes_[peer];
   const std::size_t cost = bytes.size() + kCarriedCost;
   // Who has left will not receive it: then the send waits, and is told so.
-  const bool carry = bytes.size() < kLongestCarried && carried + cost <= kCarriedBudget && !mesh_.has_departed(peer);
+  const bool carry = bytes.size() < kLongestCarried && carried + cost <= kCarriedBudget && !members_.has_departed(peer);
   transport::WireWriter w;
   w.integer(announcement.dtype).integer(std::uint8_t{carry}).integer(announcement.count);
   if (carry) w.raw(bytes);
@@ -64,45 +76,61 @@ void PointToPoint::send(Transfer transfer) {
   }
 }
 
+// --- who meets whom ---------------------------------------------------------------------------------------------------
+
+PointToPoint::Lanes<PointToPoint::Announced>::iterator PointToPoint::oldest_for(const Transfer& recv) {
+  if (recv.peer != kAnyRank) return unexpected_.find({recv.tag, recv.peer});
+  auto oldest = unexpected_.end();
+  for (auto lane = unexpected_.lower_bound({recv.tag, 0}); lane != unexpected_.end() && lane->first.first == recv.tag; ++lane) {
+    oldest = older(oldest, lane, unexpected_.end());
+  }
+  return oldest;
+}
+
+PointToPoint::Lanes<PointToPoint::Transfer>::iterator PointToPoint::oldest_recv_of(int peer, std::uint32_t tag) {
+  return older(posted_.find({tag, peer}), posted_.find({tag, kAnyRank}), posted_.end());
+}
+
 void PointToPoint::recv(Transfer transfer) {
-  due_ = due_.sooner(transfer.deadline);
-  const Lane lane{transfer.peer, transfer.tag};
-  auto& waiting = unexpected_[lane];
-  if (waiting.empty()) {
-    posted_[lane].push_back(std::move(transfer));
+  due_ = due_.sooner(transfer.deadline).sooner(transfer.stalls);
+  const auto waiting = oldest_for(transfer);
+  if (waiting == unexpected_.end()) {
+    transfer.order = next_order_++;
+    posted_[{transfer.tag, transfer.peer}].push_back(std::move(transfer));
     ++posted_count_;
     return;
   }
-  Announced announcement = std::move(waiting.front());
-  waiting.pop_front();
-  if (auto met = meet(std::move(transfer), std::move(announcement)); !met) mesh_.fail(met.error());
+  transfer.peer = waiting->first.second;
+  if (auto met = meet(std::move(transfer), take_front(unexpected_, waiting)); !met) members_.mesh().fail(met.error());
 }
 
 Result<> PointToPoint::announced(int peer, std::uint32_t tag, Announced announcement) {
-  auto& posted = posted_[{peer, tag}];
-  if (posted.empty()) {
-    unexpected_[{peer, tag}].push_back(std::move(announcement));
+  const auto posted = oldest_recv_of(peer, tag);
+  if (posted == posted_.end()) {
+    announcement.order = next_order_++;
+    unexpected_[{tag, peer}].push_back(std::move(announcement));
     return Done{};
   }
-  Transfer transfer = std::move(posted.front());
-  posted.pop_front();
+  Transfer transfer = take_front(posted_, posted);
+  transfer.peer = peer;
   --posted_count_;
   return meet(std::move(transfer), std::move(announcement));
 }
 
 Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
+  transfer.work->source = transfer.peer;
   if (announcement.dtype != transfer.target.dtype || announcement.count != transfer.target.count) {
-    Failure failure{Fault::mismatch,
-                    fmt::format("rank {} sent {}[{}] with tag {} where rank {} receives {}[{}]; send and recv must agree in "
-                                "dtype and count",
-                                transfer.peer, name_of(announcement.dtype), announcement.count, transfer.tag,
-                                mesh_.identity().rank, name_of(transfer.target.dtype), transfer.target.count),
-                    {transfer.peer, mesh_.identity().rank}};
+    Failure failure = members_.failure(
+        Fault::mismatch,
+        fmt::format("{} sent {}[{}] with tag {} where {} receives {}[{}]; send and recv must agree in dtype and count",
+                    members_.name(transfer.peer), name_of(announcement.dtype), announcement.count, transfer.tag,
+                    members_.name(members_.rank()), name_of(transfer.target.dtype), transfer.target.count),
+        {transfer.peer, members_.rank()});
     finish(transfer, failure);
     return failure;
   }
   const FrameHeader matched{.type = FrameType::matched, .sequence = announcement.id, .group = group_};
-  if (transport::Link* link = mesh_.link(transfer.peer)) link->send(matched, {});
+  if (transport::Link* link = members_.link(transfer.peer)) link->send(matched, {});
   if (announcement.carried) {
     std::ranges::copy(announcement.payload, transfer.target.data);
     finish(transfer, std::nullopt);
@@ -120,7 +148,7 @@ void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
   const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;
   outgoing.unsent = pieces;
   for (std::size_t i = 0; i < pieces; ++i) {
-    mesh_.link(outgoing.transfer.peer)
+    members_.link(outgoing.transfer.peer)
         ->send({.type = FrameType::message, .sequence = id, .index = static_cast<std::uint32_t>(i), .group = group_},
                bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece)), this, id);
   }
@@ -139,7 +167,7 @@ Result<> PointToPoint::matched(int peer, std::uint64_t id) {
   }
   const auto found = sends_.find(id);
   if (found == sends_.end() || found->second.transfer.peer != peer || found->second.matched) {
-    return Failure{Fault::io, fmt::format("rank {} matched a send that is not there", peer), {peer}};
+    return members_.failure(Fault::io, fmt::format("{} matched a send that is not there", members_.name(peer)), {peer});
   }
   found->second.matched = true;
   if (found->second.transfer.source.size_bytes() > 0) send_pieces(id, found->second);
@@ -158,7 +186,8 @@ MutableBytes PointToPoint::place(int peer, const FrameHeader& header) {
 
 Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   const auto malformed = [&] {
-    return Failure{Fault::io, fmt::format("rank {} sent a malformed {} frame", peer, name_of(header.type)), {peer}};
+    return members_.failure(Fault::io, fmt::format("{} sent a malformed {} frame", members_.name(peer), name_of(header.type)),
+                            {peer});
   };
   if (header.type == FrameType::announce) {
     transport::WireReader r(payload);
@@ -189,6 +218,7 @@ void PointToPoint::failed(const Failure& why) {
   sends_.clear();
   posted_.clear();
   incoming_.clear();
+  unexpected_.clear();
   posted_count_ = 0;
   for (const auto& [id, outgoing] : sends) finish(outgoing.transfer, why);
   for (const auto& [lane, transfers] : posted) {
@@ -197,46 +227,70 @@ void PointToPoint::failed(const Failure& why) {
   for (const auto& [key, in] : incoming) finish(in.transfer, why);
 }
 
+// --- who waits ------------------------------------------------------------------------------------------------------------
+
+template <typename Self, typename Function>
+void PointToPoint::each_waiting(Self& self, const Function& function) {
+  for (auto& [id, outgoing] : self.sends_) function("send", outgoing.transfer, outgoing.transfer.source, "to");
+  for (auto& [lane, transfers] : self.posted_) {
+    for (auto& transfer : transfers) function("recv", transfer, transfer.target, "from");
+  }
+  for (auto& [key, in] : self.incoming_) function("recv", in.transfer, in.transfer.target, "from");
+}
+
+std::string PointToPoint::describe(std::string_view what, const Transfer& t, ConstBuffer buffer, std::string_view side) const {
+  return fmt::format("{} {}[{}] {} {}, tag {}", what, name_of(buffer.dtype), buffer.count, side,
+                     t.peer == kAnyRank ? "any rank" : members_.name(t.peer), t.tag);
+}
+
 std::string PointToPoint::waits_for(int peer) const {
-  for (const auto& [id, outgoing] : sends_) {
-    if (outgoing.transfer.peer == peer) {
-      return describe("send", outgoing.transfer, outgoing.transfer.source, "to");
-    }
-  }
-  for (const auto& [lane, transfers] : posted_) {
-    if (lane.first == peer && !transfers.empty()) return describe("recv", transfers.front(), transfers.front().target, "from");
-  }
-  for (const auto& [key, in] : incoming_) {
-    if (key.first == peer) return describe("recv", in.transfer, in.transfer.target, "from");
+  std::string words;
+  each_waiting(*this, [&](std::string_view what, const Transfer& t, ConstBuffer buffer, std::string_view side) {
+    if (words.empty() && t.peer == peer) words = describe(what, t, buffer, side);
+  });
+  return words;
+}
+
+std::vector<std::string> PointToPoint::stalled(Clock::time_point now) {
+  std::vector<std::string> all;
+  each_waiting(*this, [&](std::string_view what, Transfer& t, ConstBuffer buffer, std::string_view side) {
+    if (!t.stalls.passed(now)) return;
+    t.stalls = Deadline::never();
+    all.push_back(describe(what, t, buffer, side));
+  });
+  due_ = soonest();
+  return all;
+}
+
+std::string PointToPoint::unreceived_from(int peer) const {
+  for (const auto& [lane, announcements] : unexpected_) {
+    if (lane.second != peer) continue;
+    const Announced& first = announcements.front();
+    return fmt::format("send {}[{}] to {}, tag {}", name_of(first.dtype), first.count, members_.name(members_.rank()), lane.first);
   }
   return {};
 }
 
 std::optional<Failure> PointToPoint::overdue(Clock::time_point now) {
   if (!due_.passed(now)) return std::nullopt;
-  due_ = soonest();
-  for (int peer = 0; peer < mesh_.identity().size; ++peer) {
-    const auto late = [&](const Transfer& t) { return t.peer == peer && t.deadline.passed(now); };
-    const bool any = std::ranges::any_of(sends_, [&](const auto& e) { return late(e.second.transfer); }) ||
-                     std::ranges::any_of(incoming_, [&](const auto& e) { return late(e.second.transfer); }) ||
-                     std::ranges::any_of(posted_, [&](const auto& e) { return std::ranges::any_of(e.second, late); });
-    if (any) {
-      return Failure{Fault::timed_out,
-                     fmt::format("rank {}: {} was not met by rank {} before its deadline", mesh_.identity().rank,
-                                 waits_for(peer), peer),
-                     {peer}};
-    }
-  }
-  return std::nullopt;
+  std::optional<int> late;
+  each_waiting(*this, [&](std::string_view, const Transfer& t, ConstBuffer, std::string_view) {
+    if (!late && t.deadline.passed(now)) late = t.peer;
+  });
+  if (!late) return std::nullopt;
+  std::string text = fmt::format("{}: {} was not met by {} before its deadline", members_.name(members_.rank()),
+                                 waits_for(*late), *late == kAnyRank ? "any rank" : members_.name(*late));
+  if (*late == kAnyRank) return members_.failure(Fault::timed_out, std::move(text), {});
+  const std::string instead = unreceived_from(*late);
+  if (!instead.empty()) text += fmt::format("; it has called {} instead", instead);
+  return members_.failure(Fault::timed_out, std::move(text), {*late});
 }
 
 Deadline PointToPoint::soonest() const {
   Deadline next;
-  for (const auto& [id, outgoing] : sends_) next = next.sooner(outgoing.transfer.deadline);
-  for (const auto& [lane, transfers] : posted_) {
-    for (const Transfer& transfer : transfers) next = next.sooner(transfer.deadline);
-  }
-  for (const auto& [key, in] : incoming_) next = next.sooner(in.transfer.deadline);
+  each_waiting(*this, [&](std::string_view, const Transfer& t, ConstBuffer, std::string_view) {
+    next = next.sooner(t.deadline).sooner(t.stalls);
+  });
   return next;
 }
 

@@ -19,8 +19,7 @@ namespace paceline::collective {
 
 // Chunk `chunk` of the input, of the output, or of scratch buffer `place` (there it only tells the length).
 // When an operation runs in place, input(c) and output(c) are the same memory: programs must be right in both cases.
-//   all_reduce, broadcast: input and output have all chunks.     reduce_scatter: output has only chunk `rank`.
-//   all_gather: input has only chunk `rank`.                     broadcast: only the root has an input.
+// Mostly both have all chunks; contract.h says which ranks have which. Chunks of all_to_all: one for each pair of ranks.
 struct Slot {
   enum class Space : std::uint8_t { input, output, scratch } space = Space::input;
   int chunk = 0;
@@ -95,6 +94,9 @@ struct Algorithm {
   DeterminismClass determinism = DeterminismClass::d3;
   // The summation tree is the balanced tree in rank order for every rank count (or nothing is summed): `reproducible` may choose it.
   bool balanced_tree = false;
+  // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32 and round once (plan.h);
+  // or nothing is summed. What `reproducible` needs for them.
+  bool rounds_once = false;
   bool (*fits)(const Shape&) = nullptr;
   Program (*build)(const Shape&) = nullptr;
 };

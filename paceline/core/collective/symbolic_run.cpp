@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "paceline/core/collective/contract.h"
+
 namespace paceline::collective {
 
 SymbolicRun::SymbolicRun(Operation operation, const Shape& shape, std::span<const Program> programs,
@@ -15,11 +17,11 @@ SymbolicRun::SymbolicRun(Operation operation, const Shape& shape, std::span<cons
 }
 
 void SymbolicRun::fill_inputs(Operation operation, const Shape& shape) {
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    if (operation == Operation::broadcast && rank != shape.root) continue;
+  Shape at = shape;
+  for (at.rank = 0; at.rank < shape.ranks; ++at.rank) {
     for (int chunk = 0; chunk < programs_[0].chunks; ++chunk) {
-      if (operation == Operation::all_gather && chunk != rank) continue;
-      cell(rank, input(chunk)) = {symbols_.leaf(rank), chunk, false};
+      if (!has_input(operation, at, chunk)) continue;
+      cell(at.rank, input(chunk)) = {symbols_.leaf(at.rank), chunk, false};
     }
   }
 }

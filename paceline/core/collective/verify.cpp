@@ -1,24 +1,21 @@
 // The proof, from the cheapest question to the dearest: is each program well formed (form.h), do
 // all messages meet (rendezvous.h), does everyone end with the right sums (symbolic_run.h), are
-// stores safe (store_hazards.h)?
+// stores safe (store_hazards.h), do views end (view_hazards.h)?
 #include "paceline/core/collective/verify.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/form.h"
 #include "paceline/core/collective/rendezvous.h"
 #include "paceline/core/collective/store_hazards.h"
 #include "paceline/core/collective/symbolic_run.h"
+#include "paceline/core/collective/view_hazards.h"
 
 namespace paceline::collective {
 namespace {
-
-bool has_programs(Operation operation) {
-  return is_reduction(operation) || operation == Operation::all_gather ||
-         operation == Operation::broadcast;
-}
 
 Result<std::vector<Program>> programs_of(const Algorithm& algorithm, Shape shape) {
   std::vector<Program> programs;
@@ -43,15 +40,16 @@ class Results {
   }
 
   Result<Done> check() {
-    for (int rank = 0; rank < shape_.ranks; ++rank) {
+    Shape at = shape_;
+    for (at.rank = 0; at.rank < shape_.ranks; ++at.rank) {
       for (int chunk = 0; chunk < static_cast<int>(trees_.size()); ++chunk) {
-        if (operation_ == Operation::reduce_scatter && chunk != rank) continue;
-        const std::string wrong = complaint(chunk, run_.value(rank, output(chunk)));
+        if (!has_output(operation_, at, chunk)) continue;
+        const std::string wrong = complaint(chunk, run_.value(at.rank, output(chunk)));
         if (wrong.empty()) continue;
         return Failure{
             Fault::misuse,
-            fmt::format("rank {} ends with {} {}", rank, to_string(output(chunk)), wrong),
-            {rank}};
+            fmt::format("rank {} ends with {} {}", at.rank, to_string(output(chunk)), wrong),
+            {at.rank}};
       }
     }
     return Done{};
@@ -64,7 +62,7 @@ class Results {
     if (value.sum < 0) return "not written";
     if (value.chunk != chunk) return fmt::format("holding chunk {}", value.chunk);
     if (!is_reduction(operation_)) {
-      const int source = operation_ == Operation::broadcast ? shape_.root : chunk;
+      const int source = source_of(operation_, shape_, chunk);
       if (value.sum == symbols_.leaf(source)) return "";
       return fmt::format("holding {} instead of {}", symbols_.text(value.sum), source);
     }
@@ -98,6 +96,7 @@ Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shap
     auto right = run.run();
     if (right) right = results.check();
     if (right) right = check_stores(programs, *meeting, in_place);
+    if (right) right = check_views(programs, *meeting, in_place);
     if (!right) {
       Failure failure = right.error();
       if (in_place) failure.what = "in place, " + failure.what;

@@ -22,7 +22,8 @@ struct Proof {
 // Verifies the programs of all ranks of `shape.ranks` (shape.rank is ignored), in place and out of place, under rendezvous (a send ends when
 // its receive has it: the strictest case): every rank ends with each contribution exactly once in the slots that the operation
 // promises, the same tree on every rank, inputs unchanged (out of place), each send meets its receive in order, nothing can deadlock, no
-// slot is written in a round that reads it, stores hit no slot that the peer still uses, `completes` marks exactly the steps that finish an
+// slot is written in a round that reads it, stores hit no slot that the peer still uses, no rank waits for ever to write what a peer reads
+// in place, `completes` marks exactly the steps that finish an
 // element. The failure names the first rank, round and step at fault.
 Result<Proof> verify(const Algorithm& algorithm, const Shape& shape);
 

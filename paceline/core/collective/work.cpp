@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/work_state.h"
 
@@ -71,6 +73,38 @@ double Work::total_weight() const { return state_ && done() ? state_->total_weig
 Bytes Work::note(int rank) const {
   if (!state_ || !done() || static_cast<std::size_t>(rank) >= state_->notes.size()) return {};
   return state_->notes[static_cast<std::size_t>(rank)];
+}
+
+int Work::source() const { return state_ && done() ? state_->source : -1; }
+
+Work Work::all_of(std::vector<Work> parts) {
+  std::erase_if(parts, [](const Work& part) { return !part.state_; });
+  if (parts.empty()) return {};
+  const State& first = *parts[0].state_;
+  const auto whole = std::make_shared<State>(first.reactor(), first.waited());
+  whole->description = fmt::format("{} operations, the first {}", parts.size(), first.description);
+  struct Rest {
+    std::mutex mutex;
+    std::size_t count;
+    std::vector<std::optional<Failure>> failures;  // by part
+  };
+  const auto rest = std::make_shared<Rest>();
+  rest->count = parts.size();
+  rest->failures.resize(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].on_done([whole, rest, i](const Result<>& result) {
+      {
+        const std::lock_guard lock(rest->mutex);
+        if (!result) rest->failures[i] = result.error();
+        if (--rest->count > 0) return;
+      }
+      const auto failed = std::ranges::find_if(rest->failures, [](const auto& failure) { return failure.has_value(); });
+      const auto failure = failed == rest->failures.end() ? std::nullopt : *failed;
+      // On the driver, which alone may finish a work; this may be the caller, when all were done already.
+      whole->reactor()->post([whole, failure] { whole->finish(failure); });
+    });
+  }
+  return Work(whole);
 }
 
 }  // namespace paceline

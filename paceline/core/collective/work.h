@@ -4,6 +4,7 @@
 #include <any>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/deadline.h"
@@ -35,6 +36,13 @@ class [[nodiscard]] Work {
   // The note's bytes live as long as a Work of this operation.
   double total_weight() const;
   Bytes note(int rank) const;
+
+  // Of a recv, once done: the rank (in the group) that sent it. Else -1.
+  int source() const;
+
+  // Several operations as one: done when all are, failed with the first failure among them (in their order). Drop the parts or
+  // keep them. All must belong to one Job. Nothing: a Work that is done.
+  static Work all_of(std::vector<Work> parts);
 
  private:
   std::shared_ptr<State> state_;

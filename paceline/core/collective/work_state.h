@@ -30,7 +30,11 @@ class Work::State {
   // Set on the driver before finish; read by callers once done.
   double total_weight = 0;
   std::vector<std::vector<std::byte>> notes;
+  int source = -1;
   std::string description;  // set before the work is handed out: "all_reduce f32[10] sum"
+
+  const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
+  const std::shared_ptr<std::atomic<std::int64_t>>& waited() const { return waited_; }
 
  private:
   std::shared_ptr<transport::Reactor> reactor_;

@@ -7,7 +7,8 @@ namespace paceline {
 Communicator& Job::world() {
   const std::lock_guard lock(impl_->world_mutex);
   if (!impl_->world) {
-    auto group = std::make_shared<collective::Group>(0, "world", impl_->reactor, impl_->mesh);
+    auto group = std::make_shared<collective::Group>(0, "world", impl_->reactor,
+                                                     collective::Members(impl_->mesh, collective::Members::all_of(*impl_->mesh)));
     const auto determinism = impl_->environment.reproducible ? Determinism::reproducible : Determinism::fast;
     impl_->world = std::make_shared<Communicator>(
         std::make_unique<Communicator::Impl>(std::move(group), determinism, impl_->environment.operation_timeout));

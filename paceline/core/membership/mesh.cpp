@@ -48,6 +48,23 @@ Result<> Mesh::keep(int peer, const FrameHeader& header, Bytes payload, bool bor
   return Done{};
 }
 
+std::string Mesh::heard_of(int peer) const {
+  for (const auto& [group, sink] : sinks_) {
+    if (std::string call = sink->heard_of(peer); !call.empty()) return call;
+  }
+  return {};
+}
+
+bool Mesh::reserve_group(std::uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  return groups_.insert(group).second;
+}
+
+void Mesh::release_group(std::uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(group);
+}
+
 void Mesh::on_failure(std::function<void(const Failure&)> callback) {
   on_failure_ = std::move(callback);
   if (const auto failed = failure()) on_failure_(*failed);
@@ -130,6 +147,7 @@ Result<> Mesh::received(int peer, const FrameHeader& header, Bytes payload, bool
   }
   if (failure()) return Done{};  // the generation is over: what is still on its way is of no use
   FrameSink* const to = sink(header.group);
+  if (to == nullptr && header.type == FrameType::matched) return Done{};  // our carried send, by a group that has ended here
   if (to == nullptr) return keep(peer, header, payload, false);
   auto taken = to->received(peer, header, payload, placed);
   if (!taken) fail(taken.error());

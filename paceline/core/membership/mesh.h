@@ -27,6 +27,7 @@ class FrameSink {
   virtual Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) = 0;
   virtual void failed(const Failure& why) = 0;   // once; nothing comes after it
   virtual void departed(int peer) = 0;           // the peer has ended its Job on purpose
+  virtual std::string heard_of(int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
 };
 
 struct MeshIdentity {
@@ -54,6 +55,11 @@ class Mesh final : private transport::LinkOwner {
   bool has_departed(int peer) const { return departed_.contains(peer); }
 
   void subscribe(std::uint32_t group, FrameSink* sink);  // nullptr ends it. THREAD: driver.
+  std::string heard_of(int peer) const;                  // by any group. THREAD: driver.
+
+  // Numbers of groups: false when this one is in use here. THREAD: any.
+  bool reserve_group(std::uint32_t group);
+  void release_group(std::uint32_t group);
 
   // Ends the generation; the first call wins. THREAD: driver.
   void fail(Failure why);
@@ -103,6 +109,7 @@ class Mesh final : private transport::LinkOwner {
   std::function<void(const Failure&)> on_failure_;
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;  // guarded by mutex_
+  std::set<std::uint32_t> groups_;  // guarded by mutex_
 };
 
 }  // namespace paceline::membership

@@ -395,6 +395,28 @@ TEST(ReduceHalf, IsTheReductionInFloatsRoundedOnceWhereverOperandsAndTargetLie) 
   }
 }
 
+TEST(ReduceHalf, MayWriteOverAnOperandOfTheOtherWidth) {
+  SeededNumbers numbers(9);
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+    for (const std::size_t count : {1, 1024, 1025, 5000}) {
+      const Halves left(dtype, count, numbers), right(dtype, count, numbers);
+      std::vector<float> wide(count), memory(count);
+      accumulate(ReduceOp::sum, left.narrow(), right.narrow(), buffer_of(wide), 1);
+      std::vector<std::uint16_t> rounded(count);
+      narrow(dtype, wide, writable(rounded));
+      for (const bool over_left : {true, false}) {
+        std::memcpy(memory.data(), (over_left ? left : right).bits.data(), 2 * count);
+        const ConstBuffer shared{bytes(memory).data(), count, dtype};
+        accumulate(ReduceOp::sum, over_left ? shared : left.narrow(), over_left ? right.narrow() : shared, buffer_of(memory), 1);
+        EXPECT_TRUE(same_bits(memory, wide)) << "wider, " << count;
+      }
+      memory = left.floats;
+      accumulate(ReduceOp::sum, buffer_of(memory), right.narrow(), {writable(memory).data(), count, dtype}, 1);
+      EXPECT_EQ(std::memcmp(memory.data(), rounded.data(), 2 * count), 0) << "narrower, " << count;
+    }
+  }
+}
+
 TEST(ReduceHalf, ScalesInFloats) {
   SeededNumbers numbers(8);
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {

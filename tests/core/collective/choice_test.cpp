@@ -42,7 +42,7 @@ TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   Choice choice(built_in_algorithms(), Determinism::fast, topology::kLoopback);
   const auto failure = failure_of([&] { choice.algorithm(Operation::all_reduce, "rign", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
-  EXPECT_THAT(failure.what, HasSubstr("no algorithm 'rign' for all_reduce: choose one of binomial, direct, ring"));
+  EXPECT_THAT(failure.what, HasSubstr("no algorithm 'rign' for all_reduce: choose one of binomial, direct, recursive_doubling, ring"));
 }
 
 TEST(Choice, ReproducibleRefusesAnotherOrder) {
@@ -62,18 +62,29 @@ TEST(Choice, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(failure_of([&] { choice.algorithm(Operation::all_reduce, "", {.ranks = 3}, 100); }).fault, Fault::misuse);
 }
 
-TEST(SegmentCount, IsOneForShortBuffersAndNoMessageIsLongerThanAFrame) {
-  for (const bool shares_memory : {false, true}) {
-    EXPECT_EQ(segment_count(Partition::even(0, 4), 4, shares_memory), 1);
-    EXPECT_EQ(segment_count(Partition::even(1000, 4), 4, shares_memory), 1);
-    for (const int chunks : {1, 2, 7, 64}) {
-      for (const std::size_t count : {std::size_t{1} << 18, std::size_t{16} << 20, (std::size_t{64} << 20) + 1}) {
-        const auto partition = Partition::even(count, chunks);
-        const int segments = segment_count(partition, 4, shares_memory);
-        for (const int segment : {0, segments - 1}) {
-          EXPECT_LE(partition.segment(segment, segments).longest() * 4, transport::kLongestPayload);
+TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
+  for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
+    Choice choice(built_in_algorithms(), determinism, topology::kLoopback);
+    for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce}) {
+      for (const int ranks : {1, 2, 5, 16}) {
+        for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 7 + 1) {
+          EXPECT_TRUE(choice.algorithm(operation, "", {.ranks = ranks}, bytes, true).rounds_once);
         }
       }
+    }
+    const auto failure = failure_of([&] { choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100, true); });
+    EXPECT_THAT(failure.what, HasSubstr("rounds partial sums of 16-bit types"));
+    EXPECT_EQ(choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100).name, "binomial");
+  }
+}
+
+TEST(PieceBytes, FitIntoAFrameAndShrinkWithTheNumberOfChunks) {
+  for (const bool shares_memory : {false, true}) {
+    std::size_t before = transport::kLongestPayload;
+    for (const int chunks : {1, 2, 7, 64, 4096}) {
+      EXPECT_LE(piece_bytes(chunks, shares_memory), before);
+      before = piece_bytes(chunks, shares_memory);
+      EXPECT_GE(before, 16U << 10) << "shorter ones would be all header";
     }
   }
 }

@@ -56,7 +56,7 @@ TEST(Communicator, RefusesMisuseAndLivesOn) {
     }
     expect_misuse(refused([&] { return world.all_reduce(buffer_of(a), {.note = long_note}); }), "a note of 65537 bytes");
     expect_misuse(refused([&] { return world.all_reduce(buffer_of(a), {.algorithm = "magic"}); }), "no algorithm 'magic'");
-    expect_misuse(refused([&] { return world.reduce_scatter(const_buffer_of(a), buffer_of(std::span(b).first(3))); }), "gives rank");
+    expect_misuse(refused([&] { return world.reduce_scatter(const_buffer_of(a), buffer_of(std::span(b).first(3))); }), "takes f32[4] of rank");
     expect_misuse(refused([&] { return world.all_gather(const_buffer_of(std::span(a).first(3)), buffer_of(b)); }), "takes f32[4] of rank");
     expect_misuse(refused([&] { return world.broadcast(buffer_of(a), 2); }), "root 2 is not in 0..1");
     expect_misuse(refused([&] { return world.barrier({.algorithm = "direct"}); }), "no algorithms");
@@ -66,6 +66,41 @@ TEST(Communicator, RefusesMisuseAndLivesOn) {
     world.all_reduce(buffer_of(a)).wait();
     EXPECT_EQ(a[3], 6);
   });
+}
+
+TEST(Communicator, RefusesPartsThatDoNotAddUpAndLivesOn) {
+  run_ranks(2, [](Job& job) {
+    Communicator& world = job.world();
+    std::vector<float> a(8), b(8);
+    const std::vector<std::size_t> counts = {3, 5}, three = {1, 2, 3}, wrong = {4, 5};
+    const auto refused = [](const auto& call) { return failure_of([&] { call().wait(); }).what; };
+    EXPECT_THAT(refused([&] { return world.reduce(buffer_of(a), 2); }), HasSubstr("root 2 is not in 0..1"));
+    EXPECT_THAT(refused([&] { return world.gather(const_buffer_of(a), buffer_of(b), 0, {.counts = three}); }), HasSubstr("3 counts for 2 ranks"));
+    EXPECT_THAT(refused([&] { return world.gather(const_buffer_of(a), buffer_of(b), 0, {.counts = counts}); }), HasSubstr("gather: "));
+    EXPECT_THAT(refused([&] { return world.scatter(const_buffer_of(a), buffer_of(b), 1, {.counts = counts}); }), HasSubstr("scatter: "));
+    EXPECT_THAT(refused([&] { return world.all_to_all(const_buffer_of(std::span(a).first(7)), buffer_of(std::span(b).first(7))); }), HasSubstr("give counts"));
+    EXPECT_THAT(refused([&] { return world.all_to_all(const_buffer_of(a), counts, buffer_of(b), wrong); }), HasSubstr("add up to 8 and 9"));
+    EXPECT_THAT(refused([&] { return world.all_to_all(const_buffer_of(a), counts, buffer_of(b), std::vector<std::size_t>{5, 3}); }), HasSubstr("sends itself"));
+    world.barrier().wait();
+  });
+}
+
+TEST(Communicator, AbortEndsTheGenerationWithItsReasonOnEveryRank) {
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(3, options, [](Job& job) {
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {  // thrown by the call already where rank 1 was quick
+        const Work work = job.rank() == 1 ? Work() : job.world().all_reduce(buffer_of(values));
+        if (job.rank() == 1) job.world().abort("the loss is not a number");
+        work.wait(Deadline::in(5s));
+        job.world().barrier().wait();
+      });
+      EXPECT_EQ(failure.fault, Fault::cancelled) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{1});
+      EXPECT_EQ(failure.what, "rank 1 aborted group 'world': the loss is not a number");
+      EXPECT_EQ(failure_of([&] { job.world().barrier().wait(); }), failure);
+    });
+  }
 }
 
 TEST(Communicator, NotesAndWeightsReachEveryRank) {

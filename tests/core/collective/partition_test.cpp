@@ -76,6 +76,21 @@ TEST(Partition, SegmentsTogetherAreThePartition) {
   }
 }
 
+TEST(Partition, PiecesOfOneLengthTogetherAreThePartition) {
+  const Partition whole = Partition::of({0, 5, 1, 100});
+  std::vector<std::size_t> end;
+  for (const Range& chunk : whole.chunks) end.push_back(chunk.offset);
+  for (int i = 0; i < 15; ++i) {
+    const Partition piece = whole.piece(i, 7);
+    for (std::size_t c = 0; c < end.size(); ++c) {
+      EXPECT_EQ(piece.chunks[c].offset, end[c]);
+      EXPECT_LE(piece.chunks[c].count, 7U);
+      end[c] += piece.chunks[c].count;
+    }
+  }
+  for (std::size_t c = 0; c < end.size(); ++c) EXPECT_EQ(end[c], whole.chunks[c].offset + whole.chunks[c].count);
+}
+
 TEST(Partition, OffsetsFollowTheChunkRule) {
   // off(i) = i * (n div p) + min(i, n mod p), specification A0 point 1.
   EXPECT_EQ(chunk_offset(10, 4, 0), 0u);

@@ -263,11 +263,79 @@ TEST(PointToPoint, DeadlinesNameTheOtherSide) {
   }
 }
 
+TEST(PointToPoint, FromAnyRankTakesEveryMessageOnceAndTellsWhose) {
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(4, options, [](Job& job) {
+      constexpr int kEach = 30;
+      for (const std::size_t count : {std::size_t{1}, kCarried}) {
+        job.world().barrier().wait();
+        std::vector<std::int64_t> buffer(count / 8 + 1);
+        if (job.rank() != 0) {
+          for (int i = 0; i < kEach; ++i) {
+            buffer[0] = i;
+            job.world().send(const_buffer_of(buffer), 0, {.tag = 7}).wait();
+          }
+          continue;
+        }
+        std::vector<int> next(4);
+        for (int i = 0; i < 3 * kEach; ++i) {
+          const Work work = job.world().recv(buffer_of(buffer), kAnyRank, {.tag = 7});
+          work.wait();
+          ASSERT_GT(work.source(), 0);
+          EXPECT_EQ(buffer[0], next[static_cast<std::size_t>(work.source())]++) << "those of one rank come in order";
+        }
+        EXPECT_EQ(next, (std::vector{0, kEach, kEach, kEach}));
+      }
+      job.world().barrier().wait();
+    });
+  }
+}
+
+TEST(PointToPoint, AMessageGoesToTheRecvThatWasPostedFirst) {
+  for (const bool any_first : {false, true}) {
+    run_ranks(2, [any_first](Job& job) {
+      std::vector<float> first(1), second(1);
+      if (job.rank() == 0) {
+        const Work a = job.world().recv(buffer_of(first), any_first ? kAnyRank : 1);
+        const Work b = job.world().recv(buffer_of(second), any_first ? 1 : kAnyRank);
+        const Work other_tag = job.world().recv(buffer_of(second), kAnyRank, {.tag = 9});
+        job.world().barrier().wait();
+        a.wait();
+        EXPECT_FALSE(b.done());
+        EXPECT_EQ(first[0], 1);
+        EXPECT_EQ(a.source(), 1);
+        job.world().barrier().wait();
+        b.wait();
+        EXPECT_EQ(second[0], 2);
+        job.world().barrier().wait();
+        other_tag.wait();
+        EXPECT_EQ(second[0], 3);
+        return;
+      }
+      for (const int i : {1, 2, 3}) {
+        job.world().barrier().wait();
+        const std::vector<float> value(1, static_cast<float>(i));
+        job.world().send(const_buffer_of(value), 0, {.tag = i == 3 ? 9U : 0U}).wait();
+      }
+    });
+  }
+}
+
+TEST(PointToPoint, FromAnyRankEndsWhenNobodyIsLeft) {
+  run_ranks(3, [](Job& job) {
+    if (job.rank() != 0) return;
+    std::vector<float> values(4);
+    const auto failure = failure_of([&] { job.world().recv(buffer_of(values), kAnyRank).wait(Deadline::in(10s)); });
+    EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+    EXPECT_THAT(failure.what, HasSubstr("all other ranks have left the job while rank 0 waits in recv f32[4] from any rank, tag 0"));
+  });
+}
+
 TEST(PointToPoint, RefusesWhatMakesNoSense) {
   run_ranks(2, [](Job& job) {
     std::vector<float> values(4);
     EXPECT_EQ(failure_of([&] { job.world().send(const_buffer_of(values), 2).wait(); }).fault, Fault::misuse);
-    EXPECT_EQ(failure_of([&] { job.world().recv(buffer_of(values), -1).wait(); }).fault, Fault::misuse);
+    EXPECT_EQ(failure_of([&] { job.world().recv(buffer_of(values), -2).wait(); }).fault, Fault::misuse);
     job.world().barrier().wait();  // and the group lives on
   });
 }

@@ -13,11 +13,26 @@ using namespace testing;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+// Right in place too: no sum is written where the other rank may still read.
+std::vector<Program> careful(std::vector<Program> programs) {
+  for (Program& program : programs) {
+    program.scratch_places = 2;
+    program.rounds[1][0].target = scratch(1, 0);
+    program.rounds.push_back({copy(scratch(1, 0), output(0))});
+  }
+  return programs;
+}
+
+TEST(Verify, RefusesSumsOverWhatTheOtherRankStillReads) {
+  EXPECT_THAT(fault_of(swap_and_sum(), swap_and_sum_programs()),
+              AllOf(HasSubstr("in place, rank"), HasSubstr("still reads as a view")));
+}
+
 TEST(Verify, ProvesEachRankSummingForItselfByTheSameTree) {
-  const auto proof = verify(with_programs(swap_and_sum(), swap_and_sum_programs()), {.ranks = 2});
+  const auto proof = verify(with_programs(swap_and_sum(), careful(swap_and_sum_programs())), {.ranks = 2});
   ASSERT_TRUE(proof.has_value()) << proof.error().what;
   EXPECT_EQ(proof.value().tree, "(0+1)");
-  EXPECT_EQ(proof.value().rounds, 2);
+  EXPECT_EQ(proof.value().rounds, 3);
   EXPECT_EQ(proof.value().messages, 2);
   EXPECT_EQ(proof.value().sent_chunks, (std::vector<long>{1, 1}));
 }
@@ -164,11 +179,11 @@ TEST(Verify, RefusesAnotherTreeThanPromised) {
   auto programs = swap_and_sum_programs();
   for (Program& program : programs)
     std::swap(program.rounds[1][0].source, program.rounds[1][0].operand);
-  EXPECT_THAT(fault_of(swap_and_sum(), programs), HasSubstr("promises the balanced tree (0+1)"));
+  EXPECT_THAT(fault_of(swap_and_sum(), careful(programs)), HasSubstr("promises the balanced tree (0+1)"));
 
   Algorithm promises_less = swap_and_sum();
   promises_less.balanced_tree = false;
-  EXPECT_FALSE(proof_of(with_programs(promises_less, programs), 2).balanced_tree);
+  EXPECT_FALSE(proof_of(with_programs(promises_less, careful(programs)), 2).balanced_tree);
 }
 
 TEST(Verify, RefusesClassD3WhereTheTreeDependsOnTheChunk) {

@@ -114,5 +114,41 @@ TEST(Work, OutlivesItsJob) {
   EXPECT_EQ(failure_of([&] { cancelled.wait(); }).fault, Fault::cancelled);
 }
 
+TEST(Work, SeveralAsOneAreDoneWhenAllAre) {
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(3, options, [](Job& job) {
+      std::vector<float> sums(5000, 1), in(10), out(10, static_cast<float>(job.rank()));
+      const int next = (job.rank() + 1) % 3, previous = (job.rank() + 2) % 3;
+      // As a torch.distributed back end does: all of a batch is called, and one Work stands for it.
+      const Work batch = Work::all_of({job.world().recv(buffer_of(in), previous), job.world().send(const_buffer_of(out), next),
+                                       job.world().all_reduce(buffer_of(sums)), Work()});
+      std::atomic<int> calls = 0;
+      batch.on_done([&](const Result<>& result) { calls += result.has_value() ? 1 : 100; });
+      batch.wait();
+      EXPECT_EQ(sums[4999], 3);
+      EXPECT_EQ(in[9], static_cast<float>(previous));
+      job.world().barrier().wait();
+      EXPECT_EQ(calls, 1);
+      const Work done = Work::all_of({batch, batch});
+      done.wait();
+    });
+  }
+  EXPECT_TRUE(Work::all_of({}).done());
+  EXPECT_TRUE(Work::all_of({Work(), Work()}).done());
+}
+
+TEST(Work, SeveralAsOneFailWithTheFirstFailureAmongThem) {
+  run_ranks(2, [](Job& job) {
+    std::vector<float> values(10);
+    std::vector<Work> parts;
+    const auto failure = failure_of([&] {
+      parts.push_back(job.world().barrier());
+      parts.push_back(job.rank() == 0 ? job.world().barrier() : job.world().all_reduce(buffer_of(values)));
+      Work::all_of(parts).wait();
+    });
+    EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
+  });
+}
+
 }  // namespace
 }  // namespace paceline::collective::testing

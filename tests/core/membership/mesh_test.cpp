@@ -63,6 +63,8 @@ class Sink final : public FrameSink {
     on_failed();
   }
   void departed(int peer) override { departures.push_back(peer); }
+  std::string heard_of(int peer) const override { return peer == 1 ? call_of_1 : ""; }
+  std::string call_of_1;
 };
 
 class MeshTest : public testing::Test {

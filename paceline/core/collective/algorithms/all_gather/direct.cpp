@@ -33,6 +33,7 @@ Algorithm direct() {
           .name = "direct",
           .determinism = DeterminismClass::d3,
           .balanced_tree = true,
+          .rounds_once = true,
           .fits = is_valid,
           .build = build};
 }

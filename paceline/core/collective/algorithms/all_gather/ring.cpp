@@ -36,6 +36,7 @@ Algorithm ring() {
           .name = "ring",
           .determinism = DeterminismClass::d3,
           .balanced_tree = true,
+          .rounds_once = true,
           .fits = is_valid,
           .build = build};
 }

@@ -21,23 +21,15 @@ namespace {
 
 Program build(const Shape& shape) {
   const int n = shape.ranks, own = shape.rank;
-  Program program{.chunks = n, .scratch_places = n == 1 ? 0 : n};
-
-  Round gather, spread;
-  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(own));
-  // Each rank starts with the peer after itself: at any moment no two of them load the same peer.
+  Program program = sum_of_own_chunk(shape, output(own));
+  if (n == 1) return program;
+  Round spread;
   for (int distance = 1; distance < n; ++distance) {
     const int peer = (own + distance) % n;
-    gather.push_back(send(peer, input(peer)));
-    gather.push_back(recv(peer, scratch(peer, own)));
     spread.push_back(store(peer, output(own), output(own)));
     spread.push_back(recv(peer, output(peer)));
-    leaves[static_cast<std::size_t>(peer)] = scratch(peer, own);
   }
-
-  if (n > 1) program.rounds.push_back(gather);
-  for (Round& level : balanced_reduction(leaves, output(own))) program.rounds.push_back(level);
-  if (n > 1) program.rounds.push_back(spread);
+  program.rounds.push_back(spread);
   return program;
 }
 
@@ -48,6 +40,7 @@ Algorithm direct() {
           .name = "direct",
           .determinism = DeterminismClass::d3,
           .balanced_tree = true,
+          .rounds_once = true,
           .fits = is_valid,
           .build = build};
 }

@@ -44,6 +44,7 @@ Algorithm binomial() {
           .name = "binomial",
           .determinism = DeterminismClass::d3,
           .balanced_tree = true,
+          .rounds_once = true,
           .fits = is_valid,
           .build = build};
 }

@@ -16,22 +16,7 @@ namespace paceline::collective::catalogue::reduce_scatter {
 namespace {
 
 Program build(const Shape& shape) {
-  const int n = shape.ranks, own = shape.rank;
-  Program program{.chunks = n, .scratch_places = n == 1 ? 0 : n};
-
-  Round gather;
-  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(own));
-  // Each rank starts with the peer after itself: at any moment no two of them load the same peer.
-  for (int distance = 1; distance < n; ++distance) {
-    const int peer = (own + distance) % n;
-    gather.push_back(send(peer, input(peer)));
-    gather.push_back(recv(peer, scratch(peer, own)));
-    leaves[static_cast<std::size_t>(peer)] = scratch(peer, own);
-  }
-
-  if (n > 1) program.rounds.push_back(gather);
-  for (Round& level : balanced_reduction(leaves, output(own))) program.rounds.push_back(level);
-  return program;
+  return sum_of_own_chunk(shape, output(shape.rank));
 }
 
 }  // namespace
@@ -41,6 +26,7 @@ Algorithm direct() {
           .name = "direct",
           .determinism = DeterminismClass::d3,
           .balanced_tree = true,
+          .rounds_once = true,
           .fits = is_valid,
           .build = build};
 }

@@ -1,0 +1,51 @@
+// Direct reduce: rank r takes every rank's chunk r, sums them up, and hands the sum to the root.
+//
+// 4 ranks, root 0, as rank 1 sees it:
+//     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3    (1 sends chunks 0, 2, 3 to their owners)
+//     round 1   a = x0 + x1,  b = x2 + x3
+//     round 2   sum of chunk 1 = a + b
+//     round 3   0 <--chunk 1-- 1
+//
+// Rounds: 2 with messages, ceil(lg n) of sums between them. Messages a rank: n, the root's n-1.
+// Bytes a rank: the buffer (the root's: (n-1)/n of it), so no rank is a bottleneck. For long buffers.
+// Ranks: any n >= 1, any root.
+// Order of summation: the balanced tree in rank order, for every chunk (class D3).
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10, "large: RS + gather".
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::reduce {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, own = shape.rank, root = shape.root;
+  if (own != root) {
+    // Its sum lies in a place of its own, which no peer sends to.
+    Program program = sum_of_own_chunk(shape, scratch(own, own));
+    program.rounds.push_back({send(root, scratch(own, own))});
+    return program;
+  }
+  Program program = sum_of_own_chunk(shape, output(own));
+  if (n == 1) return program;
+  Round collect;
+  for (int distance = 1; distance < n; ++distance) {
+    const int peer = (own + distance) % n;
+    collect.push_back(recv(peer, output(peer)));
+  }
+  program.rounds.push_back(collect);
+  return program;
+}
+
+}  // namespace
+
+Algorithm direct() {
+  return {.operation = Operation::reduce,
+          .name = "direct",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .rounds_once = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::reduce

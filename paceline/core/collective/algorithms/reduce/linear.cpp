@@ -1,0 +1,48 @@
+// Linear reduce: every rank sends its buffer to the root, which sums them all up.
+//
+// 4 ranks, root 0:
+//     round 0    1, 2, 3 --> 0
+//     round 1    a = x0 + x1,  b = x2 + x3
+//     round 2    output = a + b
+//
+// Rounds: 1 with messages, ceil(lg n) of sums. Messages: n-1, all to the root.
+// Bytes: n-1 times the buffer into the root. Ranks: any n >= 1, any root.
+// Order of summation: the balanced tree in rank order, whatever the root (class D3).
+// Reference: specification A2, the first half of `star`.
+//
+// Over shared memory the receives are views: the root reads every buffer once, side by side.
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/program.h"
+
+namespace paceline::collective::catalogue::reduce {
+namespace {
+
+Program build(const Shape& shape) {
+  const int n = shape.ranks, root = shape.root;
+  if (shape.rank != root) return {.chunks = 1, .rounds = {{send(root, input(0))}}};
+  Program program{.chunks = 1, .scratch_places = n == 1 ? 0 : n};
+  Round collect;
+  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(0));
+  for (int rank = 0; rank < n; ++rank) {
+    if (rank == root) continue;
+    collect.push_back(recv(rank, scratch(rank, 0)));
+    leaves[static_cast<std::size_t>(rank)] = scratch(rank, 0);
+  }
+  if (n > 1) program.rounds.push_back(collect);
+  for (Round& level : balanced_reduction(leaves, output(0))) program.rounds.push_back(level);
+  return program;
+}
+
+}  // namespace
+
+Algorithm linear() {
+  return {.operation = Operation::reduce,
+          .name = "linear",
+          .determinism = DeterminismClass::d3,
+          .balanced_tree = true,
+          .rounds_once = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::reduce

@@ -1,0 +1,34 @@
+// Request: one collective that this rank was asked for, ready to be carried out.
+#pragma once
+
+#include <memory>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/collective/call.h"
+#include "paceline/core/collective/partition.h"
+#include "paceline/core/collective/plan.h"
+#include "paceline/core/collective/work.h"
+
+namespace paceline::collective {
+
+struct Request {
+  Call call;
+  std::shared_ptr<const Plan> plan;  // nullptr: nothing is carried
+  ConstBuffer input;
+  Buffer output;
+  // Where the plan's chunks lie in the input and in the output, in elements: the same lengths in both. Of a chunk that this
+  // rank does not have there (contract.h) the offset means nothing.
+  Partition input_chunks;
+  Partition output_chunks;
+  int segments = 1;
+  std::size_t piece = 0;     // elements of each chunk in one segment; 0: the chunk rule cuts each chunk into `segments`
+  bool scale_input = false;  // multiply the input by call.weight first, unless all ranks weigh the same
+  Deadline deadline;
+  std::shared_ptr<Work::State> work;
+
+  Partition cut(const Partition& chunks, int segment) const {
+    return piece > 0 ? chunks.piece(segment, piece) : chunks.segment(segment, segments);
+  }
+};
+
+}  // namespace paceline::collective

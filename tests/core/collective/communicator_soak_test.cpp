@@ -1,0 +1,138 @@
+// Thousands of steps with a random group, tag and operation from several threads: no error, and nothing grows
+// (covers communicator.h and group.h).
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "paceline/core/base/seed.h"
+#include "tests/core/collective/worlds.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+constexpr int kRanks = 4, kThreads = 3;
+constexpr int kSteps = kSanitized ? 300 : 2000;  // over all threads
+
+long resident_pages() {
+  std::ifstream statm("/proc/self/statm");
+  long size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident;
+}
+
+long descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+// The groups of one thread: the same on all ranks that are in them.
+std::vector<std::unique_ptr<Communicator>> groups_of(Communicator& world) {
+  std::vector<std::unique_ptr<Communicator>> groups;
+  groups.push_back(world.split(0));
+  groups.push_back(world.split(world.rank() % 2));
+  groups.push_back(world.split(world.rank() / 2, -world.rank()));
+  groups.push_back(world.subgroup(std::vector{3, 0, 2}));
+  return groups;
+}
+
+// One operation in one group; every member draws the same from `numbers`.
+void step(Communicator& group, SeededNumbers& numbers) {
+  const auto operation = numbers.below(7);
+  const auto count = static_cast<std::size_t>(numbers.below(10) == 0 ? 30'000 : numbers.below(3000));
+  const auto tag = static_cast<std::uint32_t>(numbers.below(1 << 30));
+  const int root = static_cast<int>(numbers.below(64)) % group.size(), size = group.size(), rank = group.rank();
+  std::vector<float> values(count), other(count);
+  fill(std::span(values), rank);
+  const auto check = [&](const std::vector<float>& got, const std::function<float(std::size_t)>& wanted) {
+    if (first_difference<float>(got, wanted) != got.size()) throw std::runtime_error(fmt::format("wrong values in operation {}", operation));
+  };
+  const auto sum = [&](std::size_t i) { return expected<float>(size, ReduceOp::sum, i); };
+  if (operation == 0) {
+    group.all_reduce(buffer_of(values)).wait();
+    check(values, sum);
+  } else if (operation == 1) {
+    group.reduce(buffer_of(values), root).wait();
+    if (rank == root) check(values, sum);
+  } else if (operation == 2) {
+    group.broadcast(buffer_of(values), root).wait();
+    check(values, [&](std::size_t i) { return value<float>(root, i); });
+  } else if (operation == 3) {
+    const std::size_t part = count / static_cast<std::size_t>(size);
+    values.resize(part * static_cast<std::size_t>(size));
+    other.resize(values.size());
+    group.all_to_all(const_buffer_of(values), buffer_of(other)).wait();
+    check(other, [&](std::size_t i) { return value<float>(static_cast<int>(i / part), static_cast<std::size_t>(rank) * part + i % part); });
+  } else if (operation == 4) {
+    const Work sent = group.send(const_buffer_of(values), (rank + 1) % size, {.tag = tag});
+    const int from = (rank + size - 1) % size;
+    const Work got = group.recv(buffer_of(other), tag % 2 == 0 ? from : kAnyRank, {.tag = tag});
+    Work::all_of({sent, got}).wait();
+    if (got.source() != from) throw std::runtime_error("from another rank");
+    check(other, [&](std::size_t i) { return value<float>(from, i); });
+  } else if (operation == 5) {
+    group.barrier().wait();
+  } else {
+    const auto inner = group.split(rank % 2);
+    inner->all_reduce(buffer_of(values)).wait();
+  }
+}
+
+TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothingBehind) {
+  for (const auto& options : {kShared, kTcp}) {
+    SCOPED_TRACE(label(options));
+    std::atomic<int> warm = 0;
+    std::atomic<long> pages = 0, open = 0;
+    run_ranks(kRanks, options, [&](Job& job) {
+      std::vector<std::vector<std::unique_ptr<Communicator>>> groups;
+      for (int t = 0; t < kThreads; ++t) groups.push_back(groups_of(job.world()));
+      const auto run = [&](int thread, std::uint64_t seed, int steps) {
+        SeededNumbers choice(seed * 100 + static_cast<std::uint64_t>(thread));
+        for (int i = 0; i < steps; ++i) {
+          auto& group = groups[static_cast<std::size_t>(thread)][choice.below(4)];
+          SeededNumbers numbers(choice.next());
+          if (group) step(*group, numbers);
+        }
+      };
+      const auto phase = [&](std::uint64_t seed, int steps) {
+        std::atomic<bool> failed = false;
+        {
+          std::vector<std::jthread> threads;
+          for (int t = 0; t < kThreads; ++t) {
+            threads.emplace_back([&, t] {
+              try {
+                run(t, seed, steps);
+              } catch (const std::exception& error) {
+                ADD_FAILURE() << "rank " << job.rank() << ", thread " << t << ": " << error.what();
+                failed = true;
+              }
+            });
+          }
+        }
+        ASSERT_FALSE(failed);
+        job.world().barrier().wait();
+      };
+      phase(1, kSteps / kThreads);  // memory settles
+      if (++warm == kRanks) {
+        pages = resident_pages();
+        open = descriptors();
+      }
+      job.world().barrier().wait();
+      for (std::uint64_t seed = 2; seed < 4; ++seed) phase(seed, kSteps / kThreads);
+      job.world().barrier().wait();
+      if (job.rank() == 0) {
+        EXPECT_EQ(descriptors(), open);
+        const long grown = (resident_pages() - pages) * 4096;
+        EXPECT_LT(grown, (kSanitized ? 64 : 4) << 20) << "bytes, after " << 2 * kSteps << " more steps";
+      }
+      job.world().barrier().wait();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing
