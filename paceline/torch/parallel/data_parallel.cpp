@@ -9,10 +9,10 @@
 #include "paceline/torch/parallel/agreement.h"
 #include "paceline/torch/parallel/clip_grad_norm.h"
 #include "paceline/torch/parallel/coalesced.h"
+#include "paceline/torch/parallel/convert_sync_batch_norm.h"
 #include "paceline/torch/parallel/model_parts.h"
 #include "paceline/torch/parallel/reducer.h"
 #include "paceline/torch/parallel/replica_check.h"
-#include "paceline/torch/parallel/sync_batch_norm.h"
 
 namespace paceline {
 namespace {

@@ -62,7 +62,8 @@ struct DataParallelOptions {
   // sparse(true), which are known by themselves. Their grad stays sparse: the coalesced mean of all ranks' rows.
   std::vector<std::string> sparse = {};
   // Every so many steps all ranks compare their parameters; a difference is a mismatch that names the rank and the first
-  // parameter. 0: never. COST: reads the parameters once, so by 100 about a thousandth of a step of an mlp.
+  // parameter. 0: never. COST: reads the parameters once; by 100 less than a
+  // thousandth of a step of an mlp.
   int check_replicas_every = 100;
   // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of copying them there (5 %
   // of a step of an mlp). For that libtorch's CPU allocator is replaced, in the whole process and to its end, by one that
@@ -98,7 +99,7 @@ class DataParallel {
   // copy more.
   DataParallel(torch::nn::Module& model, Communicator& group,
                const DataParallelOptions& options = {});
-  // Parameters without a model, under the names that messages shall use.
+  // Parameters without a model, under the names that messages shall use (parallel/model_parts.h).
   DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
                const DataParallelOptions& options = {});
   DataParallel(const std::vector<parallel::Parameter>& parameters, Communicator& group,

@@ -15,6 +15,7 @@
 
 #include "paceline/torch/parallel/broadcast.h"
 #include "paceline/torch/parallel/clip_grad_norm.h"
+#include "paceline/torch/parallel/convert_sync_batch_norm.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/distributed_optimizer.h"
 #include "paceline/torch/parallel/join.h"

@@ -305,7 +305,7 @@ Reducer::Outcome Reducer::collect() {
     current_.used += outcome.used;
   }
   for (std::size_t b = 0; b < works_.size(); ++b) {
-    works_[b].wait();
+    wait_for(b);
     std::vector<StepNote> notes;
     for (int r = 0; r < group_.size(); ++r)
       notes.push_back(decode_step_note(works_[b].note(r), present_plan()[b].gradients.size()));
@@ -315,6 +315,21 @@ Reducer::Outcome Reducer::collect() {
     for (const StepNote& note : notes) weights.push_back(note.weight);
   }
   return weigh(weights);
+}
+
+// A failure tells which gradients it kept from arriving.
+void Reducer::wait_for(std::size_t bucket) {
+  try {
+    works_[bucket].wait();
+  } catch (const Error& error) {
+    const auto& members = present_plan()[bucket].gradients;
+    const auto name = [&](int index) { return parameters_[static_cast<std::size_t>(index)].name; };
+    Failure failure = error.failure();
+    failure.what = c10::str("while the gradients of bucket ", bucket + 1, " of ", works_.size(), " ('", name(members.front()),
+                            "'", members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : "",
+                            ") were averaged: ", failure.what);
+    throw Error(std::move(failure));
+  }
 }
 
 void Reducer::hand_out(std::size_t bucket, const std::vector<StepNote>& notes) {

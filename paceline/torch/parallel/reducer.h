@@ -85,6 +85,7 @@ class Reducer {
   void launch(std::size_t bucket);
   void launch_the_rest();
   Outcome collect();
+  void wait_for(std::size_t bucket);
   void hand_out(std::size_t bucket, const std::vector<StepNote>& notes);
   Outcome weigh(const std::vector<RankWeight>& weights);
   void begin(int backward);

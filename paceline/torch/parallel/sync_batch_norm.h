@@ -13,9 +13,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/pimpl.h>
 
-#include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "paceline/core/collective/communicator.h"
 
@@ -38,7 +36,9 @@ class SyncBatchNormImpl
   // THROWS Error: misuse when all ranks together have one value for each channel in training; what ended the communication.
   at::Tensor forward(const at::Tensor& input);
 
-  // DataParallel does it with its own ranks. A copy of the layer (clone) shares them.
+  // DataParallel does it with its own ranks; when it ends, the layer is a plain batch norm again. A copy of the layer (clone)
+  // shares them. The collectives are the group's, so they stand in one order with all others on it: a model whose ranks use
+  // different parameters in a step needs a group of its own for these layers.
   void compute_over(std::shared_ptr<const BatchRanks> ranks);
 
   void pretty_print(std::ostream& stream) const override;
@@ -50,14 +50,5 @@ class SyncBatchNormImpl
   std::shared_ptr<const BatchRanks> ranks_;
 };
 TORCH_MODULE(SyncBatchNorm);
-
-// Makes every BatchNorm1d, 2d, 3d inside a torch::nn::Sequential, at any depth, a SyncBatchNorm over the same parameters
-// and buffers, and returns how many it made. A BatchNorm that is a member of another module cannot be replaced from outside,
-// because that module's forward() calls its member; THROWS Error (misuse) that names all of these and changes nothing: declare them
-// as paceline::SyncBatchNorm. Optimizers and DataParallel may be made before or after; the latter only finds what was there.
-std::size_t convert_sync_batch_norm(torch::nn::Module& model);
-
-// Those in the model, itself included.
-std::vector<SyncBatchNormImpl*> sync_batch_norms_in(torch::nn::Module& model);
 
 }  // namespace paceline

@@ -21,5 +21,22 @@ TEST(Digest, depends_on_values_and_order_but_not_on_layout) {
   EXPECT_NE(of({a, b}), of({a, b + 1e-6}));
 }
 
+TEST(Digest, a_fingerprint_tells_every_flipped_bit_and_ignores_the_layout) {
+  for (const std::int64_t count : {0, 1, 3, 8, 37}) {
+    at::Tensor tensor = at::arange(count, at::TensorOptions().dtype(at::kFloat));
+    const std::uint64_t before = fingerprint_of(tensor);
+    EXPECT_EQ(fingerprint_of(tensor.clone()), before);
+    auto* bytes = static_cast<unsigned char*>(count == 0 ? nullptr : tensor.mutable_data_ptr());
+    for (std::size_t bit = 0; bit < 8 * tensor.nbytes(); ++bit) {
+      bytes[bit / 8] ^= 1 << (bit % 8);
+      EXPECT_NE(fingerprint_of(tensor), before) << "bit " << bit << " of " << count << " elements";
+      bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+  }
+  const at::Tensor matrix = at::rand({5, 7});
+  EXPECT_EQ(fingerprint_of(matrix.t()), fingerprint_of(matrix.t().contiguous()));
+  EXPECT_NE(fingerprint_of(matrix.t()), fingerprint_of(matrix));
+}
+
 }  // namespace
 }  // namespace paceline

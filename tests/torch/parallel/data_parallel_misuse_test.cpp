@@ -1,5 +1,6 @@
 // What DataParallel refuses, and what it says.
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "tests/torch/parallel/small_training.h"
@@ -179,6 +180,28 @@ TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
                   at::embedding(table, torch::tensor({1, 2}), -1, false, /*sparse=*/true).sum().backward();
                 }),
                 AllOf(HasSubstr("'table'"), HasSubstr("DataParallelOptions::sparse")));
+  });
+}
+
+// Rank 1 is alive, but does something else.
+TEST(DataParallel, a_rank_that_does_not_come_is_told_with_the_bucket_that_waits_for_it) {
+  run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [](Job& job) {
+    Net net;
+    DataParallel parallel(net, job, kSmallBuckets);
+    if (job.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      return;
+    }
+    loss_of(net, samples(0, 4)).backward();
+    for (int again = 0; again < 2; ++again) {
+      try {
+        parallel.synchronize();
+        ADD_FAILURE() << "ended alone";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.fault(), Fault::timed_out);
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("bucket 1 of "), HasSubstr("'last.bias'"), HasSubstr("rank 1")));
+      }
+    }
   });
 }
 

@@ -129,6 +129,30 @@ TEST(Join, leaves_the_weight_as_it_was_before_the_loop) {
   });
 }
 
+TEST(Join, walks_libtorchs_data_loader) {
+  run_ranks(2, [](Job& job) {
+    Net net;
+    DataParallel parallel(net, job);
+    auto optimizer = sgd(net);
+    const Samples own = samples(job.rank(), job.rank() == 0 ? 5 : 9);
+    auto loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
+        torch::data::datasets::TensorDataset(own.x).map(torch::data::transforms::Stack<torch::data::TensorExample>()), 3);
+    std::vector<at::Tensor> seen;
+    int turns = 0;
+    for (auto turn : parallel.join(*loader)) {
+      optimizer.zero_grad();
+      if (turn) {
+        seen.push_back(turn->data);
+        net.forward(turn->data).square().mean().backward();
+      }
+      parallel.step(optimizer);
+      ++turns;
+    }
+    EXPECT_EQ(turns, 4);
+    EXPECT_TRUE(at::equal(at::cat(seen), own.x)) << "each batch once, in order";
+  });
+}
+
 TEST(Join, refuses_a_turn_that_leaves_the_other_ranks_waiting) {
   run_ranks(1, [](Job& job) {
     Net net;
