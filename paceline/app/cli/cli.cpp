@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/suggestion.h"
 #include "paceline/app/cli/version.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
 
 std::vector<Subcommand> subcommands() {
-  return {run()};
+  return {run(), doctor()};
 }
 
 std::string help() {

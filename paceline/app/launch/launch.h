@@ -13,6 +13,7 @@
 #pragma once
 
 #include "paceline/app/launch/agent.h"
+#include "paceline/app/launch/host_checks.h"
 #include "paceline/app/launch/program.h"
 #include "paceline/app/launch/run.h"
 #include "paceline/app/launch/run_options.h"
