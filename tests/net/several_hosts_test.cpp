@@ -1,6 +1,7 @@
 // `paceline run` over several hosts: network namespaces with a bridge between them (tests/net/hosts), and an ssh that enters them.
 //
-// Covers paceline/app/launch/agent.h, remote_workers.h, local_workers.h, nodes.h and placement.h with real processes.
+// With real processes it covers paceline/app/launch/agent.h, paceline/app/launch/remote_workers.h and
+// paceline/app/launch/local_workers.h too.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
