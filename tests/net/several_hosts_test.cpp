@@ -215,6 +215,30 @@ TEST_F(SeveralHosts, AProgramThatIsMissingThereIsNamedWithTheHost) {
   EXPECT_THAT(result.error, ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2: true was not found in \\$PATH"));
 }
 
+TEST_F(SeveralHosts, ATimeoutEndsThemAll) {
+  const auto result = run(run_over(2, {"--timeout", "700ms"}, {binary("launch_probe"), "stubborn"}), Deadline::in(20s));
+  EXPECT_EQ(result.exit_code, 124) << result.error;
+}
+
+// MPICH tells no address: rank 0's goes through its process manager.
+TEST_F(SeveralHosts, AreOneJobUnderMpichToo) {
+  if (::access("/usr/bin/mpirun.mpich", X_OK) != 0) GTEST_SKIP() << "NOT TESTED: /usr/bin/mpirun.mpich is missing; run scripts/setup --launchers";
+  const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
+  std::ofstream(folder_ / "secret") << std::string(64, '7');
+  ::chmod((folder_ / "secret").c_str(), 0600);
+  std::ofstream(folder_ / "ssh") << "#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec " << kHosts << " ssh \"$@\"\n";
+  ::chmod((folder_ / "ssh").c_str(), 0755);
+  const auto there = run(on_host_1(2, fmt::format("export PACELINE_SECRET_FILE={0}/secret; exec mpirun.mpich -hosts $PACELINE_NET_HOSTS -ppn 2 -n 4 -iface eth0 "
+                                                  "-localhost ${{PACELINE_NET_HOSTS%%,*}} -launcher ssh -launcher-exec {0}/ssh {1} hash",
+                                                  folder_.string(), binary("collective_worker"))),
+                         Deadline::in(30s));
+  EXPECT_EQ(there.exit_code, 0) << there.error << there.output;
+  const auto hash = here.output.substr(here.output.find("hash "), here.output.find('\n') - here.output.find("hash "));
+  std::size_t seen = 0;
+  for (auto at = there.output.find(hash); at != std::string::npos; at = there.output.find(hash, at + 1)) ++seen;
+  EXPECT_EQ(seen, 4U) << there.output;
+}
+
 struct Cut {
   const char* name;
   std::vector<std::string> command;  // ADDRESS is the host's

@@ -17,6 +17,8 @@ namespace {
 
 using Kind = AgentMessage::Kind;
 
+constexpr std::chrono::milliseconds kEnd{300};  // what an agent and its ssh have to end
+
 Clock::time_point moment_ago(std::int64_t nanoseconds) { return Clock::now() - std::chrono::nanoseconds(nanoseconds); }
 
 struct Pipe {
@@ -88,7 +90,7 @@ RemoteWorkers::~RemoteWorkers() {
   watch(false);
   channel_.to.reset();  // end of file: the agent kills what is left and ends
   if (channel_.process <= 0) return;
-  const Deadline soon = Deadline::in(std::chrono::milliseconds(300));
+  const Deadline soon = gone_by_.sooner(Deadline::in(kEnd));
   while (::waitpid(channel_.process, nullptr, WNOHANG) == 0) {
     if (soon.passed()) ::kill(-channel_.process, SIGKILL);
     ::usleep(1000);
@@ -97,7 +99,11 @@ RemoteWorkers::~RemoteWorkers() {
 
 void RemoteWorkers::forward(int signal) { tell({.kind = Kind::signal, .number = signal}); }
 void RemoteWorkers::kill() { tell({.kind = Kind::kill}); }
-void RemoteWorkers::end(int exit_code) { tell({.kind = Kind::done, .number = exit_code}); }
+
+void RemoteWorkers::end(int exit_code) {
+  gone_by_ = Deadline::in(kEnd);
+  tell({.kind = Kind::done, .number = exit_code});
+}
 
 void RemoteWorkers::tell(const AgentMessage& message) {
   if (gone_) return;

@@ -49,6 +49,7 @@ class RemoteWorkers final : public WorkerHost {
   AgentReader reader_;
   std::set<int> running_;
   bool drained_ = false, gone_ = false, watched_ = false;
+  Deadline gone_by_;  // from end(): so many hosts that hang cost the time of one
 };
 
 }  // namespace paceline::launch
