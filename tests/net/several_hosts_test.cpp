@@ -13,7 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/launched.h"
+#include "tests/support/several_hosts.h"
 
 namespace paceline::test {
 namespace {
@@ -22,9 +22,6 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-// The repository, from build/release/bin.
-const std::string kHosts = fs::path(binary("paceline")).parent_path() / "../../../tests/net/hosts";
 
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -37,52 +34,18 @@ pid_t launcher_of(pid_t worker) {
   return std::atoi(stat.c_str() + stat.rfind(')') + 4);
 }
 
-class SeveralHosts : public ::testing::Test {
- protected:
-  void SetUp() override {
-    static const Finished possible = run({.command = {kHosts, "with", "1", "--", "true"}}, Deadline::in(20s));
-    if (possible.exit_code == 77) GTEST_SKIP() << "NOT TESTED: " << possible.error;
-    ASSERT_EQ(possible.exit_code, 0) << possible.error;
-    std::string name = fs::temp_directory_path() / "paceline-hosts-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
+// The one hash that all ranks said; else what is wrong.
+std::string hash_in(const std::string& output, int ranks) {
+  std::string hash;
+  int seen = 0;
+  for (const auto& line : lines_of(output)) {
+    const auto at = line.find("] hash ");
+    if (at == std::string::npos) continue;
+    if (seen++ > 0 && line.substr(at) != hash) return "different";
+    hash = line.substr(at);
   }
-  void TearDown() override {
-    if (!folder_.empty()) fs::remove_all(folder_);
-  }
-
-  // On host 1 of `hosts`, 2 ranks on each.
-  static ProcessOptions run_over(int hosts, std::vector<std::string> options, const std::vector<std::string>& command) {
-    options.emplace_back("--");
-    options.insert(options.end(), command.begin(), command.end());
-    return on_host_1(hosts, R"(exec )" + binary("paceline") + R"( run --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" + kHosts + R"( ssh" "$@")", options);
-  }
-  static ProcessOptions on_host_1(int hosts, const std::string& script, const std::vector<std::string>& arguments = {}) {
-    ProcessOptions result{.command = {kHosts, "with", std::to_string(hosts), "--", "bash", "-c", "echo net $PACELINE_NET $PACELINE_NET_HOSTS; " + script, "_"}};
-    result.command.insert(result.command.end(), arguments.begin(), arguments.end());
-    return result;
-  }
-  // What the first line told, once it has come.
-  static std::map<std::string, std::string> net_of(Process& process) {
-    process.wait_for_output("\n", Deadline::in(10s));
-    std::istringstream words(process.output());
-    std::string net, prefix, addresses;
-    words >> net >> prefix >> addresses;
-    return {{"PACELINE_NET", prefix}, {"last", addresses.substr(addresses.rfind(',') + 1)}};
-  }
-  static std::string hash_in(const std::string& output, int ranks) {
-    std::string hash;
-    int seen = 0;
-    for (const auto& line : lines_of(output)) {
-      const auto at = line.find("] hash ");
-      if (at == std::string::npos) continue;
-      if (seen++ > 0 && line.substr(at) != hash) return "different";
-      hash = line.substr(at);
-    }
-    return seen == ranks ? hash : fmt::format("{} of {} ranks", seen, ranks);
-  }
-
-  fs::path folder_;
-};
+  return seen == ranks ? hash : fmt::format("{} of {} ranks", seen, ranks);
+}
 
 TEST_F(SeveralHosts, GiveTheBitsOfOne) {
   const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
@@ -101,7 +64,7 @@ TEST_F(SeveralHosts, AlsoWithoutSshByOneLauncherOnEachNode) {
   };
   const auto there = run(on_host_1(2, fmt::format("first=${{PACELINE_NET_HOSTS%%,*}} second=${{PACELINE_NET_HOSTS##*,}}; "
                                                   "{} on $second {} & {}; code=$?; wait $! || code=9; exit $code",
-                                                  kHosts, node(1), node(0))),
+                                                  hosts_script(), node(1), node(0))),
                          Deadline::in(30s));
   EXPECT_EQ(there.exit_code, 0) << there.error;
   EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4)) << there.output;
@@ -209,7 +172,7 @@ TEST_F(SeveralHosts, TheSecretIsOnNoCommandLineNorInAnyEnvironment) {
 
 TEST_F(SeveralHosts, AProgramThatIsMissingThereIsNamedWithTheHost) {
   const auto result = run(on_host_1(2, fmt::format("exec {} run --hosts ${{PACELINE_NET_HOSTS##*,}}:1 --ssh '{} ssh' -x PATH=/nowhere true",
-                                                   binary("paceline"), kHosts)),
+                                                   binary("paceline"), hosts_script())),
                           Deadline::in(20s));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.error, ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2: true was not found in \\$PATH"));
@@ -226,7 +189,7 @@ TEST_F(SeveralHosts, AreOneJobUnderMpichToo) {
   const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
   std::ofstream(folder_ / "secret") << std::string(64, '7');
   ::chmod((folder_ / "secret").c_str(), 0600);
-  std::ofstream(folder_ / "ssh") << "#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec " << kHosts << " ssh \"$@\"\n";
+  std::ofstream(folder_ / "ssh") << "#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec " << hosts_script() << " ssh \"$@\"\n";
   ::chmod((folder_ / "ssh").c_str(), 0755);
   const auto there = run(on_host_1(2, fmt::format("export PACELINE_SECRET_FILE={0}/secret; exec mpirun.mpich -hosts $PACELINE_NET_HOSTS -ppn 2 -n 4 -iface eth0 "
                                                   "-localhost ${{PACELINE_NET_HOSTS%%,*}} -launcher ssh -launcher-exec {0}/ssh {1} hash",
@@ -256,7 +219,7 @@ TEST_P(CutOff, AHostEndsTheRunWhenAnOperationsTimeIsOver) {
   const auto pids = ready(launcher, 4);
   ASSERT_EQ(pids.size(), 4U) << launcher.error();
   const auto job = variable_of(pids[0], "PACELINE_JOB");
-  std::vector<std::string> cut = {kHosts};
+  std::vector<std::string> cut = {hosts_script()};
   for (const auto& word : GetParam().command) cut.push_back(word == "ADDRESS" ? net.at("last") : word);
   const auto start = Clock::now();
   ASSERT_EQ(run({.command = cut, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code, 0);

@@ -71,6 +71,8 @@ std::vector<Wrong> wrong_options() {
        {"192.0.2.7 is no address of this host", "--node-rank 0 on the host"}, {}, std::string(64, 'a')},
       {run_with({"--hosts", "localhost:1", "--nnodes", "2"}), {"--nnodes starts one launcher on each node", "leave one out"}},
       {run_with({"-n", "2", "--node-rank", "1"}), {"--node-rank is for --nnodes"}},
+      {run_with({}), {"-n: \"gpu\" is not a whole number"}, {{"PET_NPROC_PER_NODE", "gpu"}}},
+      {run_with({"-n", "2"}), {"which node is this?", "--node-rank"}, {{"PET_NNODES", "2"}}},
       {run_with({"-n", "2", "--rdzv-endpoint", "a:1"}), {"--rdzv-endpoint is for --nnodes"}},
       {run_with({"-n", "2", "--secret-file", "a"}), {"--secret-file is for --nnodes"}},
       {{"doctor", "now"}, {"now is not an option", "takes no program"}},

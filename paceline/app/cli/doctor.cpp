@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
 
 #include "paceline/app/cli/split_command.h"
 #include "paceline/app/cli/version.h"
@@ -25,10 +25,12 @@ namespace {
 using launch::HostCheck;
 
 constexpr const char* kAbout =
-    "Looks at what this host offers to a run, by trying it: shared memory, limits, interfaces, ports, clocks, and\n"
+    "Looks at what this host offers to a run, by trying it: shared memory, limits, interfaces, "
+    "ports, clocks, and\n"
     "whether two processes can train over each transport. Changes nothing.";
 
-constexpr const char* kMore = R"(Each line is ok, warn (it works, but ...) or fail (a run needs it), with what to do about it.
+constexpr const char* kMore =
+    R"(Each line is ok, warn (it works, but ...) or fail (a run needs it), with what to do about it.
 
 Exit codes: 0 nothing failed; 1 something did; 2 wrong usage
 
@@ -40,7 +42,9 @@ Examples:
 
 constexpr std::array kLevels = {"ok", "warn", "fail"};
 
-const char* name_of(HostCheck::Level level) { return kLevels[static_cast<std::size_t>(level)]; }
+const char* name_of(HostCheck::Level level) {
+  return kLevels[static_cast<std::size_t>(level)];
+}
 
 std::string as_text(const std::vector<HostCheck>& checks) {
   std::string text;
@@ -54,7 +58,10 @@ std::string as_text(const std::vector<HostCheck>& checks) {
 nlohmann::json as_json(const std::vector<HostCheck>& checks, bool ok) {
   nlohmann::json list = nlohmann::json::array();
   for (const HostCheck& check : checks) {
-    list.push_back({{"name", check.name}, {"level", name_of(check.level)}, {"found", check.found}, {"remedy", check.remedy}});
+    list.push_back({{"name", check.name},
+                    {"level", name_of(check.level)},
+                    {"found", check.found},
+                    {"remedy", check.remedy}});
   }
   return {{"version", kVersion}, {"ok", ok}, {"checks", list}};
 }
@@ -73,7 +80,8 @@ void write_json(const std::string& file, const nlohmann::json& report) {
   std::ofstream out(file);
   out << report.dump(2) << '\n';
   out.close();
-  PACELINE_CHECK(out.good(), "--json: {} cannot be written; give a file that can, or - for stdout", file);
+  PACELINE_CHECK(out.good(), "--json: {} cannot be written; give a file that can, or - for stdout",
+                 file);
 }
 
 int doctor_main(const std::vector<std::string>& arguments) {
@@ -84,7 +92,8 @@ int doctor_main(const std::vector<std::string>& arguments) {
   app.add_option("--json", json, "write the findings as JSON")->type_name("FILE");
   app.add_flag("--as-worker", as_worker)->group("");  // what check_transport starts
   auto [words, rest] = split_command(app, arguments);
-  PACELINE_CHECK(rest.empty(), "{} is not an option; `paceline doctor` takes no program", rest.front());
+  PACELINE_CHECK(rest.empty(), "{} is not an option; `paceline doctor` takes no program",
+                 rest.front());
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     app.parse(std::move(words));
@@ -102,7 +111,8 @@ int doctor_main(const std::vector<std::string>& arguments) {
   for (const char* transport : {"shm", "tcp"}) {
     checks.push_back(launch::check_transport(transport, executable, {"doctor", "--as-worker"}));
   }
-  const bool ok = std::ranges::none_of(checks, [](const HostCheck& c) { return c.level == HostCheck::Level::fail; });
+  const bool ok = std::ranges::none_of(
+      checks, [](const HostCheck& c) { return c.level == HostCheck::Level::fail; });
   if (json != "-") fmt::print("{}", as_text(checks));
   if (!json.empty()) write_json(json, as_json(checks, ok));
   return ok ? 0 : 1;

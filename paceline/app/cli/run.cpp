@@ -27,7 +27,8 @@ namespace {
 constexpr int kMostProcesses = 4096;
 
 constexpr const char* kAbout =
-    "Starts N processes of a program, on this host or several, as one job: each is a rank, knows the "
+    "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
+    "the "
     "others, and trains with them.\n"
     "Their lines come out whole, with \"[rank] \" before each; stdin goes to rank 0 alone.";
 
@@ -45,6 +46,7 @@ A hostfile has a line a host: `a slots=2` (Open MPI, Horovod) or `a:2` (MPICH), 
 Make the file for --secret-file with (umask 077; openssl rand -hex 32 >S), and copy it to each node. With ssh none is needed.
 
 Every option is also read from PACELINE_RUN_<OPTION>: --operation-timeout from PACELINE_RUN_OPERATION_TIMEOUT.
+Options that torchrun has too are read from its PET_<OPTION> as well.
 
 What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
@@ -107,7 +109,9 @@ void add_options(CLI::App& app, Given& given) {
   add("--hostfile", given.hostfile, "PACELINE_RUN_HOSTFILE", "FILE", "the same, a line a host");
   add("--ssh", given.ssh, "PACELINE_RUN_SSH", "CMD",
       "how to run a command on a host: CMD host command (ssh -T -o BatchMode=yes ...)");
-  app.add_option("-x", given.passed, "a variable for the workers on every host; PACELINE_* settings and OMP_NUM_THREADS go anyway")
+  app.add_option("-x", given.passed,
+                 "a variable for the workers on every host; PACELINE_* settings and "
+                 "OMP_NUM_THREADS go anyway")
       ->type_name("NAME[=VALUE]")
       ->allow_extra_args(false);
   add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N", "one `paceline run` on each of N nodes");
@@ -115,7 +119,8 @@ void add_options(CLI::App& app, Given& given) {
       "which node this is, 0 to N-1");
   add("--rdzv-endpoint", given.endpoint, "PACELINE_RUN_RDZV_ENDPOINT", "HOST:PORT",
       "where node 0 listens for the others");
-  add("--rdzv-id", given.id, "PACELINE_RUN_RDZV_ID", "NAME", "tells two jobs at one endpoint apart");
+  add("--rdzv-id", given.id, "PACELINE_RUN_RDZV_ID", "NAME",
+      "tells two jobs at one endpoint apart");
   add("--secret-file", given.secret_file, "PACELINE_RUN_SECRET_FILE", "FILE",
       "the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes");
   add("--log-dir", given.log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
@@ -129,11 +134,29 @@ void add_options(CLI::App& app, Given& given) {
       ->envname("PACELINE_RUN_NO_PREFIX");
 }
 
-// torchrun's and mpirun's names for -n have their variables too.
+struct OtherName {
+  const char* variable;
+  std::string Given::*option;
+};
+
+// Other names of -n, and what torchrun reads its own options from (Kubernetes' operators set that).
+constexpr OtherName kOtherNames[] = {
+    {"PACELINE_RUN_N", &Given::processes},
+    {"PACELINE_RUN_NPROC_PER_NODE", &Given::processes},
+    {"PET_NPROC_PER_NODE", &Given::processes},
+    {"PET_NNODES", &Given::nodes},
+    {"PET_NODE_RANK", &Given::node_rank},
+    {"PET_RDZV_ENDPOINT", &Given::endpoint},
+    {"PET_RDZV_ID", &Given::id},
+    {"PET_LOG_DIR", &Given::log_dir},
+    {"PET_REDIRECTS", &Given::redirects},
+    {"PET_TEE", &Given::tees},
+};
+
 void take_other_names(Given& given) {
-  for (const char* variable : {"PACELINE_RUN_N", "PACELINE_RUN_NPROC_PER_NODE"}) {
+  for (const auto& [variable, option] : kOtherNames) {
     const char* value = std::getenv(variable);
-    if (given.processes.empty() && value != nullptr) given.processes = value;
+    if ((given.*option).empty() && value != nullptr) given.*option = value;
   }
 }
 
@@ -145,18 +168,24 @@ std::string text_of(const std::string& option, const std::string& file) {
 
 void take_hosts(const Given& given, launch::RunOptions& options) {
   if (given.hosts.empty() && given.hostfile.empty()) {
-    PACELINE_CHECK(given.ssh.empty(), "--ssh: there is no other host to reach; name them by --hosts or --hostfile");
+    PACELINE_CHECK(given.ssh.empty(),
+                   "--ssh: there is no other host to reach; name them by --hosts or --hostfile");
     return;
   }
-  PACELINE_CHECK(given.hosts.empty() || given.hostfile.empty(), "--hosts and --hostfile are both given; leave one out");
-  const auto hosts = given.hostfile.empty() ? launch::parse_hosts(given.hosts).value()
-                                            : launch::parse_hostfile(text_of("--hostfile", given.hostfile), given.hostfile).value();
-  options.hosts = launch::share_ranks(hosts, given.processes.empty() ? 0 : options.processes).value();
+  PACELINE_CHECK(given.hosts.empty() || given.hostfile.empty(),
+                 "--hosts and --hostfile are both given; leave one out");
+  const auto hosts =
+      given.hostfile.empty()
+          ? launch::parse_hosts(given.hosts).value()
+          : launch::parse_hostfile(text_of("--hostfile", given.hostfile), given.hostfile).value();
+  options.hosts =
+      launch::share_ranks(hosts, given.processes.empty() ? 0 : options.processes).value();
   options.processes = options.hosts.back().first + options.hosts.back().count;
   if (given.ssh.empty()) return;
   std::istringstream words(given.ssh);
   options.ssh.assign(std::istream_iterator<std::string>(words), {});
-  PACELINE_CHECK(!options.ssh.empty(), "--ssh: it is empty; give the command that reaches a host, or leave it out");
+  PACELINE_CHECK(!options.ssh.empty(),
+                 "--ssh: it is empty; give the command that reaches a host, or leave it out");
 }
 
 void take_nodes(const Given& given, launch::RunOptions& options) {
@@ -169,22 +198,32 @@ void take_nodes(const Given& given, launch::RunOptions& options) {
     lonely("--secret-file", given.secret_file);
     return;
   }
-  PACELINE_CHECK(given.nodes.find(':') == std::string::npos, "--nnodes: {} is a range; a run that grows and shrinks is not there yet, give one number", given.nodes);
+  PACELINE_CHECK(
+      given.nodes.find(':') == std::string::npos,
+      "--nnodes: {} is a range; a run that grows and shrinks is not there yet, give one number",
+      given.nodes);
   launch::NodeOptions& nodes = options.nodes;
   nodes.nodes = parse_count("--nnodes", given.nodes, 1, kMostProcesses);
   if (nodes.nodes == 1) return;
-  PACELINE_CHECK(options.hosts.empty(), "--nnodes starts one launcher on each node, --hosts reaches them by ssh; leave one out");
-  PACELINE_CHECK(!given.node_rank.empty(), "which node is this? Give --node-rank 0 to {}", nodes.nodes - 1);
+  PACELINE_CHECK(
+      options.hosts.empty(),
+      "--nnodes starts one launcher on each node, --hosts reaches them by ssh; leave one out");
+  PACELINE_CHECK(!given.node_rank.empty(), "which node is this? Give --node-rank 0 to {}",
+                 nodes.nodes - 1);
   nodes.node_rank = parse_count("--node-rank", given.node_rank, 0, nodes.nodes - 1);
-  PACELINE_CHECK(!given.endpoint.empty(), "where do the nodes meet? Give --rdzv-endpoint HOST:PORT, an address of node 0");
+  PACELINE_CHECK(!given.endpoint.empty(),
+                 "where do the nodes meet? Give --rdzv-endpoint HOST:PORT, an address of node 0");
   const auto endpoint = transport::resolve_tcp_address(given.endpoint);
   PACELINE_CHECK(endpoint.has_value(), "--rdzv-endpoint: {}", endpoint.error().what);
-  PACELINE_CHECK(endpoint.value().port > 0, "--rdzv-endpoint: port 0 cannot be found by the other nodes; give a number from 1 to 65535");
+  PACELINE_CHECK(
+      endpoint.value().port > 0,
+      "--rdzv-endpoint: port 0 cannot be found by the other nodes; give a number from 1 to 65535");
   nodes.endpoint = endpoint.value();
   nodes.processes = options.processes;
   if (!given.id.empty()) nodes.id = given.id;
   PACELINE_CHECK(!given.secret_file.empty(),
-                 "nodes need a secret that proves who belongs to the job: (umask 077; openssl rand -hex 32 >S), copy S to each "
+                 "nodes need a secret that proves who belongs to the job: (umask 077; openssl rand "
+                 "-hex 32 >S), copy S to each "
                  "node, and give --secret-file S");
   const auto secret = membership::Secret::from_file(given.secret_file);
   PACELINE_CHECK(secret.has_value(), "--secret-file: {}", secret.error().what);
@@ -193,20 +232,27 @@ void take_nodes(const Given& given, launch::RunOptions& options) {
 
 void take_logs(const Given& given, launch::RunOptions& options) {
   PACELINE_CHECK(!given.log_dir.empty() || (given.redirects.empty() && given.tees.empty()),
-                 "{}: into which files? Give --log-dir DIR", given.tees.empty() ? "--redirects" : "--tee");
+                 "{}: into which files? Give --log-dir DIR",
+                 given.tees.empty() ? "--redirects" : "--tee");
   options.logs.folder = given.log_dir;
   const bool masked = !given.redirects.empty() || !given.tees.empty();
   if (masked) options.logs.tees = launch::StreamMask(0);
-  if (!given.redirects.empty()) options.logs.redirects = launch::StreamMask::parse("--redirects", given.redirects).value();
-  if (!given.tees.empty()) options.logs.tees = launch::StreamMask::parse("--tee", given.tees).value();
+  if (!given.redirects.empty())
+    options.logs.redirects = launch::StreamMask::parse("--redirects", given.redirects).value();
+  if (!given.tees.empty())
+    options.logs.tees = launch::StreamMask::parse("--tee", given.tees).value();
 }
 
 void take_passed(const Given& given, launch::RunOptions& options) {
   for (const std::string& word : given.passed) {
     const auto name = word.substr(0, word.find('='));
-    PACELINE_CHECK(!name.empty() && !launch::is_a_launchers(name), "-x: \"{}\" cannot be passed on; give NAME or NAME=VALUE, and no variable that a launcher sets", word);
+    PACELINE_CHECK(!name.empty() && !launch::is_a_launchers(name),
+                   "-x: \"{}\" cannot be passed on; give NAME or NAME=VALUE, and no variable that "
+                   "a launcher sets",
+                   word);
     const char* value = std::getenv(name.c_str());
-    PACELINE_CHECK(word != name || value != nullptr, "-x: {} is not set here; set it, or give {}=VALUE", name, name);
+    PACELINE_CHECK(word != name || value != nullptr,
+                   "-x: {} is not set here; set it, or give {}=VALUE", name, name);
     options.passed.push_back(word == name ? fmt::format("{}={}", name, value) : word);
   }
 }
@@ -214,7 +260,8 @@ void take_passed(const Given& given, launch::RunOptions& options) {
 void take_store(const Given& given, launch::RunOptions& options) {
   if (given.store.empty()) return;
   const bool one_host = options.hosts.empty() && options.nodes.nodes == 1;
-  const Address address = one_host ? parse_loopback_address("--store", given.store) : parse_address("--store", given.store);
+  const Address address = one_host ? parse_loopback_address("--store", given.store)
+                                   : parse_address("--store", given.store);
   options.store_host = address.host;
   options.store_port = address.port;
 }
@@ -224,7 +271,8 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   const bool has_hosts = !given.hosts.empty() || !given.hostfile.empty();
   PACELINE_CHECK(!given.processes.empty() || has_hosts,
                  "how many processes? Give their number, as in `paceline run -n 2 program`");
-  if (!given.processes.empty()) options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
+  if (!given.processes.empty())
+    options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
   if (!given.transport.empty()) {

@@ -1,8 +1,8 @@
 #include "paceline/app/launch/agent.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -24,7 +24,9 @@ namespace {
 
 using Kind = AgentMessage::Kind;
 
-std::int64_t age(Clock::time_point moment) { return std::chrono::nanoseconds(Clock::now() - moment).count(); }
+std::int64_t age(Clock::time_point moment) {
+  return std::chrono::nanoseconds(Clock::now() - moment).count();
+}
 
 class Agent {
  public:
@@ -55,7 +57,8 @@ class Agent {
 
 OutputOptions framed() {
   return {.frame = [](int rank, bool error, std::string_view bytes, std::string& out) {
-    append({.kind = error ? Kind::error : Kind::output, .rank = rank, .text = std::string(bytes)}, out);
+    append({.kind = error ? Kind::error : Kind::output, .rank = rank, .text = std::string(bytes)},
+           out);
   }};
 }
 
@@ -103,7 +106,9 @@ void Agent::obey(const AgentMessage& message) {
       try {
         if (!workers_) carry_out(parse_orders(message.text).value());
       } catch (const Error& error) {
-        tell({.kind = Kind::refused, .number = static_cast<std::int64_t>(error.fault()), .text = error.what()});
+        tell({.kind = Kind::refused,
+              .number = static_cast<std::int64_t>(error.fault()),
+              .text = error.what()});
       }
       return;
     }
@@ -121,7 +126,8 @@ void Agent::obey(const AgentMessage& message) {
 void Agent::carry_out(const AgentOrders& orders) {
   const auto& command = options_.command.empty() ? orders.command : options_.command;
   if (!orders.directory.empty() && ::chdir(orders.directory.c_str()) != 0) {
-    throw Error(io_failure(fmt::format("cannot work in {} as on the launcher's host", orders.directory), errno));
+    throw Error(io_failure(
+        fmt::format("cannot work in {} as on the launcher's host", orders.directory), errno));
   }
   Environment here = own_environment();
   for (const std::string& entry : orders.environment) set_variable(here, entry);
@@ -130,22 +136,27 @@ void Agent::carry_out(const AgentOrders& orders) {
   const auto program = find_program(command.front(), path.empty() ? "/usr/bin:/bin" : path).value();
   secret_ = secret_file(options_.secret ? options_.secret->hexadecimal() : orders.secret);
   const WorkerEvents events{
-      .started = [this](int rank, int pid) { tell({.kind = Kind::started, .rank = rank, .number = pid}); },
+      .started = [this](int rank,
+                        int pid) { tell({.kind = Kind::started, .rank = rank, .number = pid}); },
       .not_started =
           [this](int rank, const std::string& why, Clock::time_point when) {
             tell({.kind = Kind::not_started, .rank = rank, .number = age(when), .text = why});
           },
       .ended =
           [this](int rank, int status, Clock::time_point when) {
-            tell({.kind = Kind::ended, .rank = rank, .number = age(when), .text = std::to_string(status)});
+            tell({.kind = Kind::ended,
+                  .rank = rank,
+                  .number = age(when),
+                  .text = std::to_string(status)});
           }};
-  workers_ = std::make_unique<LocalWorkers>(poller_, output_, events,
-                                            ShimOrders{.program = program,
-                                                       .command = command,
-                                                       .secret = secret_.get(),
-                                                       .signal_mask = signals_.original_mask(),
-                                                       .pipe_action = signals_.original_pipe_action(),
-                                                       .open_files = open_files_});
+  workers_ =
+      std::make_unique<LocalWorkers>(poller_, output_, events,
+                                     ShimOrders{.program = program,
+                                                .command = command,
+                                                .secret = secret_.get(),
+                                                .signal_mask = signals_.original_mask(),
+                                                .pipe_action = signals_.original_pipe_action(),
+                                                .open_files = open_files_});
   JobVariables job = orders.job;
   job.usable_cores = usable_cores();
   for (int i = 0; i < orders.count; ++i) {

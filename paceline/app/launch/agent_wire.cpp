@@ -13,7 +13,8 @@ Failure no_message(std::string_view begins) {
   std::string shown(begins.substr(0, 60));
   for (char& c : shown) c = c < ' ' || c > '~' ? '.' : c;
   return {Fault::io,
-          fmt::format("what comes from the other host is no message of `paceline run`: \"{}\"; its login shell must print nothing, and "
+          fmt::format("what comes from the other host is no message of `paceline run`: \"{}\"; its "
+                      "login shell must print nothing, and "
                       "both hosts need the same Paceline",
                       shown),
           {}};
@@ -36,7 +37,9 @@ Result<std::optional<AgentMessage>> AgentReader::next() {
   if (length < kFixed || length > kLongest) return no_message(rest);
   AgentMessage message;
   message.kind = reader.integer<AgentMessage::Kind>();
-  if (reader.ok() && (message.kind < AgentMessage::Kind::orders || message.kind > AgentMessage::Kind::drained)) return no_message(rest);
+  if (reader.ok() &&
+      (message.kind < AgentMessage::Kind::orders || message.kind > AgentMessage::Kind::drained))
+    return no_message(rest);
   message.rank = reader.integer<std::int32_t>();
   message.number = reader.integer<std::int64_t>();
   const Bytes text = reader.raw(length - kFixed);

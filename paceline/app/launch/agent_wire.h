@@ -1,6 +1,8 @@
-// What the launcher and its agent on another host tell each other, over ssh's stdin and stdout or an authenticated socket.
+// What the launcher and its agent on another host tell each other, over ssh's stdin and stdout or
+// an authenticated socket.
 //
-// A message: u32 length of what follows, u8 kind, i32 rank, i64 number, then text (little-endian). docs/wire.md lists the kinds.
+// A message: u32 length of what follows, u8 kind, i32 rank, i64 number, then text (little-endian).
+// docs/wire.md lists the kinds.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +43,8 @@ class AgentReader {
  public:
   static constexpr std::size_t kLongest = std::size_t{16} << 20;
   void feed(std::string_view bytes) { held_.append(bytes); }
-  // Nothing: the next is not complete yet. The failure (io): this is no agent's stream, such as a greeting of a login shell.
+  // Nothing: the next is not complete yet. The failure (io): this is no agent's stream, such as a
+  // greeting of a login shell.
   Result<std::optional<AgentMessage>> next();
 
  private:

@@ -35,14 +35,12 @@ constexpr std::array kNames = {
     std::string_view("SLURM_NPROCS"), std::string_view("SLURM_TASK_PID"),
     std::string_view("SLURM_GTIDS"), std::string_view("TF_CONFIG")};
 
-constexpr std::array kPrefixes = {std::string_view("PACELINE_RUN_"),
-                                  std::string_view("TORCHELASTIC_"),
-                                  std::string_view("OMPI_COMM_WORLD_"),
-                                  std::string_view("MV2_COMM_WORLD_"),
-                                  std::string_view("PMI_"),
-                                  std::string_view("PMIX_"),
-                                  std::string_view("PMI2_"),
-                                  std::string_view("SLURM_STEP_")};
+constexpr std::array kPrefixes = {
+    std::string_view("PACELINE_RUN_"),   std::string_view("PET_"),
+    std::string_view("TORCHELASTIC_"),   std::string_view("OMPI_COMM_WORLD_"),
+    std::string_view("MV2_COMM_WORLD_"), std::string_view("PMI_"),
+    std::string_view("PMIX_"),           std::string_view("PMI2_"),
+    std::string_view("SLURM_STEP_")};
 
 std::string_view name_in(std::string_view entry) {
   return entry.substr(0, entry.find('='));
@@ -77,7 +75,9 @@ void set_ours(Builder& to, const JobVariables& job, const Place& place) {
   to.set(variable::kRank, place.rank).set(variable::kWorldSize, job.world_size);
   to.set(variable::kLocalRank, place.local_rank);
   to.set(variable::kLocalWorldSize, place.local_world_size);
-  to.set(variable::kNodeRank, place.node_rank).set(variable::kGeneration, 1).set(variable::kRole, "worker");
+  to.set(variable::kNodeRank, place.node_rank)
+      .set(variable::kGeneration, 1)
+      .set(variable::kRole, "worker");
   to.set(variable::kJob, job.job).set(variable::kStore, job.store);
   to.set_if_any(variable::kTransport, job.transport)
       .set_if_any(variable::kDeterminism, job.determinism);
@@ -90,7 +90,9 @@ void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {
   to.set("RANK", place.rank).set("WORLD_SIZE", job.world_size);
   to.set("LOCAL_RANK", place.local_rank).set("LOCAL_WORLD_SIZE", place.local_world_size);
   to.set("GROUP_RANK", place.node_rank).set("GROUP_WORLD_SIZE", place.nodes);
-  to.set("ROLE_RANK", place.rank).set("ROLE_WORLD_SIZE", job.world_size).set("ROLE_NAME", "default");
+  to.set("ROLE_RANK", place.rank)
+      .set("ROLE_WORLD_SIZE", job.world_size)
+      .set("ROLE_NAME", "default");
   to.set("MASTER_ADDR", job.master_address).set("MASTER_PORT", job.master_port);
   to.set("TORCHELASTIC_RUN_ID", job.job);
 }
@@ -115,7 +117,8 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
 }
 
 void set_variable(Environment& environment, const std::string& entry) {
-  std::erase_if(environment, [&](const std::string& old) { return name_in(old) == name_in(entry); });
+  std::erase_if(environment,
+                [&](const std::string& old) { return name_in(old) == name_in(entry); });
   environment.push_back(entry);
 }
 

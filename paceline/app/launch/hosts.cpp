@@ -30,7 +30,8 @@ std::optional<int> number(std::string_view text) {
 Result<int> slots_in(std::string_view where, std::string_view text) {
   const auto value = number(text);
   if (!value || *value < 1 || *value > kMostSlots) {
-    return wrong(where, fmt::format("\"{}\" is no number of slots; give 1 to {}", text, kMostSlots));
+    return wrong(where,
+                 fmt::format("\"{}\" is no number of slots; give 1 to {}", text, kMostSlots));
   }
   return *value;
 }
@@ -59,9 +60,12 @@ Result<std::vector<HostSlots>> parse_host(std::string_view where, std::string_vi
   }
   if (names.empty()) return wrong(where, "a host has no name; write name:slots, as in a:2");
   if (names.find_first_of("/@ \t") != std::string_view::npos || names.front() == '-') {
-    return wrong(where, fmt::format("\"{}\" is no host name (users and ports belong into ~/.ssh/config)", names));
+    return wrong(
+        where,
+        fmt::format("\"{}\" is no host name (users and ports belong into ~/.ssh/config)", names));
   }
-  if (names.front() == '[' && names.back() == ']') return std::vector{HostSlots{std::string(names.substr(1, names.size() - 2)), slots}};
+  if (names.front() == '[' && names.back() == ']')
+    return std::vector{HostSlots{std::string(names.substr(1, names.size() - 2)), slots}};
   auto all = membership::parse_node_list(names);
   if (!all) return wrong(where, all.error().what);
   std::vector<HostSlots> result;
@@ -71,8 +75,10 @@ Result<std::vector<HostSlots>> parse_host(std::string_view where, std::string_vi
 
 void add(std::vector<HostSlots>& to, const HostSlots& host) {
   const auto known = std::ranges::find(to, host.name, &HostSlots::name);
-  if (known == to.end()) to.push_back(host);
-  else known->slots += host.slots;
+  if (known == to.end())
+    to.push_back(host);
+  else
+    known->slots += host.slots;
 }
 
 // The words behind the host in a line of a hostfile.
@@ -81,15 +87,20 @@ Result<> read_keys(std::string_view where, const std::vector<std::string_view>& 
   for (std::size_t i = 1; i < words.size(); ++i) {
     const auto equals = words[i].find('=');
     const auto key = words[i].substr(0, equals);
-    if (equals == std::string_view::npos || (key != "slots" && key != "max_slots" && key != "max-slots")) {
-      return wrong(where, fmt::format("\"{}\" is not known; a line is: host slots=2 max_slots=4", words[i]));
+    if (equals == std::string_view::npos ||
+        (key != "slots" && key != "max_slots" && key != "max-slots")) {
+      return wrong(
+          where, fmt::format("\"{}\" is not known; a line is: host slots=2 max_slots=4", words[i]));
     }
     const auto value = slots_in(where, words[i].substr(equals + 1));
     if (!value) return value.error();
-    if (key == "slots") slots = value.value();
-    else most = value.value();
+    if (key == "slots")
+      slots = value.value();
+    else
+      most = value.value();
   }
-  if (most && *most < slots) return wrong(where, fmt::format("max_slots={} is below slots={}", *most, slots));
+  if (most && *most < slots)
+    return wrong(where, fmt::format("max_slots={} is below slots={}", *most, slots));
   return Done{};
 }
 
@@ -132,9 +143,16 @@ Result<std::vector<HostSlots>> parse_hostfile(std::string_view text, std::string
 }
 
 Result<std::vector<HostShare>> share_ranks(const std::vector<HostSlots>& hosts, int processes) {
-  const int slots = std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const HostSlots& host) { return sum + host.slots; });
+  const int slots =
+      std::accumulate(hosts.begin(), hosts.end(), 0,
+                      [](int sum, const HostSlots& host) { return sum + host.slots; });
   if (processes > slots) {
-    return Failure{Fault::misuse, fmt::format("-n {}: the hosts have {} slots together; give them more, as in --hosts a:4,b:4", processes, slots), {}};
+    return Failure{
+        Fault::misuse,
+        fmt::format(
+            "-n {}: the hosts have {} slots together; give them more, as in --hosts a:4,b:4",
+            processes, slots),
+        {}};
   }
   std::vector<HostShare> shares;
   int next = 0;

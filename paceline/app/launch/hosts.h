@@ -1,7 +1,8 @@
 // Which hosts a job runs on, and which ranks each of them gets. Pure.
 //
 //   --hosts a:2,b:2        --hosts n[01-04]:8          (without a number: one rank)
-//   a hostfile, a line a host:   a slots=2 max_slots=4   (Open MPI, Horovod)      a:2   (MPICH)      # comments
+//   a hostfile, a line a host:   a slots=2 max_slots=4   (Open MPI, Horovod)      a:2   (MPICH) #
+//   comments
 #pragma once
 
 #include <string>
@@ -25,7 +26,8 @@ struct HostShare {
   bool operator==(const HostShare&) const = default;
 };
 
-// A host that is named twice has the sum of its slots. The failure (misuse) shows the part, or the line, that is wrong.
+// A host that is named twice has the sum of its slots. The failure (misuse) shows the part, or the
+// line, that is wrong.
 Result<std::vector<HostSlots>> parse_hosts(std::string_view text);
 Result<std::vector<HostSlots>> parse_hostfile(std::string_view text, std::string_view file);
 

@@ -21,8 +21,13 @@ Clock::time_point moment_of(std::int64_t stamp_ns) {
 
 }  // namespace
 
-LocalWorkers::LocalWorkers(transport::Poller& poller, Output& output, WorkerEvents events, ShimOrders common)
-    : poller_(poller), output_(output), events_(std::move(events)), common_(std::move(common)), not_ours_(children()) {
+LocalWorkers::LocalWorkers(transport::Poller& poller, Output& output, WorkerEvents events,
+                           ShimOrders common)
+    : poller_(poller),
+      output_(output),
+      events_(std::move(events)),
+      common_(std::move(common)),
+      not_ours_(children()) {
   become_subreaper();
 }
 
@@ -36,7 +41,9 @@ void LocalWorkers::start(int rank, Environment environment, int input) {
   orders.environment = std::move(environment);
   orders.input = input;
   auto started = WorkerProcess::start(orders);
-  if (!started) throw Error({started.error().fault, fmt::format("rank {}: {}", rank, started.error().what), {}});
+  if (!started)
+    throw Error(
+        {started.error().fault, fmt::format("rank {}: {}", rank, started.error().what), {}});
   WorkerProcess& worker = workers_.emplace(rank, std::move(*started)).first->second;
   output_.add(rank, worker.take_output(), worker.take_error());
   poller_.watch(worker.status(), EPOLLIN, [this, rank](std::uint32_t) { read_status(rank); });
@@ -61,7 +68,9 @@ void LocalWorkers::read_status(int rank) {
   switch (message->kind) {
     case ShimMessage::Kind::started: return events_.started(rank, message->pid);
     case ShimMessage::Kind::not_started:
-      return events_.not_started(rank, fmt::format("cannot execute {}: {}", common_.program, ::strerror(message->value)), stamp);
+      return events_.not_started(
+          rank, fmt::format("cannot execute {}: {}", common_.program, ::strerror(message->value)),
+          stamp);
     case ShimMessage::Kind::ended: return events_.ended(rank, message->value, stamp);
   }
 }
@@ -77,7 +86,8 @@ void LocalWorkers::shim_ended(int rank) {
   events_.ended(rank, SIGKILL, Clock::now());
 }
 
-// Cuts every lifeline and kills what the shims do not: after this nothing below us runs, unless the kernel holds it.
+// Cuts every lifeline and kills what the shims do not: after this nothing below us runs, unless the
+// kernel holds it.
 void LocalWorkers::give_up() {
   for (auto& [rank, worker] : workers_) worker.kill();
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(200));

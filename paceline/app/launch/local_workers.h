@@ -13,7 +13,8 @@ namespace paceline::launch {
 
 class LocalWorkers final : public WorkerHost {
  public:
-  // `common`: what the orders of all of them share. REQUIRES one thread. Becomes the subreaper of all that is below.
+  // `common`: what the orders of all of them share. REQUIRES one thread. Becomes the subreaper of
+  // all that is below.
   LocalWorkers(transport::Poller& poller, Output& output, WorkerEvents events, ShimOrders common);
   ~LocalWorkers() override;  // nothing is left behind, also after an exception
 
@@ -34,12 +35,13 @@ class LocalWorkers final : public WorkerHost {
   Output& output_;
   const WorkerEvents events_;
   const ShimOrders common_;
-  const std::vector<pid_t> not_ours_;     // children from before, as after `exec paceline` in a shell
+  const std::vector<pid_t> not_ours_;  // children from before, as after `exec paceline` in a shell
   std::map<int, WorkerProcess> workers_;  // whose shims have not ended
   bool a_shim_was_killed_ = false;
 };
 
-// Thousands of pipes: as many descriptors as the hard limit allows. Returns the limit that was, for workers.
+// Thousands of pipes: as many descriptors as the hard limit allows. Returns the limit that was, for
+// workers.
 rlimit raise_open_files();
 
 }  // namespace paceline::launch

@@ -25,9 +25,12 @@ std::optional<int> number(std::string_view text) {
 
 Result<StreamMask> StreamMask::parse(std::string_view option, std::string_view text) {
   const Failure wrong{Fault::misuse,
-                      fmt::format("{}: \"{}\" is no mask; write 0, 1 (stdout), 2 (stderr) or 3 (both), or by rank as in 0:1,1:3", option, text),
+                      fmt::format("{}: \"{}\" is no mask; write 0, 1 (stdout), 2 (stderr) or 3 "
+                                  "(both), or by rank as in 0:1,1:3",
+                                  option, text),
                       {}};
-  if (const auto all = number(text)) return *all <= kBoth ? Result<StreamMask>(StreamMask(*all)) : wrong;
+  if (const auto all = number(text))
+    return *all <= kBoth ? Result<StreamMask>(StreamMask(*all)) : wrong;
   StreamMask mask(0);
   while (!text.empty()) {
     const auto part = text.substr(0, text.find(','));
@@ -51,19 +54,22 @@ LogFiles::LogFiles(LogOptions options) : options_(std::move(options)) {
   std::error_code error;
   std::filesystem::create_directories(options_.folder, error);
   if (error || ::access(options_.folder.c_str(), W_OK) != 0) {
-    throw_misuse(fmt::format("--log-dir: {} cannot be written: {}; give a folder that can", options_.folder,
-                             error ? error.message() : ::strerrordesc_np(errno)));
+    throw_misuse(fmt::format("--log-dir: {} cannot be written: {}; give a folder that can",
+                             options_.folder, error ? error.message() : ::strerrordesc_np(errno)));
   }
 }
 
-std::string LogFiles::path(int rank) const { return fmt::format("{}/rank_{}.log", options_.folder, rank); }
+std::string LogFiles::path(int rank) const {
+  return fmt::format("{}/rank_{}.log", options_.folder, rank);
+}
 
 void LogFiles::write(int rank, bool error, std::string_view lines) {
   const bool wanted = options_.redirects.has(rank, error) || options_.tees.has(rank, error);
   if (options_.folder.empty() || !wanted || lines.empty()) return;
   auto& file = files_[rank];
   if (!file.is_open()) {
-    file = transport::FileDescriptor(::open(path(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+    file = transport::FileDescriptor(
+        ::open(path(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
   }
   while (!lines.empty()) {
     const auto count = ::write(file.get(), lines.data(), lines.size());

@@ -1,4 +1,5 @@
-// One launcher on each node, without ssh (--nnodes, as torchrun has it): the launcher of node 0 leads, the others are its agents.
+// One launcher on each node, without ssh (--nnodes, as torchrun has it): the launcher of node 0
+// leads, the others are its agents.
 #pragma once
 
 #include <optional>
@@ -13,15 +14,16 @@ namespace paceline::launch {
 
 struct NodeOptions {
   int nodes = 1, node_rank = 0;
-  int processes = 1;  // on each node: the same on all
+  int processes = 1;                    // on each node: the same on all
   transport::TcpAddress endpoint = {};  // where node 0 listens
   std::string id = "default";           // of the job: two jobs at one endpoint are told apart
   std::optional<membership::Secret> secret = {};
   Clock::duration patience = std::chrono::minutes(10);
 };
 
-// On node 0: returns when all others have come, in the order of their node ranks. THROWS Error: timed_out names the missing,
-// mismatch two launchers of one node rank, misuse an endpoint that is not this host's.
+// On node 0: returns when all others have come, in the order of their node ranks. THROWS Error:
+// timed_out names the missing, mismatch two launchers of one node rank, misuse an endpoint that is
+// not this host's.
 std::vector<AgentChannel> await_nodes(const NodeOptions& options);
 
 // On the others: the connection to node 0. THROWS Error: timed_out, refused (another secret or id).

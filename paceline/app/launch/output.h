@@ -32,7 +32,8 @@ class Output {
   // `on_lost(errno)`: one of our own outputs cannot be written any more.
   Output(transport::Poller& poller, OutputOptions options, std::function<void(int)> on_lost);
   // Everything to `fd`.
-  Output(transport::Poller& poller, int fd, OutputOptions options, std::function<void(int)> on_lost);
+  Output(transport::Poller& poller, int fd, OutputOptions options,
+         std::function<void(int)> on_lost);
   ~Output();
 
   void add(int rank, transport::FileDescriptor output, transport::FileDescriptor error);

@@ -19,7 +19,9 @@ using Kind = AgentMessage::Kind;
 
 constexpr std::chrono::milliseconds kEnd{300};  // what an agent and its ssh have to end
 
-Clock::time_point moment_ago(std::int64_t nanoseconds) { return Clock::now() - std::chrono::nanoseconds(nanoseconds); }
+Clock::time_point moment_ago(std::int64_t nanoseconds) {
+  return Clock::now() - std::chrono::nanoseconds(nanoseconds);
+}
 
 struct Pipe {
   transport::FileDescriptor read, write;
@@ -27,11 +29,13 @@ struct Pipe {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return io_failure("cannot make a pipe to another host", errno);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return io_failure("cannot make a pipe to another host", errno);
   return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
 }
 
-[[noreturn]] void become_ssh(std::vector<std::string> command, int input, int output, const sigset_t& signal_mask) {
+[[noreturn]] void become_ssh(std::vector<std::string> command, int input, int output,
+                             const sigset_t& signal_mask) {
   ::setpgid(0, 0);
   ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -40,7 +44,8 @@ Result<Pipe> make_pipe() {
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
-  ::dprintf(STDERR_FILENO, "paceline run: cannot execute %s: %s\n", arguments[0], ::strerrordesc_np(errno));
+  ::dprintf(STDERR_FILENO, "paceline run: cannot execute %s: %s\n", arguments[0],
+            ::strerrordesc_np(errno));
   ::_exit(127);
 }
 
@@ -49,22 +54,29 @@ std::string why_ssh_ended(pid_t process, const std::string& host) {
   const Deadline soon = Deadline::in(std::chrono::milliseconds(100));
   while (process > 0 && ::waitpid(process, &status, WNOHANG) == 0 && !soon.passed()) ::usleep(1000);
   if (process > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127) {
-    return fmt::format("the command that was to reach host {} ended with code 127: Paceline must be installed there under the same path", host);
+    return fmt::format(
+        "the command that was to reach host {} ended with code 127: Paceline must be installed "
+        "there under the same path",
+        host);
   }
   if (process > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-    return fmt::format("the command that reached host {} ended with code {}: try it by hand (ssh keys, host name)", host, WEXITSTATUS(status));
+    return fmt::format(
+        "the command that reached host {} ended with code {}: try it by hand (ssh keys, host name)",
+        host, WEXITSTATUS(status));
   }
   return fmt::format("the connection to host {} ended", host);
 }
 
 }  // namespace
 
-Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command, const std::string& host, const sigset_t& signal_mask) {
+Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
+                                 const std::string& host, const sigset_t& signal_mask) {
   auto down = make_pipe(), up = make_pipe();
   if (!down) return down.error();
   if (!up) return up.error();
   std::vector<std::string> command = ssh_command;
-  for (const std::string& word : {host, std::filesystem::read_symlink("/proc/self/exe").string(), std::string("run"), std::string("--as-agent")}) {
+  for (const std::string& word : {host, std::filesystem::read_symlink("/proc/self/exe").string(),
+                                  std::string("run"), std::string("--as-agent")}) {
     command.push_back(word);
   }
   const pid_t process = ::fork();
@@ -73,8 +85,8 @@ Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command, co
   return AgentChannel{host, process, std::move(up->read), std::move(down->write)};
 }
 
-RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events, AgentChannel channel,
-                             const AgentOrders& orders)
+RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events,
+                             AgentChannel channel, const AgentOrders& orders)
     : poller_(poller),
       output_(output),
       events_(std::move(events)),
@@ -97,8 +109,12 @@ RemoteWorkers::~RemoteWorkers() {
   }
 }
 
-void RemoteWorkers::forward(int signal) { tell({.kind = Kind::signal, .number = signal}); }
-void RemoteWorkers::kill() { tell({.kind = Kind::kill}); }
+void RemoteWorkers::forward(int signal) {
+  tell({.kind = Kind::signal, .number = signal});
+}
+void RemoteWorkers::kill() {
+  tell({.kind = Kind::kill});
+}
 
 void RemoteWorkers::end(int exit_code) {
   gone_by_ = Deadline::in(kEnd);

@@ -20,13 +20,16 @@ struct AgentChannel {
   transport::FileDescriptor from, to;
 };
 
-// Starts `ssh_command... host <this executable> run --as-agent`. ssh gets a process group of its own: Ctrl-C is ours to pass on.
-Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command, const std::string& host, const sigset_t& signal_mask);
+// Starts `ssh_command... host <this executable> run --as-agent`. ssh gets a process group of its
+// own: Ctrl-C is ours to pass on.
+Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
+                                 const std::string& host, const sigset_t& signal_mask);
 
 class RemoteWorkers final : public WorkerHost {
  public:
   // `refused(host, why)`: the agent cannot carry out the orders.
-  RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events, AgentChannel channel, const AgentOrders& orders);
+  RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events,
+                AgentChannel channel, const AgentOrders& orders);
   ~RemoteWorkers() override;
 
   void forward(int signal) override;

@@ -95,11 +95,10 @@ Run::Run(const RunOptions& options, std::vector<AgentChannel> nodes)
                                             supervisor_.on_report(report.rank, report.failure));
                                       }})),
       files_(options.logs),
-      output_(poller_,
-              {.prefix = options.prefix,
-               .colour = ::getenv("NO_COLOR") == nullptr,
-               .files = &files_},
-              [this](int error) { carry_out(supervisor_.on_output_lost(error, Clock::now())); }),
+      output_(
+          poller_,
+          {.prefix = options.prefix, .colour = ::getenv("NO_COLOR") == nullptr, .files = &files_},
+          [this](int error) { carry_out(supervisor_.on_output_lost(error, Clock::now())); }),
       input_(poller_),
       supervisor_(
           {.world_size = placement_.world_size, .grace = options.grace, .timeout = options.timeout},
@@ -112,18 +111,19 @@ Run::~Run() {
 }
 
 WorkerEvents Run::events() {
-  return {
-      .started = [this](int rank, int pid) { supervisor_.on_started(rank, pid); },
-      .not_started =
-          [this](int rank, const std::string& why, Clock::time_point when) {
-            carry_out(supervisor_.on_not_started(rank, why, when));
-          },
-      .ended = [this](int rank, int status,
-                      Clock::time_point when) { carry_out(supervisor_.on_exit(rank, status, when)); },
-      .lost =
-          [this](int rank, const std::string& why) {
-            carry_out(supervisor_.on_lost(rank, why, Clock::now()));
-          }};
+  return {.started = [this](int rank, int pid) { supervisor_.on_started(rank, pid); },
+          .not_started =
+              [this](int rank, const std::string& why, Clock::time_point when) {
+                carry_out(supervisor_.on_not_started(rank, why, when));
+              },
+          .ended =
+              [this](int rank, int status, Clock::time_point when) {
+                carry_out(supervisor_.on_exit(rank, status, when));
+              },
+          .lost =
+              [this](int rank, const std::string& why) {
+                carry_out(supervisor_.on_lost(rank, why, Clock::now()));
+              }};
 }
 
 void Run::start_workers() {
@@ -146,14 +146,14 @@ void Run::start_workers() {
 }
 
 void Run::start_here(const PlacedHost& host, const AgentOrders& orders) {
-  auto workers = std::make_unique<LocalWorkers>(
-      poller_, output_, events(),
-      ShimOrders{.program = options_.program,
-                 .command = options_.command,
-                 .secret = secret_file_.get(),
-                 .signal_mask = signals_.original_mask(),
-                 .pipe_action = signals_.original_pipe_action(),
-                 .open_files = open_files_});
+  auto workers =
+      std::make_unique<LocalWorkers>(poller_, output_, events(),
+                                     ShimOrders{.program = options_.program,
+                                                .command = options_.command,
+                                                .secret = secret_file_.get(),
+                                                .signal_mask = signals_.original_mask(),
+                                                .pipe_action = signals_.original_pipe_action(),
+                                                .open_files = open_files_});
   LocalWorkers& here = *workers;
   hosts_.push_back(std::move(workers));
   Environment inherited = own_environment();
@@ -173,9 +173,11 @@ void Run::start_there(const PlacedHost& host, AgentOrders orders, std::size_t no
   for (int i = 0; i < host.share.count; ++i)
     supervisor_.on_host(host.share.first + i, host.share.name);
   if (nodes_.empty()) orders.secret = secret_.hexadecimal();
-  AgentChannel channel = nodes_.empty() ? start_agent(options_.ssh, host.share.name, signals_.original_mask()).value()
-                                        : std::move(nodes_.at(node - 1));
-  hosts_.push_back(std::make_unique<RemoteWorkers>(poller_, output_, events(), std::move(channel), orders));
+  AgentChannel channel =
+      nodes_.empty() ? start_agent(options_.ssh, host.share.name, signals_.original_mask()).value()
+                     : std::move(nodes_.at(node - 1));
+  hosts_.push_back(
+      std::make_unique<RemoteWorkers>(poller_, output_, events(), std::move(channel), orders));
 }
 
 void Run::carry_out(const Actions& actions) {
@@ -232,9 +234,13 @@ int be_node(const RunOptions& options) {
 
 int run(const RunOptions& options) {
   if (options.nodes.nodes > 1 && options.nodes.node_rank > 0) return be_node(options);
-  return Run(options, options.nodes.nodes > 1 ? await_nodes(options.nodes) : std::vector<AgentChannel>()).drive();
+  return Run(options,
+             options.nodes.nodes > 1 ? await_nodes(options.nodes) : std::vector<AgentChannel>())
+      .drive();
 }
 
-void dry_run(const RunOptions& options) { fmt::print("{}", describe(options, place(options))); }
+void dry_run(const RunOptions& options) {
+  fmt::print("{}", describe(options, place(options)));
+}
 
 }  // namespace paceline::launch

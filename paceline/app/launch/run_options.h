@@ -33,10 +33,13 @@ struct RunOptions {
   bool prefix = true;  // "[rank] " before each line
   LogOptions logs = {};
 
-  // Several hosts: who gets which ranks; empty: all on this one. Hosts but this one are reached by `ssh`.
+  // Several hosts: who gets which ranks; empty: all on this one. Hosts but this one are reached by
+  // `ssh`.
   std::vector<HostShare> hosts = {};
-  std::vector<std::string> ssh = {"ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=2",
-                                  "-o", "ServerAliveCountMax=3"};
+  std::vector<std::string> ssh = {"ssh", "-T",
+                                  "-o",  "BatchMode=yes",
+                                  "-o",  "ServerAliveInterval=2",
+                                  "-o",  "ServerAliveCountMax=3"};
   Environment passed = {};  // "NAME=value": also on other hosts
   NodeOptions nodes = {};   // one launcher on each
 };

@@ -1,4 +1,5 @@
-// The workers of one host, on this one (local_workers.h) or another (remote_workers.h), as the launcher sees them.
+// The workers of one host, on this one (local_workers.h) or another (remote_workers.h), as the
+// launcher sees them.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@ class WorkerHost {
   virtual ~WorkerHost() = default;
   virtual void forward(int signal) = 0;  // to the process group of every worker
   virtual void kill() = 0;               // everything below the shims
-  virtual bool empty() const = 0;        // all have ended, or are lost, and nothing of them is to come
+  virtual bool empty() const = 0;  // all have ended, or are lost, and nothing of them is to come
   // Called last; the host's part is told how the run ended, and nothing of it is left.
   virtual void end(int exit_code) = 0;
 };

@@ -9,7 +9,9 @@
 namespace paceline::launch {
 namespace {
 
-StreamMask mask(const char* text) { return StreamMask::parse("--tee", text).value(); }
+StreamMask mask(const char* text) {
+  return StreamMask::parse("--tee", text).value();
+}
 
 TEST(StreamMask, IsTorchruns) {
   EXPECT_TRUE(mask("3").has(5, false) && mask("3").has(5, true));

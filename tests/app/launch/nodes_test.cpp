@@ -26,7 +26,8 @@ NodeOptions node(int rank, int nodes, int port) {
 }
 
 // What await_nodes throws while `others` come.
-std::optional<Failure> failure_of(const NodeOptions& first, const std::vector<NodeOptions>& others) {
+std::optional<Failure> failure_of(const NodeOptions& first,
+                                  const std::vector<NodeOptions>& others) {
   std::vector<std::jthread> threads;
   for (const NodeOptions& other : others) {
     threads.emplace_back([other] {
@@ -47,7 +48,8 @@ std::optional<Failure> failure_of(const NodeOptions& first, const std::vector<No
 TEST(Nodes, ComeInAnyOrderAndAreHandedOverInTheirs) {
   const int port = free_port();
   transport::FileDescriptor one, two;
-  std::jthread late([&] { one = join_node_0(node(1, 3, port)); }), early([&] { two = join_node_0(node(2, 3, port)); });
+  std::jthread late([&] { one = join_node_0(node(1, 3, port)); }),
+      early([&] { two = join_node_0(node(2, 3, port)); });
   const auto channels = await_nodes(node(0, 3, port));
   ASSERT_EQ(channels.size(), 2U);
   EXPECT_EQ(channels[0].host, "node 1");
@@ -67,9 +69,11 @@ TEST(Nodes, ThatDisagreeAreNamed) {
   const int port = free_port();
   auto other = node(1, 2, port);
   other.processes = 3;
-  EXPECT_THAT(failure_of(node(0, 2, port), {other})->what, HasSubstr("node 1 was started for 6 ranks in all, node 0 for 4"));
+  EXPECT_THAT(failure_of(node(0, 2, port), {other})->what,
+              HasSubstr("node 1 was started for 6 ranks in all, node 0 for 4"));
   const int again = free_port();
-  EXPECT_THAT(failure_of(node(0, 3, again), {node(1, 3, again), node(1, 3, again)})->what, HasSubstr("call themselves --node-rank 1"));
+  EXPECT_THAT(failure_of(node(0, 3, again), {node(1, 3, again), node(1, 3, again)})->what,
+              HasSubstr("call themselves --node-rank 1"));
 }
 
 TEST(Nodes, OfAnotherJobOrWithAnotherSecretDoNotBelong) {

@@ -10,7 +10,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-RunOptions options_for(int processes, std::vector<HostShare> hosts, const std::string& store_host = "127.0.0.1") {
+RunOptions options_for(int processes, std::vector<HostShare> hosts,
+                       const std::string& store_host = "127.0.0.1") {
   RunOptions options;
   options.processes = processes;
   options.program = "/bin/echo";
@@ -29,10 +30,12 @@ TEST(Placement, OfOneHostStaysOnLoopback) {
 }
 
 TEST(Placement, AChosenStoreHostIsWhatOthersAreTold) {
-  const auto options = options_for(3, {{"localhost", 0, 1}, {"no-such-host.invalid", 1, 2}}, "10.9.8.7");
+  const auto options =
+      options_for(3, {{"localhost", 0, 1}, {"no-such-host.invalid", 1, 2}}, "10.9.8.7");
   const auto placement = place(options);
   EXPECT_EQ(placement.listen_host, "10.9.8.7");
-  const auto orders = orders_for(options, placement, {.world_size = 3, .store = "10.9.8.7:5000"}, 1);
+  const auto orders =
+      orders_for(options, placement, {.world_size = 3, .store = "10.9.8.7:5000"}, 1);
   EXPECT_EQ(orders.first, 1);
   EXPECT_EQ(orders.count, 2);
   EXPECT_EQ(orders.job.store, "10.9.8.7:5000");
@@ -56,8 +59,10 @@ TEST(Placement, ItsDescriptionTellsWhatWouldBeStartedWhere) {
   auto options = options_for(3, {{"localhost", 0, 1}, {"far", 1, 2}}, "10.9.8.7");
   options.passed = {"COLOUR=blue"};
   const auto text = describe(options, place(options));
-  for (const char* part : {"3 ranks on 2 hosts", "host localhost: ranks 0-0", "host far: ranks 1-2", "far /", "run --as-agent", "echo 'two words'",
-                           "PACELINE_RANK=1\n", "PACELINE_WORLD_SIZE=3", "COLOUR=blue", "PACELINE_SECRET_FILE=(a file"}) {
+  for (const char* part :
+       {"3 ranks on 2 hosts", "host localhost: ranks 0-0", "host far: ranks 1-2", "far /",
+        "run --as-agent", "echo 'two words'", "PACELINE_RANK=1\n", "PACELINE_WORLD_SIZE=3",
+        "COLOUR=blue", "PACELINE_SECRET_FILE=(a file"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
