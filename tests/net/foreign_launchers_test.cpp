@@ -31,7 +31,10 @@ class Folder {
     std::string name = fs::temp_directory_path() / "paceline-launchers-XXXXXX";
     path_ = ::mkdtemp(name.data());
   }
-  ~Folder() { fs::remove_all(path_); }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
   const fs::path& path() const { return path_; }
   std::string secret_file() const {
     const auto file = path_ / "secret";
@@ -220,28 +223,61 @@ TEST(TfConfig, AnotherHostWithoutASecretIsRefusedWithTheRemedy) {
 
 #ifdef PACELINE_WITH_TORCH
 
-std::string trained(const ProcessOptions& options, const Folder& folder) {
-  const auto result = run(options, Deadline::in(90s));
-  EXPECT_EQ(result.exit_code, 0) << result.error << result.output;
-  json summary;
-  std::ifstream lines(folder.path() / "metrics.jsonl");
-  for (std::string line; std::getline(lines, line);) summary = json::parse(line, nullptr, false);
-  fs::remove(folder.path() / "metrics.jsonl");
-  return summary.value("parameters_sha256", std::string("no summary"));
-}
-
 // The issue's line: the same example under every launcher gives the same parameters.
-TEST(ForeignLaunchers, TrainTheExampleToTheSameParameters) {
-  const Folder folder;
-  const std::vector<std::string> example = {binary("fashion_mnist"), "--model", "linear", "--steps", "20", "--batch-size", "64",
-                                            "--threads", "1", "--metrics", folder.path() / "metrics.jsonl"};
-  const std::string expected = trained(paceline_run({"-n", "2"}, example), folder);
-  ASSERT_EQ(expected.size(), 64U);
+class SameParameters : public Slurm {
+ protected:
+  void SetUp() override {}  // Slurm only where it is needed
+  void TearDown() override {}
+
+  std::vector<std::string> example() const {
+    return {binary("fashion_mnist"), "--model", "linear", "--steps", "10", "--batch-size", "64", "--threads", "1", "--metrics", metrics()};
+  }
+  std::string metrics() const { return folder_.path() / "metrics.jsonl"; }
+
+  // What rank 0 wrote.
+  std::string parameters(const Finished& finished) const {
+    EXPECT_EQ(finished.exit_code, 0) << finished.error << finished.output;
+    json summary;
+    std::ifstream lines(metrics());
+    for (std::string line; std::getline(lines, line);) summary = json::parse(line, nullptr, false);
+    fs::remove(metrics());
+    return summary.is_object() ? summary.value("parameters_sha256", std::string("none")) : std::string("no summary");
+  }
+  std::string expected(int ranks) const {
+    return parameters(run(paceline_run({"-n", std::to_string(ranks)}, example()), Deadline::in(90s)));
+  }
+};
+
+TEST_F(SameParameters, UnderTorchrunAndBothMpis) {
+  const std::string own = expected(2);
+  ASSERT_EQ(own.size(), 64U);
   for (const Launcher& launcher : launchers_of_others()) {
     if (!is_there(launcher.needs)) continue;  // the tests above say so
     SCOPED_TRACE(launcher.name);
-    EXPECT_EQ(trained(started_by(launcher, 2, example), folder), expected);
+    EXPECT_EQ(parameters(run(started_by(launcher, 2, example()), Deadline::in(90s))), own);
   }
+}
+
+TEST_F(SameParameters, UnderSrunOnTwoNodes) {
+  Slurm::SetUp();
+  if (IsSkipped() || HasFatalFailure()) return;
+  auto words = example();
+  words.insert(words.begin(), {"-N2", "-n4"});
+  const std::string theirs = parameters(srun(words));
+  EXPECT_EQ(theirs, expected(4));
+  Slurm::TearDown();
+}
+
+TEST_F(SameParameters, UnderTfConfig) {
+  std::vector<std::unique_ptr<Process>> processes;
+  for (const char* task : {R"({"type": "worker", "index": 0})", R"({"type": "chief", "index": 0})"}) {
+    const auto config = fmt::format(R"({{"cluster": {{"chief": ["localhost:26836"], "worker": ["localhost:26837"]}}, "task": {}}})", task);
+    processes.push_back(std::make_unique<Process>(ProcessOptions{.command = example(), .environment = {{"TF_CONFIG", config}}}));
+  }
+  Finished finished{.exit_code = 0};
+  for (auto& process : processes) finished.exit_code |= exit_code(process->wait(Deadline::in(90s)));
+  const std::string theirs = parameters(finished);
+  EXPECT_EQ(theirs, expected(2));
 }
 
 #endif

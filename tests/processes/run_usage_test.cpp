@@ -121,7 +121,9 @@ TEST(RunUsage, HelpTeaches) {
   for (const char* text :
        {"Usage: paceline run -n N", "Examples:", "PACELINE_RUN_<OPTION>",
         "Exit codes:", "PACELINE_RANK", "--grace", "--timeout", "--transport", "--determinism",
-        "--operation-timeout", "--store", "--no-prefix", "--nproc-per-node"}) {
+        "--operation-timeout", "--store", "--no-prefix", "--nproc-per-node", "--hosts", "--hostfile", "--ssh", "--nnodes",
+        "--node-rank", "--rdzv-endpoint", "--secret-file", "--log-dir", "--redirects", "--tee",
+        "--dry-run", "openssl rand -hex 32"}) {
     EXPECT_THAT(run_help.output, HasSubstr(text));
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/suggestion.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
 
 std::vector<Subcommand> subcommands() {
-  return {run(), top()};
+  return {run(), doctor(), top()};
 }
 
 std::string help() {

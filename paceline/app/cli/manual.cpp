@@ -31,11 +31,15 @@ std::string title(std::string_view page, std::string_view version, std::string_v
   return fmt::format(".TH {} 1 {} \"Paceline {}\" \"Paceline\"\n", upper(page), date, version);
 }
 
+std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
+  return app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
+}
+
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 std::string options_of(const CLI::App& app) {
   std::string text;
-  for (const CLI::Option* option : app.get_options()) {
+  for (const CLI::Option* option : shown_options(app)) {
     text += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
                         takes_value(*option) ? fmt::format(" \\fI{}\\fR", roff(option->get_type_name())) : "",
                         roff(option->get_description()));
@@ -46,7 +50,7 @@ std::string options_of(const CLI::App& app) {
 
 std::string words_of(const CLI::App& app) {
   std::string words;
-  for (const CLI::Option* option : app.get_options()) {
+  for (const CLI::Option* option : shown_options(app)) {
     for (const auto& name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
     for (const auto& name : option->get_snames()) words += (words.empty() ? "-" : " -") + name;
   }
@@ -97,7 +101,7 @@ std::string zsh(std::span<const Described> subcommands) {
   for (const auto& subcommand : subcommands) {
     names += fmt::format(" '{}:{}'", subcommand.name, quoted(subcommand.summary, ":"));
     cases += fmt::format("    {}) _arguments", subcommand.name);
-    for (const CLI::Option* option : subcommand.app->get_options()) {
+    for (const CLI::Option* option : shown_options(*subcommand.app)) {
       const std::string value = takes_value(*option) ? ":" + quoted(option->get_type_name(), "[]:") + ":_files" : "";
       for (const auto& name : option->get_lnames()) {
         cases += fmt::format(" '--{}[{}]{}'", name, quoted(option->get_description(), "[]:"), value);
@@ -122,7 +126,7 @@ std::string fish(std::span<const Described> subcommands) {
   for (const auto& subcommand : subcommands) {
     text += fmt::format("complete -c paceline -n __fish_use_subcommand -a {} -d '{}'\n", subcommand.name,
                         quoted(subcommand.summary, "\\"));
-    for (const CLI::Option* option : subcommand.app->get_options()) {
+    for (const CLI::Option* option : shown_options(*subcommand.app)) {
       for (const auto& name : option->get_lnames()) {
         text += fmt::format("complete -c paceline -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", subcommand.name, name,
                             takes_value(*option) ? " -r" : "", quoted(option->get_description(), "\\"));

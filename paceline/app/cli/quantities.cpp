@@ -71,7 +71,7 @@ std::string parse_choice(std::string_view option, const std::string& text,
   return text;
 }
 
-Address parse_loopback_address(std::string_view option, const std::string& text) {
+Address parse_address(std::string_view option, const std::string& text) {
   const auto colon = text.rfind(':');
   const bool split = colon != std::string::npos && colon > 0;
   const auto port = split ? number_in<int>(std::string_view(text).substr(colon + 1)) : std::nullopt;
@@ -79,12 +79,15 @@ Address parse_loopback_address(std::string_view option, const std::string& text)
                  "{}: \"{}\" is not HOST:PORT; write it as 127.0.0.1:5000 (port 0: any free one)",
                  option, text);
   const auto host = text.substr(0, colon);
-  const Address address{host == "localhost" ? "127.0.0.1" : host, *port};
+  return {host == "localhost" ? "127.0.0.1" : host, *port};
+}
+
+Address parse_loopback_address(std::string_view option, const std::string& text) {
+  const Address address = parse_address(option, text);
   PACELINE_CHECK(is_loopback(address.host),
-                 "{}: {} is not this host's loopback address. Jobs over several hosts are not "
-                 "supported yet; use "
-                 "127.0.0.1:{}, or leave the option out",
-                 option, host, *port);
+                 "{0}: {1} is not this host's loopback address, and this run has no other host "
+                 "(--hosts, --nnodes); use 127.0.0.1:{2}, or leave the option out",
+                 option, address.host, address.port);
   return address;
 }
 

@@ -24,6 +24,8 @@ struct Address {
   int port = 0;
   bool operator==(const Address&) const = default;
 };
+// "10.0.0.1:5000". THROWS Error (misuse)
+Address parse_address(std::string_view option, const std::string& text);
 // "127.0.0.1:5000", "localhost:0". THROWS Error (misuse), also for any host but this one.
 Address parse_loopback_address(std::string_view option, const std::string& text);
 

@@ -1,20 +1,26 @@
 #include "paceline/app/cli/run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/split_command.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/transport/resolve.h"
 
 namespace paceline::cli {
 namespace {
@@ -22,16 +28,26 @@ namespace {
 constexpr int kMostProcesses = 4096;
 
 constexpr const char* kAbout =
-    "Starts N processes of a program on this host, as one job: each is a rank, knows the others, "
-    "and trains with them.\n"
+    "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
+    "the "
+    "others, and trains with them.\n"
     "Their lines come out whole, with \"[rank] \" before each; stdin goes to rank 0 alone.";
 
 constexpr const char* kMore = R"(Examples:
   paceline run -n 2 build/release/bin/fashion_mnist --model cnn
   paceline run -n 4 --timeout 10min -- python3 train.py --epochs 3
   PACELINE_RUN_NP=2 PACELINE_RUN_GRACE=5s paceline run ./train
+  paceline run --hosts a:2,b:2 ./train             over ssh: 2 ranks on each of the hosts a and b, this folder on both
+  paceline run --hosts a:2,b:2 --dry-run ./train   shows what would be started where
+  paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
+                                                   on each of two nodes, without ssh: R is 0 on host a, 1 on the other
+  paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/rank_0.log, ...
+
+A hostfile has a line a host: `a slots=2` (Open MPI, Horovod) or `a:2` (MPICH), # begins a comment.
+Make the file for --secret-file with (umask 077; openssl rand -hex 32 >S), and copy it to each node. With ssh none is needed.
 
 Every option is also read from PACELINE_RUN_<OPTION>: --operation-timeout from PACELINE_RUN_OPERATION_TIMEOUT.
+Options that torchrun has too are read from its PET_<OPTION> as well.
 
 What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
@@ -53,7 +69,10 @@ Exit codes:
 // As given; checked by checked_options(), which can say where a value came from.
 struct Given {
   std::string processes, grace, timeout, transport, determinism, operation_timeout, store;
-  bool no_prefix = false;
+  std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
+  std::string log_dir, redirects, tees;
+  std::vector<std::string> passed;
+  bool no_prefix = false, dry_run = false, as_agent = false;
 };
 
 class HelpFormatter : public CLI::Formatter {
@@ -72,7 +91,7 @@ void add_options(CLI::App& app, Given& given) {
     app.add_option(names, to, help)->envname(variable)->type_name(type);
   };
   add("-n,--np,--nproc-per-node", given.processes, "PACELINE_RUN_NP", "N",
-      "processes to start, 1 to 4096 (required)");
+      "processes to start, 1 to 4096; with --nnodes on each node, with hosts in all (every slot)");
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
       "what the others have to end by themselves after a failure (1s)");
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
@@ -84,24 +103,177 @@ void add_options(CLI::App& app, Given& given) {
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
       "a collective that takes longer fails (10min)");
   add("--store", given.store, "PACELINE_RUN_STORE", "HOST:PORT",
-      "where the job's store listens, on this host (127.0.0.1:0, any free port)");
+      "where the job's store listens, on this host (127.0.0.1:0, any free port; with hosts: the "
+      "address that the way to them shows)");
+  add("-H,--hosts,--host", given.hosts, "PACELINE_RUN_HOSTS", "LIST",
+      "hosts and their slots, as a:2,b:2 or n[01-04]:8");
+  add("--hostfile", given.hostfile, "PACELINE_RUN_HOSTFILE", "FILE", "the same, a line a host");
+  add("--ssh", given.ssh, "PACELINE_RUN_SSH", "CMD",
+      "how to run a command on a host: CMD host command (ssh -T -o BatchMode=yes ...)");
+  app.add_option("-x", given.passed,
+                 "a variable for the workers on every host; PACELINE_* settings and "
+                 "OMP_NUM_THREADS go anyway")
+      ->type_name("NAME[=VALUE]")
+      ->allow_extra_args(false);
+  add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N", "one `paceline run` on each of N nodes");
+  add("--node-rank", given.node_rank, "PACELINE_RUN_NODE_RANK", "R",
+      "which node this is, 0 to N-1");
+  add("--rdzv-endpoint", given.endpoint, "PACELINE_RUN_RDZV_ENDPOINT", "HOST:PORT",
+      "where node 0 listens for the others");
+  add("--rdzv-id", given.id, "PACELINE_RUN_RDZV_ID", "NAME",
+      "tells two jobs at one endpoint apart");
+  add("--secret-file", given.secret_file, "PACELINE_RUN_SECRET_FILE", "FILE",
+      "the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes");
+  add("--log-dir", given.log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
+      "what each rank writes also to DIR/rank_<n>.log");
+  add("-r,--redirects", given.redirects, "PACELINE_RUN_REDIRECTS", "MASK",
+      "only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
+  add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK", "to the file and the terminal (3)");
+  app.add_flag("--dry-run", given.dry_run, "show what would be started where, and start nothing");
+  app.add_flag("--as-agent", given.as_agent)->group("");  // what --ssh starts
   app.add_flag("--no-prefix", given.no_prefix, "lines without \"[rank] \" before them")
       ->envname("PACELINE_RUN_NO_PREFIX");
 }
 
-// torchrun's and mpirun's names for -n have their variables too.
+struct OtherName {
+  const char* variable;
+  std::string Given::*option;
+};
+
+// Other names of -n, and what torchrun reads its own options from (Kubernetes' operators set that).
+constexpr OtherName kOtherNames[] = {
+    {"PACELINE_RUN_N", &Given::processes},
+    {"PACELINE_RUN_NPROC_PER_NODE", &Given::processes},
+    {"PET_NPROC_PER_NODE", &Given::processes},
+    {"PET_NNODES", &Given::nodes},
+    {"PET_NODE_RANK", &Given::node_rank},
+    {"PET_RDZV_ENDPOINT", &Given::endpoint},
+    {"PET_RDZV_ID", &Given::id},
+    {"PET_LOG_DIR", &Given::log_dir},
+    {"PET_REDIRECTS", &Given::redirects},
+    {"PET_TEE", &Given::tees},
+};
+
 void take_other_names(Given& given) {
-  for (const char* variable : {"PACELINE_RUN_N", "PACELINE_RUN_NPROC_PER_NODE"}) {
+  for (const auto& [variable, option] : kOtherNames) {
     const char* value = std::getenv(variable);
-    if (given.processes.empty() && value != nullptr) given.processes = value;
+    if ((given.*option).empty() && value != nullptr) given.*option = value;
   }
+}
+
+std::string text_of(const std::string& option, const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  PACELINE_CHECK(in.is_open(), "{}: {} cannot be read; check the path", option, file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void take_hosts(const Given& given, launch::RunOptions& options) {
+  if (given.hosts.empty() && given.hostfile.empty()) {
+    PACELINE_CHECK(given.ssh.empty(),
+                   "--ssh: there is no other host to reach; name them by --hosts or --hostfile");
+    return;
+  }
+  PACELINE_CHECK(given.hosts.empty() || given.hostfile.empty(),
+                 "--hosts and --hostfile are both given; leave one out");
+  const auto hosts =
+      given.hostfile.empty()
+          ? launch::parse_hosts(given.hosts).value()
+          : launch::parse_hostfile(text_of("--hostfile", given.hostfile), given.hostfile).value();
+  options.hosts =
+      launch::share_ranks(hosts, given.processes.empty() ? 0 : options.processes).value();
+  options.processes = options.hosts.back().first + options.hosts.back().count;
+  if (given.ssh.empty()) return;
+  std::istringstream words(given.ssh);
+  options.ssh.assign(std::istream_iterator<std::string>(words), {});
+  PACELINE_CHECK(!options.ssh.empty(),
+                 "--ssh: it is empty; give the command that reaches a host, or leave it out");
+}
+
+void take_nodes(const Given& given, launch::RunOptions& options) {
+  if (given.nodes.empty()) {
+    const auto lonely = [](const char* option, const std::string& value) {
+      PACELINE_CHECK(value.empty(), "{} is for --nnodes; give the number of nodes too", option);
+    };
+    lonely("--node-rank", given.node_rank);
+    lonely("--rdzv-endpoint", given.endpoint);
+    lonely("--secret-file", given.secret_file);
+    return;
+  }
+  PACELINE_CHECK(
+      given.nodes.find(':') == std::string::npos,
+      "--nnodes: {} is a range; a run that grows and shrinks is not there yet, give one number",
+      given.nodes);
+  launch::NodeOptions& nodes = options.nodes;
+  nodes.nodes = parse_count("--nnodes", given.nodes, 1, kMostProcesses);
+  if (nodes.nodes == 1) return;
+  PACELINE_CHECK(
+      options.hosts.empty(),
+      "--nnodes starts one launcher on each node, --hosts reaches them by ssh; leave one out");
+  PACELINE_CHECK(!given.node_rank.empty(), "which node is this? Give --node-rank 0 to {}",
+                 nodes.nodes - 1);
+  nodes.node_rank = parse_count("--node-rank", given.node_rank, 0, nodes.nodes - 1);
+  PACELINE_CHECK(!given.endpoint.empty(),
+                 "where do the nodes meet? Give --rdzv-endpoint HOST:PORT, an address of node 0");
+  const auto endpoint = transport::resolve_tcp_address(given.endpoint);
+  PACELINE_CHECK(endpoint.has_value(), "--rdzv-endpoint: {}", endpoint.error().what);
+  PACELINE_CHECK(
+      endpoint.value().port > 0,
+      "--rdzv-endpoint: port 0 cannot be found by the other nodes; give a number from 1 to 65535");
+  nodes.endpoint = endpoint.value();
+  nodes.processes = options.processes;
+  if (!given.id.empty()) nodes.id = given.id;
+  PACELINE_CHECK(!given.secret_file.empty(),
+                 "nodes need a secret that proves who belongs to the job: (umask 077; openssl rand "
+                 "-hex 32 >S), copy S to each "
+                 "node, and give --secret-file S");
+  const auto secret = membership::Secret::from_file(given.secret_file);
+  PACELINE_CHECK(secret.has_value(), "--secret-file: {}", secret.error().what);
+  nodes.secret = secret.value();
+}
+
+void take_logs(const Given& given, launch::RunOptions& options) {
+  PACELINE_CHECK(!given.log_dir.empty() || (given.redirects.empty() && given.tees.empty()),
+                 "{}: into which files? Give --log-dir DIR",
+                 given.tees.empty() ? "--redirects" : "--tee");
+  options.logs.folder = given.log_dir;
+  const bool masked = !given.redirects.empty() || !given.tees.empty();
+  if (masked) options.logs.tees = launch::StreamMask(0);
+  if (!given.redirects.empty())
+    options.logs.redirects = launch::StreamMask::parse("--redirects", given.redirects).value();
+  if (!given.tees.empty())
+    options.logs.tees = launch::StreamMask::parse("--tee", given.tees).value();
+}
+
+void take_passed(const Given& given, launch::RunOptions& options) {
+  for (const std::string& word : given.passed) {
+    const auto name = word.substr(0, word.find('='));
+    PACELINE_CHECK(!name.empty() && !launch::is_a_launchers(name),
+                   "-x: \"{}\" cannot be passed on; give NAME or NAME=VALUE, and no variable that "
+                   "a launcher sets",
+                   word);
+    const char* value = std::getenv(name.c_str());
+    PACELINE_CHECK(word != name || value != nullptr,
+                   "-x: {} is not set here; set it, or give {}=VALUE", name, name);
+    options.passed.push_back(word == name ? fmt::format("{}={}", name, value) : word);
+  }
+}
+
+void take_store(const Given& given, launch::RunOptions& options) {
+  if (given.store.empty()) return;
+  const bool one_host = options.hosts.empty() && options.nodes.nodes == 1;
+  const Address address = one_host ? parse_loopback_address("--store", given.store)
+                                   : parse_address("--store", given.store);
+  options.store_host = address.host;
+  options.store_port = address.port;
 }
 
 launch::RunOptions checked_options(const Given& given, const std::vector<std::string>& command) {
   launch::RunOptions options;
-  PACELINE_CHECK(!given.processes.empty(),
+  const bool has_hosts = !given.hosts.empty() || !given.hostfile.empty();
+  PACELINE_CHECK(!given.processes.empty() || has_hosts,
                  "how many processes? Give their number, as in `paceline run -n 2 program`");
-  options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
+  if (!given.processes.empty())
+    options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
   if (!given.transport.empty()) {
@@ -115,11 +287,11 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     parse_duration("--operation-timeout", given.operation_timeout);
     options.operation_timeout = given.operation_timeout;
   }
-  if (!given.store.empty()) {
-    const Address address = parse_loopback_address("--store", given.store);
-    options.store_host = address.host;
-    options.store_port = address.port;
-  }
+  take_hosts(given, options);
+  take_nodes(given, options);
+  take_store(given, options);
+  take_logs(given, options);
+  take_passed(given, options);
   options.prefix = !given.no_prefix;
   PACELINE_CHECK(!command.empty(),
                  "no program given; write it after the options, as in `paceline run -n 2 program`");
@@ -128,6 +300,13 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
       launch::find_program(command.front(), path == nullptr ? "/usr/bin:/bin" : path).value();
   options.command = command;
   return options;
+}
+
+int be_agent() {
+  launch::AgentOptions agent;
+  agent.input = transport::FileDescriptor(::dup(STDIN_FILENO));
+  agent.output = transport::FileDescriptor(::dup(STDOUT_FILENO));
+  return launch::run_agent(std::move(agent));
 }
 
 struct CommandLine {
@@ -151,23 +330,19 @@ int run_main(const std::vector<std::string>& arguments) {
   CLI::App& app = line.app;
   Given& given = line.given;
   auto [words, command] = split_command(app, arguments);
-  try {
-    std::reverse(words.begin(), words.end());  // as CLI11 wants them
-    app.parse(std::move(words));
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw_misuse(error.what());
-  }
+  if (!parse(app, std::move(words))) return 0;
+  if (given.as_agent) return be_agent();
   take_other_names(given);
-  return launch::run(checked_options(given, command));
+  const auto options = checked_options(given, command);
+  if (!given.dry_run) return launch::run(options);
+  launch::dry_run(options);
+  return 0;
 }
 
 }  // namespace
 
 Subcommand run() {
-  return {"run", "start a program as N processes on this host", run_main, described};
+  return {"run", "start a program as N processes, on this host or several", run_main, described};
 }
 
 }  // namespace paceline::cli

@@ -12,6 +12,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/ranks_table.h"
 #include "paceline/core/base/check.h"
@@ -79,15 +80,7 @@ void show(const CommandLine& line, const Look& before, const Look& now, bool liv
 
 int top_main(const std::vector<std::string>& arguments) {
   CommandLine line;
-  std::vector<std::string> words(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
-  try {
-    line.app.parse(std::move(words));
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", line.app.help());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw_misuse(error.what());
-  }
+  if (!parse(line.app, arguments)) return 0;
   const auto interval = parse_duration("--interval", line.interval);
   const bool live = !line.once && !line.json && ::isatty(STDOUT_FILENO) == 1;
   Look before = look(line.job);

@@ -16,6 +16,7 @@ namespace {
 std::string how(const RankRecord& record) {
   if (!record.not_started.empty())
     return fmt::format("could not be started: {}", record.not_started);
+  if (!record.lost.empty()) return fmt::format("was lost: {}", record.lost);
   return how_it_ended(*record.wait_status);
 }
 
@@ -23,6 +24,7 @@ std::string how(const RankRecord& record) {
 std::string short_how(const RankRecord& record) {
   if (!record.ended()) return "could not be stopped in time";
   if (!record.not_started.empty()) return "could not be started";
+  if (!record.lost.empty()) return "was lost with its host";
   const int status = *record.wait_status;
   if (record.stopped && WIFSIGNALED(status))
     return fmt::format("had to be stopped ({})", signal_name(WTERMSIG(status)));
@@ -59,7 +61,7 @@ std::string what_ranks_did(const std::vector<RankRecord>& records, int root) {
 std::string about_failure(int root, const std::vector<RankRecord>& records, std::string_view host) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
   std::string text = fmt::format("paceline: rank {} (pid {}, host {}) failed first: it {}\n", root,
-                                 record.pid, host, how(record));
+                                 record.pid, record.host.empty() ? host : record.host, how(record));
   if (record.report)
     text += fmt::format("paceline: rank {} told: {}\n", root, first_line(record.report->what));
   if (WIFSIGNALED(*record.wait_status) && WTERMSIG(*record.wait_status) == SIGKILL) {
@@ -88,7 +90,8 @@ std::string about_reason(const Outcome& outcome) {
 
 Failure verdict_about(int root, const std::vector<RankRecord>& records) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
-  std::string what = fmt::format("rank {} (pid {}) {}", root, record.pid, how(record));
+  std::string what = fmt::format("rank {} (pid {}{}) {}", root, record.pid,
+                                 record.host.empty() ? "" : ", host " + record.host, how(record));
   if (record.report) what += fmt::format("; it told: {}", first_line(record.report->what));
   return {Fault::peer_lost, std::move(what), {root}};
 }

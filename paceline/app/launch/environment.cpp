@@ -35,14 +35,12 @@ constexpr std::array kNames = {
     std::string_view("SLURM_NPROCS"), std::string_view("SLURM_TASK_PID"),
     std::string_view("SLURM_GTIDS"), std::string_view("TF_CONFIG")};
 
-constexpr std::array kPrefixes = {std::string_view("PACELINE_RUN_"),
-                                  std::string_view("TORCHELASTIC_"),
-                                  std::string_view("OMPI_COMM_WORLD_"),
-                                  std::string_view("MV2_COMM_WORLD_"),
-                                  std::string_view("PMI_"),
-                                  std::string_view("PMIX_"),
-                                  std::string_view("PMI2_"),
-                                  std::string_view("SLURM_STEP_")};
+constexpr std::array kPrefixes = {
+    std::string_view("PACELINE_RUN_"),   std::string_view("PET_"),
+    std::string_view("TORCHELASTIC_"),   std::string_view("OMPI_COMM_WORLD_"),
+    std::string_view("MV2_COMM_WORLD_"), std::string_view("PMI_"),
+    std::string_view("PMIX_"),           std::string_view("PMI2_"),
+    std::string_view("SLURM_STEP_")};
 
 std::string_view name_in(std::string_view entry) {
   return entry.substr(0, entry.find('='));
@@ -73,10 +71,13 @@ class Builder {
   Environment result_;
 };
 
-void set_ours(Builder& to, const JobVariables& job, int rank) {
-  to.set(variable::kRank, rank).set(variable::kWorldSize, job.world_size);
-  to.set(variable::kLocalRank, rank).set(variable::kLocalWorldSize, job.world_size);
-  to.set(variable::kNodeRank, 0).set(variable::kGeneration, 1).set(variable::kRole, "worker");
+void set_ours(Builder& to, const JobVariables& job, const Place& place) {
+  to.set(variable::kRank, place.rank).set(variable::kWorldSize, job.world_size);
+  to.set(variable::kLocalRank, place.local_rank);
+  to.set(variable::kLocalWorldSize, place.local_world_size);
+  to.set(variable::kNodeRank, place.node_rank)
+      .set(variable::kGeneration, 1)
+      .set(variable::kRole, "worker");
   to.set(variable::kJob, job.job).set(variable::kStore, job.store);
   to.set_if_any(variable::kTransport, job.transport)
       .set_if_any(variable::kDeterminism, job.determinism);
@@ -85,12 +86,14 @@ void set_ours(Builder& to, const JobVariables& job, int rank) {
   if (!to.has(variable::kDeterminism)) to.set(variable::kDeterminism, "reproducible");
 }
 
-void set_torchruns(Builder& to, const JobVariables& job, int rank) {
-  to.set("RANK", rank).set("WORLD_SIZE", job.world_size);
-  to.set("LOCAL_RANK", rank).set("LOCAL_WORLD_SIZE", job.world_size);
-  to.set("GROUP_RANK", 0).set("GROUP_WORLD_SIZE", 1);
-  to.set("ROLE_RANK", rank).set("ROLE_WORLD_SIZE", job.world_size).set("ROLE_NAME", "default");
-  to.set("MASTER_ADDR", "127.0.0.1").set("MASTER_PORT", job.master_port);
+void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {
+  to.set("RANK", place.rank).set("WORLD_SIZE", job.world_size);
+  to.set("LOCAL_RANK", place.local_rank).set("LOCAL_WORLD_SIZE", place.local_world_size);
+  to.set("GROUP_RANK", place.node_rank).set("GROUP_WORLD_SIZE", place.nodes);
+  to.set("ROLE_RANK", place.rank)
+      .set("ROLE_WORLD_SIZE", job.world_size)
+      .set("ROLE_NAME", "default");
+  to.set("MASTER_ADDR", job.master_address).set("MASTER_PORT", job.master_port);
   to.set("TORCHELASTIC_RUN_ID", job.job);
 }
 
@@ -102,14 +105,21 @@ bool is_a_launchers(std::string_view name) {
                      [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-Environment worker_environment(const Environment& inherited, const JobVariables& job, int rank) {
+Environment worker_environment(const Environment& inherited, const JobVariables& job,
+                               const Place& place) {
   Builder result(inherited);
-  set_ours(result, job, rank);
-  set_torchruns(result, job, rank);
+  set_ours(result, job, place);
+  set_torchruns(result, job, place);
   if (!result.has("OMP_NUM_THREADS")) {
-    result.set("OMP_NUM_THREADS", std::max(1, job.usable_cores / job.world_size));
+    result.set("OMP_NUM_THREADS", std::max(1, job.usable_cores / place.local_world_size));
   }
   return result.take();
+}
+
+void set_variable(Environment& environment, const std::string& entry) {
+  std::erase_if(environment,
+                [&](const std::string& old) { return name_in(old) == name_in(entry); });
+  environment.push_back(entry);
 }
 
 Environment own_environment() {

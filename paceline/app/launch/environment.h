@@ -19,12 +19,25 @@ struct JobVariables {
   std::string transport = {};
   std::string determinism = {};
   std::string operation_timeout = {};
-  int master_port = 0;  // a free port, for programs that open torch's own store
+  std::string master_address =
+      "127.0.0.1";      // rank 0's host, for programs that open torch's own store
+  int master_port = 0;  // a port that is probably free there
   int usable_cores = 1;
+  bool operator==(const JobVariables&) const = default;
+};
+
+// One worker's.
+struct Place {
+  int rank = 0;
+  int local_rank = 0, local_world_size = 1;  // among those on its host
+  int node_rank = 0, nodes = 1;              // its host, of how many
 };
 
 // PACELINE_SECRET_FILE is the shim's to add: its process id is part of it.
-Environment worker_environment(const Environment& inherited, const JobVariables& job, int rank);
+Environment worker_environment(const Environment& inherited, const JobVariables& job,
+                               const Place& place);
+
+void set_variable(Environment& environment, const std::string& entry);  // "NAME=value"
 
 // Whether a variable tells a worker of some launcher its place (PACELINE_RANK,
 // OMPI_COMM_WORLD_RANK, SLURM_PROCID, ...), or tells `paceline run` its options. Settings of the

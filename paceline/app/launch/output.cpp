@@ -23,19 +23,30 @@ std::string prefix_of(int rank, bool coloured) {
 }  // namespace
 
 struct Output::Stream {
+  int rank;
+  bool error;
   transport::FileDescriptor from;
   Sink& to;
   LinePrefixer lines;
+  LinePrefixer plain{std::string()};  // for the file
   bool watched = false;
 };
 
-Output::Output(transport::Poller& poller, OutputOptions options, std::function<void(int)> on_lost)
-    : poller_(poller), options_(options) {
-  const Sink::Events events{.on_room = [this] { resume(); }, .on_lost = std::move(on_lost)};
-  output_ = std::make_unique<Sink>(poller, STDOUT_FILENO, events);
-  if (!same_file(STDOUT_FILENO, STDERR_FILENO))
-    error_ = std::make_unique<Sink>(poller, STDERR_FILENO, events);
+Sink::Events Output::events(std::function<void(int)> on_lost) {
+  return {.on_room = [this] { resume(); }, .on_lost = std::move(on_lost)};
 }
+
+Output::Output(transport::Poller& poller, OutputOptions options, std::function<void(int)> on_lost)
+    : Output(poller, STDOUT_FILENO, std::move(options), on_lost) {
+  if (!same_file(STDOUT_FILENO, STDERR_FILENO))
+    error_ = std::make_unique<Sink>(poller, STDERR_FILENO, events(std::move(on_lost)));
+}
+
+Output::Output(transport::Poller& poller, int fd, OutputOptions options,
+               std::function<void(int)> on_lost)
+    : poller_(poller),
+      options_(std::move(options)),
+      output_(std::make_unique<Sink>(poller, fd, events(std::move(on_lost)))) {}
 
 Output::~Output() {
   for (Stream& stream : streams_) watch(stream, false);
@@ -43,15 +54,47 @@ Output::~Output() {
 
 void Output::add(int rank, transport::FileDescriptor output_pipe,
                  transport::FileDescriptor error_pipe) {
-  add_stream(rank, std::move(output_pipe), output());
-  add_stream(rank, std::move(error_pipe), error());
+  watch(add_stream(rank, false, std::move(output_pipe)), true);
+  watch(add_stream(rank, true, std::move(error_pipe)), true);
 }
 
-void Output::add_stream(int rank, transport::FileDescriptor from, Sink& to) {
+Output::Stream& Output::add_stream(int rank, bool is_error, transport::FileDescriptor from) {
+  Sink& to = is_error ? error() : output();
   const auto prefix =
       options_.prefix ? prefix_of(rank, options_.colour && to.is_terminal()) : std::string();
-  streams_.push_back(Stream{std::move(from), to, LinePrefixer(prefix)});
-  watch(streams_.back(), true);
+  streams_.push_back(Stream{rank, is_error, std::move(from), to, LinePrefixer(prefix)});
+  return streams_.back();
+}
+
+void Output::feed(int rank, bool is_error, std::string_view bytes) {
+  Stream*& stream = fed_[{rank, is_error}];
+  if (stream == nullptr) stream = &add_stream(rank, is_error, {});
+  take(*stream, bytes);
+}
+
+void Output::take(Stream& stream, std::string_view bytes) {
+  std::string lines;
+  if (options_.frame) {
+    options_.frame(stream.rank, stream.error, bytes, lines);
+    return stream.to.write(lines);
+  }
+  if (options_.files != nullptr) {
+    std::string plain;
+    stream.plain.feed(bytes, plain);
+    options_.files->write(stream.rank, stream.error, plain);
+  }
+  if (options_.files != nullptr && !options_.files->shows(stream.rank, stream.error)) return;
+  stream.lines.feed(bytes, lines);
+  stream.to.write(lines);
+}
+
+// A last line without a newline gets one.
+void Output::finish(Stream& stream) {
+  std::string lines, plain;
+  stream.lines.finish(lines);
+  stream.plain.finish(plain);
+  stream.to.write(lines);
+  if (options_.files != nullptr) options_.files->write(stream.rank, stream.error, plain);
 }
 
 void Output::read(Stream& stream) {
@@ -61,17 +104,13 @@ void Output::read(Stream& stream) {
   const auto count = ::read(stream.from.get(), piece.data(), piece.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return end(stream);
-  std::string lines;
-  stream.lines.feed({piece.data(), static_cast<std::size_t>(count)}, lines);
-  stream.to.write(lines);
+  take(stream, {piece.data(), static_cast<std::size_t>(count)});
 }
 
 void Output::end(Stream& stream) {
   watch(stream, false);
   stream.from.reset();
-  std::string lines;
-  stream.lines.finish(lines);
-  stream.to.write(lines);
+  finish(stream);
 }
 
 void Output::watch(Stream& stream, bool on) {
@@ -85,9 +124,11 @@ void Output::resume() {
   for (Stream& stream : streams_) {
     if (!stream.to.full()) watch(stream, true);
   }
+  for (const auto& callback : when_room_) callback();
 }
 
 void Output::writers_are_gone() {
+  for (const auto& [of, stream] : fed_) finish(*stream);
   for (Stream& stream : streams_) {
     int left = 0;
     const bool dry = ::ioctl(stream.from.get(), FIONREAD, &left) != 0 || left == 0;
@@ -95,11 +136,11 @@ void Output::writers_are_gone() {
   }
 }
 
-bool Output::all_written() const {
+bool Output::all_read() const {
   for (const Stream& stream : streams_) {
     if (stream.from.is_open()) return false;
   }
-  return waiting() == 0;
+  return true;
 }
 
 std::size_t Output::waiting() const {

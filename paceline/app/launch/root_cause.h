@@ -16,6 +16,8 @@ struct RankRecord {
   Clock::time_point stamp = {};         // when it ended
   bool stopped = false;                 // it ended because the launcher told it to
   std::string not_started = {};         // why there never was a process
+  std::string lost = {};                // why nobody can tell how it ended: the way to its host
+  std::string host = {};                // empty: the launcher's own
   std::optional<Failure> report = {};   // what it told through the store before it gave up
 
   bool ended() const { return wait_status.has_value(); }

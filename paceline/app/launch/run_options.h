@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "paceline/app/launch/environment.h"
+#include "paceline/app/launch/hosts.h"
+#include "paceline/app/launch/log_files.h"
+#include "paceline/app/launch/nodes.h"
 #include "paceline/core/base/deadline.h"
 
 namespace paceline::launch {
@@ -27,6 +31,17 @@ struct RunOptions {
   std::string store_host = "127.0.0.1";
   int store_port = 0;  // 0: any free one
   bool prefix = true;  // "[rank] " before each line
+  LogOptions logs = {};
+
+  // Several hosts: who gets which ranks; empty: all on this one. Hosts but this one are reached by
+  // `ssh`.
+  std::vector<HostShare> hosts = {};
+  std::vector<std::string> ssh = {"ssh", "-T",
+                                  "-o",  "BatchMode=yes",
+                                  "-o",  "ServerAliveInterval=2",
+                                  "-o",  "ServerAliveCountMax=3"};
+  Environment passed = {};  // "NAME=value": also on other hosts
+  NodeOptions nodes = {};   // one launcher on each
 };
 
 }  // namespace paceline::launch

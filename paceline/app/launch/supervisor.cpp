@@ -42,6 +42,12 @@ Actions Supervisor::on_not_started(int rank, std::string why, Moment stamp) {
   return on_exit(rank, kExitOne, stamp);
 }
 
+Actions Supervisor::on_lost(int rank, std::string why, Moment now) {
+  if (record(rank).ended()) return {};
+  record(rank).lost = std::move(why);
+  return on_exit(rank, kExitOne, now);
+}
+
 Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
   RankRecord& ended = record(rank);
   if (ended.ended()) return {};

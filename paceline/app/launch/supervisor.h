@@ -12,6 +12,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/app/launch/root_cause.h"
@@ -65,8 +66,11 @@ class Supervisor {
 
   Supervisor(Options options, Moment start);
 
+  void on_host(int rank, std::string host) { record(rank).host = std::move(host); }
+
   void on_started(int rank, int pid);
   [[nodiscard]] Actions on_not_started(int rank, std::string why, Moment stamp);
+  [[nodiscard]] Actions on_lost(int rank, std::string why, Moment now);  // its host, with it
   [[nodiscard]] Actions on_exit(int rank, int wait_status, Moment stamp);
   [[nodiscard]] Actions on_report(int rank, Failure failure);
   [[nodiscard]] Actions on_signal(int number, Moment now);

@@ -55,7 +55,7 @@ Result<Hello> decode(const RawHello& raw) {
   }
   Hello hello;
   hello.purpose = r.integer<Purpose>();
-  if (hello.purpose != Purpose::store && hello.purpose != Purpose::peer) {
+  if (hello.purpose < Purpose::store || hello.purpose > Purpose::agent) {
     return Failure{Fault::io, "a hello for an unknown purpose", {}};
   }
   r.integer<std::uint8_t>();

@@ -17,7 +17,7 @@
 
 namespace paceline::membership {
 
-enum class Purpose : std::uint8_t { store = 1, peer };
+enum class Purpose : std::uint8_t { store = 1, peer, agent };  // agent: another node's launcher
 
 constexpr int kStoreRank = -1;
 

@@ -23,6 +23,7 @@ using Kind = Meeting::Kind;
 // So long a rank looks on its own host for a rank 0 that may be on another one.
 constexpr std::chrono::seconds kLookHere{30};
 
+constexpr const char* kGiveStore = "on several hosts this launcher tells no address: set PACELINE_STORE=host:port, an address of rank 0's host";
 constexpr const char* kLaySecret =
     "ranks on several hosts need the job's secret: `(umask 077; openssl rand -hex 32 >FILE)`, copy FILE to each host, and set "
     "PACELINE_SECRET_FILE to it";
@@ -106,7 +107,9 @@ void take_ticket(Environment& e) {
   if (!door) {
     throw Error({Fault::timed_out,
                  fmt::format("rank {} finds no rank 0 of job {} among this user's processes on this host; {}", e.rank, e.job,
-                             may_be_elsewhere ? kLaySecret : "did rank 0 start, and does it call paceline::init()?"),
+                             !may_be_elsewhere ? "did rank 0 start, and does it call paceline::init()?"
+                             : e.secret        ? kGiveStore
+                                               : kLaySecret),
                  {0}});
   }
   if (!is_of_this_user(door->get())) {

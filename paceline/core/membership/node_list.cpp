@@ -57,6 +57,7 @@ Result<std::vector<std::string>> expand(std::string_view list, std::string_view 
   auto tails = expand(list, part.substr(close + 1));
   if (!tails) return tails;
   std::vector<std::string> result;
+  if (part[close - 1] == ',') return wrong(list, part, "a number is missing");
   for (auto ranges = part.substr(open + 1, close - open - 1); !ranges.empty() || result.empty();) {
     const auto numbers = parse_range(list, next_part(ranges));
     if (!numbers) return numbers.error();
@@ -72,6 +73,7 @@ Result<std::vector<std::string>> expand(std::string_view list, std::string_view 
 
 Result<std::vector<std::string>> parse_node_list(std::string_view text) {
   std::vector<std::string> nodes;
+  if (text.ends_with(',')) return wrong(text, text, "a name is missing");
   for (auto rest = text; !rest.empty() || nodes.empty();) {
     const auto part = next_part(rest);
     if (part.empty()) return wrong(text, part, "a name is missing");

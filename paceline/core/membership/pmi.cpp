@@ -45,14 +45,7 @@ class PmiSpace final : public Exchange {
  public:
   explicit PmiSpace(int fd) : fd_(fd) {}
 
-  // A process manager tells no addresses: that of our name, or of the way out of this host.
-  std::string own_host() override {
-    std::string name(256, '\0');
-    ::gethostname(name.data(), name.size() - 1);
-    const auto address = transport::resolve_tcp_address(std::string(name.c_str()) + ":0");
-    if (address && !transport::is_loopback(address.value())) return address.value().host;
-    return transport::source_address_to("192.0.2.1");
-  }
+  std::string own_host() override { return transport::address_for_others(); }  // a process manager tells no way
 
   Result<> tell(const std::string& value, Deadline deadline) override {
     const auto space = pmi_space_name(fd_);

@@ -2,8 +2,11 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <memory>
@@ -65,6 +68,24 @@ std::string source_address_to(const std::string& host) {
   if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) return "127.0.0.1";
   const auto own = local_address(socket.get());
   return own ? own.value().host : "127.0.0.1";
+}
+
+std::string address_for_others() {
+  std::array<char, 256> name = {};
+  ::gethostname(name.data(), name.size() - 1);
+  const auto named = resolve_tcp_address(std::string(name.data()) + ":0");
+  if (named && !is_loopback(named.value()) && is_own_address(named.value().host)) return named.value().host;
+  const auto out = source_address_to("192.0.2.1");  // documentation's own network: only the default route leads there
+  if (!is_loopback({out, 0})) return out;
+  std::string first = out;
+  ifaddrs* all = nullptr;
+  ::getifaddrs(&all);
+  for (const ifaddrs* one = all; one != nullptr && first == out; one = one->ifa_next) {
+    const bool usable = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_UP) != 0;
+    if (usable && (one->ifa_flags & IFF_LOOPBACK) == 0) first = numeric(one->ifa_addr, sizeof(sockaddr_in));
+  }
+  ::freeifaddrs(all);
+  return first;
 }
 
 }  // namespace paceline::transport

@@ -5,6 +5,11 @@
 namespace paceline::launch {
 namespace {
 
+// On one host.
+Place place(int rank, int ranks) {
+  return {.rank = rank, .local_rank = rank, .local_world_size = ranks};
+}
+
 JobVariables job_of(int ranks) {
   return {.world_size = ranks,
           .job = "0123456789abcdef",
@@ -18,15 +23,16 @@ std::string value(const Environment& environment, std::string_view name) {
 }
 
 TEST(Environment, KeepsWhatIsTheUsers) {
-  const auto result = worker_environment({"HOME=/root", "EMPTY=", "EQUALS=a=b"}, job_of(2), 1);
+  const auto result =
+      worker_environment({"HOME=/root", "EMPTY=", "EQUALS=a=b"}, job_of(2), place(1, 2));
   EXPECT_EQ(value(result, "HOME"), "/root");
   EXPECT_EQ(value(result, "EQUALS"), "a=b");
   EXPECT_NE(std::find(result.begin(), result.end(), "EMPTY="), result.end());
 }
 
 TEST(Environment, EachNameOccursOnce) {
-  const auto result =
-      worker_environment({"RANK=9", "PACELINE_TRANSPORT=shm", "OMP_NUM_THREADS="}, job_of(2), 1);
+  const auto result = worker_environment({"RANK=9", "PACELINE_TRANSPORT=shm", "OMP_NUM_THREADS="},
+                                         job_of(2), place(1, 2));
   for (const auto& entry : result) {
     const auto name = entry.substr(0, entry.find('=') + 1);
     EXPECT_EQ(std::count_if(result.begin(), result.end(),
@@ -40,20 +46,24 @@ TEST(Environment, SettingsPassThroughAndOptionsWin) {
   auto job = job_of(2);
   const Environment inherited = {"PACELINE_TRANSPORT=shm", "PACELINE_DETERMINISM=fast",
                                  "PACELINE_OPERATION_TIMEOUT=5s"};
-  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_TRANSPORT"), "shm");
-  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_DETERMINISM"), "fast");
-  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_OPERATION_TIMEOUT"), "5s");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_TRANSPORT"), "shm");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_DETERMINISM"), "fast");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_OPERATION_TIMEOUT"),
+            "5s");
   job.transport = "tcp";
   job.operation_timeout = "7s";
-  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_TRANSPORT"), "tcp");
-  EXPECT_EQ(value(worker_environment(inherited, job, 0), "PACELINE_OPERATION_TIMEOUT"), "7s");
-  EXPECT_EQ(value(worker_environment({}, job_of(1), 0), "PACELINE_DETERMINISM"), "reproducible");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_TRANSPORT"), "tcp");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_OPERATION_TIMEOUT"),
+            "7s");
+  EXPECT_EQ(value(worker_environment({}, job_of(1), place(0, 1)), "PACELINE_DETERMINISM"),
+            "reproducible");
 }
 
 TEST(Environment, ThreadsAreAtLeastOneAndTheUsersWin) {
-  EXPECT_EQ(value(worker_environment({}, job_of(3), 0), "OMP_NUM_THREADS"), "2");
-  EXPECT_EQ(value(worker_environment({}, job_of(100), 0), "OMP_NUM_THREADS"), "1");
-  EXPECT_EQ(value(worker_environment({"OMP_NUM_THREADS=5"}, job_of(100), 0), "OMP_NUM_THREADS"),
+  EXPECT_EQ(value(worker_environment({}, job_of(3), place(0, 3)), "OMP_NUM_THREADS"), "2");
+  EXPECT_EQ(value(worker_environment({}, job_of(100), place(0, 100)), "OMP_NUM_THREADS"), "1");
+  EXPECT_EQ(value(worker_environment({"OMP_NUM_THREADS=5"}, job_of(100), place(0, 100)),
+                  "OMP_NUM_THREADS"),
             "5");
 }
 

@@ -23,7 +23,7 @@ TEST(NodeList, WrongOnesShowThePartThatIsWrong) {
     const char* list;
     const char* says;
   };
-  for (const auto& [list, says] : std::vector<Wrong>{{"", "a name is missing"}, {"a,,b", "a name is missing"}, {"n[1-2", "not closed"},
+  for (const auto& [list, says] : std::vector<Wrong>{{"", "a name is missing"}, {"a,,b", "a name is missing"}, {"a,", "a name is missing"}, {"n[1,]", "a number is missing"}, {"n[1-2", "not closed"},
                                                      {"n1-2]", "not opened"}, {"n[2-1]", "goes down"}, {"n[a-b]", "a-b"},
                                                      {"n[]", "numbers and ranges"}, {"n[1-]", "1-"}, {"n[1-999999]", "more than 65536"},
                                                      {"n[1,]x]", "not closed, or not opened"}}) {

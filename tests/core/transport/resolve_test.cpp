@@ -27,6 +27,7 @@ TEST(Resolve, KnowsOwnAddresses) {
   EXPECT_FALSE(is_own_address("192.0.2.77"));
   EXPECT_EQ(source_address_to("127.0.0.1"), "127.0.0.1");
   EXPECT_EQ(source_address_to("no number"), "127.0.0.1");
+  EXPECT_TRUE(is_own_address(address_for_others()));
 }
 
 }  // namespace

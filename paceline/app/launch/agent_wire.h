@@ -1,0 +1,55 @@
+// What the launcher and its agent on another host tell each other, over ssh's stdin and stdout or
+// an authenticated socket.
+//
+// A message: u32 length of what follows, u8 kind, i32 rank, i64 number, then text (little-endian).
+// docs/wire.md lists the kinds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline::launch {
+
+struct AgentMessage {
+  enum class Kind : std::uint8_t {
+    // to the agent
+    orders = 1,  // text: JSON (agent.h)
+    signal,      // number: to the group of every worker
+    kill,        // everything that is left
+    done,        // number: the run's exit code; the agent ends with it
+    // from the agent
+    refused,      // text: why the orders cannot be carried out; number: the Fault
+    started,      // rank, number: pid
+    not_started,  // rank, number: nanoseconds ago, text: why
+    ended,        // rank, number: nanoseconds ago, text: the wait status in decimal
+    output,       // rank, text: bytes that it wrote to stdout
+    error,        // rank, text: bytes that it wrote to stderr
+    drained,      // all workers have ended, and all they wrote is sent
+  } kind = Kind::kill;
+  std::int32_t rank = -1;
+  std::int64_t number = 0;
+  std::string text = {};
+  bool operator==(const AgentMessage&) const = default;
+};
+
+void append(const AgentMessage& message, std::string& to);
+
+// Takes a stream in pieces of any size, gives whole messages.
+class AgentReader {
+ public:
+  static constexpr std::size_t kLongest = std::size_t{16} << 20;
+  void feed(std::string_view bytes) { held_.append(bytes); }
+  // Nothing: the next is not complete yet. The failure (io): this is no agent's stream, such as a
+  // greeting of a login shell.
+  Result<std::optional<AgentMessage>> next();
+
+ private:
+  std::string held_;
+  std::size_t read_ = 0;
+};
+
+}  // namespace paceline::launch

@@ -1,0 +1,25 @@
+// What a host must offer to a run, found out by trying: `paceline doctor` shows it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paceline::launch {
+
+struct HostCheck {
+  enum class Level { ok, warn, fail } level = Level::ok;
+  std::string name;
+  std::string found;        // what is there
+  std::string remedy = {};  // what to do about it; empty when ok
+  bool operator==(const HostCheck&) const = default;
+};
+
+// Each looks at one thing and changes nothing that stays. COST: some milliseconds together.
+std::vector<HostCheck> check_host();
+
+// Whether two processes of this host can train over `transport` (shm, tcp): starts them, as
+// `paceline run -n 2` of `executable` with `worker_arguments`, and waits at most 10 s.
+HostCheck check_transport(const std::string& transport, const std::string& executable,
+                          const std::vector<std::string>& worker_arguments);
+
+}  // namespace paceline::launch

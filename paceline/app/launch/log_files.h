@@ -1,0 +1,51 @@
+// Files of what ranks write, one a rank, and which streams appear on the terminal too.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "paceline/core/base/result.h"
+#include "paceline/core/transport/file_descriptor.h"
+
+namespace paceline::launch {
+
+// torchrun's masks: 0 nothing, 1 stdout, 2 stderr, 3 both; "3" for every rank, or "0:1,1:2" by rank
+// (others: 0).
+class StreamMask {
+ public:
+  explicit StreamMask(int everywhere = 0) : everywhere_(everywhere) {}
+  static Result<StreamMask> parse(std::string_view option,
+                                  std::string_view text);  // misuse shows what is wrong
+  bool has(int rank, bool error) const;
+  bool operator==(const StreamMask&) const = default;
+
+ private:
+  int everywhere_;
+  std::map<int, int> by_rank_;
+};
+
+struct LogOptions {
+  std::string folder = {};               // empty: no files
+  StreamMask redirects = StreamMask(0);  // only to the file
+  StreamMask tees = StreamMask(3);       // to the file and to the terminal
+};
+
+// <folder>/rank_<n>.log, lines whole and without a prefix.
+class LogFiles {
+ public:
+  // Makes the folder. THROWS Error (misuse) when it cannot be written.
+  explicit LogFiles(LogOptions options);
+
+  bool shows(int rank, bool error) const {
+    return options_.folder.empty() || !options_.redirects.has(rank, error);
+  }
+  void write(int rank, bool error, std::string_view lines);
+  std::string path(int rank) const;
+
+ private:
+  const LogOptions options_;
+  std::map<int, transport::FileDescriptor> files_;
+};
+
+}  // namespace paceline::launch

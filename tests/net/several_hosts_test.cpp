@@ -1,0 +1,275 @@
+// `paceline run` over several hosts: network namespaces with a bridge between them (tests/net/hosts), and an ssh that enters them.
+//
+// With real processes it covers paceline/app/launch/agent.h, paceline/app/launch/remote_workers.h and
+// paceline/app/launch/local_workers.h too.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/several_hosts.h"
+
+namespace paceline::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The nearest process above that is `paceline run`.
+pid_t launcher_of(pid_t worker) {
+  const auto stat = file_text(fmt::format("/proc/{}/stat", shim_of(worker)));
+  return std::atoi(stat.c_str() + stat.rfind(')') + 4);
+}
+
+// The one hash that all ranks said; else what is wrong.
+std::string hash_in(const std::string& output, int ranks) {
+  std::string hash;
+  int seen = 0;
+  for (const auto& line : lines_of(output)) {
+    const auto at = line.find("] hash ");
+    if (at == std::string::npos) continue;
+    if (seen++ > 0 && line.substr(at) != hash) return "different";
+    hash = line.substr(at);
+  }
+  return seen == ranks ? hash : fmt::format("{} of {} ranks", seen, ranks);
+}
+
+TEST_F(SeveralHosts, GiveTheBitsOfOne) {
+  const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
+  const auto there = run(run_over(2, {}, {binary("collective_worker"), "hash"}), Deadline::in(30s));
+  EXPECT_EQ(there.exit_code, 0) << there.error;
+  EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4));
+}
+
+TEST_F(SeveralHosts, AlsoWithoutSshByOneLauncherOnEachNode) {
+  const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
+  std::ofstream(folder_ / "secret") << std::string(64, '7');
+  ::chmod((folder_ / "secret").c_str(), 0600);
+  const auto node = [&](int rank) {
+    return fmt::format("{} run --nnodes 2 --node-rank {} --rdzv-endpoint $first:29400 --secret-file {} --nproc-per-node 2 -- {} hash",
+                       binary("paceline"), rank, (folder_ / "secret").string(), binary("collective_worker"));
+  };
+  const auto there = run(on_host_1(2, fmt::format("first=${{PACELINE_NET_HOSTS%%,*}} second=${{PACELINE_NET_HOSTS##*,}}; "
+                                                  "{} on $second {} & {}; code=$?; wait $! || code=9; exit $code",
+                                                  hosts_script(), node(1), node(0))),
+                         Deadline::in(30s));
+  EXPECT_EQ(there.exit_code, 0) << there.error;
+  EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4)) << there.output;
+}
+
+TEST_F(SeveralHosts, AWorkerKnowsItsPlace) {
+  const auto result = run(run_over(3, {"-n", "5", "-x", "COLOUR=blue"}, {binary("launch_probe"), "environment"}), Deadline::in(30s));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  int seen = 0;
+  for (const auto& line : lines_of(result.output)) {
+    if (!line.starts_with("[")) continue;
+    const int rank = std::atoi(line.c_str() + 1);
+    const auto told = nlohmann::json::parse(line.substr(line.find("] ") + 2));
+    const auto& variables = told["environment"];
+    EXPECT_EQ(variables["PACELINE_WORLD_SIZE"], "5");
+    EXPECT_EQ(variables["PACELINE_NODE_RANK"], std::to_string(rank / 2));
+    EXPECT_EQ(variables["PACELINE_LOCAL_RANK"], std::to_string(rank % 2));
+    EXPECT_EQ(variables["PACELINE_LOCAL_WORLD_SIZE"], rank == 4 ? "1" : "2");
+    EXPECT_EQ(variables["GROUP_WORLD_SIZE"], "3");
+    EXPECT_THAT(variables["PACELINE_STORE"].get<std::string>(), ::testing::StartsWith("10.83."));
+    EXPECT_EQ(variables["COLOUR"], "blue");
+    EXPECT_EQ(told["secret"]["mode"], 0600);
+    EXPECT_THAT(told["descriptors"], ::testing::ElementsAre(0, 1, 2));
+    EXPECT_EQ(told["blocked_signals"], false);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 5);
+}
+
+TEST_F(SeveralHosts, EndWithTheCodeOfTheRankThatFailedFirstAndNameItsHost) {
+  const auto coded = run(run_over(2, {}, {binary("launch_probe"), "3=exit:7", "wait"}), Deadline::in(30s));
+  EXPECT_EQ(coded.exit_code, 7) << coded.error;
+  EXPECT_THAT(coded.error, ::testing::ContainsRegex("rank 3 \\(pid [0-9]+, host 10\\.83\\.[0-9]+\\.2\\) failed first: it ended with code 7"));
+}
+
+TEST_F(SeveralHosts, ARankKilledOnAnotherHostEndsAllWithinTwoSeconds) {
+  Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));
+  const auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  const auto job = variable_of(pids[0], "PACELINE_JOB");
+  const auto killed = Clock::now();
+  ::kill(pids[2], SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 137) << launcher.error();
+  EXPECT_LT(Clock::now() - killed, 2500ms);  // the launcher's 2 s, and taking down the hosts
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_THAT(launcher.output(), HasSubstr(fmt::format("[{}] failed peer lost: rank 2", rank)));
+  }
+  EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
+}
+
+TEST_F(SeveralHosts, ALauncherThatIsKilledLeavesNothingOnAnyHost) {
+  Process launcher(run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}));
+  auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  const auto job = variable_of(pids[0], "PACELINE_JOB");
+  ::kill(launcher_of(pids[0]), SIGKILL);
+  EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
+}
+
+TEST_F(SeveralHosts, TheWayToAHostThatBreaksIsAFailureWithItsName) {
+  Process launcher(run_over(2, {}, {binary("launch_probe"), "wait"}));
+  const auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  const auto job = variable_of(pids[0], "PACELINE_JOB");
+  ::kill(launcher_of(pids[3]), SIGKILL);  // the agent
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 1);
+  EXPECT_THAT(launcher.error(), ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2\\) failed first: it was lost: "));
+  EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
+}
+
+TEST_F(SeveralHosts, SignalsReachEveryHost) {
+  Process launcher(run_over(2, {}, {binary("launch_probe"), "catch:5"}));
+  const auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  ::kill(launcher_of(pids[0]), SIGINT);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 130) << launcher.error();
+  for (int rank = 0; rank < 4; ++rank) EXPECT_THAT(launcher.output(), HasSubstr(fmt::format("[{}] caught 2\n", rank)));
+}
+
+TEST_F(SeveralHosts, LinesOfEveryHostComeWholeAndInFilesToo) {
+  const auto result = run(run_over(2, {"--log-dir", folder_ / "logs", "--tee", "1", "--redirects", "2"}, {binary("launch_probe"), "lines:300"}), Deadline::in(30s));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, IsEmpty()) << "stderr goes to the files alone";
+  std::map<int, int> lines;
+  for (const auto& line : lines_of(result.output)) {
+    if (line.starts_with("[")) ++lines[std::atoi(line.c_str() + 1)];
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(lines[rank], 300) << rank;
+    EXPECT_EQ(lines_of(file_text(folder_ / "logs" / fmt::format("rank_{}.log", rank))).size(), 600U) << rank;
+  }
+}
+
+TEST_F(SeveralHosts, TheSecretIsOnNoCommandLineNorInAnyEnvironment) {
+  Process launcher(run_over(2, {}, {binary("launch_probe"), "wait"}));
+  const auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  const auto secret = file_text(variable_of(pids[3], "PACELINE_SECRET_FILE"));
+  ASSERT_EQ(secret.size(), 64U);
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    if (!std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0]))) continue;
+    for (const char* file : {"cmdline", "environ"}) EXPECT_THAT(file_text(entry.path() / file), Not(HasSubstr(secret)));
+  }
+}
+
+TEST_F(SeveralHosts, AProgramThatIsMissingThereIsNamedWithTheHost) {
+  const auto result = run(on_host_1(2, fmt::format("exec {} run --hosts ${{PACELINE_NET_HOSTS##*,}}:1 --ssh '{} ssh' -x PATH=/nowhere true",
+                                                   binary("paceline"), hosts_script())),
+                          Deadline::in(20s));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2: true was not found in \\$PATH"));
+}
+
+TEST_F(SeveralHosts, ATimeoutEndsThemAll) {
+  const auto result = run(run_over(2, {"--timeout", "700ms"}, {binary("launch_probe"), "stubborn"}), Deadline::in(20s));
+  EXPECT_EQ(result.exit_code, 124) << result.error;
+}
+
+// MPICH tells no address: rank 0's goes through its process manager.
+TEST_F(SeveralHosts, AreOneJobUnderMpichToo) {
+  if (::access("/usr/bin/mpirun.mpich", X_OK) != 0) GTEST_SKIP() << "NOT TESTED: /usr/bin/mpirun.mpich is missing; run scripts/setup --launchers";
+  const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
+  std::ofstream(folder_ / "secret") << std::string(64, '7');
+  ::chmod((folder_ / "secret").c_str(), 0600);
+  std::ofstream(folder_ / "ssh") << "#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec " << hosts_script() << " ssh \"$@\"\n";
+  ::chmod((folder_ / "ssh").c_str(), 0755);
+  const auto there = run(on_host_1(2, fmt::format("export PACELINE_SECRET_FILE={0}/secret; exec mpirun.mpich -hosts $PACELINE_NET_HOSTS -ppn 2 -n 4 -iface eth0 "
+                                                  "-localhost ${{PACELINE_NET_HOSTS%%,*}} -launcher ssh -launcher-exec {0}/ssh {1} hash",
+                                                  folder_.string(), binary("collective_worker"))),
+                         Deadline::in(30s));
+  EXPECT_EQ(there.exit_code, 0) << there.error << there.output;
+  const auto hash = here.output.substr(here.output.find("hash "), here.output.find('\n') - here.output.find("hash "));
+  std::size_t seen = 0;
+  for (auto at = there.output.find(hash); at != std::string::npos; at = there.output.find(hash, at + 1)) ++seen;
+  EXPECT_EQ(seen, 4U) << there.output;
+}
+
+struct Cut {
+  const char* name;
+  std::vector<std::string> command;  // ADDRESS is the host's
+};
+
+// A cable that is pulled tells nobody: no connection is closed.
+class CutOff : public SeveralHosts, public ::testing::WithParamInterface<Cut> {};
+
+TEST_P(CutOff, AHostEndsTheRunWhenAnOperationsTimeIsOver) {
+  if (GetParam().name == std::string("nft") && ::access("/usr/sbin/nft", X_OK) != 0) {
+    GTEST_SKIP() << "NOT TESTED: /usr/sbin/nft is missing; run scripts/setup --launchers";
+  }
+  Process launcher(run_over(2, {"--operation-timeout", "2s"}, {binary("collective_worker"), "stream"}));
+  const auto net = net_of(launcher);
+  const auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  const auto job = variable_of(pids[0], "PACELINE_JOB");
+  std::vector<std::string> cut = {hosts_script()};
+  for (const auto& word : GetParam().command) cut.push_back(word == "ADDRESS" ? net.at("last") : word);
+  const auto start = Clock::now();
+  ASSERT_EQ(run({.command = cut, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code, 0);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(20s))), 1) << launcher.error();
+  EXPECT_LT(Clock::now() - start, 2s + 2s + 500ms) << "the operation's time, the end of a run, and taking down the hosts";
+  EXPECT_THAT(launcher.output(), HasSubstr("failed timed out"));
+  EXPECT_THAT(launcher.error(), HasSubstr("failed first"));
+  EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(By, CutOff,
+                         ::testing::Values(Cut{"cable", {"link", "ADDRESS", "down"}},
+                                           Cut{"nft", {"on", "ADDRESS", "nft", "add table inet cut; add chain inet cut everything { type filter "
+                                                                             "hook input priority 0; policy drop; }"}}),
+                         [](const auto& one) { return one.param.name; });
+
+TEST_F(SeveralHosts, AreTakenDownAlsoWhenEverythingIsKilled) {
+  Process launcher(run_over(2, {}, {binary("launch_probe"), "stubborn"}));
+  const auto net = net_of(launcher);
+  const auto pids = ready(launcher, 4);
+  ASSERT_EQ(pids.size(), 4U) << launcher.error();
+  const auto job = variable_of(pids[0], "PACELINE_JOB");
+  launcher.send(SIGKILL);
+  const Deadline deadline = Deadline::in(5s);
+  std::string left = net.at("PACELINE_NET");
+  while (left.find(net.at("PACELINE_NET")) != std::string::npos && !deadline.passed()) left = run({.command = {"ip", "netns", "list"}}).output;
+  EXPECT_THAT(left, Not(HasSubstr(net.at("PACELINE_NET"))));
+  EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
+}
+
+#ifdef PACELINE_WITH_TORCH
+
+TEST_F(SeveralHosts, TrainTheExampleToTheParametersOfOne) {
+  const auto sha256 = [&](const ProcessOptions& options) {
+    const auto result = run(options, Deadline::in(90s));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    nlohmann::json summary;
+    std::ifstream lines(folder_ / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) summary = nlohmann::json::parse(line, nullptr, false);
+    fs::remove(folder_ / "metrics.jsonl");
+    return summary.value("parameters_sha256", std::string("none"));
+  };
+  const std::vector<std::string> example = {binary("fashion_mnist"), "--model", "mlp", "--steps", "10", "--batch-size", "64",
+                                            "--threads", "1", "--metrics", folder_ / "metrics.jsonl"};
+  const auto expected = sha256(paceline_run({"-n", "4"}, example));
+  EXPECT_EQ(expected.size(), 64U);
+  EXPECT_EQ(sha256(run_over(2, {}, example)), expected);
+}
+
+#endif
+
+}  // namespace
+}  // namespace paceline::test

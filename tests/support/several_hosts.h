@@ -1,0 +1,58 @@
+// Jobs over several hosts under test: network namespaces with a bridge between them, and an ssh that enters them
+// (tests/net/hosts tells more: rates, delays, pulled cables, nft).
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+
+// The script, from build/release/bin.
+inline std::string hosts_script() {
+  return std::filesystem::path(binary("paceline")).parent_path() / "../../../tests/net/hosts";
+}
+
+class SeveralHosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    static const Finished possible = run({.command = {hosts_script(), "with", "1", "--", "true"}}, Deadline::in(20s));
+    if (possible.exit_code == 77) GTEST_SKIP() << "NOT TESTED: " << possible.error;
+    ASSERT_EQ(possible.exit_code, 0) << possible.error;
+    std::string name = std::filesystem::temp_directory_path() / "paceline-hosts-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  // On host 1 of `hosts`, 2 ranks on each.
+  static ProcessOptions run_over(int hosts, std::vector<std::string> options, const std::vector<std::string>& command) {
+    options.emplace_back("--");
+    options.insert(options.end(), command.begin(), command.end());
+    return on_host_1(hosts, R"(exec )" + binary("paceline") + R"( run --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" + hosts_script() + R"( ssh" "$@")", options);
+  }
+  static ProcessOptions on_host_1(int hosts, const std::string& script, const std::vector<std::string>& arguments = {}) {
+    ProcessOptions result{.command = {hosts_script(), "with", std::to_string(hosts), "--", "bash", "-c", "echo net $PACELINE_NET $PACELINE_NET_HOSTS; " + script, "_"}};
+    result.command.insert(result.command.end(), arguments.begin(), arguments.end());
+    return result;
+  }
+  // What the first line told, once it has come.
+  static std::map<std::string, std::string> net_of(Process& process) {
+    process.wait_for_output("\n", Deadline::in(10s));
+    std::istringstream words(process.output());
+    std::string net, prefix, addresses;
+    words >> net >> prefix >> addresses;
+    return {{"PACELINE_NET", prefix}, {"last", addresses.substr(addresses.rfind(',') + 1)}};
+  }
+  std::filesystem::path folder_;
+};
+
+}  // namespace paceline::test
