@@ -62,14 +62,15 @@ class DataParallel::Impl {
 
   void bind(Communicator& group, int root) {
     ranks_->group = nullptr;
+    layers_.reset();
     equalise(parts_, group, job_, root, options_);
     group_ = &group;
     const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
     buffers_ = std::make_unique<parallel::CoalescedTensors>(
         with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), job_);
     reducer_ = std::make_unique<parallel::Reducer>(parts_.dense, parts_.sparse, group, job_, options_);
-    ranks_->group = group.size() > 1 ? &group : nullptr;
     ranks_->weight = 1;
+    if (layers_mix_) give_layers_a_group();
   }
 
   void rebind(Communicator& group, int root) {
@@ -87,7 +88,12 @@ class DataParallel::Impl {
     bind(group, root);
   }
 
-  void compute_over_ranks(SyncBatchNormImpl& norm) { norm.compute_over(ranks_); }
+  void compute_over_ranks(const std::vector<SyncBatchNormImpl*>& norms) {
+    if (norms.empty()) return;
+    layers_mix_ = true;
+    give_layers_a_group();
+    for (SyncBatchNormImpl* norm : norms) norm->compute_over(ranks_);
+  }
 
   void set_weight(double weight) {
     reducer().set_weight(weight);
@@ -123,6 +129,12 @@ class DataParallel::Impl {
   }
 
  private:
+  // Of their own: their collectives stand between those of the buckets in an order that may differ from rank to rank.
+  void give_layers_a_group() {
+    layers_ = group_->size() > 1 ? group_->split(0) : nullptr;
+    ranks_->group = layers_.get();
+  }
+
   // Of the parameters that the last optimizer step left; nobody writes to them now.
   void check_replicas() {
     const std::int64_t step = reducer().report().step + 1;
@@ -144,17 +156,19 @@ class DataParallel::Impl {
   Communicator* group_ = nullptr;
   std::unique_ptr<parallel::CoalescedTensors> buffers_;
   std::unique_ptr<parallel::Reducer> reducer_;
+  bool layers_mix_ = false;
+  std::unique_ptr<Communicator> layers_;
   std::shared_ptr<BatchRanks> ranks_ = std::make_shared<BatchRanks>();
 };
 
 DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), job.world(), &job, options)) {
-  for (SyncBatchNormImpl* norm : sync_batch_norms_in(model)) impl_->compute_over_ranks(*norm);
+  impl_->compute_over_ranks(sync_batch_norms_in(model));
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, Communicator& group, const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr, options)) {
-  for (SyncBatchNormImpl* norm : sync_batch_norms_in(model)) impl_->compute_over_ranks(*norm);
+  impl_->compute_over_ranks(sync_batch_norms_in(model));
 }
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job, const DataParallelOptions& options)

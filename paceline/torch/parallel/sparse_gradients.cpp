@@ -47,20 +47,24 @@ class Header {
   std::vector<std::int64_t> all_;
 };
 
-// `own` of every rank, each filled up to `longest` rows: shape {ranks, longest, ...}.
+// The rows of every rank, one after the other.
 struct Gathering {
-  at::Tensor padded, all;
+  at::Tensor own, all;
   Work work;
 
-  Gathering(Communicator& group, const at::Tensor& own, std::int64_t longest) {
+  Gathering(Communicator& group, at::Tensor rows, const std::vector<std::size_t>& rows_of_ranks) : own(std::move(rows)) {
     std::vector<std::int64_t> sizes = own.sizes().vec();
-    sizes[0] = longest;
-    padded = at::zeros(sizes, own.options());
-    padded.narrow(0, 0, own.size(0)).copy_(own);
-    sizes.insert(sizes.begin(), group.size());
+    std::size_t width = 1;
+    for (std::size_t d = 1; d < sizes.size(); ++d) width *= static_cast<std::size_t>(sizes[d]);
+    std::vector<std::size_t> counts;
+    sizes[0] = 0;
+    for (const std::size_t count : rows_of_ranks) {
+      counts.push_back(count * width);
+      sizes[0] += static_cast<std::int64_t>(count);
+    }
     all = at::empty(sizes, own.options());
-    work = group.all_gather(buffer_of(padded), buffer_of(all));
-    work.keep(std::vector<at::Tensor>{padded, all});
+    work = group.all_gather(buffer_of(own), buffer_of(all), {.counts = counts});
+    work.keep(std::vector<at::Tensor>{own, all});
   }
 };
 
@@ -84,10 +88,10 @@ SparseOutcome average_sparse(Communicator& group, std::span<Parameter> parameter
     alike = alike && header.weight(r).weight == header.weight(0).weight;
   }
   for (std::size_t k = 0; k < parameters.size(); ++k) {
-    std::int64_t longest = 0;
+    std::vector<std::size_t> counts;
     bool any = false;
     for (std::size_t r = 0; r < ranks; ++r) {
-      longest = std::max(longest, header.rows(r, k));
+      counts.push_back(static_cast<std::size_t>(header.rows(r, k)));
       any = any || header.used(r, k);
     }
     if (!any) continue;
@@ -100,20 +104,19 @@ SparseOutcome average_sparse(Communicator& group, std::span<Parameter> parameter
     const at::Tensor own_values = rows[k].defined()
                                       ? rows[k].values().contiguous()
                                       : at::empty(none, tensor.options().requires_grad(false));
-    const Gathering index(group, own_index, longest), values(group, own_values, longest);
+    const Gathering index(group, own_index, counts), values(group, own_values, counts);
     index.work.wait();
     values.work.wait();
 
-    std::vector<at::Tensor> indices, summands;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      const auto rank = static_cast<std::int64_t>(r);
-      indices.push_back(index.all[rank].narrow(0, 0, header.rows(r, k)));
-      at::Tensor part = values.all[rank].narrow(0, 0, header.rows(r, k)).to(summed_in(tensor.scalar_type()));
-      summands.push_back(alike ? part : part * header.weight(r).weight);
+    at::Tensor summands = values.all.to(summed_in(tensor.scalar_type()));
+    if (!alike) {
+      std::int64_t row = 0;
+      for (std::size_t r = 0; r < ranks; row += header.rows(r, k), ++r)
+        summands.narrow(0, row, header.rows(r, k)).mul_(header.weight(r).weight);
     }
     const double factor = alike ? 1.0 / static_cast<double>(ranks) : 1.0 / total;
     const at::Tensor sum =
-        at::sparse_coo_tensor(at::cat(indices).unsqueeze(0), at::cat(summands), tensor.sizes()).coalesce();
+        at::sparse_coo_tensor(index.all.unsqueeze(0), summands, tensor.sizes()).coalesce();
     tensor.mutable_grad() = sum.mul(factor).to(tensor.scalar_type());
   }
   return outcome;

@@ -1,8 +1,7 @@
 // Gradients of a few rows, such as those of a large embedding: what travels are the rows.
 //
 // Nobody knows beforehand how many rows the others have, so there are two rounds: an all_gather of
-// counts, then for each parameter that was used one of indices and one of values, padded to the
-// longest. Every rank then adds up the same rows in the same order (rank order, within a rank the
+// counts, then for each parameter that was used one of indices and one of values. Every rank then adds up the same rows in the same order (rank order, within a rank the
 // order of the rows), so all have the same bits.
 // COST: the rows of all ranks on each rank; where they add up to most of the table, a dense gradient is cheaper.
 #pragma once

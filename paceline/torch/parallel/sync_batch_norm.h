@@ -36,9 +36,9 @@ class SyncBatchNormImpl
   // THROWS Error: misuse when all ranks together have one value for each channel in training; what ended the communication.
   at::Tensor forward(const at::Tensor& input);
 
-  // DataParallel does it with its own ranks; when it ends, the layer is a plain batch norm again. A copy of the layer (clone)
-  // shares them. The collectives are the group's, so they stand in one order with all others on it: a model whose ranks use
-  // different parameters in a step needs a group of its own for these layers.
+  // DataParallel does it with its own ranks, in a group made for these layers; when it ends, the layer is a plain batch norm again.
+  // A copy of the layer (clone) shares them. Who does it by hand: layers need a group (Communicator::split) of their own, because
+  // their collectives stand between those of the gradients.
   void compute_over(std::shared_ptr<const BatchRanks> ranks);
 
   void pretty_print(std::ostream& stream) const override;

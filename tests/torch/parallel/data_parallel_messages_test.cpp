@@ -161,5 +161,27 @@ TEST(DataParallel, several_modules_share_a_job) {
   });
 }
 
+// On one group their messages would stand in another order on a shadow, which runs no backward.
+TEST(DataParallel, several_modules_in_one_backward_pass_have_groups_of_their_own) {
+  Net one_a, one_b;
+  (loss_of(one_a, samples(0, 4)) + loss_of(one_b, samples(0, 4))).backward();
+  run_ranks(2, [&](Job& job) {
+    const auto group = job.world().split(0);
+    Net a, b;
+    DataParallel parallel_a(a, job, kSmallBuckets), parallel_b(b, *group, kSmallBuckets);
+    for (int step = 0; step < 3; ++step) {
+      for (auto [net, parallel] : {std::pair{&a, &parallel_a}, std::pair{&b, &parallel_b}}) {
+        net->zero_grad();
+        parallel->weight(job.rank());
+      }
+      if (job.rank() == 1) (loss_of(a, samples(0, 4)) + loss_of(b, samples(0, 4))).backward();
+      parallel_a.synchronize();
+      parallel_b.synchronize();
+      expect_equal(grads_of(a), grads_of(one_a), 1e-12);
+      expect_equal(grads_of(b), grads_of(one_b), 1e-12);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace paceline

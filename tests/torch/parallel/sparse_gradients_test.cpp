@@ -56,7 +56,7 @@ TEST(SparseGradients, equal_the_dense_ones_of_one_process) {
       const std::int64_t begin = job.rank() * (job.rank() + 1) / 2;
       const std::int64_t end = job.rank() + 1 == ranks ? kRows : begin + job.rank() + 1;
       for (int step = 0; step < 4; ++step) {
-        optimizer.zero_grad();
+        optimizer.zero_grad(/*set_to_none=*/step % 2 == 0);
         parallel.weight(static_cast<double>(end - begin));
         net.forward(indices(step, kRows).slice(0, begin, end)).square().mean().backward();
         ASSERT_TRUE(parallel.synchronize());

@@ -130,6 +130,49 @@ TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
   }
 }
 
+struct Branched : nn::Module {
+  Branched() {
+    in = register_module("in", nn::Linear(nn::LinearOptions(6, 5).bias(false)));  // before a norm it would have no gradient
+    norm = register_module("norm", SyncBatchNorm(nn::BatchNormOptions(5)));
+    side = register_module("side", nn::Linear(5, 3));
+    out = register_module("out", nn::Linear(5, 3));
+    to(at::kDouble);
+    const at::NoGradGuard no_grad;
+    std::uint64_t seed = 40;
+    for (auto& p : parameters()) p.copy_(numbers(seed++, p.sizes()));
+  }
+  // The rows from `from` on take the side branch too.
+  at::Tensor loss(const Samples& s, std::int64_t from) {
+    const at::Tensor h = at::tanh(norm(in(s.x)));
+    at::Tensor y = out(h);
+    if (from < s.x.size(0)) y = at::cat({y.slice(0, 0, from), y.slice(0, from) + side(h.slice(0, from))});
+    return at::mse_loss(y, s.y);
+  }
+  nn::Linear in{nullptr}, side{nullptr}, out{nullptr};
+  SyncBatchNorm norm{nullptr};
+};
+
+// A bucket that waits for the side branch starts before the layer's own messages on one rank and after them on the other.
+TEST(SyncBatchNorm, may_stand_among_parameters_that_not_all_ranks_use) {
+  Branched one;
+  one.loss(samples(0, 8), 4).backward();
+  run_ranks(2, [&](Job& job) {
+    Branched net;
+    DataParallel parallel(net, job, kSmallBuckets);
+    for (int step = 0; step < 3; ++step) {
+      net.zero_grad();
+      net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4), job.rank() == 0 ? 4 : 0).backward();
+      parallel.synchronize();
+      expect_equal(grads_of(net), grads_of(one), 1e-10);
+    }
+    parallel.rebind(job.world());
+    net.zero_grad();
+    net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4), job.rank() == 0 ? 4 : 0).backward();
+    parallel.synchronize();
+    expect_equal(grads_of(net), grads_of(one), 1e-10);
+  });
+}
+
 TEST(SyncBatchNorm, needs_more_than_one_value_for_each_channel) {
   run_ranks(2, [](Job& job) {
     SyncBatchNorm norm(nn::BatchNormOptions(3));
