@@ -4,6 +4,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"
+#include "paceline/core/collective/arguments.h"
 #include "paceline/core/collective/communicator_impl.h"
 #include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/work_state.h"
@@ -11,6 +12,11 @@
 namespace paceline {
 
 using collective::Call;
+using collective::check_equal;
+using collective::check_memory;
+using collective::check_overlap;
+using collective::check_part;
+using collective::check_reduction;
 using collective::Group;
 using collective::Partition;
 using collective::Request;
@@ -42,50 +48,6 @@ Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::m
 }
 
 Communicator::Impl::~Impl() { group->close(); }
-
-// --- what is asked of arguments ------------------------------------------------------------------------------------
-
-namespace {
-
-void check_memory(ConstBuffer buffer, std::string_view what) {
-  PACELINE_CHECK(buffer.memory.kind == Memory::Kind::host, "{}: a buffer lies in device memory; copy it to the host first",
-                 what);
-  PACELINE_CHECK(buffer.count == 0 || buffer.data != nullptr, "{}: a buffer of {} elements without memory", what, buffer.count);
-  PACELINE_CHECK(buffer.count <= (std::size_t{1} << 60), "{}: {} elements are more than any memory holds", what, buffer.count);
-}
-
-void check_reduction(std::string_view what, ReduceOp op, Dtype dtype) {
-  PACELINE_CHECK(op != ReduceOp::average || is_floating(dtype),
-                 "{}: the average of {} is no {}; sum them and divide, or convert to f64", what, name_of(dtype), name_of(dtype));
-  PACELINE_CHECK(can_reduce(op, dtype), "{}: there is no {} of {}: bits are combined of integers and bools", what, name_of(op),
-                 name_of(dtype));
-}
-
-// `part` lies at `at` elements of `whole`, or the two do not overlap at all.
-void check_overlap(std::string_view what, ConstBuffer whole, ConstBuffer part, std::size_t at) {
-  const std::byte *w = whole.data, *p = part.data;
-  const bool apart = part.count == 0 || w + whole.size_bytes() <= p || p + part.size_bytes() <= w;
-  PACELINE_CHECK(apart || p == w + at * size_of(whole.dtype),
-                 "{}: input and output overlap without being the same memory; use one buffer for both, or two apart", what);
-}
-
-void check_equal(std::string_view what, ConstBuffer in, ConstBuffer out) {
-  PACELINE_CHECK(in.dtype == out.dtype && in.count == out.count, "{}: input is {}[{}], output {}[{}]; they must be equal", what,
-                 name_of(in.dtype), in.count, name_of(out.dtype), out.count);
-  check_overlap(what, in, out, 0);
-}
-
-// One buffer holds all parts, the other the part of `rank`.
-void check_part(std::string_view what, ConstBuffer whole, ConstBuffer part, const Partition& parts, int rank) {
-  const collective::Range own = parts.chunks[static_cast<std::size_t>(rank)];
-  PACELINE_CHECK(whole.dtype == part.dtype && whole.count == parts.count() && part.count == own.count,
-                 "{}: {}[{}] over {} ranks takes {}[{}] of rank {}, but the buffers have {}[{}] and {}[{}]", what,
-                 name_of(whole.dtype), parts.count(), parts.chunks.size(), name_of(whole.dtype), own.count, rank,
-                 name_of(whole.dtype), whole.count, name_of(part.dtype), part.count);
-  check_overlap(what, whole, part, own.offset);
-}
-
-}  // namespace
 
 void Communicator::Impl::check_root(std::string_view what, int root) const {
   PACELINE_CHECK(root >= 0 && root < size, "{}: root {} is not in 0..{}", what, root, size - 1);

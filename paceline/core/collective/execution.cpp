@@ -50,7 +50,7 @@ Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t 
       descriptor_(fingerprint(request_.call)),
       wide_sums_(request_.plan && request_.plan->has_wide_sums && is_half(request_.call.dtype) &&
                  rounds(request_.call.op, request_.call.dtype)),
-      calls_(static_cast<std::size_t>(members.size())) {
+      roll_(members.size()) {
   if (!request_.plan) return;
   segments_left_ = request_.segments;
   finished_.resize(static_cast<std::size_t>(request_.segments));
@@ -61,9 +61,8 @@ Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t 
 Execution::~Execution() = default;
 
 void Execution::start() {
-  calls_missing_ = members_.size() - 1;
   Call& own = request_.call;
-  calls_[static_cast<std::size_t>(members_.rank())] = own;
+  roll_.enter(members_.rank(), own);
   const FrameHeader header{.type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
   for (int peer = 0; peer < members_.size(); ++peer) {
     transport::Link* link = members_.link(peer);
@@ -75,47 +74,19 @@ void Execution::start() {
   if (auto advanced = advance_all(); !advanced) members_.mesh().fail(advanced.error());
 }
 
-bool Execution::weigh_the_same() const {
-  const Call& own = request_.call;
-  return !own.weighted || (own.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) { return call->weight == own.weight; }));
-}
-
-double Execution::total_weight() const {
-  double total = 0;
-  for (const auto& call : calls_) total += call->weight;  // in rank order: the same bits everywhere
-  return total;
-}
-
-// 16-bit types are scaled by their share of the weights: weights are often large, and the range of f16 is small.
 void Execution::scale_input() {
   request_.scale_input = false;
-  if (weigh_the_same()) return;
+  if (roll_.weigh_the_same()) return;
   if (request_.input.data != request_.output.data && request_.output.count > 0) {
     std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
   }
-  const double total = is_half(request_.call.dtype) ? total_weight() : 1;
-  scale(request_.call.dtype, request_.output.bytes(), total == 0 ? 0 : request_.call.weight / total);
+  scale(request_.call.dtype, request_.output.bytes(), roll_.input_factor(members_.rank()));
   request_.input = request_.output;
 }
 
-double Execution::scale_factor() const {
-  if (weigh_the_same()) return 1.0 / static_cast<double>(calls_.size());
-  const double total = is_half(request_.call.dtype) ? 1 : total_weight();
-  return total == 0 ? 1.0 : 1.0 / total;
-}
-
 Result<> Execution::peer_called(int peer, Call call) {
-  calls_[static_cast<std::size_t>(peer)] = std::move(call);
-  --calls_missing_;
+  roll_.enter(peer, std::move(call));
   return advance_all();
-}
-
-std::vector<int> Execution::not_called() const {
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
-    if (!calls_[rank]) ranks.push_back(static_cast<int>(rank));
-  }
-  return ranks;
 }
 
 std::vector<int> Execution::awaited() const {
@@ -131,10 +102,8 @@ std::vector<int> Execution::awaited() const {
 }
 
 void Execution::publish() {
-  for (const auto& call : calls_) {
-    request_.work->total_weight += call->weighted ? call->weight : 1;
-    request_.work->notes.push_back(call->note);
-  }
+  request_.work->total_weight = roll_.total_weight();
+  for (int rank = 0; rank < members_.size(); ++rank) request_.work->notes.push_back(roll_.call_of(rank)->note);
 }
 
 // --- the life of a segment ----------------------------------------------------------------------------------------
@@ -148,7 +117,7 @@ Segment& Execution::activate(int number) {
 Result<> Execution::advance_all() {
   if (!request_.plan) return Done{};
   if (request_.scale_input) {
-    if (!all_called()) return Done{};
+    if (!roll_.is_complete()) return Done{};
     scale_input();
   }
   std::vector<int> running;
@@ -202,7 +171,7 @@ void Execution::end_round(Segment& segment) {
 
 bool Execution::may_write(Segment& segment, const Step& step) const {
   return segment.readers(segment.slot_number(step.target)) == 0 &&
-         (all_called() || (step.target.space == Slot::Space::scratch && !step.completes));
+         (roll_.is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
 }
 
 Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
@@ -228,7 +197,7 @@ FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, 
 bool Execution::attempt_send(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const Bytes bytes = segment.readable(step.source);
-  if (!all_called() && (bytes.size() > kEager || step.kind == Step::Kind::store)) return false;
+  if (!roll_.is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store)) return false;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes.size();
   transport::Link& link = *members_.link(step.peer);
@@ -301,7 +270,7 @@ bool Execution::attempt_local(Segment& segment, const Action& action) {
 }
 
 double Execution::factor_of(const Step& step) const {
-  return step.completes && request_.call.op == ReduceOp::average ? scale_factor() : 1.0;
+  return step.completes && request_.call.op == ReduceOp::average ? roll_.sum_factor() : 1.0;
 }
 
 void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
@@ -320,7 +289,7 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
     windows.push_back(peers_output(segment, request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step));
     if (windows.back().empty()) return false;
   }
-  if (windows.empty() || !all_called()) return false;
+  if (windows.empty() || !roll_.is_complete()) return false;
   const ConstBuffer left = segment.operand(step.source, action.wide_source);
   const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
   const Buffer target = segment.sum(step.target, false);
@@ -346,7 +315,7 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
 
 // Where the peer's output holds the chunk: at its beginning where that is all the output holds, else where ours does.
 MutableBytes Execution::peers_output(const Segment& segment, const Step& store) const {
-  const auto& call = calls_[static_cast<std::size_t>(store.peer)];
+  const auto& call = roll_.call_of(store.peer);
   if (!call || call->output.segment == 0) return {};
   const Operation operation = request_.call.operation;
   const bool own_chunk_only = operation == Operation::reduce_scatter || operation == Operation::scatter;

@@ -13,12 +13,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/request.h"
+#include "paceline/core/collective/roll.h"
 #include "paceline/core/collective/segment.h"
 
 namespace paceline::collective {
@@ -36,27 +36,21 @@ class Execution final : private transport::SendListener {
 
   void start();                              // tells every rank of the call, begins
   Result<> peer_called(int peer, Call call);  // a call that matches
-  const std::optional<Call>& call_of(int peer) const { return calls_[static_cast<std::size_t>(peer)]; }
-  bool has_called(int peer) const { return calls_[static_cast<std::size_t>(peer)].has_value(); }
-  std::vector<int> not_called() const;       // ranks whose call has not come
+  const Roll& roll() const { return roll_; }  // who has called
   std::vector<int> awaited() const;          // ranks whose messages the running segments wait for
 
   MutableBytes place(int peer, const transport::FrameHeader& header);
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload);
 
-  bool done() const { return calls_missing_ == 0 && segments_left_ == 0; }
+  bool done() const { return roll_.is_complete() && segments_left_ == 0; }
   // Weights and notes, into the work. Once done.
   void publish();
 
  private:
   void sent(std::uint64_t cookie) override;
 
-  bool all_called() const { return calls_missing_ == 0; }
   void scale_input();  // once, when every rank has called: it writes the output
-  bool weigh_the_same() const;  // then nothing needs to be multiplied. REQUIRES: every rank has called
-  double scale_factor() const;  // of the step that completes an average. REQUIRES: every rank has called
-  double total_weight() const;
   double factor_of(const Step& step) const;  // what the step multiplies its result by
 
   Segment& activate(int number);
@@ -86,8 +80,7 @@ class Execution final : private transport::SendListener {
   const std::uint64_t descriptor_;
   const bool wide_sums_;  // partial sums of 16-bit types are held in f32
 
-  std::vector<std::optional<Call>> calls_;
-  int calls_missing_ = 0;
+  Roll roll_;
   int segments_left_ = 0;
   int next_segment_ = 0;
   std::vector<bool> finished_;  // by segment

@@ -160,7 +160,7 @@ Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, b
 
 Result<> Group::called(int peer, Bytes payload) {
   auto call = decode_call(payload);
-  if (!call || current_->has_called(peer)) {
+  if (!call || current_->roll().call_of(peer)) {
     return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)), {peer});
   }
   if (const auto mismatch = compare(peer, *call)) return *mismatch;
@@ -172,7 +172,7 @@ Result<> Group::called(int peer, Bytes payload) {
 std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
   const bool pairwise = theirs.operation == Operation::all_to_all;
   for (int other = pairwise ? 0 : members_.rank(); other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
-    const auto& call = current_->call_of(other);
+    const auto& call = current_->roll().call_of(other);
     if (!call || matches(*call, other, theirs, peer)) continue;
     const int low = std::min(peer, other), high = std::max(peer, other);
     return members_.failure(
@@ -227,7 +227,7 @@ void Group::check_departed() {
       continue;
     }
     std::string waiting = point_to_point_.waits_for(peer);
-    if (waiting.empty() && current_ && !current_->has_called(peer)) {
+    if (waiting.empty() && current_ && !current_->roll().call_of(peer)) {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
@@ -314,7 +314,7 @@ void Group::arm_timer() {
 
 // "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not called it; .."
 std::string Group::whom_it_waits_for() const {
-  const auto missing = current_->not_called();
+  const auto missing = current_->roll().missing();
   std::string whom;
   if (!missing.empty()) {
     whom = fmt::format("{}, which {} not called it", members_.names(missing), missing.size() == 1 ? "has" : "have");
@@ -324,7 +324,8 @@ std::string Group::whom_it_waits_for() const {
     }
   } else {
     const auto awaited = current_->awaited();
-    whom = awaited.empty() ? "its messages to be taken" : fmt::format("data of {}, which has called it", members_.names(awaited));
+    whom = awaited.empty() ? "its messages to be taken" : fmt::format("data of {}, which {} called it", members_.names(awaited),
+                                                                          awaited.size() == 1 ? "has" : "have");
   }
   return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()), to_string(current_->request().call), where(), whom);
 }
@@ -344,7 +345,7 @@ void Group::on_timer() {
   if (current_ && (due || (!stall_told_ && now >= current_since_ + kStall))) {
     const std::string waits = whom_it_waits_for();
     if (due) {
-      const auto missing = current_->not_called();
+      const auto missing = current_->roll().missing();
       const std::string behind = late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
       return mesh().fail(members_.failure(
           Fault::timed_out,

@@ -35,6 +35,7 @@ TEST(Communicator, AWorldOfOneNeedsNobody) {
   }
 }
 
+// Also covers paceline/core/collective/arguments.h.
 TEST(Communicator, RefusesMisuseAndLivesOn) {
   run_ranks(2, [](Job& job) {
     Communicator& world = job.world();

@@ -113,9 +113,10 @@ TEST(Subgroup, RefusesListsThatDifferOrMakeNoSense) {
 TEST(Split, MismatchesTellTheGroupAndBothNumbers) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(4, options, [](Job& job) {
-      const auto group = job.world().split(job.rank() == 0 ? -1 : 0, -job.rank());
-      const auto failure = failure_of([&] {
-        std::vector<float> values(2000, 1);
+      std::unique_ptr<Communicator> group;
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {  // a slow rank hears of it while it is still in the split
+        group = job.world().split(job.rank() == 0 ? -1 : 0, -job.rank());
         if (!group) job.world().barrier().wait();
         else if (job.rank() == 3) group->all_reduce(buffer_of(values), {.op = ReduceOp::max}).wait();
         else group->all_reduce(buffer_of(values)).wait();
@@ -132,6 +133,7 @@ TEST(Split, ACallInAnotherGroupIsNamedAtTheDeadline) {
   std::atomic<int> failed = 0;
   run_ranks(2, [&failed](Job& job) {
     const auto a = job.world().split(0), b = job.world().split(0);
+    job.world().barrier().wait();  // nobody is in a split any more
     // Crossed: each waits in another group, which no check of one group can see.
     Communicator& group = job.rank() == 0 ? *a : *b;
     std::vector<float> values(10, 1);
