@@ -236,6 +236,19 @@ INSTANTIATE_TEST_SUITE_P(By, CutOff,
                                                                              "hook input priority 0; policy drop; }"}}),
                          [](const auto& one) { return one.param.name; });
 
+// Nobody asks for a time: then the kernel gives the connection up after 20 s without an answer (core/transport/socket.cpp).
+TEST_F(SeveralHosts, ACableThatIsPulledIsNoticedWithoutAnyDeadline) {
+  if (std::getenv("PACELINE_NIGHTLY") == nullptr) GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
+  Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));
+  const auto net = net_of(launcher);
+  ASSERT_EQ(ready(launcher, 4).size(), 4U) << launcher.error();
+  const auto start = Clock::now();
+  ASSERT_EQ(run({.command = {hosts_script(), "link", net.at("last"), "down"}, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code, 0);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 1) << launcher.error();
+  EXPECT_LT(Clock::now() - start, 25s);
+  EXPECT_THAT(launcher.output(), HasSubstr("peer lost"));
+}
+
 TEST_F(SeveralHosts, AreTakenDownAlsoWhenEverythingIsKilled) {
   Process launcher(run_over(2, {}, {binary("launch_probe"), "stubborn"}));
   const auto net = net_of(launcher);
