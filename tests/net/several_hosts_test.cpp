@@ -202,6 +202,17 @@ TEST_F(SeveralHosts, AreOneJobUnderMpichToo) {
   EXPECT_EQ(seen, 4U) << there.output;
 }
 
+TEST_F(SeveralHosts, ThePathOfPacelineMayHoldBlanks) {
+  const fs::path odd = folder_ / "it's a folder";
+  fs::create_directory(odd);
+  fs::copy_file(binary("paceline"), odd / "paceline");
+  const auto result = run(on_host_1(2, "exec \"$1\" run --hosts ${PACELINE_NET_HOSTS##*,}:1 --ssh '" + hosts_script() + " ssh' echo 'two  words'",
+                                    {odd / "paceline"}),
+                          Deadline::in(20s));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("[0] two  words\n"));
+}
+
 struct Cut {
   const char* name;
   std::vector<std::string> command;  // ADDRESS is the host's
