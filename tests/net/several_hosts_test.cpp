@@ -116,7 +116,7 @@ TEST_F(SeveralHosts, ARankKilledOnAnotherHostEndsAllWithinTwoSeconds) {
 }
 
 TEST_F(SeveralHosts, ALauncherThatIsKilledLeavesNothingOnAnyHost) {
-  Process launcher(run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}));
+  Process launcher(run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}, "sleep 60"));
   auto pids = ready(launcher, 4);
   ASSERT_EQ(pids.size(), 4U) << launcher.error();
   const auto job = variable_of(pids[0], "PACELINE_JOB");
