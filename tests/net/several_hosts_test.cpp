@@ -116,7 +116,7 @@ TEST_F(SeveralHosts, ARankKilledOnAnotherHostEndsAllWithinTwoSeconds) {
 }
 
 TEST_F(SeveralHosts, ALauncherThatIsKilledLeavesNothingOnAnyHost) {
-  Process launcher(run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}));
+  Process launcher(run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}, "sleep 60"));
   auto pids = ready(launcher, 4);
   ASSERT_EQ(pids.size(), 4U) << launcher.error();
   const auto job = variable_of(pids[0], "PACELINE_JOB");
@@ -202,6 +202,17 @@ TEST_F(SeveralHosts, AreOneJobUnderMpichToo) {
   EXPECT_EQ(seen, 4U) << there.output;
 }
 
+TEST_F(SeveralHosts, ThePathOfPacelineMayHoldBlanks) {
+  const fs::path odd = folder_ / "it's a folder";
+  fs::create_directory(odd);
+  fs::copy_file(binary("paceline"), odd / "paceline");
+  const auto result = run(on_host_1(2, "exec \"$1\" run --hosts ${PACELINE_NET_HOSTS##*,}:1 --ssh '" + hosts_script() + " ssh' echo 'two  words'",
+                                    {odd / "paceline"}),
+                          Deadline::in(20s));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("[0] two  words\n"));
+}
+
 struct Cut {
   const char* name;
   std::vector<std::string> command;  // ADDRESS is the host's
@@ -235,6 +246,19 @@ INSTANTIATE_TEST_SUITE_P(By, CutOff,
                                            Cut{"nft", {"on", "ADDRESS", "nft", "add table inet cut; add chain inet cut everything { type filter "
                                                                              "hook input priority 0; policy drop; }"}}),
                          [](const auto& one) { return one.param.name; });
+
+// Nobody asks for a time: then the kernel gives the connection up after 20 s without an answer (core/transport/socket.cpp).
+TEST_F(SeveralHosts, ACableThatIsPulledIsNoticedWithoutAnyDeadline) {
+  if (std::getenv("PACELINE_NIGHTLY") == nullptr) GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
+  Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));
+  const auto net = net_of(launcher);
+  ASSERT_EQ(ready(launcher, 4).size(), 4U) << launcher.error();
+  const auto start = Clock::now();
+  ASSERT_EQ(run({.command = {hosts_script(), "link", net.at("last"), "down"}, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code, 0);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 1) << launcher.error();
+  EXPECT_LT(Clock::now() - start, 25s);
+  EXPECT_THAT(launcher.output(), HasSubstr("peer lost"));
+}
 
 TEST_F(SeveralHosts, AreTakenDownAlsoWhenEverythingIsKilled) {
   Process launcher(run_over(2, {}, {binary("launch_probe"), "stubborn"}));

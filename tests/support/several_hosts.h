@@ -33,11 +33,13 @@ class SeveralHosts : public ::testing::Test {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 
-  // On host 1 of `hosts`, 2 ranks on each.
-  static ProcessOptions run_over(int hosts, std::vector<std::string> options, const std::vector<std::string>& command) {
+  // On host 1 of `hosts`, 2 ranks on each. `then`: a command that keeps the hosts up when the launcher has ended.
+  static ProcessOptions run_over(int hosts, std::vector<std::string> options, const std::vector<std::string>& command,
+                                 const std::string& then = {}) {
     options.emplace_back("--");
     options.insert(options.end(), command.begin(), command.end());
-    return on_host_1(hosts, R"(exec )" + binary("paceline") + R"( run --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" + hosts_script() + R"( ssh" "$@")", options);
+    const std::string launcher = binary("paceline") + R"( run --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" + hosts_script() + R"( ssh" "$@")";
+    return on_host_1(hosts, then.empty() ? "exec " + launcher : launcher + "; " + then, options);
   }
   static ProcessOptions on_host_1(int hosts, const std::string& script, const std::vector<std::string>& arguments = {}) {
     ProcessOptions result{.command = {hosts_script(), "with", std::to_string(hosts), "--", "bash", "-c", "echo net $PACELINE_NET $PACELINE_NET_HOSTS; " + script, "_"}};

@@ -61,6 +61,7 @@ SIGKILL. Ctrl-C is passed on: 30 s to end, a second Ctrl-C kills. Nothing stays 
 Exit codes:
   0      every process ended with 0
   2      wrong usage
+  4      refused: --secret-file or --rdzv-id is not node 0's
   124    --timeout has passed
   130    Ctrl-C; 128+n: the run was ended by signal n
   else   that of the process that failed first: its code, or 128+n when signal n killed it

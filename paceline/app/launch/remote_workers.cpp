@@ -34,6 +34,17 @@ Result<Pipe> make_pipe() {
   return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
 }
 
+// ssh hands its words to a shell on the other side.
+std::string quoted(const std::string& word) {
+  if (word.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") ==
+      std::string::npos)
+    return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
 [[noreturn]] void become_ssh(std::vector<std::string> command, int input, int output,
                              const sigset_t& signal_mask) {
   ::setpgid(0, 0);
@@ -75,7 +86,7 @@ Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
   if (!down) return down.error();
   if (!up) return up.error();
   std::vector<std::string> command = ssh_command;
-  for (const std::string& word : {host, std::filesystem::read_symlink("/proc/self/exe").string(),
+  for (const std::string& word : {host, quoted(std::filesystem::read_symlink("/proc/self/exe")),
                                   std::string("run"), std::string("--as-agent")}) {
     command.push_back(word);
   }
