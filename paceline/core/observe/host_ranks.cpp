@@ -1,6 +1,7 @@
 #include "paceline/core/observe/host_ranks.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,11 +33,20 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return found;
 }
 
-std::optional<transport::RankStatus> status_of(const fs::path& process) {
+struct Page {
+  transport::RankStatus status;
+  std::uint64_t memory;  // one for each page, whoever shows it
+};
+
+std::optional<Page> page_of(const fs::path& process) {
   const std::string wanted = fmt::format("/memfd:{} (deleted)", transport::StatusPage::kName);
   for (const fs::path& descriptor : entries(process / "fd")) {
     std::error_code error;
-    if (fs::read_symlink(descriptor, error) == wanted && !error) return transport::read_status(descriptor.c_str());
+    if (fs::read_symlink(descriptor, error) != wanted || error) continue;
+    struct stat about = {};
+    const auto status = transport::read_status(descriptor.c_str());
+    if (!status || ::stat(descriptor.c_str(), &about) != 0) return std::nullopt;
+    return Page{*status, about.st_ino};
   }
   return std::nullopt;
 }
@@ -65,19 +75,22 @@ void read_usage(const fs::path& process, HostRank& rank) {
 }  // namespace
 
 std::vector<HostRank> ranks_on_this_host(std::string_view job) {
-  std::map<std::tuple<std::string, std::uint64_t, int>, HostRank> found;  // a fork shows its parent's page: the first one counts
+  std::map<std::uint64_t, HostRank> found;  // by page: a fork shows its parent's, and the parent counts
   for (const fs::path& process : entries("/proc")) {
     const auto pid = number_of(process);
     if (!pid) continue;
-    const auto status = status_of(process);
-    if (!status || (!job.empty() && job != status->job.data())) continue;
-    auto& rank = found[{status->job.data(), status->generation, status->rank}];
+    const auto page = page_of(process);
+    if (!page || (!job.empty() && job != page->status.job.data())) continue;
+    auto& rank = found[page->memory];
     if (rank.pid != 0 && rank.pid < *pid) continue;
-    rank = {*pid, *status};
+    rank = {*pid, page->status};
     read_usage(process, rank);
   }
   std::vector<HostRank> ranks;
-  for (auto& [key, rank] : found) ranks.push_back(rank);
+  for (auto& [memory, rank] : found) ranks.push_back(rank);
+  std::ranges::sort(ranks, {}, [](const HostRank& r) {
+    return std::tuple(std::string_view(r.status.job.data()), r.status.generation, r.status.rank, r.pid);
+  });
   return ranks;
 }
 

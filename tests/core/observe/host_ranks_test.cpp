@@ -1,7 +1,11 @@
 #include "paceline/core/observe/host_ranks.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "tests/support/local_world.h"
 
@@ -28,6 +32,24 @@ TEST(RanksOnThisHost, AProcessIsSeenWhileItHasAJobAndNotAfterwards) {
     EXPECT_GE(found[0].cpu_seconds, 0);
   });
   EXPECT_TRUE(own().empty());
+}
+
+TEST(RanksOnThisHost, AForkIsNotARankOfItsOwn) {
+  test::run_ranks(1, [](Job& job) {
+    job.report(1, 1, 1);
+    const pid_t fork_of_ours = ::fork();
+    if (fork_of_ours == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    const auto count = [&](int pid) {
+      return std::ranges::count_if(ranks_on_this_host("local"), [&](const HostRank& r) { return r.pid == pid; });
+    };
+    EXPECT_EQ(count(fork_of_ours), 0);
+    EXPECT_EQ(count(::getpid()), 1);
+    ::kill(fork_of_ours, SIGKILL);
+    ::waitpid(fork_of_ours, nullptr, 0);
+  });
 }
 
 }  // namespace
