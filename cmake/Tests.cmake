@@ -24,6 +24,8 @@ function(paceline_test_support)
   add_library(paceline_test_support STATIC ${sources})
   target_link_libraries(paceline_test_support PUBLIC paceline::core GTest::gtest GTest::gmock)
   target_compile_definitions(paceline_test_support PUBLIC PACELINE_BIN_DIR="${CMAKE_CURRENT_BINARY_DIR}/bin")
+  # Most of a test's compilation is reading these; every test without torch shares them.
+  target_precompile_headers(paceline_test_support PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
 endfunction()
 
 # paceline_test(<target> SOURCES <file>... [LIBRARIES <target>...] [TIMEOUT <seconds>] [CORES <n>])
@@ -32,6 +34,9 @@ function(paceline_test target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
                                           GTest::gtest_main)
+  if(NOT arg_LIBRARIES STREQUAL "paceline::torch")
+    target_precompile_headers(${target} REUSE_FROM paceline_test_support)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
   endif()

@@ -39,7 +39,7 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--seed", options.seed, "Of the initial parameters and the order of the images")
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "Type of parameters and images")
-      ->check(CLI::IsMember({"float32", "float64"}))
+      ->check(CLI::IsMember({"float32", "float64", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--threads", options.threads,
                  "Threads that compute in each worker [OMP_NUM_THREADS]")

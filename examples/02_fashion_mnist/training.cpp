@@ -54,7 +54,9 @@ void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
 void train(paceline::Job& job, const Options& options) {
   paceline::Communicator& world = job.world();
   const bool tells = job.rank() == 0;
-  const at::ScalarType type = options.dtype == "float64" ? at::kDouble : at::kFloat;
+  const at::ScalarType type = options.dtype == "float64"    ? at::kDouble
+                              : options.dtype == "bfloat16" ? at::kBFloat16
+                                                            : at::kFloat;
   const double learning_rate =
       options.learning_rate > 0 ? options.learning_rate : default_learning_rate(options.model);
   if (options.threads > 0) at::set_num_threads(options.threads);

@@ -6,7 +6,9 @@
 #include <limits>
 #include <mutex>
 #include <random>
+#include <thread>
 
+#include "paceline/core/collective/catalogue.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {
@@ -86,6 +88,30 @@ TEST(CommunicatorBits, FastGivesTheSameBitsOnAllRanksAndFromRunToRun) {
         const std::lock_guard lock(mutex);
         if (first.empty()) first = values;
         ASSERT_TRUE(same_bits(values, first));
+      });
+    }
+  }
+}
+
+// Ranks that come late, each time others: messages overtake each other on their way to a rank (T3 of the specification).
+TEST(CommunicatorBits, DelaysLeaveThemUnchanged) {
+  constexpr std::size_t kCount = 3'001;
+  constexpr int kRanks = 5, kSeeds = 6;
+  for (const auto& options : {kSharedFast, kTcpFast}) {
+    for (const Algorithm& algorithm : built_in_algorithms()) {
+      if (algorithm.operation != Operation::all_reduce) continue;
+      std::vector<float> first;
+      std::mutex mutex;
+      run_ranks(kRanks, options, [&](Job& job) {
+        for (unsigned seed = 0; seed < kSeeds; ++seed) {
+          std::mt19937 random(seed * kRanks + static_cast<unsigned>(job.rank()));
+          std::this_thread::sleep_for(std::chrono::microseconds(seed == 0 ? 0 : random() % 2000));
+          auto values = wild(job.rank(), kCount);
+          job.world().all_reduce(buffer_of(values), {.algorithm = algorithm.name}).wait();
+          const std::lock_guard lock(mutex);
+          if (first.empty()) first = values;
+          ASSERT_TRUE(same_bits(values, first)) << label(options) << ", " << algorithm.name << ", seed " << seed;
+        }
       });
     }
   }
