@@ -1,7 +1,9 @@
-// Workers that somebody else's launcher started: the real torchrun, mpirun of both MPIs and srun, and processes that TF_CONFIG
-// describes. `scripts/setup --launchers` installs them; a test whose launcher is missing says so and is skipped.
+// Workers that somebody else's launcher started: the real torchrun, mpirun of both MPIs and srun,
+// and processes that TF_CONFIG describes. `scripts/setup --launchers` installs them; a test whose
+// launcher is missing says so and is skipped.
 //
-// Also covers paceline/core/membership/pmi.cpp and torchrun_store.cpp: they speak to what only these launchers serve.
+// Also covers paceline/core/membership/pmi.cpp and torchrun_store.cpp: they speak to what only
+// these launchers serve.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
@@ -47,30 +50,42 @@ class Folder {
   fs::path path_;
 };
 
-std::string torchrun() { return fs::path(binary("paceline")).parent_path() / "../../torchrun/bin/torchrun-here"; }
+// A Python that can import torch (bench/against/setup): our .venv cannot.
+std::string python_with_torch() {
+  return fs::path(binary("paceline")).parent_path() / "../../against/python";
+}
 
 struct Launcher {
   std::string name;
-  std::string needs;  // the executable
+  std::string needs;                 // the executable
   std::vector<std::string> command;  // RANKS stands for how many
   std::map<std::string, std::string> environment = {};
 };
 
 std::vector<Launcher> launchers_of_others() {
   return {
-      {"torchrun", torchrun(), {torchrun(), "--standalone", "--nproc-per-node", "RANKS", "--no-python"}},
-      {"OpenMPI", "/usr/bin/mpirun.openmpi", {"mpirun.openmpi", "--oversubscribe", "-n", "RANKS"},
+      {"torchrun",
+       python_with_torch(),
+       {python_with_torch(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+        "RANKS", "--no-python"}},
+      {"OpenMPI",
+       "/usr/bin/mpirun.openmpi",
+       {"mpirun.openmpi", "--oversubscribe", "-n", "RANKS"},
        {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}},
       {"MPICH", "/usr/bin/mpirun.mpich", {"mpirun.mpich", "-n", "RANKS"}},
   };
 }
 
-bool is_there(const std::string& file) { return ::access(file.c_str(), X_OK) == 0; }
+bool is_there(const std::string& file) {
+  return ::access(file.c_str(), X_OK) == 0;
+}
 
-#define NEED(file)                                                                                  \
-  if (!is_there(file)) GTEST_SKIP() << "NOT TESTED: " << (file) << " is missing; run scripts/setup --launchers"
+#define NEED(file)     \
+  if (!is_there(file)) \
+  GTEST_SKIP() << "NOT TESTED: " << (file) << " is missing; run scripts/setup --launchers"
 
-ProcessOptions started_by(const Launcher& launcher, int ranks, const std::vector<std::string>& program) {
+ProcessOptions started_by(const Launcher& launcher, int ranks,
+                          const std::vector<std::string>& program) {
   ProcessOptions options{.command = launcher.command, .environment = launcher.environment};
   for (auto& word : options.command) {
     if (word == "RANKS") word = std::to_string(ranks);
@@ -95,7 +110,8 @@ std::string agreed(const std::string& output, const std::string& key, int ranks)
 
 // What `ranks` ranks of `paceline run` say: every launcher must give the same.
 std::string expected_hash(int ranks) {
-  const auto result = run(paceline_run({"-n", std::to_string(ranks)}, {binary("collective_worker"), "hash"}));
+  const auto result =
+      run(paceline_run({"-n", std::to_string(ranks)}, {binary("collective_worker"), "hash"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   return agreed(result.output, "hash", ranks);
 }
@@ -104,7 +120,8 @@ class ForeignLauncher : public ::testing::TestWithParam<Launcher> {};
 
 TEST_P(ForeignLauncher, GivesTheBitsOfPacelineRun) {
   NEED(GetParam().needs);
-  const auto result = run(started_by(GetParam(), 3, {binary("collective_worker"), "hash"}), Deadline::in(60s));
+  const auto result =
+      run(started_by(GetParam(), 3, {binary("collective_worker"), "hash"}), Deadline::in(60s));
   EXPECT_EQ(result.exit_code, 0) << result.error << result.output;
   EXPECT_EQ(agreed(result.output, "hash", 3), expected_hash(3)) << result.error;
 }
@@ -112,33 +129,41 @@ TEST_P(ForeignLauncher, GivesTheBitsOfPacelineRun) {
 TEST_P(ForeignLauncher, FindsItsRanksThroughWrappers) {
   NEED(GetParam().needs);
   const auto result =
-      run(started_by(GetParam(), 2, {"bash", "-c", binary("collective_worker") + " hash; true"}), Deadline::in(60s));
+      run(started_by(GetParam(), 2, {"bash", "-c", binary("collective_worker") + " hash; true"}),
+          Deadline::in(60s));
   EXPECT_EQ(agreed(result.output, "hash", 2), expected_hash(2)) << result.error;
 }
 
 TEST_P(ForeignLauncher, ARankThatDiesEndsTheOthers) {
   NEED(GetParam().needs);
   const auto start = Clock::now();
-  const auto result = run(started_by(GetParam(), 3, {binary("collective_worker"), "1=exit:3", "stream"}), Deadline::in(60s));
+  const auto result =
+      run(started_by(GetParam(), 3, {binary("collective_worker"), "1=exit:3", "stream"}),
+          Deadline::in(60s));
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(result.exit_code, -1) << "it had to be killed";
   EXPECT_LT(Clock::now() - start, 40s);  // torchrun itself takes some
 }
 
-void PrintTo(const Launcher& launcher, std::ostream* to) { *to << launcher.name; }
+void PrintTo(const Launcher& launcher, std::ostream* to) {
+  *to << launcher.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(Of, ForeignLauncher, ::testing::ValuesIn(launchers_of_others()),
                          [](const auto& one) { return one.param.name; });
 
-// Two agents, as on two hosts: rank 0 tells its address through the agents' own store, whose port it cannot have.
+// Two agents, as on two hosts: rank 0 tells its address through the agents' own store, whose port
+// it cannot have.
 TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
-  NEED(torchrun());
+  NEED(python_with_torch());
   const Folder folder;
   std::vector<std::unique_ptr<Process>> nodes;
   for (const char* node : {"0", "1"}) {
     nodes.push_back(std::make_unique<Process>(ProcessOptions{
-        .command = {torchrun(), "--nnodes", "2", "--node-rank", node, "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:29467",
-                    "--rdzv-id", "paceline-test", "--nproc-per-node", "2", "--no-python", binary("collective_worker"), "hash"},
+        .command = {python_with_torch(), "-m", "torch.distributed.run", "--nnodes", "2",
+                    "--node-rank", node, "--rdzv-backend", "c10d", "--rdzv-endpoint",
+                    "127.0.0.1:29467", "--rdzv-id", "paceline-test", "--nproc-per-node", "2",
+                    "--no-python", binary("collective_worker"), "hash"},
         .environment = {{"PACELINE_SECRET_FILE", folder.secret_file()}}}));
   }
   std::string output;
@@ -154,14 +179,19 @@ class Slurm : public ::testing::Test {
   void SetUp() override {
     NEED("/usr/sbin/slurmctld");
     ASSERT_EQ(::geteuid(), 0U) << "Slurm's daemons need root here";
-    const auto started = run({.command = {kTests / "slurm_two_nodes", "start", folder_.path()}}, Deadline::in(60s));
+    const auto started =
+        run({.command = {kTests / "slurm_two_nodes", "start", folder_.path()}}, Deadline::in(60s));
     ASSERT_EQ(started.exit_code, 0) << started.error;
   }
-  void TearDown() override { run({.command = {kTests / "slurm_two_nodes", "stop", folder_.path()}}); }
-  Finished srun(std::vector<std::string> words, std::map<std::string, std::string> environment = {}) {
+  void TearDown() override {
+    run({.command = {kTests / "slurm_two_nodes", "stop", folder_.path()}});
+  }
+  Finished srun(std::vector<std::string> words,
+                std::map<std::string, std::string> environment = {}) {
     words.insert(words.begin(), "srun");
     environment["SLURM_CONF"] = folder_.path() / "slurm.conf";
-    return run({.command = std::move(words), .environment = std::move(environment)}, Deadline::in(60s));
+    return run({.command = std::move(words), .environment = std::move(environment)},
+               Deadline::in(60s));
   }
   Folder folder_;
 };
@@ -171,11 +201,13 @@ TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   EXPECT_EQ(agreed(plain.output, "hash", 4), expected_hash(4)) << plain.error << plain.output;
   const auto pmi2 = srun({"--mpi=pmi2", "-N2", "-n3", binary("collective_worker"), "hash"});
   EXPECT_EQ(agreed(pmi2.output, "hash", 3), expected_hash(3)) << pmi2.error << pmi2.output;
-  const auto secret = srun({"-N2", "-n3", binary("collective_worker"), "hash"},
-                           {{"PACELINE_SECRET_FILE", folder_.secret_file()}, {"PACELINE_STORE", "127.0.0.1:26820"}});
+  const auto secret = srun(
+      {"-N2", "-n3", binary("collective_worker"), "hash"},
+      {{"PACELINE_SECRET_FILE", folder_.secret_file()}, {"PACELINE_STORE", "127.0.0.1:26820"}});
   EXPECT_EQ(agreed(secret.output, "hash", 3), expected_hash(3)) << secret.error << secret.output;
   // The names of these nodes do not resolve: that is told, with the remedy.
-  const auto unknown = srun({"-N2", "-n3", binary("collective_worker"), "hash"}, {{"PACELINE_SECRET_FILE", folder_.secret_file()}});
+  const auto unknown = srun({"-N2", "-n3", binary("collective_worker"), "hash"},
+                            {{"PACELINE_SECRET_FILE", folder_.secret_file()}});
   EXPECT_THAT(unknown.output, HasSubstr("failed misuse: the host name 'n1' cannot be resolved"));
 }
 
@@ -184,24 +216,29 @@ struct Task {
   const char* type;
   int index;
 };
-std::string run_cluster(const json& cluster, const std::vector<Task>& tasks, const std::map<std::string, std::string>& environment = {}) {
+std::string run_cluster(const json& cluster, const std::vector<Task>& tasks,
+                        const std::map<std::string, std::string>& environment = {}) {
   std::vector<std::unique_ptr<Process>> processes;
   for (const Task& task : tasks) {
     auto variables = environment;
-    variables["TF_CONFIG"] = json{{"cluster", cluster}, {"task", {{"type", task.type}, {"index", task.index}}}}.dump();
-    processes.push_back(std::make_unique<Process>(
-        ProcessOptions{.command = {binary("collective_worker"), "hash"}, .environment = std::move(variables)}));
+    variables["TF_CONFIG"] =
+        json{{"cluster", cluster}, {"task", {{"type", task.type}, {"index", task.index}}}}.dump();
+    processes.push_back(std::make_unique<Process>(ProcessOptions{
+        .command = {binary("collective_worker"), "hash"}, .environment = std::move(variables)}));
   }
   std::string output;
   for (auto& process : processes) {
-    EXPECT_EQ(exit_code(process->wait(Deadline::in(30s))), 0) << process->output() << process->error();
+    EXPECT_EQ(exit_code(process->wait(Deadline::in(30s))), 0)
+        << process->output() << process->error();
     output += process->output();
   }
   return output;
 }
 
 TEST(TfConfig, ChiefAndWorkersTrainTogetherAndAnEvaluatorIsAlone) {
-  const json cluster = {{"chief", {"127.0.0.1:26830"}}, {"worker", {"127.0.0.1:26831", "127.0.0.1:26832"}}, {"evaluator", {"127.0.0.1:26833"}}};
+  const json cluster = {{"chief", {"127.0.0.1:26830"}},
+                        {"worker", {"127.0.0.1:26831", "127.0.0.1:26832"}},
+                        {"evaluator", {"127.0.0.1:26833"}}};
   const std::string trained = run_cluster(cluster, {{"worker", 1}, {"chief", 0}, {"worker", 0}});
   EXPECT_EQ(agreed(trained, "hash", 3), expected_hash(3));
   EXPECT_EQ(agreed(run_cluster(cluster, {{"evaluator", 0}}), "hash", 1), expected_hash(1));
@@ -210,13 +247,17 @@ TEST(TfConfig, ChiefAndWorkersTrainTogetherAndAnEvaluatorIsAlone) {
 TEST(TfConfig, WithASecretRank0ListensAtItsOwnEntry) {
   const Folder folder;
   const json cluster = {{"worker", {"127.0.0.1:26834", "localhost:26835"}}};
-  const auto trained = run_cluster(cluster, {{"worker", 1}, {"worker", 0}}, {{"PACELINE_SECRET_FILE", folder.secret_file()}});
+  const auto trained = run_cluster(cluster, {{"worker", 1}, {"worker", 0}},
+                                   {{"PACELINE_SECRET_FILE", folder.secret_file()}});
   EXPECT_EQ(agreed(trained, "hash", 2), expected_hash(2));
 }
 
 TEST(TfConfig, AnotherHostWithoutASecretIsRefusedWithTheRemedy) {
-  const auto refused = run({.command = {binary("collective_worker"), "hash"},
-                            .environment = {{"TF_CONFIG", R"({"cluster": {"worker": ["192.0.2.77:1", "localhost:2"]}, "task": {"type": "worker", "index": 1}})"}}});
+  const auto refused = run(
+      {.command = {binary("collective_worker"), "hash"},
+       .environment = {
+           {"TF_CONFIG",
+            R"({"cluster": {"worker": ["192.0.2.77:1", "localhost:2"]}, "task": {"type": "worker", "index": 1}})"}}});
   EXPECT_THAT(refused.output, HasSubstr("rank 0 is on another host (192.0.2.77:1)"));
   EXPECT_THAT(refused.output, HasSubstr("PACELINE_SECRET_FILE"));
 }
@@ -230,7 +271,17 @@ class SameParameters : public Slurm {
   void TearDown() override {}
 
   std::vector<std::string> example() const {
-    return {binary("fashion_mnist"), "--model", "linear", "--steps", "10", "--batch-size", "64", "--threads", "1", "--metrics", metrics()};
+    return {binary("fashion_mnist"),
+            "--model",
+            "linear",
+            "--steps",
+            "10",
+            "--batch-size",
+            "64",
+            "--threads",
+            "1",
+            "--metrics",
+            metrics()};
   }
   std::string metrics() const { return folder_.path() / "metrics.jsonl"; }
 
@@ -241,10 +292,12 @@ class SameParameters : public Slurm {
     std::ifstream lines(metrics());
     for (std::string line; std::getline(lines, line);) summary = json::parse(line, nullptr, false);
     fs::remove(metrics());
-    return summary.is_object() ? summary.value("parameters_sha256", std::string("none")) : std::string("no summary");
+    return summary.is_object() ? summary.value("parameters_sha256", std::string("none"))
+                               : std::string("no summary");
   }
   std::string expected(int ranks) const {
-    return parameters(run(paceline_run({"-n", std::to_string(ranks)}, example()), Deadline::in(90s)));
+    return parameters(
+        run(paceline_run({"-n", std::to_string(ranks)}, example()), Deadline::in(90s)));
   }
 };
 
@@ -270,9 +323,13 @@ TEST_F(SameParameters, UnderSrunOnTwoNodes) {
 
 TEST_F(SameParameters, UnderTfConfig) {
   std::vector<std::unique_ptr<Process>> processes;
-  for (const char* task : {R"({"type": "worker", "index": 0})", R"({"type": "chief", "index": 0})"}) {
-    const auto config = fmt::format(R"({{"cluster": {{"chief": ["localhost:26836"], "worker": ["localhost:26837"]}}, "task": {}}})", task);
-    processes.push_back(std::make_unique<Process>(ProcessOptions{.command = example(), .environment = {{"TF_CONFIG", config}}}));
+  for (const char* task :
+       {R"({"type": "worker", "index": 0})", R"({"type": "chief", "index": 0})"}) {
+    const auto config = fmt::format(
+        R"({{"cluster": {{"chief": ["localhost:26836"], "worker": ["localhost:26837"]}}, "task": {}}})",
+        task);
+    processes.push_back(std::make_unique<Process>(
+        ProcessOptions{.command = example(), .environment = {{"TF_CONFIG", config}}}));
   }
   Finished finished{.exit_code = 0};
   for (auto& process : processes) finished.exit_code |= exit_code(process->wait(Deadline::in(90s)));
