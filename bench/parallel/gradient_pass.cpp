@@ -3,10 +3,10 @@
 //
 // One model, in alternating blocks of steps: plain; under a DataParallel of one rank; and with the
 // pass that DataParallel makes in a larger world, without any communication: in the hook of each
-// parameter its gradient comes into its slot and grad becomes the slot; once born there, once copied.
-// Prints medians, also of the time inside the hooks. The pass is to cost at most 3 % of a step. The
-// heap keeps what is freed (mallopt), or page faults, which depend on the order of frees, blur the
-// differences.
+// parameter its gradient comes into its slot and grad becomes the slot; once born there, once
+// copied. Prints medians, also of the time inside the hooks. The pass is to cost at most 3 % of a
+// step. The heap keeps what is freed (mallopt), or page faults, which depend on the order of frees,
+// blur the differences.
 #include <malloc.h>
 #include <torch/torch.h>
 
@@ -96,7 +96,8 @@ int main() {
       paceline::DataParallel parallel(training.model, job);
       run(watched, [&] { parallel.step(training.optimizer); });
     }
-    const auto with_pass = [&](bool in_place, std::vector<double>& steps, std::vector<double>& inside) {
+    const auto with_pass = [&](bool in_place, std::vector<double>& steps,
+                               std::vector<double>& inside) {
       const auto watching = hooks(in_place);
       run(steps, [&] {
         training.optimizer.step();

@@ -31,8 +31,7 @@ Faces::Faces(paceline::Job& job, const Options& options, std::int64_t steps)
   if (!options.metrics.empty()) metrics_ = std::make_unique<observe::MetricsFile>(options.metrics);
   if (!options.tensorboard.empty())
     tensorboard_ = std::make_unique<observe::TensorBoardFile>(options.tensorboard);
-  progress_.emplace(stdout, steps,
-                    observe::ProgressOptions{.live = observe::is_terminal(stdout)});
+  progress_.emplace(stdout, steps, observe::ProgressOptions{.live = observe::is_terminal(stdout)});
 }
 
 void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
@@ -44,18 +43,24 @@ void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
   if (progress_) progress_->update(step, samples, loss);
   if (metrics_) metrics_->write({{"event", "step"}, {"step", step}, {"loss_of_rank_0", loss}});
   if (tensorboard_)
-    tensorboard_->write(step, {{"train/loss_of_rank_0", loss},
-                               {"train/samples_per_second", static_cast<double>(samples) / seconds}});
+    tensorboard_->write(step,
+                        {{"train/loss_of_rank_0", loss},
+                         {"train/samples_per_second", static_cast<double>(samples) / seconds}});
   if (prometheus_) {
     const paceline::Traffic traffic = job_.world().traffic();
     const auto in_seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
     prometheus_->gauge("paceline_loss", "Loss of the last step on this rank", loss);
     prometheus_->gauge("paceline_step_seconds", "Time of the last step", seconds);
     prometheus_->counter("paceline_steps_total", "Steps done", static_cast<double>(step));
-    prometheus_->counter("paceline_operations_total", "Operations that ended", static_cast<double>(traffic.operations));
-    prometheus_->counter("paceline_sent_bytes_total", "Payload sent to other ranks", static_cast<double>(traffic.bytes_sent));
-    prometheus_->counter("paceline_in_flight_seconds_total", "Time with an operation in flight", in_seconds(traffic.in_flight));
-    prometheus_->counter("paceline_waited_seconds_total", "Time the training thread waited for operations", in_seconds(traffic.waited));
+    prometheus_->counter("paceline_operations_total", "Operations that ended",
+                         static_cast<double>(traffic.operations));
+    prometheus_->counter("paceline_sent_bytes_total", "Payload sent to other ranks",
+                         static_cast<double>(traffic.bytes_sent));
+    prometheus_->counter("paceline_in_flight_seconds_total", "Time with an operation in flight",
+                         in_seconds(traffic.in_flight));
+    prometheus_->counter("paceline_waited_seconds_total",
+                         "Time the training thread waited for operations",
+                         in_seconds(traffic.waited));
   }
 }
 

@@ -13,7 +13,8 @@ static std::string is_address(const std::string& text) {
   const bool good = !port.empty() && port.size() <= 5 &&
                     port.find_first_not_of("0123456789") == std::string::npos &&
                     std::stoi(port) > 0 && std::stoi(port) <= 65000 && text.front() != ':';
-  return good ? "" : text + " is no [HOST:]PORT with a port of 1 to 65000, as in 9400 or 0.0.0.0:9400";
+  return good ? ""
+              : text + " is no [HOST:]PORT with a port of 1 to 65000, as in 9400 or 0.0.0.0:9400";
 }
 
 int read_options(int argc, char** argv, Options& options) {
@@ -25,8 +26,7 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->check(kPositive)
       ->capture_default_str();
-  app.add_option("--steps", options.steps, "Train for this many steps instead")
-      ->check(kPositive);
+  app.add_option("--steps", options.steps, "Train for this many steps instead")->check(kPositive);
   app.add_option("--batch-size", options.batch_size, "Images of a step, of all workers together")
       ->check(kPositive)
       ->capture_default_str();
@@ -51,11 +51,13 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--prometheus", options.prometheus,
                  "Serve figures at [HOST:]PORT, worker r of a host at PORT + r [127.0.0.1]")
       ->check(CLI::Validator(is_address, "[HOST:]PORT"));
-  app.add_option("--trace", options.trace,
-                 "Write what every worker did when to this file, for https://ui.perfetto.dev: Chrome's "
-                 "JSON, or Perfetto's own format if it ends in .pftrace");
+  app.add_option(
+      "--trace", options.trace,
+      "Write what every worker did when to this file, for https://ui.perfetto.dev: Chrome's "
+      "JSON, or Perfetto's own format if it ends in .pftrace");
   app.add_option("--save", options.save,
-                 "Write the trained parameters to this file: raw little-endian numbers, in the order of registration");
+                 "Write the trained parameters to this file: raw little-endian numbers, in the "
+                 "order of registration");
   app.add_option("--data", options.data, "Folder of the four files of the data set")
       ->capture_default_str();
   try {

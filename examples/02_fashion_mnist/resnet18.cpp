@@ -5,8 +5,7 @@ namespace nn = torch::nn;
 namespace {
 
 nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t size, std::int64_t stride) {
-  return nn::Conv2d(
-      nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
+  return nn::Conv2d(nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
 }
 
 struct BlockImpl : nn::Module {

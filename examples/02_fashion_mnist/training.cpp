@@ -39,10 +39,12 @@ void save_parameters(const std::string& file, const std::vector<at::Tensor>& par
   std::ofstream out(file, std::ios::binary);
   for (const at::Tensor& parameter : parameters) {
     const at::Tensor dense = parameter.detach().contiguous();
-    out.write(static_cast<const char*>(dense.const_data_ptr()), static_cast<std::streamsize>(dense.nbytes()));
+    out.write(static_cast<const char*>(dense.const_data_ptr()),
+              static_cast<std::streamsize>(dense.nbytes()));
   }
   out.close();
-  if (!out) throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
+  if (!out)
+    throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {

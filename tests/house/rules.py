@@ -244,8 +244,24 @@ def links_resolve(tree):
                     yield Violation(path, number, f"the link {link} leads nowhere", "correct it, or write the page")
 
 
+def formatted(tree):
+    """every source is formatted as .clang-format says"""
+    # Of .venv, where scripts/setup puts the version that decides: others break some lines elsewhere.
+    own = tree.root / ".venv" / "bin" / "clang-format"
+    formatter = str(own) if own.exists() else "clang-format"
+    paths = [path for folder in ("paceline", "tests", "examples", "bench") for path in tree.sources(folder)]
+    try:
+        run = subprocess.run([formatter, "--dry-run", "--style=file", "--fallback-style=none", *paths], cwd=tree.root,
+                             capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        yield Violation(".clang-format", 1, "there is no clang-format", "run scripts/setup")
+        return
+    for path, line in sorted({(path, int(line)) for path, line in re.findall(r"^(\S+?):(\d+):\d+: ", run.stderr, re.M)}):
+        yield Violation(path, line, "is not formatted", f".venv/bin/clang-format -i {path}")
+
+
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
     headers_self_contained, rooms_are_known, doors, catalogue_files_tested, sources_tested, sources_built, examples_run,
-    environment_read_in_one_place, links_resolve,
+    environment_read_in_one_place, links_resolve, formatted,
 ]

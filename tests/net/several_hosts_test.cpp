@@ -1,7 +1,10 @@
-// `paceline run` over several hosts: network namespaces with a bridge between them (tests/net/hosts), and an ssh that enters them.
+// `paceline run` over several hosts: network namespaces with a bridge between them
+// (tests/net/hosts), and an ssh that enters them.
 //
-// With real processes it covers paceline/app/launch/agent.h, paceline/app/launch/remote_workers.h and
-// paceline/app/launch/local_workers.h too.
+// With real processes it covers paceline/app/launch/agent.h, paceline/app/launch/remote_workers.h
+// and paceline/app/launch/local_workers.h too.
+#include "tests/support/several_hosts.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +14,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "tests/support/several_hosts.h"
+#include <nlohmann/json.hpp>
 
 namespace paceline::test {
 namespace {
@@ -59,19 +61,25 @@ TEST_F(SeveralHosts, AlsoWithoutSshByOneLauncherOnEachNode) {
   std::ofstream(folder_ / "secret") << std::string(64, '7');
   ::chmod((folder_ / "secret").c_str(), 0600);
   const auto node = [&](int rank) {
-    return fmt::format("{} run --nnodes 2 --node-rank {} --rdzv-endpoint $first:29400 --secret-file {} --nproc-per-node 2 -- {} hash",
-                       binary("paceline"), rank, (folder_ / "secret").string(), binary("collective_worker"));
+    return fmt::format(
+        "{} run --nnodes 2 --node-rank {} --rdzv-endpoint $first:29400 --secret-file {} "
+        "--nproc-per-node 2 -- {} hash",
+        binary("paceline"), rank, (folder_ / "secret").string(), binary("collective_worker"));
   };
-  const auto there = run(on_host_1(2, fmt::format("first=${{PACELINE_NET_HOSTS%%,*}} second=${{PACELINE_NET_HOSTS##*,}}; "
-                                                  "{} on $second {} & {}; code=$?; wait $! || code=9; exit $code",
-                                                  hosts_script(), node(1), node(0))),
-                         Deadline::in(30s));
+  const auto there = run(
+      on_host_1(2,
+                fmt::format("first=${{PACELINE_NET_HOSTS%%,*}} second=${{PACELINE_NET_HOSTS##*,}}; "
+                            "{} on $second {} & {}; code=$?; wait $! || code=9; exit $code",
+                            hosts_script(), node(1), node(0))),
+      Deadline::in(30s));
   EXPECT_EQ(there.exit_code, 0) << there.error;
   EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4)) << there.output;
 }
 
 TEST_F(SeveralHosts, AWorkerKnowsItsPlace) {
-  const auto result = run(run_over(3, {"-n", "5", "-x", "COLOUR=blue"}, {binary("launch_probe"), "environment"}), Deadline::in(30s));
+  const auto result =
+      run(run_over(3, {"-n", "5", "-x", "COLOUR=blue"}, {binary("launch_probe"), "environment"}),
+          Deadline::in(30s));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   int seen = 0;
   for (const auto& line : lines_of(result.output)) {
@@ -95,9 +103,13 @@ TEST_F(SeveralHosts, AWorkerKnowsItsPlace) {
 }
 
 TEST_F(SeveralHosts, EndWithTheCodeOfTheRankThatFailedFirstAndNameItsHost) {
-  const auto coded = run(run_over(2, {}, {binary("launch_probe"), "3=exit:7", "wait"}), Deadline::in(30s));
+  const auto coded =
+      run(run_over(2, {}, {binary("launch_probe"), "3=exit:7", "wait"}), Deadline::in(30s));
   EXPECT_EQ(coded.exit_code, 7) << coded.error;
-  EXPECT_THAT(coded.error, ::testing::ContainsRegex("rank 3 \\(pid [0-9]+, host 10\\.83\\.[0-9]+\\.2\\) failed first: it ended with code 7"));
+  EXPECT_THAT(
+      coded.error,
+      ::testing::ContainsRegex(
+          "rank 3 \\(pid [0-9]+, host 10\\.83\\.[0-9]+\\.2\\) failed first: it ended with code 7"));
 }
 
 TEST_F(SeveralHosts, ARankKilledOnAnotherHostEndsAllWithinTwoSeconds) {
@@ -116,7 +128,8 @@ TEST_F(SeveralHosts, ARankKilledOnAnotherHostEndsAllWithinTwoSeconds) {
 }
 
 TEST_F(SeveralHosts, ALauncherThatIsKilledLeavesNothingOnAnyHost) {
-  Process launcher(run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}, "sleep 60"));
+  Process launcher(
+      run_over(2, {}, {"bash", "-c", binary("launch_probe") + " stubborn; true"}, "sleep 60"));
   auto pids = ready(launcher, 4);
   ASSERT_EQ(pids.size(), 4U) << launcher.error();
   const auto job = variable_of(pids[0], "PACELINE_JOB");
@@ -131,7 +144,8 @@ TEST_F(SeveralHosts, TheWayToAHostThatBreaksIsAFailureWithItsName) {
   const auto job = variable_of(pids[0], "PACELINE_JOB");
   ::kill(launcher_of(pids[3]), SIGKILL);  // the agent
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 1);
-  EXPECT_THAT(launcher.error(), ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2\\) failed first: it was lost: "));
+  EXPECT_THAT(launcher.error(),
+              ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2\\) failed first: it was lost: "));
   EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
 }
 
@@ -141,11 +155,15 @@ TEST_F(SeveralHosts, SignalsReachEveryHost) {
   ASSERT_EQ(pids.size(), 4U) << launcher.error();
   ::kill(launcher_of(pids[0]), SIGINT);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 130) << launcher.error();
-  for (int rank = 0; rank < 4; ++rank) EXPECT_THAT(launcher.output(), HasSubstr(fmt::format("[{}] caught 2\n", rank)));
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(launcher.output(), HasSubstr(fmt::format("[{}] caught 2\n", rank)));
 }
 
 TEST_F(SeveralHosts, LinesOfEveryHostComeWholeAndInFilesToo) {
-  const auto result = run(run_over(2, {"--log-dir", folder_ / "logs", "--tee", "1", "--redirects", "2"}, {binary("launch_probe"), "lines:300"}), Deadline::in(30s));
+  const auto result =
+      run(run_over(2, {"--log-dir", folder_ / "logs", "--tee", "1", "--redirects", "2"},
+                   {binary("launch_probe"), "lines:300"}),
+          Deadline::in(30s));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.error, IsEmpty()) << "stderr goes to the files alone";
   std::map<int, int> lines;
@@ -154,7 +172,8 @@ TEST_F(SeveralHosts, LinesOfEveryHostComeWholeAndInFilesToo) {
   }
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(lines[rank], 300) << rank;
-    EXPECT_EQ(lines_of(file_text(folder_ / "logs" / fmt::format("rank_{}.log", rank))).size(), 600U) << rank;
+    EXPECT_EQ(lines_of(file_text(folder_ / "logs" / fmt::format("rank_{}.log", rank))).size(), 600U)
+        << rank;
   }
 }
 
@@ -166,39 +185,53 @@ TEST_F(SeveralHosts, TheSecretIsOnNoCommandLineNorInAnyEnvironment) {
   ASSERT_EQ(secret.size(), 64U);
   for (const auto& entry : fs::directory_iterator("/proc")) {
     if (!std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0]))) continue;
-    for (const char* file : {"cmdline", "environ"}) EXPECT_THAT(file_text(entry.path() / file), Not(HasSubstr(secret)));
+    for (const char* file : {"cmdline", "environ"})
+      EXPECT_THAT(file_text(entry.path() / file), Not(HasSubstr(secret)));
   }
 }
 
 TEST_F(SeveralHosts, AProgramThatIsMissingThereIsNamedWithTheHost) {
-  const auto result = run(on_host_1(2, fmt::format("exec {} run --hosts ${{PACELINE_NET_HOSTS##*,}}:1 --ssh '{} ssh' -x PATH=/nowhere true",
-                                                   binary("paceline"), hosts_script())),
-                          Deadline::in(20s));
+  const auto result =
+      run(on_host_1(2, fmt::format("exec {} run --hosts ${{PACELINE_NET_HOSTS##*,}}:1 --ssh '{} "
+                                   "ssh' -x PATH=/nowhere true",
+                                   binary("paceline"), hosts_script())),
+          Deadline::in(20s));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2: true was not found in \\$PATH"));
+  EXPECT_THAT(result.error,
+              ::testing::ContainsRegex("host 10\\.83\\.[0-9]+\\.2: true was not found in \\$PATH"));
 }
 
 TEST_F(SeveralHosts, ATimeoutEndsThemAll) {
-  const auto result = run(run_over(2, {"--timeout", "700ms"}, {binary("launch_probe"), "stubborn"}), Deadline::in(20s));
+  const auto result = run(run_over(2, {"--timeout", "700ms"}, {binary("launch_probe"), "stubborn"}),
+                          Deadline::in(20s));
   EXPECT_EQ(result.exit_code, 124) << result.error;
 }
 
 // MPICH tells no address: rank 0's goes through its process manager.
 TEST_F(SeveralHosts, AreOneJobUnderMpichToo) {
-  if (::access("/usr/bin/mpirun.mpich", X_OK) != 0) GTEST_SKIP() << "NOT TESTED: /usr/bin/mpirun.mpich is missing; run scripts/setup --launchers";
+  if (::access("/usr/bin/mpirun.mpich", X_OK) != 0)
+    GTEST_SKIP() << "NOT TESTED: /usr/bin/mpirun.mpich is missing; run scripts/setup --launchers";
   const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
   std::ofstream(folder_ / "secret") << std::string(64, '7');
   ::chmod((folder_ / "secret").c_str(), 0600);
-  std::ofstream(folder_ / "ssh") << "#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec " << hosts_script() << " ssh \"$@\"\n";
+  std::ofstream(folder_ / "ssh")
+      << "#!/usr/bin/env bash\nwhile [[ $1 == -* ]]; do shift; done\nexec " << hosts_script()
+      << " ssh \"$@\"\n";
   ::chmod((folder_ / "ssh").c_str(), 0755);
-  const auto there = run(on_host_1(2, fmt::format("export PACELINE_SECRET_FILE={0}/secret; exec mpirun.mpich -hosts $PACELINE_NET_HOSTS -ppn 2 -n 4 -iface eth0 "
-                                                  "-localhost ${{PACELINE_NET_HOSTS%%,*}} -launcher ssh -launcher-exec {0}/ssh {1} hash",
-                                                  folder_.string(), binary("collective_worker"))),
-                         Deadline::in(30s));
+  const auto there =
+      run(on_host_1(2, fmt::format("export PACELINE_SECRET_FILE={0}/secret; exec mpirun.mpich "
+                                   "-hosts $PACELINE_NET_HOSTS -ppn 2 -n 4 -iface eth0 "
+                                   "-localhost ${{PACELINE_NET_HOSTS%%,*}} -launcher ssh "
+                                   "-launcher-exec {0}/ssh {1} hash",
+                                   folder_.string(), binary("collective_worker"))),
+          Deadline::in(30s));
   EXPECT_EQ(there.exit_code, 0) << there.error << there.output;
-  const auto hash = here.output.substr(here.output.find("hash "), here.output.find('\n') - here.output.find("hash "));
+  const auto hash = here.output.substr(here.output.find("hash "),
+                                       here.output.find('\n') - here.output.find("hash "));
   std::size_t seen = 0;
-  for (auto at = there.output.find(hash); at != std::string::npos; at = there.output.find(hash, at + 1)) ++seen;
+  for (auto at = there.output.find(hash); at != std::string::npos;
+       at = there.output.find(hash, at + 1))
+    ++seen;
   EXPECT_EQ(seen, 4U) << there.output;
 }
 
@@ -206,7 +239,9 @@ TEST_F(SeveralHosts, ThePathOfPacelineMayHoldBlanks) {
   const fs::path odd = folder_ / "it's a folder";
   fs::create_directory(odd);
   fs::copy_file(binary("paceline"), odd / "paceline");
-  const auto result = run(on_host_1(2, "exec \"$1\" run --hosts ${PACELINE_NET_HOSTS##*,}:1 --ssh '" + hosts_script() + " ssh' echo 'two  words'",
+  const auto result = run(on_host_1(2,
+                                    "exec \"$1\" run --hosts ${PACELINE_NET_HOSTS##*,}:1 --ssh '" +
+                                        hosts_script() + " ssh' echo 'two  words'",
                                     {odd / "paceline"}),
                           Deadline::in(20s));
   EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -225,36 +260,49 @@ TEST_P(CutOff, AHostEndsTheRunWhenAnOperationsTimeIsOver) {
   if (GetParam().name == std::string("nft") && ::access("/usr/sbin/nft", X_OK) != 0) {
     GTEST_SKIP() << "NOT TESTED: /usr/sbin/nft is missing; run scripts/setup --launchers";
   }
-  Process launcher(run_over(2, {"--operation-timeout", "2s"}, {binary("collective_worker"), "stream"}));
+  Process launcher(
+      run_over(2, {"--operation-timeout", "2s"}, {binary("collective_worker"), "stream"}));
   const auto net = net_of(launcher);
   const auto pids = ready(launcher, 4);
   ASSERT_EQ(pids.size(), 4U) << launcher.error();
   const auto job = variable_of(pids[0], "PACELINE_JOB");
   std::vector<std::string> cut = {hosts_script()};
-  for (const auto& word : GetParam().command) cut.push_back(word == "ADDRESS" ? net.at("last") : word);
+  for (const auto& word : GetParam().command)
+    cut.push_back(word == "ADDRESS" ? net.at("last") : word);
   const auto start = Clock::now();
-  ASSERT_EQ(run({.command = cut, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code, 0);
+  ASSERT_EQ(
+      run({.command = cut, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code,
+      0);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(20s))), 1) << launcher.error();
-  EXPECT_LT(Clock::now() - start, 2s + 2s + 500ms) << "the operation's time, the end of a run, and taking down the hosts";
+  EXPECT_LT(Clock::now() - start, 2s + 2s + 500ms)
+      << "the operation's time, the end of a run, and taking down the hosts";
   EXPECT_THAT(launcher.output(), HasSubstr("failed timed out"));
   EXPECT_THAT(launcher.error(), HasSubstr("failed first"));
   EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(By, CutOff,
-                         ::testing::Values(Cut{"cable", {"link", "ADDRESS", "down"}},
-                                           Cut{"nft", {"on", "ADDRESS", "nft", "add table inet cut; add chain inet cut everything { type filter "
-                                                                             "hook input priority 0; policy drop; }"}}),
-                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    By, CutOff,
+    ::testing::Values(Cut{"cable", {"link", "ADDRESS", "down"}},
+                      Cut{"nft",
+                          {"on", "ADDRESS", "nft",
+                           "add table inet cut; add chain inet cut everything { type filter "
+                           "hook input priority 0; policy drop; }"}}),
+    [](const auto& one) { return one.param.name; });
 
-// Nobody asks for a time: then the kernel gives the connection up after 20 s without an answer (core/transport/socket.cpp).
+// Nobody asks for a time: then the kernel gives the connection up after 20 s without an answer
+// (core/transport/socket.cpp).
 TEST_F(SeveralHosts, ACableThatIsPulledIsNoticedWithoutAnyDeadline) {
-  if (std::getenv("PACELINE_NIGHTLY") == nullptr) GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
+  if (std::getenv("PACELINE_NIGHTLY") == nullptr)
+    GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
   Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));
   const auto net = net_of(launcher);
   ASSERT_EQ(ready(launcher, 4).size(), 4U) << launcher.error();
   const auto start = Clock::now();
-  ASSERT_EQ(run({.command = {hosts_script(), "link", net.at("last"), "down"}, .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}}).exit_code, 0);
+  ASSERT_EQ(run({.command = {hosts_script(), "link", net.at("last"), "down"},
+                 .environment = {{"PACELINE_NET", net.at("PACELINE_NET")}}})
+                .exit_code,
+            0);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 1) << launcher.error();
   EXPECT_LT(Clock::now() - start, 25s);
   EXPECT_THAT(launcher.output(), HasSubstr("peer lost"));
@@ -269,7 +317,8 @@ TEST_F(SeveralHosts, AreTakenDownAlsoWhenEverythingIsKilled) {
   launcher.send(SIGKILL);
   const Deadline deadline = Deadline::in(5s);
   std::string left = net.at("PACELINE_NET");
-  while (left.find(net.at("PACELINE_NET")) != std::string::npos && !deadline.passed()) left = run({.command = {"ip", "netns", "list"}}).output;
+  while (left.find(net.at("PACELINE_NET")) != std::string::npos && !deadline.passed())
+    left = run({.command = {"ip", "netns", "list"}}).output;
   EXPECT_THAT(left, Not(HasSubstr(net.at("PACELINE_NET"))));
   EXPECT_THAT(left_overs(job, pids, Deadline::in(1s)), IsEmpty());
 }
@@ -282,12 +331,15 @@ TEST_F(SeveralHosts, TrainTheExampleToTheParametersOfOne) {
     EXPECT_EQ(result.exit_code, 0) << result.error;
     nlohmann::json summary;
     std::ifstream lines(folder_ / "metrics.jsonl");
-    for (std::string line; std::getline(lines, line);) summary = nlohmann::json::parse(line, nullptr, false);
+    for (std::string line; std::getline(lines, line);)
+      summary = nlohmann::json::parse(line, nullptr, false);
     fs::remove(folder_ / "metrics.jsonl");
     return summary.value("parameters_sha256", std::string("none"));
   };
-  const std::vector<std::string> example = {binary("fashion_mnist"), "--model", "mlp", "--steps", "10", "--batch-size", "64",
-                                            "--threads", "1", "--metrics", folder_ / "metrics.jsonl"};
+  const std::vector<std::string> example = {
+      binary("fashion_mnist"),  "--model", "mlp",       "--steps", "10",
+      "--batch-size",           "64",      "--threads", "1",       "--metrics",
+      folder_ / "metrics.jsonl"};
   const auto expected = sha256(paceline_run({"-n", "4"}, example));
   EXPECT_EQ(expected.size(), 64U);
   EXPECT_EQ(sha256(run_over(2, {}, example)), expected);

@@ -1,5 +1,5 @@
-// Wrong environments and limits that are too low: each ends soon, with an error that names the cause
-// and the remedy; and the same bits over both transports.
+// Wrong environments and limits that are too low: each ends soon, with an error that names the
+// cause and the remedy; and the same bits over both transports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +18,11 @@ std::vector<std::string> worker(const std::vector<std::string>& behaviours) {
 }
 
 // Each worker is started by bash, after `before` was done on rank `rank` (-1: on all).
-ProcessOptions wrapped(int ranks, int rank, const std::string& before, const std::vector<std::string>& behaviours) {
-  std::string script = rank < 0 ? before + "; " : "if [ $PACELINE_RANK = " + std::to_string(rank) + " ]; then " + before + "; fi; ";
+ProcessOptions wrapped(int ranks, int rank, const std::string& before,
+                       const std::vector<std::string>& behaviours) {
+  std::string script =
+      rank < 0 ? before + "; "
+               : "if [ $PACELINE_RANK = " + std::to_string(rank) + " ]; then " + before + "; fi; ";
   script += "exec";
   for (const auto& word : worker(behaviours)) script += " '" + word + "'";
   return paceline_run({"-n", std::to_string(ranks)}, {"bash", "-c", script});
@@ -30,9 +33,11 @@ TEST(CollectiveEnvironment, AWorldSizeOfItsOwnIsRefused) {
     const auto result = run(wrapped(3, 1, "export PACELINE_WORLD_SIZE=" + size, {"calls:3"}));
     EXPECT_NE(result.exit_code, 0);
     EXPECT_LT(result.took, 4s);
-    EXPECT_THAT(result.output, HasSubstr("rank 1 takes the world to have " + size + " ranks, the launcher started 3"))
+    EXPECT_THAT(result.output, HasSubstr("rank 1 takes the world to have " + size +
+                                         " ranks, the launcher started 3"))
         << result.error;
-    EXPECT_THAT(result.error, HasSubstr("rank 1 takes the world to have " + size + " ranks")) << result.output;
+    EXPECT_THAT(result.error, HasSubstr("rank 1 takes the world to have " + size + " ranks"))
+        << result.output;
   }
 }
 
@@ -40,10 +45,14 @@ TEST(CollectiveEnvironment, AnotherTransportOnOneRank) {
   // auto and tcp have one in common; shm and tcp have not.
   const auto common = run(wrapped(3, 1, "export PACELINE_TRANSPORT=tcp", {"calls:3"}));
   EXPECT_EQ(common.exit_code, 0) << common.output << common.error;
-  const auto none = run(wrapped(3, -1, "export PACELINE_TRANSPORT=shm; [ $PACELINE_RANK = 1 ] && export PACELINE_TRANSPORT=tcp", {"calls:3"}));
+  const auto none = run(wrapped(
+      3, -1,
+      "export PACELINE_TRANSPORT=shm; [ $PACELINE_RANK = 1 ] && export PACELINE_TRANSPORT=tcp",
+      {"calls:3"}));
   EXPECT_EQ(none.exit_code, 1) << none.output << none.error;
   EXPECT_LT(none.took, 4s);
-  EXPECT_THAT(none.output, HasSubstr("PACELINE_TRANSPORT must be the same on all ranks")) << none.error;
+  EXPECT_THAT(none.output, HasSubstr("PACELINE_TRANSPORT must be the same on all ranks"))
+      << none.error;
   const auto senseless = run(wrapped(2, 1, "export PACELINE_TRANSPORT=pigeons", {"calls:3"}));
   EXPECT_EQ(senseless.exit_code, 1);
   EXPECT_LT(senseless.took, 4s);
@@ -57,7 +66,8 @@ TEST(CollectiveEnvironment, TooSmallAFileSizeLimitIsNamedAndTcpHelps) {
   EXPECT_THAT(refused.output, HasSubstr("RLIMIT_FSIZE")) << refused.error;
   EXPECT_THAT(refused.output, HasSubstr("ulimit -f"));
   EXPECT_THAT(refused.output, HasSubstr("PACELINE_TRANSPORT=tcp"));
-  const auto over_tcp = run(wrapped(2, -1, "ulimit -f 16; export PACELINE_TRANSPORT=tcp", {"calls:3"}));
+  const auto over_tcp =
+      run(wrapped(2, -1, "ulimit -f 16; export PACELINE_TRANSPORT=tcp", {"calls:3"}));
   EXPECT_EQ(over_tcp.exit_code, 0) << over_tcp.output << over_tcp.error;
 }
 
@@ -81,7 +91,9 @@ TEST(CollectiveEnvironment, TooLittleAddressSpaceIsNamed) {
   const auto refused = run(wrapped(2, 1, "ulimit -v 600000", {"allocate:1024"}));
   EXPECT_EQ(refused.exit_code, 1) << refused.output << refused.error;
   EXPECT_LT(refused.took, 4s);
-  EXPECT_THAT(refused.output, AnyOf(HasSubstr("RLIMIT_AS"), HasSubstr("ulimit -v"), HasSubstr("Cannot allocate memory"))) << refused.error;
+  EXPECT_THAT(refused.output, AnyOf(HasSubstr("RLIMIT_AS"), HasSubstr("ulimit -v"),
+                                    HasSubstr("Cannot allocate memory")))
+      << refused.error;
 }
 
 TEST(CollectiveEnvironment, TheBitsAreTheSameOverSharedMemoryAndTcp) {

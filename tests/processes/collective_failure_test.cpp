@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-ProcessOptions run_worker(int ranks, const std::vector<std::string>& behaviours, const std::string& transport = "shm") {
+ProcessOptions run_worker(int ranks, const std::vector<std::string>& behaviours,
+                          const std::string& transport = "shm") {
   std::vector<std::string> command = {binary("collective_worker")};
   command.insert(command.end(), behaviours.begin(), behaviours.end());
   auto options = paceline_run({"-n", std::to_string(ranks)}, command);
@@ -26,7 +27,9 @@ ProcessOptions run_worker(int ranks, const std::vector<std::string>& behaviours,
   return options;
 }
 
-double milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+double milliseconds(Clock::duration d) {
+  return std::chrono::duration<double, std::milli>(d).count();
+}
 
 std::string said(const std::string& output, int rank, const std::string& begin) {
   const std::string prefix = "[" + std::to_string(rank) + "] " + begin;
@@ -39,7 +42,8 @@ std::string said(const std::string& output, int rank, const std::string& begin) 
 // Lets the stream run for a moment that is another one each time.
 void let_it_run(int most_milliseconds) {
   static std::mt19937 random(7);
-  std::this_thread::sleep_for(std::chrono::milliseconds(static_cast<int>(random() % static_cast<unsigned>(most_milliseconds))));
+  std::this_thread::sleep_for(std::chrono::milliseconds(
+      static_cast<int>(random() % static_cast<unsigned>(most_milliseconds))));
 }
 
 struct Killed {
@@ -58,7 +62,8 @@ Killed kill_one(int ranks, int victim, const std::string& transport) {
   ::kill(pids[static_cast<std::size_t>(victim)], SIGKILL);
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == victim) continue;
-    EXPECT_TRUE(launcher.wait_for_output("[" + std::to_string(rank) + "] failed ", Deadline::in(2s)));
+    EXPECT_TRUE(
+        launcher.wait_for_output("[" + std::to_string(rank) + "] failed ", Deadline::in(2s)));
   }
   result.told = Clock::now() - begin;
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137) << launcher.error();
@@ -84,7 +89,8 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
       for (const int ranks : {2, 3, 4}) {
         for (const int victim : {0, ranks / 2, ranks - 1}) {
           if (ranks == 2 && victim == 1 && round % 2 == 0 && transport == "tcp") continue;
-          SCOPED_TRACE(transport + ", rank " + std::to_string(victim) + " of " + std::to_string(ranks));
+          SCOPED_TRACE(transport + ", rank " + std::to_string(victim) + " of " +
+                       std::to_string(ranks));
           const Killed one = kill_one(ranks, victim, transport);
           longest.told = std::max(longest.told, one.told);
           longest.ended = std::max(longest.ended, one.ended);
@@ -92,8 +98,8 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
       }
     }
   }
-  std::cout << "longest: all others failed after " << milliseconds(longest.told) << " ms, launcher ended after "
-            << milliseconds(longest.ended) << " ms\n";
+  std::cout << "longest: all others failed after " << milliseconds(longest.told)
+            << " ms, launcher ended after " << milliseconds(longest.ended) << " ms\n";
 }
 
 TEST(CollectiveFailure, WhoIsKilledBeforeAllHaveJoinedIsNamedToo) {
@@ -123,8 +129,9 @@ TEST(CollectiveFailure, WhoGivesUpIsTheFirstCause) {
     int code;
   };
   for (const std::string transport : {"shm", "tcp"}) {
-    for (const Row& row : {Row{"exit:3", "it ended with code 3", 3}, Row{"abort", "was killed by signal 6", 134},
-                           Row{"throw", "was killed by signal 6", 134}}) {
+    for (const Row& row :
+         {Row{"exit:3", "it ended with code 3", 3}, Row{"abort", "was killed by signal 6", 134},
+          Row{"throw", "was killed by signal 6", 134}}) {
       SCOPED_TRACE(transport + ", " + row.behaviour);
       const auto result = run(run_worker(3, {"1=" + row.behaviour, "stream"}, transport));
       EXPECT_EQ(result.exit_code, row.code);
@@ -146,7 +153,8 @@ TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
     EXPECT_EQ(result.exit_code, 1);
     for (const int rank : {0, 1}) {
       const auto line = said(result.output, rank, "failed ");
-      EXPECT_THAT(line, HasSubstr("failed peer lost: rank 2 has left the job")) << result.output << result.error;
+      EXPECT_THAT(line, HasSubstr("failed peer lost: rank 2 has left the job"))
+          << result.output << result.error;
     }
     EXPECT_THAT(result.error, HasSubstr("rank 2 has left the job")) << "the verdict tells why";
   }
@@ -155,7 +163,8 @@ TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
 TEST(CollectiveFailure, AMismatchIsToldByAll) {
   for (const std::string transport : {"shm", "tcp"}) {
     for (const int odd : {0, 1, 2}) {
-      const auto result = run(run_worker(3, {std::to_string(odd) + "=different", "stream"}, transport));
+      const auto result =
+          run(run_worker(3, {std::to_string(odd) + "=different", "stream"}, transport));
       EXPECT_EQ(result.exit_code, 1);
       EXPECT_LT(result.took, 4s);
       for (int rank = 0; rank < 3; ++rank) {
@@ -171,7 +180,8 @@ TEST(CollectiveFailure, AMismatchIsToldByAll) {
 }
 
 TEST(CollectiveFailure, AFrozenRankIsNamedAndTheRunGoesOnWhenItDoes) {
-  if (std::getenv("PACELINE_NIGHTLY") == nullptr) GTEST_SKIP() << "6 s: runs with PACELINE_NIGHTLY=1";
+  if (std::getenv("PACELINE_NIGHTLY") == nullptr)
+    GTEST_SKIP() << "6 s: runs with PACELINE_NIGHTLY=1";
   Process launcher(run_worker(3, {"stream"}));
   const auto pids = ready(launcher, 3);
   ASSERT_EQ(pids.size(), 3U);
@@ -179,7 +189,8 @@ TEST(CollectiveFailure, AFrozenRankIsNamedAndTheRunGoesOnWhenItDoes) {
   EXPECT_TRUE(launcher.wait_for_error("paceline: stall: for 5 s", Deadline::in(8s)));
   EXPECT_TRUE(launcher.wait_for_error("rank 1", Deadline::in(1s)));
   ::kill(pids[1], SIGCONT);
-  EXPECT_FALSE(launcher.wait(Deadline::in(500ms)).has_value()) << launcher.output() << launcher.error();
+  EXPECT_FALSE(launcher.wait(Deadline::in(500ms)).has_value())
+      << launcher.output() << launcher.error();
   EXPECT_THAT(launcher.output(), Not(HasSubstr("failed")));
   ::kill(pids[1], SIGKILL);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137);

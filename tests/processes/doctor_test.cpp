@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
 
@@ -33,11 +34,13 @@ TEST(Doctor, LooksAtEverythingAndTriesBothTransports) {
   std::set<std::string> names;
   for (const auto& one : report["checks"]) {
     names.insert(one["name"]);
-    EXPECT_THAT((std::set<std::string>{"ok", "warn", "fail"}), ::testing::Contains(one["level"].get<std::string>()));
+    EXPECT_THAT((std::set<std::string>{"ok", "warn", "fail"}),
+                ::testing::Contains(one["level"].get<std::string>()));
     EXPECT_EQ(one["level"] == "ok", one["remedy"] == "") << one;
   }
-  for (const char* name : {"paceline", "kernel", "cores", "memory", "shared memory", "ulimit -n", "ulimit -u", "ptrace scope", "interfaces",
-                           "host name", "ports", "clock", "time of day", "ssh", "transport shm", "transport tcp"}) {
+  for (const char* name : {"paceline", "kernel", "cores", "memory", "shared memory", "ulimit -n",
+                           "ulimit -u", "ptrace scope", "interfaces", "host name", "ports", "clock",
+                           "time of day", "ssh", "transport shm", "transport tcp"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_EQ(check(report, "transport shm")["level"], "ok");
@@ -45,17 +48,23 @@ TEST(Doctor, LooksAtEverythingAndTriesBothTransports) {
 }
 
 TEST(Doctor, TellsWhatIsTooLittleAndWhatToDo) {
-  const auto few = report_of({.command = {"bash", "-c", "ulimit -n 100; exec " + binary("paceline") + " doctor --json -"}}, 1);
+  const auto few = report_of(
+      {.command = {"bash", "-c", "ulimit -n 100; exec " + binary("paceline") + " doctor --json -"}},
+      1);
   EXPECT_EQ(few["ok"], false);
   EXPECT_EQ(check(few, "ulimit -n")["level"], "fail");
-  EXPECT_THAT(check(few, "ulimit -n")["remedy"].get<std::string>(), HasSubstr("raise the hard limit"));
-  const auto alone = report_of({.command = {binary("paceline"), "doctor", "--json", "-"}, .environment = {{"PATH", "/nowhere"}}}, 0);
+  EXPECT_THAT(check(few, "ulimit -n")["remedy"].get<std::string>(),
+              HasSubstr("raise the hard limit"));
+  const auto alone = report_of({.command = {binary("paceline"), "doctor", "--json", "-"},
+                                .environment = {{"PATH", "/nowhere"}}},
+                               0);
   EXPECT_EQ(check(alone, "ssh")["level"], "warn");
   EXPECT_THAT(check(alone, "ssh")["remedy"].get<std::string>(), HasSubstr("openssh-client"));
 }
 
 TEST(Doctor, WithoutLoopbackNothingOfTcpWorks) {
-  const auto cut = run({.command = {"unshare", "--net", binary("paceline"), "doctor"}}, Deadline::in(40s));
+  const auto cut =
+      run({.command = {"unshare", "--net", binary("paceline"), "doctor"}}, Deadline::in(40s));
   if (cut.error.find("unshare") != std::string::npos) GTEST_SKIP() << "NOT TESTED: " << cut.error;
   EXPECT_EQ(cut.exit_code, 1) << cut.output;
   EXPECT_THAT(cut.output, HasSubstr("fail  transport tcp"));

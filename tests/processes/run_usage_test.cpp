@@ -118,12 +118,31 @@ TEST(RunUsage, HelpTeaches) {
   EXPECT_THAT(help.output, HasSubstr("run "));
   const auto run_help = run({.command = {binary("paceline"), "run", "--help"}});
   EXPECT_EQ(run_help.exit_code, 0);
-  for (const char* text :
-       {"Usage: paceline run -n N", "Examples:", "PACELINE_RUN_<OPTION>",
-        "Exit codes:", "PACELINE_RANK", "--grace", "--timeout", "--transport", "--determinism",
-        "--operation-timeout", "--store", "--no-prefix", "--nproc-per-node", "--hosts", "--hostfile", "--ssh", "--nnodes",
-        "--node-rank", "--rdzv-endpoint", "--secret-file", "--log-dir", "--redirects", "--tee",
-        "--dry-run", "openssl rand -hex 32"}) {
+  for (const char* text : {"Usage: paceline run -n N",
+                           "Examples:",
+                           "PACELINE_RUN_<OPTION>",
+                           "Exit codes:",
+                           "PACELINE_RANK",
+                           "--grace",
+                           "--timeout",
+                           "--transport",
+                           "--determinism",
+                           "--operation-timeout",
+                           "--store",
+                           "--no-prefix",
+                           "--nproc-per-node",
+                           "--hosts",
+                           "--hostfile",
+                           "--ssh",
+                           "--nnodes",
+                           "--node-rank",
+                           "--rdzv-endpoint",
+                           "--secret-file",
+                           "--log-dir",
+                           "--redirects",
+                           "--tee",
+                           "--dry-run",
+                           "openssl rand -hex 32"}) {
     EXPECT_THAT(run_help.output, HasSubstr(text));
   }
 }

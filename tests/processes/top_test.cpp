@@ -10,11 +10,12 @@
 namespace paceline::test {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 json look_at(const std::string& job) {
-  Process top({.command = {binary("paceline"), "top", "--once", "--json", "--interval", "300ms", "--job", job}});
+  Process top({.command = {binary("paceline"), "top", "--once", "--json", "--interval", "300ms",
+                           "--job", job}});
   top.wait(Deadline::in(20s));
   return json::parse(top.output()).at("ranks");
 }
@@ -39,7 +40,8 @@ TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
   ASSERT_EQ(::kill(pids[1], SIGSTOP), 0);
   ranks = look_at(job);  // what was on its way has come
   std::string state;
-  for (const auto deadline = Deadline::in(20s); !deadline.passed() && state.find("waits") == std::string::npos;) {
+  for (const auto deadline = Deadline::in(20s);
+       !deadline.passed() && state.find("waits") == std::string::npos;) {
     ranks = look_at(job);
     state = ranks[0].at("state");
   }
@@ -51,7 +53,8 @@ TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
 }
 
 TEST(Top, SaysThatThereIsNoRankAndWhatWasWrongWithItsOptions) {
-  Process none({.command = {binary("paceline"), "top", "--once", "--interval", "10ms", "--job", "no-such-job"}});
+  Process none({.command = {binary("paceline"), "top", "--once", "--interval", "10ms", "--job",
+                            "no-such-job"}});
   EXPECT_EQ(WEXITSTATUS(none.wait(Deadline::in(10s)).value()), 1);
   EXPECT_THAT(none.output(), HasSubstr("no rank of yours runs on this host"));
   Process wrong({.command = {binary("paceline"), "top", "--interval", "soon"}});

@@ -1,11 +1,12 @@
-// The example, trained by real processes: the same numbers as one process, the same bits on every transport.
-// Runs hello_world and fashion_mnist.
+// The example, trained by real processes: the same numbers as one process, the same bits on every
+// transport. Runs hello_world and fashion_mnist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
@@ -36,7 +37,8 @@ struct Trained {
 Trained train(int ranks, const std::string& transport, std::vector<std::string> arguments) {
   const Folder folder;
   const std::string metrics = folder.file("metrics.jsonl"), saved = folder.file("parameters");
-  std::vector<std::string> command = {binary("fashion_mnist"), "--threads", "1", "--metrics", metrics, "--save", saved};
+  std::vector<std::string> command = {
+      binary("fashion_mnist"), "--threads", "1", "--metrics", metrics, "--save", saved};
   command.insert(command.end(), arguments.begin(), arguments.end());
   Process run(paceline_run({"-n", std::to_string(ranks), "--transport", transport}, command));
   EXPECT_EQ(exit_code(run.wait(Deadline::in(90s))), 0) << run.error();
@@ -44,7 +46,8 @@ Trained train(int ranks, const std::string& transport, std::vector<std::string> 
   std::ifstream lines(metrics);
   for (std::string line; std::getline(lines, line);) trained.summary = json::parse(line);
   std::ifstream bytes(saved, std::ios::binary);
-  for (double value; bytes.read(reinterpret_cast<char*>(&value), sizeof value);) trained.parameters.push_back(value);
+  for (double value; bytes.read(reinterpret_cast<char*>(&value), sizeof value);)
+    trained.parameters.push_back(value);
   return trained;
 }
 
@@ -54,11 +57,14 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && !a.empty() ? furthest : INFINITY;
 }
 
-std::string sha256(const Trained& trained) { return trained.summary.at("parameters_sha256"); }
+std::string sha256(const Trained& trained) {
+  return trained.summary.at("parameters_sha256");
+}
 
 // A batch of 50 leaves uneven parts to 3 and 4 ranks.
 TEST(Training, OnManyProcessesGivesTheNumbersOfOneAndTheSameBitsOnEveryTransport) {
-  const std::vector<std::string> arguments = {"--model", "linear", "--dtype", "float64", "--steps", "100", "--batch-size", "50"};
+  const std::vector<std::string> arguments = {"--model", "linear", "--dtype",      "float64",
+                                              "--steps", "100",    "--batch-size", "50"};
   const Trained alone = train(1, "auto", arguments);
   for (const int ranks : {2, 3, 4}) {
     const Trained shm = train(ranks, "shm", arguments), tcp = train(ranks, "tcp", arguments);
@@ -70,32 +76,42 @@ TEST(Training, OnManyProcessesGivesTheNumbersOfOneAndTheSameBitsOnEveryTransport
 
 TEST(Training, OfNetworksWithManyBucketsGivesTheNumbersOfOneProcess) {
   for (const char* model : {"mlp", "cnn"}) {
-    const std::vector<std::string> arguments = {"--model", model, "--dtype", "float64", "--steps", "12", "--batch-size", "30"};
-    EXPECT_LE(distance(train(1, "auto", arguments).parameters, train(2, "auto", arguments).parameters), 1e-10) << model;
+    const std::vector<std::string> arguments = {"--model", model, "--dtype",      "float64",
+                                                "--steps", "12",  "--batch-size", "30"};
+    EXPECT_LE(
+        distance(train(1, "auto", arguments).parameters, train(2, "auto", arguments).parameters),
+        1e-10)
+        << model;
   }
 }
 
 TEST(Training, RepeatsItselfBitForBit) {
-  const std::vector<std::string> arguments = {"--model", "linear", "--dtype", "float64", "--steps", "100", "--batch-size", "64"};
+  const std::vector<std::string> arguments = {"--model", "linear", "--dtype",      "float64",
+                                              "--steps", "100",    "--batch-size", "64"};
   EXPECT_EQ(sha256(train(3, "auto", arguments)), sha256(train(3, "auto", arguments)));
 }
 
 TEST(Training, SummaryHoldsWhatTheDocumentsSay) {
-  const json summary = train(2, "auto", {"--model", "linear", "--steps", "20", "--batch-size", "64"}).summary;
+  const json summary =
+      train(2, "auto", {"--model", "linear", "--steps", "20", "--batch-size", "64"}).summary;
   EXPECT_EQ(summary.at("event"), "summary");
   EXPECT_EQ(summary.at("world_size"), 2);
   EXPECT_EQ(summary.at("steps"), 20);
   EXPECT_EQ(summary.at("peak_rss_bytes").size(), 2u);
   EXPECT_GT(summary.at("train_samples_per_second"), 0);
-  EXPECT_LE(summary.at("exposed_communication_seconds").get<double>() + summary.at("compute_seconds").get<double>(), 90.0);
-  for (const char* name : {"train_loss", "test_accuracy", "communication_seconds"}) EXPECT_GT(summary.at(name), 0) << name;
+  EXPECT_LE(summary.at("exposed_communication_seconds").get<double>() +
+                summary.at("compute_seconds").get<double>(),
+            90.0);
+  for (const char* name : {"train_loss", "test_accuracy", "communication_seconds"})
+    EXPECT_GT(summary.at(name), 0) << name;
 }
 
 TEST(HelloWorld, AddsTheRanksUp) {
   Process run(paceline_run({"-n", "3"}, {binary("hello_world")}));
   ASSERT_EQ(exit_code(run.wait(Deadline::in(30s))), 0) << run.error();
   for (const char* rank : {"0", "1", "2"}) {
-    EXPECT_NE(run.output().find(std::string("[") + rank + "] hello from rank " + rank + " of 3"), std::string::npos);
+    EXPECT_NE(run.output().find(std::string("[") + rank + "] hello from rank " + rank + " of 3"),
+              std::string::npos);
   }
 }
 
@@ -121,7 +137,8 @@ TEST(Training, RefusesWhatCannotWorkAndSaysWhatToDo) {
     command.insert(command.end(), refusal.arguments.begin(), refusal.arguments.end());
     Process run(paceline_run({"-n", "2"}, command));
     EXPECT_EQ(exit_code(run.wait(Deadline::in(30s))), refusal.code) << run.error();
-    for (const std::string& text : refusal.says) EXPECT_NE(run.error().find(text), std::string::npos) << text << "\n" << run.error();
+    for (const std::string& text : refusal.says)
+      EXPECT_NE(run.error().find(text), std::string::npos) << text << "\n" << run.error();
   }
 }
 
@@ -130,8 +147,10 @@ class KilledTraining : public ::testing::TestWithParam<std::tuple<int, std::stri
 
 TEST_P(KilledTraining, EndsAllWithinTwoSecondsAndNamesTheDeadRank) {
   const auto [victim, transport] = GetParam();
-  Process run(paceline_run({"-n", "3", "--transport", transport},
-                           {"bash", "-c", "echo pid $$; exec " + binary("fashion_mnist") + " --model mlp --threads 1 --epochs 100"}));
+  Process run(paceline_run(
+      {"-n", "3", "--transport", transport},
+      {"bash", "-c",
+       "echo pid $$; exec " + binary("fashion_mnist") + " --model mlp --threads 1 --epochs 100"}));
   ASSERT_TRUE(run.wait_for_output("[0] step 1/", Deadline::in(60s))) << run.error();
   const auto pid = told(run.output(), victim, "pid");
   ASSERT_TRUE(pid);
@@ -143,14 +162,16 @@ TEST_P(KilledTraining, EndsAllWithinTwoSecondsAndNamesTheDeadRank) {
   for (int rank = 0; rank < 3; ++rank) {
     if (rank == victim) continue;
     // "[1] error: while the gradients of bucket ... were averaged: rank 0 was lost: ..."
-    const std::string line = "\\[" + std::to_string(rank) + "\\] error: [^\n]*rank " + std::to_string(victim) + " was lost";
+    const std::string line = "\\[" + std::to_string(rank) + "\\] error: [^\n]*rank " +
+                             std::to_string(victim) + " was lost";
     EXPECT_THAT(run.error(), ::testing::ContainsRegex(line));
   }
   EXPECT_EQ(left_overs(job, {*pid}, Deadline::in(2s)), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(AnyRank, KilledTraining,
-                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Values("shm", "tcp")));
+                         ::testing::Combine(::testing::Values(0, 1, 2),
+                                            ::testing::Values("shm", "tcp")));
 
 }  // namespace
 }  // namespace paceline::test

@@ -14,7 +14,8 @@ using nlohmann::json;
 std::vector<json> told_by(Process& run) {
   EXPECT_EQ(exit_code(run.wait(Deadline::in(60s))), 0) << run.error();
   std::vector<json> lines;
-  for (const std::string& line : lines_of(run.output())) lines.push_back(json::parse(line.substr(line.find('{'))));
+  for (const std::string& line : lines_of(run.output()))
+    lines.push_back(json::parse(line.substr(line.find('{'))));
   return lines;
 }
 
@@ -24,7 +25,8 @@ TEST(TrainMemory, OfARankIsThatOfOneProcessAndOneCopyOfTheGradients) {
   ASSERT_EQ(plain.size(), 1U);
   const double single = plain[0].at("peak_bytes"), gradients = plain[0].at("gradient_bytes");
   for (const char* transport : {"shm", "tcp"}) {
-    Process both(paceline_run({"-n", "2", "--transport", transport}, {binary("training_memory"), "parallel"}));
+    Process both(paceline_run({"-n", "2", "--transport", transport},
+                              {binary("training_memory"), "parallel"}));
     const auto ranks = told_by(both);
     ASSERT_EQ(ranks.size(), 2U);
     for (const json& rank : ranks) {

@@ -6,9 +6,12 @@
 
 namespace paceline::test {
 
-void run_ranks(int world_size, const std::function<void(Job&)>& body) { run_ranks(world_size, {}, body); }
+void run_ranks(int world_size, const std::function<void(Job&)>& body) {
+  run_ranks(world_size, {}, body);
+}
 
-void run_ranks(int world_size, const LocalWorldOptions& options, const std::function<void(Job&)>& body) {
+void run_ranks(int world_size, const LocalWorldOptions& options,
+               const std::function<void(Job&)>& body) {
   std::vector<Job> jobs = make_local_world(world_size, options);
   std::mutex mutex;
   std::exception_ptr first;

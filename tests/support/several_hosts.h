@@ -1,5 +1,5 @@
-// Jobs over several hosts under test: network namespaces with a bridge between them, and an ssh that enters them
-// (tests/net/hosts tells more: rates, delays, pulled cables, nft).
+// Jobs over several hosts under test: network namespaces with a bridge between them, and an ssh
+// that enters them (tests/net/hosts tells more: rates, delays, pulled cables, nft).
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,8 @@ inline std::string hosts_script() {
 class SeveralHosts : public ::testing::Test {
  protected:
   void SetUp() override {
-    static const Finished possible = run({.command = {hosts_script(), "with", "1", "--", "true"}}, Deadline::in(20s));
+    static const Finished possible =
+        run({.command = {hosts_script(), "with", "1", "--", "true"}}, Deadline::in(20s));
     if (possible.exit_code == 77) GTEST_SKIP() << "NOT TESTED: " << possible.error;
     ASSERT_EQ(possible.exit_code, 0) << possible.error;
     std::string name = std::filesystem::temp_directory_path() / "paceline-hosts-XXXXXX";
@@ -33,16 +34,23 @@ class SeveralHosts : public ::testing::Test {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 
-  // On host 1 of `hosts`, 2 ranks on each. `then`: a command that keeps the hosts up when the launcher has ended.
-  static ProcessOptions run_over(int hosts, std::vector<std::string> options, const std::vector<std::string>& command,
+  // On host 1 of `hosts`, 2 ranks on each. `then`: a command that keeps the hosts up when the
+  // launcher has ended.
+  static ProcessOptions run_over(int hosts, std::vector<std::string> options,
+                                 const std::vector<std::string>& command,
                                  const std::string& then = {}) {
     options.emplace_back("--");
     options.insert(options.end(), command.begin(), command.end());
-    const std::string launcher = binary("paceline") + R"( run --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" + hosts_script() + R"( ssh" "$@")";
+    const std::string launcher = binary("paceline") +
+                                 R"( run --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" +
+                                 hosts_script() + R"( ssh" "$@")";
     return on_host_1(hosts, then.empty() ? "exec " + launcher : launcher + "; " + then, options);
   }
-  static ProcessOptions on_host_1(int hosts, const std::string& script, const std::vector<std::string>& arguments = {}) {
-    ProcessOptions result{.command = {hosts_script(), "with", std::to_string(hosts), "--", "bash", "-c", "echo net $PACELINE_NET $PACELINE_NET_HOSTS; " + script, "_"}};
+  static ProcessOptions on_host_1(int hosts, const std::string& script,
+                                  const std::vector<std::string>& arguments = {}) {
+    ProcessOptions result{.command = {hosts_script(), "with", std::to_string(hosts), "--", "bash",
+                                      "-c", "echo net $PACELINE_NET $PACELINE_NET_HOSTS; " + script,
+                                      "_"}};
     result.command.insert(result.command.end(), arguments.begin(), arguments.end());
     return result;
   }

@@ -34,7 +34,8 @@ std::string help() {
          "\nOptions:\n"
          "  -h, --help  this text; `paceline SUBCOMMAND --help` tells more\n"
          "  --version   which Paceline this is\n"
-         "  --completion SHELL   a script for bash, zsh or fish: source <(paceline --completion bash)\n"
+         "  --completion SHELL   a script for bash, zsh or fish: source <(paceline --completion "
+         "bash)\n"
          "  --man [SUBCOMMAND]   a page for man: paceline --man run | man -l -\n\n"
          "Example:\n"
          "  paceline run -n 2 build/release/bin/fashion_mnist --model cnn\n";
@@ -59,7 +60,8 @@ struct Descriptions {
 
 int print_completion(const std::vector<std::string>& arguments) {
   if (arguments.size() != 2 || std::ranges::find(shells(), arguments[1]) == shells().end()) {
-    return usage_error("paceline", fmt::format("--completion wants one shell: {}", fmt::join(shells(), ", ")));
+    return usage_error("paceline",
+                       fmt::format("--completion wants one shell: {}", fmt::join(shells(), ", ")));
   }
   fmt::print("{}", completion(arguments[1], Descriptions().all));
   return 0;
@@ -73,7 +75,8 @@ int print_manual(const std::vector<std::string>& arguments) {
   }
   const auto found = std::ranges::find(descriptions.all, arguments[1], &Described::name);
   if (arguments.size() != 2 || found == descriptions.all.end()) {
-    return usage_error("paceline", "--man wants one subcommand or none; `paceline --help` lists them");
+    return usage_error("paceline",
+                       "--man wants one subcommand or none; `paceline --help` lists them");
   }
   fmt::print("{}", man_page(*found, kVersion, kReleased));
   return 0;

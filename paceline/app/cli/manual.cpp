@@ -35,15 +35,19 @@ std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
   return app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
 }
 
-bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+bool takes_value(const CLI::Option& option) {
+  return option.get_items_expected_max() > 0;
+}
 
 std::string options_of(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* option : shown_options(app)) {
-    text += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
-                        takes_value(*option) ? fmt::format(" \\fI{}\\fR", roff(option->get_type_name())) : "",
-                        roff(option->get_description()));
-    if (!option->get_envname().empty()) text += fmt::format(".br\nAlso read from {}.\n", roff(option->get_envname()));
+    text += fmt::format(
+        ".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
+        takes_value(*option) ? fmt::format(" \\fI{}\\fR", roff(option->get_type_name())) : "",
+        roff(option->get_description()));
+    if (!option->get_envname().empty())
+      text += fmt::format(".br\nAlso read from {}.\n", roff(option->get_envname()));
   }
   return text;
 }
@@ -59,7 +63,8 @@ std::string words_of(const CLI::App& app) {
 
 std::string names_of(std::span<const Described> subcommands) {
   std::string names;
-  for (const auto& subcommand : subcommands) names += (names.empty() ? "" : " ") + std::string(subcommand.name);
+  for (const auto& subcommand : subcommands)
+    names += (names.empty() ? "" : " ") + std::string(subcommand.name);
   return names;
 }
 
@@ -77,7 +82,8 @@ std::string bash(std::span<const Described> subcommands) {
       "    return\n"
       "  fi\n"
       "  case \"${{COMP_WORDS[1]}}\" in\n{}  esac\n"
-      "  if [[ $current == -* ]]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "  if [[ $current == -* ]]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
+      "\"$current\")\n"
       "  else mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); fi\n"
       "}}\n"
       "complete -o filenames -F _paceline paceline\n",
@@ -102,9 +108,11 @@ std::string zsh(std::span<const Described> subcommands) {
     names += fmt::format(" '{}:{}'", subcommand.name, quoted(subcommand.summary, ":"));
     cases += fmt::format("    {}) _arguments", subcommand.name);
     for (const CLI::Option* option : shown_options(*subcommand.app)) {
-      const std::string value = takes_value(*option) ? ":" + quoted(option->get_type_name(), "[]:") + ":_files" : "";
+      const std::string value =
+          takes_value(*option) ? ":" + quoted(option->get_type_name(), "[]:") + ":_files" : "";
       for (const auto& name : option->get_lnames()) {
-        cases += fmt::format(" '--{}[{}]{}'", name, quoted(option->get_description(), "[]:"), value);
+        cases +=
+            fmt::format(" '--{}[{}]{}'", name, quoted(option->get_description(), "[]:"), value);
       }
     }
     cases += " '*:file:_files' ;;\n";
@@ -124,12 +132,14 @@ std::string zsh(std::span<const Described> subcommands) {
 std::string fish(std::span<const Described> subcommands) {
   std::string text;
   for (const auto& subcommand : subcommands) {
-    text += fmt::format("complete -c paceline -n __fish_use_subcommand -a {} -d '{}'\n", subcommand.name,
-                        quoted(subcommand.summary, "\\"));
+    text += fmt::format("complete -c paceline -n __fish_use_subcommand -a {} -d '{}'\n",
+                        subcommand.name, quoted(subcommand.summary, "\\"));
     for (const CLI::Option* option : shown_options(*subcommand.app)) {
       for (const auto& name : option->get_lnames()) {
-        text += fmt::format("complete -c paceline -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", subcommand.name, name,
-                            takes_value(*option) ? " -r" : "", quoted(option->get_description(), "\\"));
+        text += fmt::format(
+            "complete -c paceline -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n",
+            subcommand.name, name, takes_value(*option) ? " -r" : "",
+            quoted(option->get_description(), "\\"));
       }
     }
   }
@@ -144,21 +154,27 @@ std::string man_page(const Described& subcommand, std::string_view version, std:
   usage = usage.substr(usage.find("Usage: ") + 7);
   usage = usage.substr(0, usage.find('\n'));
   return title(fmt::format("paceline-{}", subcommand.name), version, date) +
-         fmt::format(".SH NAME\npaceline\\-{} \\- {}\n", roff(subcommand.name), roff(subcommand.summary)) +
+         fmt::format(".SH NAME\npaceline\\-{} \\- {}\n", roff(subcommand.name),
+                     roff(subcommand.summary)) +
          fmt::format(".SH SYNOPSIS\n.B {}\n", roff(usage)) +
-         fmt::format(".SH DESCRIPTION\n{}\n", roff(app.get_description())) + ".SH OPTIONS\n" + options_of(app) +
-         fmt::format(".SH MORE\n.nf\n{}\n.fi\n.SH SEE ALSO\n.BR paceline (1)\n", roff(app.get_footer()));
+         fmt::format(".SH DESCRIPTION\n{}\n", roff(app.get_description())) + ".SH OPTIONS\n" +
+         options_of(app) +
+         fmt::format(".SH MORE\n.nf\n{}\n.fi\n.SH SEE ALSO\n.BR paceline (1)\n",
+                     roff(app.get_footer()));
 }
 
-std::string man_page(std::span<const Described> subcommands, std::string_view version, std::string_view date) {
+std::string man_page(std::span<const Described> subcommands, std::string_view version,
+                     std::string_view date) {
   std::string text = title("paceline", version, date) +
                      ".SH NAME\npaceline \\- trains one network on many processes\n"
                      ".SH SYNOPSIS\n.B paceline\n.I SUBCOMMAND\n[options]\n.SH SUBCOMMANDS\n";
   for (const auto& subcommand : subcommands) {
-    text += fmt::format(".TP\n.BR paceline\\-{} (1)\n{}\n", roff(subcommand.name), roff(subcommand.summary));
+    text += fmt::format(".TP\n.BR paceline\\-{} (1)\n{}\n", roff(subcommand.name),
+                        roff(subcommand.summary));
   }
   return text +
-         ".SH OPTIONS\n.TP\n.B \\-\\-completion SHELL\nprint a completion script for bash, zsh or fish\n"
+         ".SH OPTIONS\n.TP\n.B \\-\\-completion SHELL\nprint a completion script for bash, zsh or "
+         "fish\n"
          ".TP\n.B \\-\\-man [SUBCOMMAND]\nprint this page or a subcommand's, for man(1)\n"
          ".TP\n.B \\-\\-version\nwhich Paceline this is\n";
 }

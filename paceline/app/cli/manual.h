@@ -22,7 +22,8 @@ struct Described {
 // In man's language (man 7 man). `date` as it stands in the footer, 2026-11-21.
 std::string man_page(const Described& subcommand, std::string_view version, std::string_view date);
 // Of `paceline` itself: what subcommands there are.
-std::string man_page(std::span<const Described> subcommands, std::string_view version, std::string_view date);
+std::string man_page(std::span<const Described> subcommands, std::string_view version,
+                     std::string_view date);
 
 // A script that completes subcommands and their options. REQUIRES: `shell` is one of shells().
 const std::vector<std::string>& shells();  // bash, zsh, fish

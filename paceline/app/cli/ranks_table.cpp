@@ -14,14 +14,16 @@ using observe::HostRank;
 constexpr double kNanosecondsInSecond = 1e9;
 
 bool is_same(const HostRank& a, const HostRank& b) {
-  return a.pid == b.pid && a.status.rank == b.status.rank && a.status.generation == b.status.generation &&
-         a.status.job == b.status.job;
+  return a.pid == b.pid && a.status.rank == b.status.rank &&
+         a.status.generation == b.status.generation && a.status.job == b.status.job;
 }
 
 // Up to now, also where a wait has not ended yet.
 double waited_seconds(const HostRank& rank, std::int64_t now_ns) {
   const auto& status = rank.status;
-  const std::int64_t open = status.waiting_since_ns == 0 ? 0 : std::max<std::int64_t>(0, now_ns - status.waiting_since_ns);
+  const std::int64_t open = status.waiting_since_ns == 0
+                                ? 0
+                                : std::max<std::int64_t>(0, now_ns - status.waiting_since_ns);
   return static_cast<double>(status.waited_ns + open) / kNanosecondsInSecond;
 }
 
@@ -43,11 +45,15 @@ std::vector<RankRates> rates(const Look& before, const Look& now) {
   std::vector<RankRates> all;
   for (const HostRank& rank : now.ranks) {
     RankRates& rate = all.emplace_back();
-    const auto earlier = std::ranges::find_if(before.ranks, [&](const HostRank& r) { return is_same(r, rank); });
+    const auto earlier =
+        std::ranges::find_if(before.ranks, [&](const HostRank& r) { return is_same(r, rank); });
     if (earlier == before.ranks.end() || seconds <= 0) continue;
-    const auto a_second = [&](auto later, auto sooner) { return std::max(0.0, static_cast<double>(later - sooner) / seconds); };
+    const auto a_second = [&](auto later, auto sooner) {
+      return std::max(0.0, static_cast<double>(later - sooner) / seconds);
+    };
     rate.cpu = a_second(rank.cpu_seconds, earlier->cpu_seconds);
-    rate.waiting = std::min(1.0, a_second(waited_seconds(rank, now.at_ns), waited_seconds(*earlier, before.at_ns)));
+    rate.waiting = std::min(
+        1.0, a_second(waited_seconds(rank, now.at_ns), waited_seconds(*earlier, before.at_ns)));
     rate.operations = a_second(rank.status.operations, earlier->status.operations);
     rate.steps = a_second(rank.status.step, earlier->status.step);
     rate.samples = a_second(rank.status.samples, earlier->status.samples);
@@ -58,10 +64,14 @@ std::vector<RankRates> rates(const Look& before, const Look& now) {
 std::string state_of(const HostRank& rank, std::int64_t now_ns) {
   const auto& status = rank.status;
   if (status.waiting_since_ns != 0) {
-    const double seconds = static_cast<double>(std::max<std::int64_t>(0, now_ns - status.waiting_since_ns)) / kNanosecondsInSecond;
+    const double seconds =
+        static_cast<double>(std::max<std::int64_t>(0, now_ns - status.waiting_since_ns)) /
+        kNanosecondsInSecond;
     return fmt::format("waits {:.1f} s for {}", seconds, status.waits_for.data());
   }
-  if (status.in_flight > 0) return fmt::format("computes, {} operation{} in flight", status.in_flight, status.in_flight == 1 ? "" : "s");
+  if (status.in_flight > 0)
+    return fmt::format("computes, {} operation{} in flight", status.in_flight,
+                       status.in_flight == 1 ? "" : "s");
   return "computes";
 }
 
@@ -76,15 +86,20 @@ std::string ranks_table(const Look& before, const Look& now, std::size_t columns
     const HostRank& rank = now.ranks[i];
     const auto& status = rank.status;
     if (i == 0 || now.ranks[i - 1].status.job != status.job) {
-      const auto here = std::ranges::count_if(now.ranks, [&](const HostRank& r) { return r.status.job == status.job; });
-      line(fmt::format("{}job {}, generation {}: {} of {} ranks on this host", i == 0 ? "" : " ", status.job.data(), status.generation,
-                       here, status.world_size));
-      line("  RANK      PID   CPU   MEMORY    STEP  STEPS/S  SAMPLES/S      LOSS   OPS/S  WAITS  STATE");
+      const auto here = std::ranges::count_if(
+          now.ranks, [&](const HostRank& r) { return r.status.job == status.job; });
+      line(fmt::format("{}job {}, generation {}: {} of {} ranks on this host", i == 0 ? "" : " ",
+                       status.job.data(), status.generation, here, status.world_size));
+      line(
+          "  RANK      PID   CPU   MEMORY    STEP  STEPS/S  SAMPLES/S      LOSS   OPS/S  WAITS  "
+          "STATE");
     }
     const RankRates& r = rate[i];
-    line(fmt::format("{}{:>5} {:>8} {:>5.2f} {:>5} MiB {:>7} {:>8.2f} {:>10.0f} {:>9.4f} {:>7.0f} {:>5.0f}%  {}",
-                     holds_others_up(rank, now.ranks) ? "*" : " ", status.rank, rank.pid, r.cpu, rank.memory_bytes >> 20, status.step,
-                     r.steps, r.samples, status.loss, r.operations, 100 * r.waiting, state_of(rank, now.at_ns)));
+    line(fmt::format(
+        "{}{:>5} {:>8} {:>5.2f} {:>5} MiB {:>7} {:>8.2f} {:>10.0f} {:>9.4f} {:>7.0f} {:>5.0f}%  {}",
+        holds_others_up(rank, now.ranks) ? "*" : " ", status.rank, rank.pid, r.cpu,
+        rank.memory_bytes >> 20, status.step, r.steps, r.samples, status.loss, r.operations,
+        100 * r.waiting, state_of(rank, now.at_ns)));
   }
   return text;
 }
@@ -94,13 +109,26 @@ std::string ranks_json(const Look& before, const Look& now) {
   auto ranks = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < now.ranks.size(); ++i) {
     const auto& [pid, status, cpu_seconds, memory_bytes] = now.ranks[i];
-    ranks.push_back({{"job", status.job.data()}, {"generation", status.generation}, {"rank", status.rank},
-                     {"world_size", status.world_size}, {"pid", pid}, {"cpu", rate[i].cpu}, {"memory_bytes", memory_bytes},
-                     {"step", status.step}, {"steps_per_second", rate[i].steps}, {"samples_per_second", rate[i].samples},
-                     {"loss", status.loss}, {"operations", status.operations}, {"operations_per_second", rate[i].operations},
-                     {"in_flight", status.in_flight}, {"waiting_share", rate[i].waiting}, {"state", state_of(now.ranks[i], now.at_ns)}});
+    ranks.push_back({{"job", status.job.data()},
+                     {"generation", status.generation},
+                     {"rank", status.rank},
+                     {"world_size", status.world_size},
+                     {"pid", pid},
+                     {"cpu", rate[i].cpu},
+                     {"memory_bytes", memory_bytes},
+                     {"step", status.step},
+                     {"steps_per_second", rate[i].steps},
+                     {"samples_per_second", rate[i].samples},
+                     {"loss", status.loss},
+                     {"operations", status.operations},
+                     {"operations_per_second", rate[i].operations},
+                     {"in_flight", status.in_flight},
+                     {"waiting_share", rate[i].waiting},
+                     {"state", state_of(now.ranks[i], now.at_ns)}});
   }
-  return nlohmann::ordered_json({{"ranks", ranks}}).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return nlohmann::ordered_json({{"ranks", ranks}})
+             .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace paceline::cli

@@ -22,10 +22,13 @@ namespace paceline::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Shows what the ranks of this host do now: how fast they are, what they wait for, and who holds the others up (*).\n"
-    "Sees the ranks of your own jobs, whoever started them; a rank that hangs or is stopped is seen as well.";
+    "Shows what the ranks of this host do now: how fast they are, what they wait for, and who "
+    "holds the others up (*).\n"
+    "Sees the ranks of your own jobs, whoever started them; a rank that hangs or is stopped is "
+    "seen as well.";
 
-constexpr const char* kMore = R"(Columns: CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
+constexpr const char* kMore =
+    R"(Columns: CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
 LOSS as the program reports them (Job::report).
 
 Examples:
@@ -72,7 +75,8 @@ void show(const CommandLine& line, const Look& before, const Look& now, bool liv
     fmt::print("{}", ranks_json(before, now));
   } else {
     constexpr const char* kHomeAndClear = "\033[H\033[2J";
-    const std::string table = now.ranks.empty() ? "no rank of yours runs on this host\n" : ranks_table(before, now, terminal_columns());
+    const std::string table = now.ranks.empty() ? "no rank of yours runs on this host\n"
+                                                : ranks_table(before, now, terminal_columns());
     fmt::print("{}{}", live ? kHomeAndClear : "", table);
   }
   std::fflush(stdout);

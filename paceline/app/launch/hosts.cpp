@@ -75,10 +75,8 @@ Result<std::vector<HostSlots>> parse_host(std::string_view where, std::string_vi
 
 void add(std::vector<HostSlots>& to, const HostSlots& host) {
   const auto known = std::ranges::find(to, host.name, &HostSlots::name);
-  if (known == to.end())
-    to.push_back(host);
-  else
-    known->slots += host.slots;
+  if (known == to.end()) to.push_back(host);
+  else known->slots += host.slots;
 }
 
 // The words behind the host in a line of a hostfile.
@@ -94,10 +92,8 @@ Result<> read_keys(std::string_view where, const std::vector<std::string_view>& 
     }
     const auto value = slots_in(where, words[i].substr(equals + 1));
     if (!value) return value.error();
-    if (key == "slots")
-      slots = value.value();
-    else
-      most = value.value();
+    if (key == "slots") slots = value.value();
+    else most = value.value();
   }
   if (most && *most < slots)
     return wrong(where, fmt::format("max_slots={} is below slots={}", *most, slots));

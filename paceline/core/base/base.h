@@ -1,8 +1,9 @@
 // The door of base: what every other room is said in.
 //
-// Bytes and buffers (bytes.h), element types (dtype.h), reductions over elements (reduce.h), failures as
-// values and as exceptions (result.h), deadlines (deadline.h), checksums (crc32c.h), seeded numbers (seed.h).
-// Nothing here knows of ranks, links or threads. Start reading at bytes.h and result.h.
+// Bytes and buffers (bytes.h), element types (dtype.h), reductions over elements (reduce.h),
+// failures as values and as exceptions (result.h), deadlines (deadline.h), checksums (crc32c.h),
+// seeded numbers (seed.h). Nothing here knows of ranks, links or threads. Start reading at bytes.h
+// and result.h.
 #pragma once
 
 #include "paceline/core/base/bytes.h"

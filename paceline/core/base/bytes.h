@@ -12,7 +12,8 @@ namespace paceline {
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-// Where a buffer lies. Only host memory is carried by the present transports; `cuda` is refused as misuse.
+// Where a buffer lies. Only host memory is carried by the present transports; `cuda` is refused as
+// misuse.
 struct Memory {
   enum class Kind : std::uint8_t { host, cuda } kind = Kind::host;
   int device = 0;
@@ -20,7 +21,8 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
-// `count` elements of `dtype` at `data`; a view, which must outlive every operation that it is handed to.
+// `count` elements of `dtype` at `data`; a view, which must outlive every operation that it is
+// handed to.
 struct ConstBuffer {
   const std::byte* data = nullptr;
   std::size_t count = 0;
@@ -48,7 +50,9 @@ Buffer buffer_of(std::span<T, N> values) {
   return {std::as_writable_bytes(values).data(), values.size(), dtype_of<T>()};
 }
 template <typename Range>
-  requires requires(Range& r) { std::span(r); }
+requires requires(Range& r) {
+  std::span(r);
+}
 Buffer buffer_of(Range& values) {
   return buffer_of(std::span(values));
 }
@@ -58,7 +62,9 @@ ConstBuffer const_buffer_of(std::span<T, N> values) {
   return {std::as_bytes(values).data(), values.size(), dtype_of<std::remove_const_t<T>>()};
 }
 template <typename Range>
-  requires requires(const Range& r) { std::span(r); }
+requires requires(const Range& r) {
+  std::span(r);
+}
 ConstBuffer const_buffer_of(const Range& values) {
   return const_buffer_of(std::span(values));
 }

@@ -21,7 +21,8 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 
 std::uint32_t by_table(Bytes bytes, std::uint32_t crc) {
   static constexpr auto kTable = make_table();
-  for (const std::byte b : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<std::uint32_t>(b)) & 0xff];
+  for (const std::byte b : bytes)
+    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<std::uint32_t>(b)) & 0xff];
   return crc;
 }
 

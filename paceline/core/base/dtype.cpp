@@ -34,7 +34,9 @@ std::string_view name_of(Dtype dtype) {
   return "unknown";
 }
 
-bool is_known(Dtype dtype) { return size_of(dtype) != 0; }
+bool is_known(Dtype dtype) {
+  return size_of(dtype) != 0;
+}
 
 bool is_floating(Dtype dtype) {
   return dtype == Dtype::f64 || dtype == Dtype::f32 || dtype == Dtype::f16 || dtype == Dtype::bf16;

@@ -12,8 +12,8 @@ namespace paceline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lanes hold the bits of one value each: 16 bits on one side, those of an f32 on the other. Without its sign a value's bits
-// are ordered as the value is, so comparisons are integer comparisons.
+// Lanes hold the bits of one value each: 16 bits on one side, those of an f32 on the other. Without
+// its sign a value's bits are ordered as the value is, so comparisons are integer comparisons.
 constexpr std::int32_t kSign = std::numeric_limits<std::int32_t>::min();
 constexpr std::int32_t kInfinity = 0x7f800000;
 
@@ -28,13 +28,15 @@ struct BFloat16 {
     const auto high = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 0xffff));
     const auto is_nan = hn::Gt(hn::AndNot(hn::Set(d, kSign), bits), hn::Set(d, kInfinity));
     const auto odd = hn::And(high, hn::Set(d, 1));
-    const auto rounded = hn::And(hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff)))), hn::Set(d, 0xffff));
+    const auto rounded = hn::And(
+        hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff)))), hn::Set(d, 0xffff));
     return hn::IfThenElse(is_nan, hn::Or(high, hn::Set(d, 0x40)), rounded);
   }
 };
 
-// The exponent has 5 bits instead of 8. Small values have fewer digits: those are cut off by a float addition that pushes
-// them out at the right place (F. Giesen, "half to float done quick", public domain).
+// The exponent has 5 bits instead of 8. Small values have fewer digits: those are cut off by a
+// float addition that pushes them out at the right place (F. Giesen, "half to float done quick",
+// public domain).
 struct Float16 {
   template <typename D>
   static hn::Vec<D> widened(D d, hn::Vec<D> bits) {
@@ -44,7 +46,8 @@ struct Float16 {
     const auto normal = hn::Add(rest, hn::Set(d, (127 - 15) << 23));
     const auto special = hn::Add(rest, hn::Set(d, (255 - 31) << 23));
     const auto smallest = hn::Set(d, (127 - 14) << 23);
-    const auto small = hn::BitCast(d, hn::Sub(hn::BitCast(f, hn::Add(rest, smallest)), hn::BitCast(f, smallest)));
+    const auto small =
+        hn::BitCast(d, hn::Sub(hn::BitCast(f, hn::Add(rest, smallest)), hn::BitCast(f, smallest)));
     auto value = hn::IfThenElse(hn::Lt(rest, hn::Set(d, 1 << 23)), small, normal);
     value = hn::IfThenElse(hn::Lt(rest, hn::Set(d, 31 << 23)), value, special);
     return hn::Or(value, sign);
@@ -59,8 +62,10 @@ struct Float16 {
     const auto rebased = hn::Add(rest, hn::Set(d, 0xfff - ((127 - 15) << 23)));
     const auto normal = hn::ShiftRight<13>(hn::Add(rebased, odd));
     const auto half = hn::Set(d, 126 << 23);
-    const auto small = hn::Sub(hn::BitCast(d, hn::Add(hn::BitCast(f, rest), hn::BitCast(f, half))), half);
-    const auto nan = hn::Or(hn::And(hn::ShiftRight<13>(rest), hn::Set(d, 0x3ff)), hn::Set(d, 0x7e00));
+    const auto small =
+        hn::Sub(hn::BitCast(d, hn::Add(hn::BitCast(f, rest), hn::BitCast(f, half))), half);
+    const auto nan =
+        hn::Or(hn::And(hn::ShiftRight<13>(rest), hn::Set(d, 0x3ff)), hn::Set(d, 0x7e00));
     auto value = hn::IfThenElse(hn::Lt(rest, hn::Set(d, (127 - 14) << 23)), small, normal);
     value = hn::IfThenElse(hn::Lt(rest, hn::Set(d, (127 + 16) << 23)), value, hn::Set(d, 0x7c00));
     return hn::Or(hn::IfThenElse(hn::Gt(rest, hn::Set(d, kInfinity)), nan, value), sign);
@@ -70,7 +75,8 @@ struct Float16 {
 template <typename Format, typename D>
 void widen_lanes(D d, const std::uint16_t* from, float* to) {
   const hn::Rebind<std::uint16_t, D> d16;
-  hn::StoreU(hn::BitCast(hn::RebindToFloat<D>(), Format::widened(d, hn::PromoteTo(d, hn::LoadU(d16, from)))),
+  hn::StoreU(hn::BitCast(hn::RebindToFloat<D>(),
+                         Format::widened(d, hn::PromoteTo(d, hn::LoadU(d16, from)))),
              hn::RebindToFloat<D>(), to);
 }
 
@@ -104,7 +110,8 @@ void widen_any(Dtype dtype, const std::uint16_t* from, float* to, std::size_t co
 }
 
 void narrow_any(Dtype dtype, const float* from, std::uint16_t* to, std::size_t count) {
-  dtype == Dtype::bf16 ? narrow_all<BFloat16>(from, to, count) : narrow_all<Float16>(from, to, count);
+  dtype == Dtype::bf16 ? narrow_all<BFloat16>(from, to, count)
+                       : narrow_all<Float16>(from, to, count);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -117,18 +124,22 @@ namespace paceline {
 HWY_EXPORT(widen_any);
 HWY_EXPORT(narrow_any);
 
-bool is_half(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
+bool is_half(Dtype dtype) {
+  return dtype == Dtype::f16 || dtype == Dtype::bf16;
+}
 
 void widen(Dtype dtype, Bytes from, std::span<float> to) {
-  PACELINE_CHECK(is_half(dtype) && from.size() == 2 * to.size(), "widen of {} bytes of {} to {} f32", from.size(),
-                 name_of(dtype), to.size());
-  HWY_DYNAMIC_DISPATCH(widen_any)(dtype, reinterpret_cast<const std::uint16_t*>(from.data()), to.data(), to.size());
+  PACELINE_CHECK(is_half(dtype) && from.size() == 2 * to.size(),
+                 "widen of {} bytes of {} to {} f32", from.size(), name_of(dtype), to.size());
+  HWY_DYNAMIC_DISPATCH(widen_any)
+  (dtype, reinterpret_cast<const std::uint16_t*>(from.data()), to.data(), to.size());
 }
 
 void narrow(Dtype dtype, std::span<const float> from, MutableBytes to) {
-  PACELINE_CHECK(is_half(dtype) && to.size() == 2 * from.size(), "narrow of {} f32 to {} bytes of {}", from.size(), to.size(),
-                 name_of(dtype));
-  HWY_DYNAMIC_DISPATCH(narrow_any)(dtype, from.data(), reinterpret_cast<std::uint16_t*>(to.data()), from.size());
+  PACELINE_CHECK(is_half(dtype) && to.size() == 2 * from.size(),
+                 "narrow of {} f32 to {} bytes of {}", from.size(), to.size(), name_of(dtype));
+  HWY_DYNAMIC_DISPATCH(narrow_any)
+  (dtype, from.data(), reinterpret_cast<std::uint16_t*>(to.data()), from.size());
 }
 
 }  // namespace paceline

@@ -1,7 +1,7 @@
 // The 16-bit floating-point types, to f32 and back, vectorised with run-time dispatch (Highway).
 //
-// Sums of them are made in f32 (reduce.h). The conversions are done with integers, so that the bits are the same on every
-// processor, whatever instructions it has for them.
+// Sums of them are made in f32 (reduce.h). The conversions are done with integers, so that the bits
+// are the same on every processor, whatever instructions it has for them.
 #pragma once
 
 #include <span>
@@ -16,8 +16,8 @@ bool is_half(Dtype dtype);
 // Exact; NaNs keep sign and payload. REQUIRES: is_half(dtype); from.size() == 2 * to.size().
 void widen(Dtype dtype, Bytes from, std::span<float> to);
 
-// To the nearest, ties to even; what is too large becomes infinite, a NaN becomes quiet and keeps sign and upper payload.
-// REQUIRES: is_half(dtype); to.size() == 2 * from.size().
+// To the nearest, ties to even; what is too large becomes infinite, a NaN becomes quiet and keeps
+// sign and upper payload. REQUIRES: is_half(dtype); to.size() == 2 * from.size().
 void narrow(Dtype dtype, std::span<const float> from, MutableBytes to);
 
 }  // namespace paceline

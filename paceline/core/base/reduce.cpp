@@ -17,8 +17,9 @@ namespace paceline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Of two NaNs the hardware keeps the first operand's payload, but the compiler is free to exchange the operands of a sum. So
-// the right one is masked where the left one is NaN: the bits are then the same whatever the compiler does.
+// Of two NaNs the hardware keeps the first operand's payload, but the compiler is free to exchange
+// the operands of a sum. So the right one is masked where the left one is NaN: the bits are then
+// the same whatever the compiler does.
 template <typename V>
 V masked_by(V left, V right) {
   return hn::IfThenZeroElse(hn::IsNaN(left), right);
@@ -79,7 +80,8 @@ struct Boolean {
   }
 };
 
-// With NaN on either side the first NaN wins; of equal values (only zeros differ in bits) the sign decides.
+// With NaN on either side the first NaN wins; of equal values (only zeros differ in bits) the sign
+// decides.
 template <bool kMin>
 struct Extreme {
   template <typename V>
@@ -89,7 +91,8 @@ struct Extreme {
     if constexpr (hwy::IsFloat<T>()) {
       const auto smaller = hn::Lt(left, right);
       const auto larger = hn::Lt(right, left);
-      const auto tie = kMin ? hn::Or(left, right) : hn::And(left, right);  // -0 | +0 = -0, -0 & +0 = +0
+      const auto tie =
+          kMin ? hn::Or(left, right) : hn::And(left, right);  // -0 | +0 = -0, -0 & +0 = +0
       const auto ordered = hn::IfThenElse(kMin ? smaller : larger, left,
                                           hn::IfThenElse(kMin ? larger : smaller, right, tie));
       const auto right_checked = hn::IfThenElse(hn::IsNaN(right), right, ordered);
@@ -128,7 +131,8 @@ void multiply(const T* left, const T* right, T* target, std::size_t count) {
 }
 
 template <typename T>
-void reduce_op(ReduceOp op, const std::byte* left, const std::byte* right, std::byte* target, std::size_t bytes) {
+void reduce_op(ReduceOp op, const std::byte* left, const std::byte* right, std::byte* target,
+               std::size_t bytes) {
   const auto* l = reinterpret_cast<const T*>(left);
   const auto* r = reinterpret_cast<const T*>(right);
   auto* t = reinterpret_cast<T*>(target);
@@ -148,7 +152,8 @@ void reduce_op(ReduceOp op, const std::byte* left, const std::byte* right, std::
   }
 }
 
-void reduce_booleans(ReduceOp op, const std::byte* left, const std::byte* right, std::byte* target, std::size_t count) {
+void reduce_booleans(ReduceOp op, const std::byte* left, const std::byte* right, std::byte* target,
+                     std::size_t count) {
   const auto* l = reinterpret_cast<const std::uint8_t*>(left);
   const auto* r = reinterpret_cast<const std::uint8_t*>(right);
   auto* t = reinterpret_cast<std::uint8_t*>(target);
@@ -161,8 +166,8 @@ void reduce_booleans(ReduceOp op, const std::byte* left, const std::byte* right,
   }
 }
 
-void reduce_any(ReduceOp op, Dtype dtype, const std::byte* left, const std::byte* right, std::byte* target,
-                std::size_t bytes) {
+void reduce_any(ReduceOp op, Dtype dtype, const std::byte* left, const std::byte* right,
+                std::byte* target, std::size_t bytes) {
   switch (dtype) {
     case Dtype::f32: return reduce_op<float>(op, left, right, target, bytes);
     case Dtype::f64: return reduce_op<double>(op, left, right, target, bytes);
@@ -183,13 +188,15 @@ void scale_typed(T* values, std::size_t count, T factor) {
   const std::size_t lanes = hn::Lanes(d);
   const auto f = hn::Set(d, factor);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, values + i), f), d, values + i);
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, values + i), f), d, values + i);
   for (; i < count; ++i) values[i] *= factor;
 }
 
 void scale_any(Dtype dtype, std::byte* values, std::size_t bytes, double factor) {
   if (dtype == Dtype::f32) {
-    scale_typed(reinterpret_cast<float*>(values), bytes / sizeof(float), static_cast<float>(factor));
+    scale_typed(reinterpret_cast<float*>(values), bytes / sizeof(float),
+                static_cast<float>(factor));
   } else {
     scale_typed(reinterpret_cast<double*>(values), bytes / sizeof(double), factor);
   }
@@ -234,7 +241,9 @@ std::string_view name_of(ReduceOp op) {
   return "unknown";
 }
 
-bool is_known(ReduceOp op) { return ReduceOp::sum <= op && op <= ReduceOp::bxor; }
+bool is_known(ReduceOp op) {
+  return ReduceOp::sum <= op && op <= ReduceOp::bxor;
+}
 
 bool can_reduce(ReduceOp op, Dtype dtype) {
   if (!is_known(op) || !is_known(dtype)) return false;
@@ -244,28 +253,36 @@ bool can_reduce(ReduceOp op, Dtype dtype) {
 }
 
 bool rounds(ReduceOp op, Dtype dtype) {
-  return is_floating(dtype) && (op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product);
+  return is_floating(dtype) &&
+         (op == ReduceOp::sum || op == ReduceOp::average || op == ReduceOp::product);
 }
 
 void reduce(ReduceOp op, Dtype dtype, Bytes left, Bytes right, MutableBytes target) {
   PACELINE_CHECK(can_reduce(op, dtype), "there is no {} of {}", name_of(op), name_of(dtype));
   PACELINE_CHECK(left.size() == right.size() && left.size() == target.size(),
-                 "reduce of {} and {} bytes into {} bytes", left.size(), right.size(), target.size());
+                 "reduce of {} and {} bytes into {} bytes", left.size(), right.size(),
+                 target.size());
   if (is_half(dtype)) {
     const std::size_t count = target.size() / 2;
-    return accumulate(op, {left.data(), count, dtype}, {right.data(), count, dtype}, {target.data(), count, dtype}, 1);
+    return accumulate(op, {left.data(), count, dtype}, {right.data(), count, dtype},
+                      {target.data(), count, dtype}, 1);
   }
-  HWY_DYNAMIC_DISPATCH(reduce_any)(op, dtype, left.data(), right.data(), target.data(), target.size());
+  HWY_DYNAMIC_DISPATCH(reduce_any)
+  (op, dtype, left.data(), right.data(), target.data(), target.size());
 }
 
 void accumulate(ReduceOp op, ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
-  const auto fits = [&](ConstBuffer b) { return b.count == target.count && (b.dtype == Dtype::f32 || is_half(b.dtype)); };
-  PACELINE_CHECK(can_reduce(op, Dtype::f32) && fits(left) && fits(right) && fits(target), "{} of {}[{}] and {}[{}] into {}[{}]",
-                 name_of(op), name_of(left.dtype), left.count, name_of(right.dtype), right.count, name_of(target.dtype),
+  const auto fits = [&](ConstBuffer b) {
+    return b.count == target.count && (b.dtype == Dtype::f32 || is_half(b.dtype));
+  };
+  PACELINE_CHECK(can_reduce(op, Dtype::f32) && fits(left) && fits(right) && fits(target),
+                 "{} of {}[{}] and {}[{}] into {}[{}]", name_of(op), name_of(left.dtype),
+                 left.count, name_of(right.dtype), right.count, name_of(target.dtype),
                  target.count);
   Block left_block, right_block, target_block;
-  // From the end where the target may be wider than an operand that it begins with: what is written lies behind what is still
-  // to be read. From the beginning where it may be narrower, for the same reason.
+  // From the end where the target may be wider than an operand that it begins with: what is written
+  // lies behind what is still to be read. From the beginning where it may be narrower, for the same
+  // reason.
   const std::size_t blocks = (target.count + kBlock - 1) / kBlock;
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t at = (target.dtype == Dtype::f32 ? blocks - 1 - i : i) * kBlock;
@@ -275,16 +292,20 @@ void accumulate(ReduceOp op, ConstBuffer left, ConstBuffer right, Buffer target,
     const bool direct = target.dtype == Dtype::f32;
     float* t = direct ? reinterpret_cast<float*>(target.data) + at : target_block.data();
     const auto values = std::as_writable_bytes(std::span(t, count));
-    HWY_DYNAMIC_DISPATCH(reduce_any)(op, Dtype::f32, reinterpret_cast<const std::byte*>(l),
-                                     reinterpret_cast<const std::byte*>(r), values.data(), values.size());
-    if (factor != 1.0) HWY_DYNAMIC_DISPATCH(scale_any)(Dtype::f32, values.data(), values.size(), factor);
+    HWY_DYNAMIC_DISPATCH(reduce_any)
+    (op, Dtype::f32, reinterpret_cast<const std::byte*>(l), reinterpret_cast<const std::byte*>(r),
+     values.data(), values.size());
+    if (factor != 1.0)
+      HWY_DYNAMIC_DISPATCH(scale_any)(Dtype::f32, values.data(), values.size(), factor);
     if (!direct) narrow(target.dtype, {t, count}, target.bytes().subspan(2 * at, 2 * count));
   }
 }
 
 void scale(Dtype dtype, MutableBytes values, double factor) {
-  PACELINE_CHECK(is_floating(dtype), "cannot scale {}: averages are of floating-point types", name_of(dtype));
-  if (!is_half(dtype)) return HWY_DYNAMIC_DISPATCH(scale_any)(dtype, values.data(), values.size(), factor);
+  PACELINE_CHECK(is_floating(dtype), "cannot scale {}: averages are of floating-point types",
+                 name_of(dtype));
+  if (!is_half(dtype))
+    return HWY_DYNAMIC_DISPATCH(scale_any)(dtype, values.data(), values.size(), factor);
   Block block;
   const std::size_t all = values.size() / 2;
   for (std::size_t at = 0; at < all; at += kBlock) {
@@ -292,7 +313,8 @@ void scale(Dtype dtype, MutableBytes values, double factor) {
     const MutableBytes halves = values.subspan(2 * at, 2 * count);
     const std::span<float> floats = std::span(block).first(count);
     widen(dtype, halves, floats);
-    HWY_DYNAMIC_DISPATCH(scale_any)(Dtype::f32, std::as_writable_bytes(floats).data(), 4 * count, factor);
+    HWY_DYNAMIC_DISPATCH(scale_any)
+    (Dtype::f32, std::as_writable_bytes(floats).data(), 4 * count, factor);
     narrow(dtype, floats, halves);
   }
 }

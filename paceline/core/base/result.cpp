@@ -19,7 +19,9 @@ std::string_view name_of(Fault fault) {
   return "unknown fault";
 }
 
-void throw_misuse(std::string what) { throw Error({Fault::misuse, std::move(what), {}}); }
+void throw_misuse(std::string what) {
+  throw Error({Fault::misuse, std::move(what), {}});
+}
 
 Failure io_failure(std::string_view doing, int error_number) {
   return {Fault::io, fmt::format("{}: {}", doing, std::strerror(error_number)), {}};

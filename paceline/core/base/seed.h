@@ -1,4 +1,5 @@
-// Seeded random numbers for tests, simulations and identities that need not be secret: the same seed, the same numbers.
+// Seeded random numbers for tests, simulations and identities that need not be secret: the same
+// seed, the same numbers.
 #pragma once
 
 #include <cstdint>

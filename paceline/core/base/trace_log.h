@@ -11,7 +11,8 @@
 
 namespace paceline {
 
-// Where a span is drawn. Spans of one lane nest or follow each other, except operations, of which several are in flight.
+// Where a span is drawn. Spans of one lane nest or follow each other, except operations, of which
+// several are in flight.
 enum class TraceLane : std::uint8_t {
   training,    // what the training thread computes
   waiting,     // when it waits for an operation
@@ -26,8 +27,8 @@ struct TraceSpan {
   bool operator==(const TraceSpan&) const = default;
 };
 
-// Records nothing until it is enabled: then a span costs a lock and a move. Full, it counts what it drops.
-// THREAD: all methods from any thread.
+// Records nothing until it is enabled: then a span costs a lock and a move. Full, it counts what it
+// drops. THREAD: all methods from any thread.
 class TraceLog {
  public:
   static constexpr std::size_t kMostSpans = std::size_t{1} << 20;
@@ -36,7 +37,7 @@ class TraceLog {
 
   void enable() { enabled_.store(true, std::memory_order_relaxed); }
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
-  void record(TraceSpan span);  // dropped while not enabled
+  void record(TraceSpan span);    // dropped while not enabled
   std::vector<TraceSpan> take();  // in the order of their ends
   std::size_t dropped() const;
 

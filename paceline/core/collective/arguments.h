@@ -1,4 +1,5 @@
-// What is asked of the buffers that a caller hands in. THROWS Error (misuse) that begins with `what`, the operation's name.
+// What is asked of the buffers that a caller hands in. THROWS Error (misuse) that begins with
+// `what`, the operation's name.
 #pragma once
 
 #include <string_view>
@@ -15,6 +16,7 @@ void check_reduction(std::string_view what, ReduceOp op, Dtype dtype);
 void check_overlap(std::string_view what, ConstBuffer whole, ConstBuffer part, std::size_t at);
 void check_equal(std::string_view what, ConstBuffer in, ConstBuffer out);
 // `whole` holds all parts, `part` that of `rank`.
-void check_part(std::string_view what, ConstBuffer whole, ConstBuffer part, const Partition& parts, int rank);
+void check_part(std::string_view what, ConstBuffer whole, ConstBuffer part, const Partition& parts,
+                int rank);
 
 }  // namespace paceline::collective

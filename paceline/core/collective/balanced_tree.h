@@ -37,8 +37,9 @@ T balanced_sum(std::vector<T> values, Add add) {
 // copied. REQUIRES: at least one leaf, and at most one that does not lie in scratch.
 std::vector<Round> balanced_reduction(std::vector<Slot> leaves, Slot target);
 
-// The first half of every `direct` reduction: each rank takes its own chunk (rank r: chunk r of shape.ranks) from all others
-// and sums it up into `target`. Scratch place `peer` takes what `peer` sends; with one rank none is used.
+// The first half of every `direct` reduction: each rank takes its own chunk (rank r: chunk r of
+// shape.ranks) from all others and sums it up into `target`. Scratch place `peer` takes what `peer`
+// sends; with one rank none is used.
 //
 // 4 ranks, as rank 1 sees it; the others do the same with their own chunk:
 //     round 0   0 --chunk 1--> 1 <--chunk 1-- 2, 3    (1 sends chunks 0, 2, 3 to their owners)

@@ -16,7 +16,8 @@ constexpr std::size_t kLongestName = 64;
 // In all_to_all each rank has counts of its own: those between the two must agree.
 bool counts_match(const Call& a, int rank_a, const Call& b, int rank_b) {
   if (a.operation != Operation::all_to_all) return a.counts == b.counts;
-  const auto at = [](const std::vector<std::uint64_t>& counts, int rank) -> std::optional<std::uint64_t> {
+  const auto at = [](const std::vector<std::uint64_t>& counts,
+                     int rank) -> std::optional<std::uint64_t> {
     if (static_cast<std::size_t>(rank) >= counts.size()) return std::nullopt;
     return counts[static_cast<std::size_t>(rank)];
   };
@@ -27,8 +28,9 @@ bool counts_match(const Call& a, int rank_a, const Call& b, int rank_b) {
 std::string list_of(const std::vector<std::uint64_t>& counts) {
   constexpr std::size_t kTold = 16;
   const std::size_t told = std::min(counts.size(), kTold);
-  return fmt::format("{}{}", fmt::join(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(told), "+"),
-                     told < counts.size() ? fmt::format("+.. ({} counts)", counts.size()) : "");
+  return fmt::format(
+      "{}{}", fmt::join(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(told), "+"),
+      told < counts.size() ? fmt::format("+.. ({} counts)", counts.size()) : "");
 }
 
 void write_counts(transport::WireWriter& w, const std::vector<std::uint64_t>& counts) {
@@ -46,12 +48,14 @@ std::vector<std::uint64_t> read_counts(transport::WireReader& r) {
 }  // namespace
 
 bool matches(const Call& a, int rank_a, const Call& b, int rank_b) {
-  return a.operation == b.operation && a.op == b.op && a.dtype == b.dtype && a.weighted == b.weighted &&
-         a.root == b.root && a.count == b.count && a.algorithm == b.algorithm && counts_match(a, rank_a, b, rank_b);
+  return a.operation == b.operation && a.op == b.op && a.dtype == b.dtype &&
+         a.weighted == b.weighted && a.root == b.root && a.count == b.count &&
+         a.algorithm == b.algorithm && counts_match(a, rank_a, b, rank_b);
 }
 
 std::uint64_t fingerprint(const Call& call) {
-  std::uint64_t sum = mix(static_cast<std::uint64_t>(call.operation), static_cast<std::uint64_t>(call.op));
+  std::uint64_t sum =
+      mix(static_cast<std::uint64_t>(call.operation), static_cast<std::uint64_t>(call.op));
   sum = mix(sum, static_cast<std::uint64_t>(call.dtype) * 2 + (call.weighted ? 1 : 0));
   sum = mix(sum, static_cast<std::uint32_t>(call.root));
   sum = mix(sum, call.count);
@@ -68,16 +72,21 @@ std::string to_string(const Call& call) {
   std::string text = fmt::format("{} {}[{}]", name_of(call.operation), name_of(call.dtype),
                                  cuts ? list_of(call.counts) : std::to_string(call.count));
   if (!call.expected.empty()) text += fmt::format(" for [{}]", list_of(call.expected));
-  if (is_reduction(call.operation)) text += fmt::format(" {}{}", call.weighted ? "weighted " : "", name_of(call.op));
+  if (is_reduction(call.operation))
+    text += fmt::format(" {}{}", call.weighted ? "weighted " : "", name_of(call.op));
   const bool to_root = call.operation == Operation::reduce || call.operation == Operation::gather;
-  if (has_root(call.operation)) text += fmt::format(" {} root {}", to_root ? "to" : "from", call.root);
+  if (has_root(call.operation))
+    text += fmt::format(" {} root {}", to_root ? "to" : "from", call.root);
   if (!call.algorithm.empty()) text += fmt::format(" by {}", call.algorithm);
   return text;
 }
 
 std::vector<std::byte> encode(const Call& call) {
   transport::WireWriter w;
-  w.integer(call.operation).integer(call.op).integer(call.dtype).integer(std::uint8_t{call.weighted});
+  w.integer(call.operation)
+      .integer(call.op)
+      .integer(call.dtype)
+      .integer(std::uint8_t{call.weighted});
   w.integer(call.root).integer(call.count).real(call.weight);
   w.integer(call.output.segment).integer(call.output.offset);
   w.text(call.algorithm);
@@ -102,7 +111,8 @@ std::optional<Call> decode_call(Bytes payload) {
   call.algorithm = r.text(kLongestName);
   call.counts = read_counts(r);
   call.expected = read_counts(r);
-  if (!r.ok() || r.rest().size() > kLongestNote || !is_known(call.dtype) || !is_known(call.op)) return std::nullopt;
+  if (!r.ok() || r.rest().size() > kLongestNote || !is_known(call.dtype) || !is_known(call.op))
+    return std::nullopt;
   call.note.assign(r.rest().begin(), r.rest().end());
   return call;
 }

@@ -1,7 +1,9 @@
-// The catalogue of algorithms: a value that a caller may copy and extend with algorithms of its own.
+// The catalogue of algorithms: a value that a caller may copy and extend with algorithms of its
+// own.
 //
-// CMake lists algorithms/<operation>/*.cpp and generates built_in_algorithms(); file <operation>/<name>.cpp defines
-// `Algorithm <name>()` in namespace paceline::collective::catalogue::<operation>. Nothing registers itself.
+// CMake lists algorithms/<operation>/*.cpp and generates built_in_algorithms(); file
+// <operation>/<name>.cpp defines `Algorithm <name>()` in namespace
+// paceline::collective::catalogue::<operation>. Nothing registers itself.
 #pragma once
 
 #include <string_view>

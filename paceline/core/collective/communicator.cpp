@@ -24,12 +24,24 @@ using collective::Request;
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::~Communicator() = default;
 
-int Communicator::rank() const { return impl_->rank; }
-int Communicator::size() const { return impl_->size; }
-const std::string& Communicator::name() const { return impl_->group->name(); }
-Determinism Communicator::determinism() const { return impl_->determinism; }
-Traffic Communicator::traffic() const { return impl_->group->traffic(); }
-void Communicator::abort(const std::string& reason) { Group::abort(impl_->group, reason); }
+int Communicator::rank() const {
+  return impl_->rank;
+}
+int Communicator::size() const {
+  return impl_->size;
+}
+const std::string& Communicator::name() const {
+  return impl_->group->name();
+}
+Determinism Communicator::determinism() const {
+  return impl_->determinism;
+}
+Traffic Communicator::traffic() const {
+  return impl_->group->traffic();
+}
+void Communicator::abort(const std::string& reason) {
+  Group::abort(impl_->group, reason);
+}
 
 int Communicator::world_rank(int rank) const {
   PACELINE_CHECK(rank >= 0 && rank < size(), "rank {} is not in 0..{}", rank, size() - 1);
@@ -47,7 +59,9 @@ Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::m
   group->open();
 }
 
-Communicator::Impl::~Impl() { group->close(); }
+Communicator::Impl::~Impl() {
+  group->close();
+}
 
 void Communicator::Impl::check_root(std::string_view what, int root) const {
   PACELINE_CHECK(root >= 0 && root < size, "{}: root {} is not in 0..{}", what, root, size - 1);
@@ -55,8 +69,8 @@ void Communicator::Impl::check_root(std::string_view what, int root) const {
 
 Partition Communicator::Impl::parts(Call& call, Counts counts) const {
   if (counts.empty()) return Partition::even(call.count, size);
-  PACELINE_CHECK(counts.size() == static_cast<std::size_t>(size), "{}: {} counts for {} ranks", name_of(call.operation),
-                 counts.size(), size);
+  PACELINE_CHECK(counts.size() == static_cast<std::size_t>(size), "{}: {} counts for {} ranks",
+                 name_of(call.operation), counts.size(), size);
   call.counts.assign(counts.begin(), counts.end());
   return Partition::of({counts.begin(), counts.end()});
 }
@@ -66,26 +80,32 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
-// --- collectives ---------------------------------------------------------------------------------------------------
+// --- collectives ---------------------------------------------------------------------------------
 
-Work Communicator::Impl::submit(Request request, std::string_view algorithm, std::chrono::milliseconds within) {
+Work Communicator::Impl::submit(Request request, std::string_view algorithm,
+                                std::chrono::milliseconds within) {
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
     const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};
-    const bool one_rounding =
-        is_reduction(call.operation) && determinism == Determinism::reproducible && is_half(call.dtype) && rounds(call.op, call.dtype);
-    const auto& chosen = choice.algorithm(call.operation, algorithm, shape, call.count * element, one_rounding);
+    const bool one_rounding = is_reduction(call.operation) &&
+                              determinism == Determinism::reproducible && is_half(call.dtype) &&
+                              rounds(call.op, call.dtype);
+    const auto& chosen =
+        choice.algorithm(call.operation, algorithm, shape, call.count * element, one_rounding);
     call.algorithm = chosen.name;
     request.plan = plan(chosen, shape);
     if (collective::chunks_needed(call.operation, size) == 0) {
       request.input_chunks = Partition::even(call.count, request.plan->chunks);
     }
     const std::size_t piece =
-        std::max<std::size_t>(1, collective::piece_bytes(std::min(request.plan->chunks, size), group->mesh().shares_memory()) / element);
+        std::max<std::size_t>(1, collective::piece_bytes(std::min(request.plan->chunks, size),
+                                                         group->mesh().shares_memory()) /
+                                     element);
     const std::size_t longest = request.input_chunks.longest();
     request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
-    if (call.operation == Operation::all_to_all) request.piece = piece;  // nobody knows the longest part of all
+    if (call.operation == Operation::all_to_all)
+      request.piece = piece;  // nobody knows the longest part of all
   }
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
@@ -95,15 +115,17 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm, std
   return work;
 }
 
-std::shared_ptr<const collective::Plan> Communicator::Impl::plan(const collective::Algorithm& algorithm,
-                                                                 const collective::Shape& shape) {
+std::shared_ptr<const collective::Plan> Communicator::Impl::plan(
+    const collective::Algorithm& algorithm, const collective::Shape& shape) {
   const std::lock_guard lock(mutex);
   auto& known = plans[{&algorithm, shape.root}];
   if (!known) known = make_plan(algorithm.build(shape), shape.ranks);
   return known;
 }
 
-Work Communicator::all_reduce(Buffer inout, const AllReduceOptions& options) { return all_reduce(inout, inout, options); }
+Work Communicator::all_reduce(Buffer inout, const AllReduceOptions& options) {
+  return all_reduce(inout, inout, options);
+}
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options) {
   check_memory(in, "all_reduce");
@@ -111,13 +133,17 @@ Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions
   check_reduction("all_reduce", options.op, in.dtype);
   check_equal("all_reduce", in, out);
   PACELINE_CHECK(!options.weight || options.op == ReduceOp::average,
-                 "all_reduce: a weight goes with ReduceOp::average, not with {}", name_of(options.op));
+                 "all_reduce: a weight goes with ReduceOp::average, not with {}",
+                 name_of(options.op));
   PACELINE_CHECK(!options.weight || (*options.weight >= 0 && *options.weight < 1e300),
-                 "all_reduce: weight {} must be finite and not negative", options.weight.value_or(0));
-  PACELINE_CHECK(options.note.size() <= collective::kLongestNote, "all_reduce: a note of {} bytes, at most {} are carried",
-                 options.note.size(), collective::kLongestNote);
+                 "all_reduce: weight {} must be finite and not negative",
+                 options.weight.value_or(0));
+  PACELINE_CHECK(options.note.size() <= collective::kLongestNote,
+                 "all_reduce: a note of {} bytes, at most {} are carried", options.note.size(),
+                 collective::kLongestNote);
   Request request{.input = in, .output = out};
-  request.call = {.operation = Operation::all_reduce, .op = options.op, .dtype = in.dtype, .count = in.count};
+  request.call = {
+      .operation = Operation::all_reduce, .op = options.op, .dtype = in.dtype, .count = in.count};
   request.call.weighted = options.weight.has_value();
   request.call.weight = options.weight.value_or(1);
   request.call.note.assign(options.note.begin(), options.note.end());
@@ -125,7 +151,9 @@ Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
-Work Communicator::reduce(Buffer inout, int root, const ReduceOptions& options) { return reduce(inout, inout, root, options); }
+Work Communicator::reduce(Buffer inout, int root, const ReduceOptions& options) {
+  return reduce(inout, inout, root, options);
+}
 
 Work Communicator::reduce(ConstBuffer in, Buffer out, int root, const ReduceOptions& options) {
   check_memory(in, "reduce");
@@ -138,7 +166,11 @@ Work Communicator::reduce(ConstBuffer in, Buffer out, int root, const ReduceOpti
     out = {};
   }
   Request request{.input = in, .output = out};
-  request.call = {.operation = Operation::reduce, .op = options.op, .dtype = in.dtype, .root = root, .count = in.count};
+  request.call = {.operation = Operation::reduce,
+                  .op = options.op,
+                  .dtype = in.dtype,
+                  .root = root,
+                  .count = in.count};
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
@@ -147,7 +179,10 @@ Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, const ReduceScatte
   check_memory(out, "reduce_scatter");
   check_reduction("reduce_scatter", options.op, in.dtype);
   Request request{.input = in, .output = out};
-  request.call = {.operation = Operation::reduce_scatter, .op = options.op, .dtype = in.dtype, .count = in.count};
+  request.call = {.operation = Operation::reduce_scatter,
+                  .op = options.op,
+                  .dtype = in.dtype,
+                  .count = in.count};
   request.input_chunks = impl_->parts(request.call, options.counts);
   check_part("reduce_scatter", in, out, request.input_chunks, rank());
   request.other_output_chunks = impl_->own_part_alone(request.input_chunks);
@@ -169,7 +204,10 @@ Work Communicator::gather(ConstBuffer in, Buffer out, int root, const GatherOpti
   check_memory(in, "gather");
   impl_->check_root("gather", root);
   Request request{.input = in};
-  request.call = {.operation = Operation::gather, .dtype = in.dtype, .root = root, .count = in.count * static_cast<std::size_t>(size())};
+  request.call = {.operation = Operation::gather,
+                  .dtype = in.dtype,
+                  .root = root,
+                  .count = in.count * static_cast<std::size_t>(size())};
   request.other_output_chunks = impl_->parts(request.call, options.counts);
   request.call.count = request.other_output_chunks.count();
   if (rank() == root) {
@@ -177,8 +215,9 @@ Work Communicator::gather(ConstBuffer in, Buffer out, int root, const GatherOpti
     check_part("gather", out, in, request.other_output_chunks, rank());
     request.output = out;
   } else {
-    PACELINE_CHECK(in.count == impl_->own_part(request.other_output_chunks).count, "gather: rank {} brings {} elements, its count is {}",
-                   rank(), in.count, impl_->own_part(request.other_output_chunks).count);
+    PACELINE_CHECK(in.count == impl_->own_part(request.other_output_chunks).count,
+                   "gather: rank {} brings {} elements, its count is {}", rank(), in.count,
+                   impl_->own_part(request.other_output_chunks).count);
   }
   request.input_chunks = impl_->own_part_alone(request.other_output_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
@@ -188,7 +227,10 @@ Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOpt
   check_memory(out, "scatter");
   impl_->check_root("scatter", root);
   Request request{.output = out};
-  request.call = {.operation = Operation::scatter, .dtype = out.dtype, .root = root, .count = out.count * static_cast<std::size_t>(size())};
+  request.call = {.operation = Operation::scatter,
+                  .dtype = out.dtype,
+                  .root = root,
+                  .count = out.count * static_cast<std::size_t>(size())};
   request.input_chunks = impl_->parts(request.call, options.counts);
   request.call.count = request.input_chunks.count();
   if (rank() == root) {
@@ -196,8 +238,9 @@ Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOpt
     check_part("scatter", in, out, request.input_chunks, rank());
     request.input = in;
   } else {
-    PACELINE_CHECK(out.count == impl_->own_part(request.input_chunks).count, "scatter: rank {} takes {} elements, its count is {}",
-                   rank(), out.count, impl_->own_part(request.input_chunks).count);
+    PACELINE_CHECK(out.count == impl_->own_part(request.input_chunks).count,
+                   "scatter: rank {} takes {} elements, its count is {}", rank(), out.count,
+                   impl_->own_part(request.input_chunks).count);
   }
   request.other_output_chunks = impl_->own_part_alone(request.input_chunks);
   return impl_->submit(std::move(request), options.algorithm, options.within);
@@ -205,31 +248,39 @@ Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOpt
 
 Work Communicator::all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options) {
   const auto ranks = static_cast<std::size_t>(size());
-  PACELINE_CHECK(in.count % ranks == 0 && out.count == in.count,
-                 "all_to_all: {} elements for {} elements cannot be cut into {} equal parts; give counts", in.count, out.count, ranks);
+  PACELINE_CHECK(
+      in.count % ranks == 0 && out.count == in.count,
+      "all_to_all: {} elements for {} elements cannot be cut into {} equal parts; give counts",
+      in.count, out.count, ranks);
   const std::vector<std::size_t> counts(ranks, in.count / ranks);
   return all_to_all(in, counts, out, counts, options);
 }
 
-Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts, const OperationOptions& options) {
+Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts,
+                              const OperationOptions& options) {
   check_memory(in, "all_to_all");
   check_memory(out, "all_to_all");
   Request request{.input = in, .output = out};
   request.call = {.operation = Operation::all_to_all, .dtype = in.dtype};
   const Partition sent = impl_->parts(request.call, send_counts);
   request.call.expected.assign(recv_counts.begin(), recv_counts.end());
-  PACELINE_CHECK(recv_counts.size() == send_counts.size() && !send_counts.empty(), "all_to_all: {} and {} counts for {} ranks",
-                 send_counts.size(), recv_counts.size(), size());
+  PACELINE_CHECK(recv_counts.size() == send_counts.size() && !send_counts.empty(),
+                 "all_to_all: {} and {} counts for {} ranks", send_counts.size(),
+                 recv_counts.size(), size());
   const Partition taken = Partition::of({recv_counts.begin(), recv_counts.end()});
-  PACELINE_CHECK(in.dtype == out.dtype && in.count == sent.count() && out.count == taken.count(),
-                 "all_to_all: input is {}[{}] and output {}[{}], but the counts add up to {} and {}", name_of(in.dtype), in.count,
-                 name_of(out.dtype), out.count, sent.count(), taken.count());
-  PACELINE_CHECK(sent.chunks[static_cast<std::size_t>(rank())].count == taken.chunks[static_cast<std::size_t>(rank())].count,
+  PACELINE_CHECK(
+      in.dtype == out.dtype && in.count == sent.count() && out.count == taken.count(),
+      "all_to_all: input is {}[{}] and output {}[{}], but the counts add up to {} and {}",
+      name_of(in.dtype), in.count, name_of(out.dtype), out.count, sent.count(), taken.count());
+  PACELINE_CHECK(sent.chunks[static_cast<std::size_t>(rank())].count ==
+                     taken.chunks[static_cast<std::size_t>(rank())].count,
                  "all_to_all: rank {} sends itself {} elements and expects {}", rank(),
-                 sent.chunks[static_cast<std::size_t>(rank())].count, taken.chunks[static_cast<std::size_t>(rank())].count);
+                 sent.chunks[static_cast<std::size_t>(rank())].count,
+                 taken.chunks[static_cast<std::size_t>(rank())].count);
   check_overlap("all_to_all", in, out, 0);
   // The chunks between other ranks are empty here.
-  request.input_chunks.chunks.resize(static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size())));
+  request.input_chunks.chunks.resize(
+      static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size())));
   request.other_output_chunks = request.input_chunks;
   for (int peer = 0; peer < size(); ++peer) {
     const auto to = static_cast<std::size_t>(collective::chunk_between(size(), rank(), peer));
@@ -241,7 +292,9 @@ Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Co
     request.input_chunks.chunks[from].count = taken.chunks[p].count;
   }
   std::shared_ptr<std::vector<std::byte>> copy;
-  if (in.data == out.data && in.count > 0) {  // what arrives from one rank may lie where the part of another has to go from
+  if (in.data == out.data &&
+      in.count >
+          0) {  // what arrives from one rank may lie where the part of another has to go from
     copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
     request.input.data = copy->data();
   }
@@ -254,27 +307,30 @@ Work Communicator::broadcast(Buffer inout, int root, const OperationOptions& opt
   check_memory(inout, "broadcast");
   impl_->check_root("broadcast", root);
   Request request{.input = inout, .output = inout};
-  request.call = {.operation = Operation::broadcast, .dtype = inout.dtype, .root = root, .count = inout.count};
+  request.call = {
+      .operation = Operation::broadcast, .dtype = inout.dtype, .root = root, .count = inout.count};
   return impl_->submit(std::move(request), options.algorithm, options.within);
 }
 
 Work Communicator::barrier(const OperationOptions& options) {
-  PACELINE_CHECK(options.algorithm.empty(), "barrier: it has no algorithms; every call is told to every rank, and that is it");
+  PACELINE_CHECK(options.algorithm.empty(),
+                 "barrier: it has no algorithms; every call is told to every rank, and that is it");
   Request request;
   request.call = {.operation = Operation::barrier};
   return impl_->submit(std::move(request), {}, options.within);
 }
 
-// --- send and recv -------------------------------------------------------------------------------------------------
+// --- send and recv -------------------------------------------------------------------------------
 
-collective::PointToPoint::Transfer Communicator::Impl::transfer(std::string_view what, ConstBuffer buffer, int peer,
-                                                                const PointToPointOptions& options) {
+collective::PointToPoint::Transfer Communicator::Impl::transfer(
+    std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
   check_memory(buffer, what);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
   return {.peer = peer,
           .tag = options.tag,
           .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),
-          .work = group->new_work(fmt::format("{} {}[{}] with rank {}", what, name_of(buffer.dtype), buffer.count, peer))};
+          .work = group->new_work(fmt::format("{} {}[{}] with rank {}", what, name_of(buffer.dtype),
+                                              buffer.count, peer))};
 }
 
 Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& options) {
@@ -287,7 +343,8 @@ Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& opt
 }
 
 Work Communicator::recv(Buffer into, int from, const PointToPointOptions& options) {
-  PACELINE_CHECK(from == kAnyRank || (from >= 0 && from < size()), "recv: rank {} is not in 0..{}, nor kAnyRank", from, size() - 1);
+  PACELINE_CHECK(from == kAnyRank || (from >= 0 && from < size()),
+                 "recv: rank {} is not in 0..{}, nor kAnyRank", from, size() - 1);
   auto transfer = impl_->transfer("recv", into, from, options);
   transfer.target = into;
   Work work(transfer.work);

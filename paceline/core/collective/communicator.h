@@ -1,10 +1,12 @@
 // Communicator: one group of ranks in one generation of a job, and what they do together.
 //
-// Every operation returns a Work at once and runs in the background; `.wait()` blocks, and then the calling thread itself
-// drives it. All ranks of the group must call the same operations in the same order with matching arguments; the first call
-// that differs is named on every rank (docs/errors.md). After a failure the communicator is dead: every later call throws its cause.
+// Every operation returns a Work at once and runs in the background; `.wait()` blocks, and then the
+// calling thread itself drives it. All ranks of the group must call the same operations in the same
+// order with matching arguments; the first call that differs is named on every rank
+// (docs/errors.md). After a failure the communicator is dead: every later call throws its cause.
 // Buffers must stay valid and untouched until the operation is done.
-// THREAD: every method may be called from any thread; calls on one communicator from several threads must be ordered by the caller.
+// THREAD: every method may be called from any thread; calls on one communicator from several
+// threads must be ordered by the caller.
 #pragma once
 
 #include <chrono>
@@ -25,24 +27,29 @@ namespace paceline {
 
 // Which promise about bits the group makes (design: architecture.md, "The same bits").
 enum class Determinism : std::uint8_t {
-  reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree in rank order; of f16 and
-                     // bf16 it is made in f32 and rounded once
-  fast,              // any algorithm; the same bits on all ranks, and from run to run for the same sizes; f16 and bf16 are
-                     // rounded whenever a partial sum travels
+  reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree
+                     // in rank order; of f16 and bf16 it is made in f32 and rounded once
+  fast,  // any algorithm; the same bits on all ranks, and from run to run for the same sizes; f16
+         // and bf16 are rounded whenever a partial sum travels
 };
 
 struct OperationOptions {
-  std::string_view algorithm = {};        // empty: the cheapest that the determinism allows; else a name of the catalogue
-  std::chrono::milliseconds within = {};  // the operation fails that long after this call; zero: the communicator's (10 min)
+  std::string_view algorithm =
+      {};  // empty: the cheapest that the determinism allows; else a name of the catalogue
+  std::chrono::milliseconds within =
+      {};  // the operation fails that long after this call; zero: the communicator's (10 min)
 };
 
 struct AllReduceOptions {
   ReduceOp op = ReduceOp::sum;
-  // With ReduceOp::average: result = sum of weight * input over the ranks / sum of the weights. Unset on all ranks: every rank weighs 1.
-  // A weight of 0 contributes nothing (the input must still be finite); when all are 0 the result is 0. COST: one pass over the
-  // input, none when all ranks weigh the same. f16, bf16: inputs are multiplied by their share of the weights and rounded.
+  // With ReduceOp::average: result = sum of weight * input over the ranks / sum of the weights.
+  // Unset on all ranks: every rank weighs 1. A weight of 0 contributes nothing (the input must
+  // still be finite); when all are 0 the result is 0. COST: one pass over the input, none when all
+  // ranks weigh the same. f16, bf16: inputs are multiplied by their share of the weights and
+  // rounded.
   std::optional<double> weight = {};
-  Bytes note = {};                // up to 64 KiB that every rank gets to see (Work::note), at no extra message; copied by the call
+  Bytes note = {};  // up to 64 KiB that every rank gets to see (Work::note), at no extra message;
+                    // copied by the call
   std::string_view algorithm = {};
   std::chrono::milliseconds within = {};
 };
@@ -53,7 +60,8 @@ struct ReduceOptions {
   std::chrono::milliseconds within = {};
 };
 
-// Elements of each rank's part, the same list on all ranks; empty: parts by the chunk rule (collective/partition.h).
+// Elements of each rank's part, the same list on all ranks; empty: parts by the chunk rule
+// (collective/partition.h).
 using Counts = std::span<const std::size_t>;
 
 struct ReduceScatterOptions {
@@ -72,16 +80,18 @@ struct GatherOptions {  // also of all_gather and scatter
 inline constexpr int kAnyRank = -1;
 
 struct PointToPointOptions {
-  std::uint32_t tag = 0;                  // messages of one sender with the same tag arrive in the order of their sends
+  std::uint32_t tag =
+      0;  // messages of one sender with the same tag arrive in the order of their sends
   std::chrono::milliseconds within = {};
 };
 
 // What a communicator has done so far, on this rank.
 struct Traffic {
-  std::uint64_t operations = 0;      // collectives and point-to-point operations that ended
-  std::uint64_t messages_sent = 0;   // data messages, call frames not counted
-  std::uint64_t bytes_sent = 0;      // their payload, whether it was copied to a wire or read by the peer
-  std::uint64_t bytes_reduced = 0;   // bytes of results of two-operand reductions
+  std::uint64_t operations = 0;     // collectives and point-to-point operations that ended
+  std::uint64_t messages_sent = 0;  // data messages, call frames not counted
+  std::uint64_t bytes_sent =
+      0;  // their payload, whether it was copied to a wire or read by the peer
+  std::uint64_t bytes_reduced = 0;          // bytes of results of two-operand reductions
   std::chrono::nanoseconds in_flight = {};  // time in which at least one operation was in flight
   std::chrono::nanoseconds waited = {};     // time that callers spent in Work::wait
 };
@@ -102,11 +112,13 @@ class Communicator {
 
   // Buffers: input and output are the same memory (in place) or do not overlap.
 
-  // Every rank ends with the reduction of all ranks' buffers. Which reductions an element type has: can_reduce (base/reduce.h).
+  // Every rank ends with the reduction of all ranks' buffers. Which reductions an element type has:
+  // can_reduce (base/reduce.h).
   Work all_reduce(Buffer inout, const AllReduceOptions& options = {});
   Work all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options = {});
 
-  // The root alone ends with the reduction; the others' `out` is neither read nor written, and may be empty.
+  // The root alone ends with the reduction; the others' `out` is neither read nor written, and may
+  // be empty.
   Work reduce(ConstBuffer in, Buffer out, int root = 0, const ReduceOptions& options = {});
   Work reduce(Buffer inout, int root = 0, const ReduceOptions& options = {});
 
@@ -114,50 +126,58 @@ class Communicator {
   // In place: out.data is where part r lies in `in`; the other parts are unspecified then.
   Work reduce_scatter(ConstBuffer in, Buffer out, const ReduceScatterOptions& options = {});
 
-  // Every rank ends with all inputs one after the other in rank order; in.count must be the length of the own part of out.count
-  // (so equal counts when size() divides out.count). In place: in.data is where the own part lies in `out`.
+  // Every rank ends with all inputs one after the other in rank order; in.count must be the length
+  // of the own part of out.count (so equal counts when size() divides out.count). In place: in.data
+  // is where the own part lies in `out`.
   Work all_gather(ConstBuffer in, Buffer out, const GatherOptions& options = {});
 
-  // The root alone ends with all inputs one after the other. Without counts every rank brings as many elements. The others'
-  // `out` may be empty. In place at the root: in.data is where its part lies in `out`.
+  // The root alone ends with all inputs one after the other. Without counts every rank brings as
+  // many elements. The others' `out` may be empty. In place at the root: in.data is where its part
+  // lies in `out`.
   Work gather(ConstBuffer in, Buffer out, int root = 0, const GatherOptions& options = {});
 
-  // Rank r ends with part r of the root's input. Without counts all parts are equal. The others' `in` may be empty. In place at
-  // the root: out.data is where its part lies in `in`.
+  // Rank r ends with part r of the root's input. Without counts all parts are equal. The others'
+  // `in` may be empty. In place at the root: out.data is where its part lies in `in`.
   Work scatter(ConstBuffer in, Buffer out, int root = 0, const GatherOptions& options = {});
 
-  // Rank r ends with part r of every rank's input, one after the other in rank order. Without counts all parts are equal; else
-  // in is cut by send_counts and out by recv_counts, and what rank a sends to b must be what b expects of a.
-  // COST: in place, a copy of the input beforehand.
+  // Rank r ends with part r of every rank's input, one after the other in rank order. Without
+  // counts all parts are equal; else in is cut by send_counts and out by recv_counts, and what rank
+  // a sends to b must be what b expects of a. COST: in place, a copy of the input beforehand.
   Work all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options = {});
-  Work all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts, const OperationOptions& options = {});
+  Work all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts,
+                  const OperationOptions& options = {});
 
   Work broadcast(Buffer inout, int root = 0, const OperationOptions& options = {});
 
   // Done when every rank has called it.
   Work barrier(const OperationOptions& options = {});
 
-  // Matched by (sender, tag), first come first served; dtype and count must be equal on both sides. Messages below 64 KiB are
-  // buffered (up to 1 MiB for each peer), longer ones wait for their recv. A rank may send to itself. A recv from kAnyRank takes
-  // the first message with its tag that this rank hears of (Work::source tells whose); a message goes to the recv that was
-  // posted first among those that it fits.
+  // Matched by (sender, tag), first come first served; dtype and count must be equal on both sides.
+  // Messages below 64 KiB are buffered (up to 1 MiB for each peer), longer ones wait for their
+  // recv. A rank may send to itself. A recv from kAnyRank takes the first message with its tag that
+  // this rank hears of (Work::source tells whose); a message goes to the recv that was posted first
+  // among those that it fits.
   Work send(ConstBuffer data, int to, const PointToPointOptions& options = {});
   Work recv(Buffer into, int from, const PointToPointOptions& options = {});
 
-  // A new group of those ranks of this one that give the same color (>= 0), ordered by (key, rank); nullptr for a negative
-  // color. Blocks; every rank of this group must call it, in the order of its other operations. The new group has sequence
-  // numbers, tags and checks of its own, and shares the links; it must end before the Job.
+  // A new group of those ranks of this one that give the same color (>= 0), ordered by (key, rank);
+  // nullptr for a negative color. Blocks; every rank of this group must call it, in the order of
+  // its other operations. The new group has sequence numbers, tags and checks of its own, and
+  // shares the links; it must end before the Job.
   std::unique_ptr<Communicator> split(int color, int key = 0);
-  // The same for one list of ranks of this group, which every rank of this group must give; nullptr for those not in it.
+  // The same for one list of ranks of this group, which every rank of this group must give; nullptr
+  // for those not in it.
   std::unique_ptr<Communicator> subgroup(std::span<const int> ranks);
 
-  // Ends the generation: everything in flight on every rank fails with `reason`, and so does every later call.
+  // Ends the generation: everything in flight on every rank fails with `reason`, and so does every
+  // later call.
   void abort(const std::string& reason);
 
   Traffic traffic() const;
 
  private:
-  std::unique_ptr<Communicator> group_of(const std::string& name, int color, int key, std::uint64_t agreed);
+  std::unique_ptr<Communicator> group_of(const std::string& name, int color, int key,
+                                         std::uint64_t agreed);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -13,10 +13,12 @@ namespace paceline {
 
 class Communicator::Impl {
  public:
-  Impl(std::shared_ptr<collective::Group> group, Determinism determinism, std::chrono::milliseconds timeout);
+  Impl(std::shared_ptr<collective::Group> group, Determinism determinism,
+       std::chrono::milliseconds timeout);
   ~Impl();
 
-  Work submit(collective::Request request, std::string_view algorithm, std::chrono::milliseconds within);
+  Work submit(collective::Request request, std::string_view algorithm,
+              std::chrono::milliseconds within);
   collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
                                               const PointToPointOptions& options);
 
@@ -24,22 +26,28 @@ class Communicator::Impl {
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
   const int rank, size;
-  std::uint64_t splits = 0;  // how many groups were asked of this one; ordered by the caller, as all calls
+  std::uint64_t splits =
+      0;  // how many groups were asked of this one; ordered by the caller, as all calls
 
   // The names below are told in what is thrown.
   void check_root(std::string_view what, int root) const;
-  // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the call.
+  // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the
+  // call.
   collective::Partition parts(collective::Call& call, Counts counts) const;
   // The same, seen by a buffer that holds nothing but this rank's part.
   collective::Partition own_part_alone(collective::Partition parts) const;
-  collective::Range own_part(const collective::Partition& parts) const { return parts.chunks[static_cast<std::size_t>(rank)]; }
+  collective::Range own_part(const collective::Partition& parts) const {
+    return parts.chunks[static_cast<std::size_t>(rank)];
+  }
 
  private:
-  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, const collective::Shape& shape);
+  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm,
+                                               const collective::Shape& shape);
 
   collective::Choice choice;
   std::mutex mutex;
-  std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>> plans;  // by algorithm and root
+  std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
+      plans;  // by algorithm and root
 };
 
 }  // namespace paceline

@@ -18,16 +18,22 @@ using transport::FrameType;
 // Segments that run at the same time: enough that the wait of one hides behind the work of others.
 constexpr int kWindow = 8;
 
-// Messages up to this length go out before every rank is known to have made the call; peers keep them until they are wanted.
+// Messages up to this length go out before every rank is known to have made the call; peers keep
+// them until they are wanted.
 constexpr std::size_t kEager = 4096;
 
 constexpr std::uint64_t kSlotBits = 24;
 
-// A block of a reduction and its stores, in bytes of the target: stays in the nearest cache with its operands.
+// A block of a reduction and its stores, in bytes of the target: stays in the nearest cache with
+// its operands.
 constexpr std::size_t kBlock = 4032;
 
-bool sends(Step::Kind kind) { return kind == Step::Kind::send || kind == Step::Kind::store; }
-bool receives(Step::Kind kind) { return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce; }
+bool sends(Step::Kind kind) {
+  return kind == Step::Kind::send || kind == Step::Kind::store;
+}
+bool receives(Step::Kind kind) {
+  return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce;
+}
 
 // `count` elements from `at` on.
 template <typename AnyBuffer>
@@ -39,8 +45,8 @@ AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
 
 }  // namespace
 
-Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t sequence, Request request,
-                     Traffic& traffic, std::function<void()> on_done)
+Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t sequence,
+                     Request request, Traffic& traffic, std::function<void()> on_done)
     : members_(members),
       group_(group),
       sequence_(sequence),
@@ -63,12 +69,14 @@ Execution::~Execution() = default;
 void Execution::start() {
   Call& own = request_.call;
   roll_.enter(members_.rank(), own);
-  const FrameHeader header{.type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
+  const FrameHeader header{
+      .type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
   for (int peer = 0; peer < members_.size(); ++peer) {
     transport::Link* link = members_.link(peer);
     if (link == nullptr) continue;
     own.output = {};
-    if (request_.plan) own.output = link->remote_of(request_.output.bytes()).value_or(transport::Remote{});
+    if (request_.plan)
+      own.output = link->remote_of(request_.output.bytes()).value_or(transport::Remote{});
     link->send(header, encode(own));
   }
   if (auto advanced = advance_all(); !advanced) members_.mesh().fail(advanced.error());
@@ -103,10 +111,11 @@ std::vector<int> Execution::awaited() const {
 
 void Execution::publish() {
   request_.work->total_weight = roll_.total_weight();
-  for (int rank = 0; rank < members_.size(); ++rank) request_.work->notes.push_back(roll_.call_of(rank)->note);
+  for (int rank = 0; rank < members_.size(); ++rank)
+    request_.work->notes.push_back(roll_.call_of(rank)->note);
 }
 
-// --- the life of a segment ----------------------------------------------------------------------------------------
+// --- the life of a segment -----------------------------------------------------------------------
 
 Segment& Execution::activate(int number) {
   auto& segment = segments_[number];
@@ -177,13 +186,14 @@ bool Execution::may_write(Segment& segment, const Step& step) const {
 Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
   const Action& action = request_.plan->rounds[segment.round][index];
   const Step& step = action.step;
-  if (sends(step.kind)) return segment.slot_bytes(step.source) == 0 || attempt_send(segment, action);
+  if (sends(step.kind))
+    return segment.slot_bytes(step.source) == 0 || attempt_send(segment, action);
   if (segment.slot_bytes(step.target) == 0) return true;
   if (receives(step.kind)) return attempt_receive(segment, action);
   return attempt_local(segment, action);
 }
 
-// --- steps --------------------------------------------------------------------------------------------------------
+// --- steps ---------------------------------------------------------------------------------------
 
 FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, int number) const {
   const int each = request_.plan->sends[static_cast<std::size_t>(peer)];
@@ -197,7 +207,8 @@ FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, 
 bool Execution::attempt_send(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const Bytes bytes = segment.readable(step.source);
-  if (!roll_.is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store)) return false;
+  if (!roll_.is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
+    return false;
   ++traffic_.messages_sent;
   traffic_.bytes_sent += bytes.size();
   transport::Link& link = *members_.link(step.peer);
@@ -244,7 +255,8 @@ bool Execution::attempt_receive(Segment& segment, const Action& action) {
   if (step.kind == Step::Kind::recv_reduce) {
     const ConstBuffer own = segment.operand(step.operand, false);
     const ConstBuffer theirs{bytes.data(), own.count, own.dtype};
-    combine(step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own, segment.sum(step.target, false), factor_of(step));
+    combine(step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own,
+            segment.sum(step.target, false), factor_of(step));
   } else if (arrival.kind == Arrival::Kind::payload || arrival.kind == Arrival::Kind::borrowed) {
     std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
   }
@@ -260,9 +272,11 @@ bool Execution::attempt_local(Segment& segment, const Action& action) {
     const Bytes source = segment.readable(step.source);
     const MutableBytes target = segment.writable(step.target);
     if (target.data() != source.data()) std::memcpy(target.data(), source.data(), source.size());
-    if (const double factor = factor_of(step); factor != 1.0) scale(request_.call.dtype, target, factor);
+    if (const double factor = factor_of(step); factor != 1.0)
+      scale(request_.call.dtype, target, factor);
   } else if (!reduce_and_store(segment, action)) {
-    combine(segment.operand(step.source, action.wide_source), segment.operand(step.operand, action.wide_operand),
+    combine(segment.operand(step.source, action.wide_source),
+            segment.operand(step.operand, action.wide_operand),
             segment.sum(step.target, action.wide_target), factor_of(step));
   }
   give_view_back(segment, step.target);
@@ -281,12 +295,14 @@ void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, doub
   if (factor != 1.0) scale(call.dtype, target.bytes(), factor);
 }
 
-// The reduction and the stores of its result in one go. False, and nothing done, where a peer's memory is out of reach.
+// The reduction and the stores of its result in one go. False, and nothing done, where a peer's
+// memory is out of reach.
 bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const Step& step = action.step;
   std::vector<MutableBytes> windows;
   for (const int i : action.stores) {
-    windows.push_back(peers_output(segment, request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step));
+    windows.push_back(peers_output(
+        segment, request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step));
     if (windows.back().empty()) return false;
   }
   if (windows.empty() || !roll_.is_complete()) return false;
@@ -302,25 +318,32 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
     const MutableBytes block = all.subspan(at, std::min(kBlock, all.size() - at));
     if (half) {
       const std::size_t first = at / 2, count = block.size() / 2;
-      accumulate(call.op, part_of(left, first, count), part_of(right, first, count), part_of(target, first, count), factor);
+      accumulate(call.op, part_of(left, first, count), part_of(right, first, count),
+                 part_of(target, first, count), factor);
     } else {
-      reduce(call.op, call.dtype, {left.data + at, block.size()}, {right.data + at, block.size()}, block);
+      reduce(call.op, call.dtype, {left.data + at, block.size()}, {right.data + at, block.size()},
+             block);
       if (factor != 1.0) scale(call.dtype, block, factor);
     }
-    for (const MutableBytes window : windows) std::memcpy(window.data() + at, block.data(), block.size());
+    for (const MutableBytes window : windows)
+      std::memcpy(window.data() + at, block.data(), block.size());
   }
   segment.stored_ahead = static_cast<int>(segment.round) + 1;
   return true;
 }
 
-// Where the peer's output holds the chunk: at its beginning where that is all the output holds, else where ours does.
+// Where the peer's output holds the chunk: at its beginning where that is all the output holds,
+// else where ours does.
 MutableBytes Execution::peers_output(const Segment& segment, const Step& store) const {
   const auto& call = roll_.call_of(store.peer);
   if (!call || call->output.segment == 0) return {};
   const Operation operation = request_.call.operation;
-  const bool own_chunk_only = operation == Operation::reduce_scatter || operation == Operation::scatter;
+  const bool own_chunk_only =
+      operation == Operation::reduce_scatter || operation == Operation::scatter;
   const std::size_t begin =
-      own_chunk_only ? 0 : request_.output_chunks().chunks[static_cast<std::size_t>(store.target.chunk)].offset;
+      own_chunk_only
+          ? 0
+          : request_.output_chunks().chunks[static_cast<std::size_t>(store.target.chunk)].offset;
   transport::Remote target = call->output;
   target.offset += (begin + segment.begin_in(store.target.chunk)) * size_of(request_.call.dtype);
   return members_.link(store.peer)->window(target, segment.slot_bytes(store.target));
@@ -335,7 +358,7 @@ void Execution::give_view_back(Segment& segment, const Slot& slot) {
   view.until = -1;
 }
 
-// --- messages -----------------------------------------------------------------------------------------------------
+// --- messages ------------------------------------------------------------------------------------
 
 MutableBytes Execution::place(int peer, const FrameHeader& header) {
   const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
@@ -343,8 +366,11 @@ MutableBytes Execution::place(int peer, const FrameHeader& header) {
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
   Segment& segment = activate(static_cast<int>(header.index / receives_from.size()));
   const auto [round, index] = receives_from[static_cast<std::size_t>(action->number)];
-  if (segment.round != static_cast<std::size_t>(round) || segment.done[static_cast<std::size_t>(index)]) return {};
-  if (!may_write(segment, action->step) || segment.slot_bytes(action->step.target) != header.length) return {};
+  if (segment.round != static_cast<std::size_t>(round) ||
+      segment.done[static_cast<std::size_t>(index)])
+    return {};
+  if (!may_write(segment, action->step) || segment.slot_bytes(action->step.target) != header.length)
+    return {};
   return segment.writable(action->step.target);
 }
 
@@ -377,10 +403,11 @@ const Action* Execution::expected(int peer, const FrameHeader& header) const {
 
 Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival) {
   const auto unexpected = [&](std::string_view why) {
-    return members_.failure(Fault::io,
-                            fmt::format("{} sent message {} of operation {}, {}: a bug, please report it", members_.name(peer),
-                                        header.index, sequence_, why),
-                            {peer});
+    return members_.failure(
+        Fault::io,
+        fmt::format("{} sent message {} of operation {}, {}: a bug, please report it",
+                    members_.name(peer), header.index, sequence_, why),
+        {peer});
   };
   const Action* const action = expected(peer, header);
   if (action == nullptr) return unexpected("which it does not have, or has sent before");
@@ -388,17 +415,21 @@ Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
   const int number = static_cast<int>(header.index / receives_from.size());
   Segment& segment = activate(number);
-  const bool right_length = arrival.kind == Arrival::Kind::stored
-                                ? step.kind == Step::Kind::recv && step.target.space == Slot::Space::output
-                                : arrival.bytes.size() == segment.slot_bytes(step.target);
+  const bool right_length =
+      arrival.kind == Arrival::Kind::stored
+          ? step.kind == Step::Kind::recv && step.target.space == Slot::Space::output
+          : arrival.bytes.size() == segment.slot_bytes(step.target);
   const auto round = receives_from[static_cast<std::size_t>(action->number)].round;
-  if (!right_length || static_cast<std::size_t>(round) < segment.round) return unexpected("of another length than expected");
+  if (!right_length || static_cast<std::size_t>(round) < segment.round)
+    return unexpected("of another length than expected");
   const std::pair key{peer, action->number};
-  if (!segment.arrivals.emplace(key, std::move(arrival)).second) return unexpected("which it has sent before");
+  if (!segment.arrivals.emplace(key, std::move(arrival)).second)
+    return unexpected("which it has sent before");
   if (auto advanced = advance(segment); !advanced) return advanced;
   if (const auto still = segments_.find(number); still != segments_.end()) {
     const auto waiting = still->second->arrivals.find(key);
-    if (waiting != still->second->arrivals.end() && waiting->second.kind == Arrival::Kind::payload) {
+    if (waiting != still->second->arrivals.end() &&
+        waiting->second.kind == Arrival::Kind::payload) {
       waiting->second.owned.assign(waiting->second.bytes.begin(), waiting->second.bytes.end());
     }
   }

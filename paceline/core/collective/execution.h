@@ -1,10 +1,12 @@
-// Execution: one collective in flight on this rank. Runs its program once for each segment, several segments at a time, on any
-// kind of link.
+// Execution: one collective in flight on this rank. Runs its program once for each segment, several
+// segments at a time, on any kind of link.
 //
-// Rounds of one segment follow each other; a step waits for its message, and before it writes a slot, for the sends that
-// still read it. Until every rank has called, only short messages travel and no output is written, so that a mismatch leaves
-// all outputs as they were. Sends never hold a round up. Where links share memory, long messages are references that reductions read in place, and
-// stores write the peer's output. An average is scaled by the step that completes a sum, while it is in the cache.
+// Rounds of one segment follow each other; a step waits for its message, and before it writes a
+// slot, for the sends that still read it. Until every rank has called, only short messages travel
+// and no output is written, so that a mismatch leaves all outputs as they were. Sends never hold a
+// round up. Where links share memory, long messages are references that reductions read in place,
+// and stores write the peer's output. An average is scaled by the step that completes a sum, while
+// it is in the cache.
 //
 // Ranks are those of the group. THREAD: reactor's driver only.
 #pragma once
@@ -25,19 +27,20 @@ namespace paceline::collective {
 
 class Execution final : private transport::SendListener {
  public:
-  // `sequence` and `group` mark the frames. `members` and `traffic` outlive it. `on_done` is called where a finished send, and none of the
-  // calls below, has ended the operation; it may destroy this.
-  Execution(const Members& members, std::uint32_t group, std::uint64_t sequence, Request request, Traffic& traffic,
-            std::function<void()> on_done);
+  // `sequence` and `group` mark the frames. `members` and `traffic` outlive it. `on_done` is called
+  // where a finished send, and none of the calls below, has ended the operation; it may destroy
+  // this.
+  Execution(const Members& members, std::uint32_t group, std::uint64_t sequence, Request request,
+            Traffic& traffic, std::function<void()> on_done);
   ~Execution() override;
 
   const Request& request() const { return request_; }
   std::uint64_t sequence() const { return sequence_; }
 
-  void start();                              // tells every rank of the call, begins
+  void start();                               // tells every rank of the call, begins
   Result<> peer_called(int peer, Call call);  // a call that matches
   const Roll& roll() const { return roll_; }  // who has called
-  std::vector<int> awaited() const;          // ranks whose messages the running segments wait for
+  std::vector<int> awaited() const;           // ranks whose messages the running segments wait for
 
   MutableBytes place(int peer, const transport::FrameHeader& header);
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
@@ -67,9 +70,11 @@ class Execution final : private transport::SendListener {
   MutableBytes peers_output(const Segment& segment, const Step& store) const;
   bool may_write(Segment& segment, const Step& step) const;
 
-  const Action* expected(int peer, const transport::FrameHeader& header) const;  // the action that takes the message
+  const Action* expected(
+      int peer, const transport::FrameHeader& header) const;  // the action that takes the message
   Result<> arrived(int peer, const transport::FrameHeader& header, Arrival arrival);
-  transport::FrameHeader header(transport::FrameType type, int peer, const Segment& segment, int number) const;
+  transport::FrameHeader header(transport::FrameType type, int peer, const Segment& segment,
+                                int number) const;
 
   const Members& members_;
   const std::uint32_t group_;

@@ -22,7 +22,8 @@ bool is_point_to_point(FrameType type) {
 
 }  // namespace
 
-Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor, Members members)
+Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+             Members members)
     : id_(id),
       name_(std::move(name)),
       reactor_(std::move(reactor)),
@@ -36,10 +37,11 @@ std::shared_ptr<Work::State> Group::new_work(std::string description) {
   return work;
 }
 
-// --- calls of this rank --------------------------------------------------------------------------------------------
+// --- calls of this rank --------------------------------------------------------------------------
 
 void Group::submit(const std::shared_ptr<Group>& group, Request request) {
-  group->reactor_->post([group, r = std::make_shared<Request>(std::move(request))] { group->begin(std::move(*r)); });
+  group->reactor_->post(
+      [group, r = std::make_shared<Request>(std::move(request))] { group->begin(std::move(*r)); });
 }
 
 void Group::submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
@@ -59,7 +61,8 @@ void Group::begin(Request request) {
   else begin_next();
 }
 
-void Group::begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer)) {
+void Group::begin(PointToPoint::Transfer transfer,
+                  void (PointToPoint::*how)(PointToPoint::Transfer)) {
   if (const auto failure = mesh().failure()) return transfer.work->finish(*failure);
   transfer.stalls = Deadline::in(kStall);
   (point_to_point_.*how)(std::move(transfer));
@@ -70,8 +73,8 @@ void Group::begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(Poi
 
 void Group::begin_next() {
   while (!current_ && !queue_.empty() && !mesh().failure()) {
-    current_ = std::make_unique<Execution>(members_, id_, next_sequence_++, std::move(queue_.front()), traffic_,
-                                           [this] { go_on(); });
+    current_ = std::make_unique<Execution>(
+        members_, id_, next_sequence_++, std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
     current_since_ = Clock::now();
     stall_told_ = false;
@@ -106,19 +109,23 @@ void Group::go_on() {
   if (!current_) begin_next();
 }
 
-// --- frames of other ranks -----------------------------------------------------------------------------------------
+// --- frames of other ranks -----------------------------------------------------------------------
 
 Result<int> Group::member(int world_rank) const {
   const int member = members_.member(world_rank);
   if (member >= 0) return member;
-  return Failure{Fault::io, fmt::format("rank {} sent a frame of group '{}', of which it is no member", world_rank, name_), {world_rank}};
+  return Failure{Fault::io,
+                 fmt::format("rank {} sent a frame of group '{}', of which it is no member",
+                             world_rank, name_),
+                 {world_rank}};
 }
 
 MutableBytes Group::place(int peer, const FrameHeader& header) {
   const int from = members_.member(peer);
   if (from < 0) return {};
   if (is_point_to_point(header.type)) return point_to_point_.place(from, header);
-  return current_ && header.sequence == current_->sequence() ? current_->place(from, header) : MutableBytes();
+  return current_ && header.sequence == current_->sequence() ? current_->place(from, header)
+                                                             : MutableBytes();
 }
 
 Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
@@ -129,9 +136,11 @@ Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, boo
     note_activity();
     return taken;
   }
-  if (!current_ || header.sequence != current_->sequence()) return keep_early(peer, header, payload, false);
-  auto taken = header.type == FrameType::call ? called(from.value(), payload)
-                                              : current_->received(from.value(), header, payload, placed);
+  if (!current_ || header.sequence != current_->sequence())
+    return keep_early(peer, header, payload, false);
+  auto taken = header.type == FrameType::call
+                   ? called(from.value(), payload)
+                   : current_->received(from.value(), header, payload, placed);
   if (taken && !replaying_) go_on();
   return taken;
 }
@@ -139,7 +148,8 @@ Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, boo
 Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   const auto from = member(peer);
   if (!from) return from.error();
-  if (!current_ || header.sequence != current_->sequence()) return keep_early(peer, header, payload, true);
+  if (!current_ || header.sequence != current_->sequence())
+    return keep_early(peer, header, payload, true);
   auto taken = current_->borrowed(from.value(), header, payload);
   if (taken && !replaying_) go_on();
   return taken;
@@ -147,10 +157,12 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
 
 Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
   if (header.sequence != next_sequence_ || early_.size() >= kMostEarlyFrames) {
-    return Failure{Fault::io,
-                   fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group '{}': a bug, please report it",
-                               peer, header.sequence, mesh().identity().rank, next_sequence_, name_),
-                   {peer}};
+    return Failure{
+        Fault::io,
+        fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group '{}': "
+                    "a bug, please report it",
+                    peer, header.sequence, mesh().identity().rank, next_sequence_, name_),
+        {peer}};
   }
   EarlyFrame& frame = early_.emplace_back(EarlyFrame{peer, header, {}, {}});
   if (borrowed) frame.borrowed = payload;
@@ -161,26 +173,29 @@ Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, b
 Result<> Group::called(int peer, Bytes payload) {
   auto call = decode_call(payload);
   if (!call || current_->roll().call_of(peer)) {
-    return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)), {peer});
+    return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)),
+                            {peer});
   }
   if (const auto mismatch = compare(peer, *call)) return *mismatch;
   return current_->peer_called(peer, std::move(*call));
 }
 
-// Against our own call; and where each pair of ranks has something to agree in, against every call that has come: nobody may
-// begin before all pairs do.
+// Against our own call; and where each pair of ranks has something to agree in, against every call
+// that has come: nobody may begin before all pairs do.
 std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
   const bool pairwise = theirs.operation == Operation::all_to_all;
-  for (int other = pairwise ? 0 : members_.rank(); other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
+  for (int other = pairwise ? 0 : members_.rank();
+       other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
     const auto& call = current_->roll().call_of(other);
     if (!call || matches(*call, other, theirs, peer)) continue;
     const int low = std::min(peer, other), high = std::max(peer, other);
     return members_.failure(
         Fault::mismatch,
-        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank must call the same operations in the "
+        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank "
+                    "must call the same operations in the "
                     "same order with matching arguments",
-                    where(), members_.name(low), to_string(low == peer ? theirs : *call), members_.name(high),
-                    to_string(high == peer ? theirs : *call)),
+                    where(), members_.name(low), to_string(low == peer ? theirs : *call),
+                    members_.name(high), to_string(high == peer ? theirs : *call)),
         {low, high});
   }
   return std::nullopt;
@@ -193,14 +208,15 @@ std::string Group::heard_of(int peer) const {
   for (const EarlyFrame& frame : early_) {
     if (frame.peer != peer || frame.header.type != FrameType::call) continue;
     if (const auto call = decode_call(frame.payload)) {
-      return fmt::format("{} (operation {} of group '{}')", to_string(*call), frame.header.sequence, name_);
+      return fmt::format("{} (operation {} of group '{}')", to_string(*call), frame.header.sequence,
+                         name_);
     }
   }
   const std::string sent = point_to_point_.unreceived_from(from);
   return sent.empty() ? sent : fmt::format("{} (in group '{}')", sent, name_);
 }
 
-// --- ends ----------------------------------------------------------------------------------------------------------
+// --- ends ----------------------------------------------------------------------------------------
 
 void Group::failed(const Failure& why) {
   early_.clear();
@@ -217,7 +233,9 @@ void Group::failed(const Failure& why) {
   note_activity();
 }
 
-void Group::departed(int) { check_departed(); }
+void Group::departed(int) {
+  check_departed();
+}
 
 void Group::check_departed() {
   int here = 0;
@@ -231,25 +249,29 @@ void Group::check_departed() {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
-    return mesh().fail(members_.failure(Fault::peer_lost,
-                                        fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "
-                                                    "operations before they end",
-                                                    members_.name(peer), members_.name(members_.rank()), waiting),
-                                        {peer}));
+    return mesh().fail(members_.failure(
+        Fault::peer_lost,
+        fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "
+                    "operations before they end",
+                    members_.name(peer), members_.name(members_.rank()), waiting),
+        {peer}));
   }
   const std::string waiting = here > 1 ? "" : point_to_point_.waits_for(kAnyRank);
   if (waiting.empty() || members_.size() == 1) return;
-  mesh().fail(members_.failure(
-      Fault::peer_lost, fmt::format("all other ranks have left the job while {} waits in {}", members_.name(members_.rank()), waiting),
-      {}));
+  mesh().fail(members_.failure(Fault::peer_lost,
+                               fmt::format("all other ranks have left the job while {} waits in {}",
+                                           members_.name(members_.rank()), waiting),
+                               {}));
 }
 
 void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
   group->reactor_->post([group, reason = std::move(reason)] {
     const Members& members = group->members_;
-    group->mesh().fail(members.failure(
-        Fault::cancelled, fmt::format("{} aborted group '{}': {}", members.name(members.rank()), group->name_, reason),
-        {members.rank()}));
+    group->mesh().fail(
+        members.failure(Fault::cancelled,
+                        fmt::format("{} aborted group '{}': {}", members.name(members.rank()),
+                                    group->name_, reason),
+                        {members.rank()}));
   });
 }
 
@@ -262,7 +284,8 @@ void Group::close() {
     const bool busy = current_ || !queue_.empty() || !point_to_point_.idle();
     if (busy && !mesh().failure()) {
       mesh().fail({Fault::cancelled,
-                   fmt::format("rank {} ended group '{}' while operations were in flight; wait for every Work first",
+                   fmt::format("rank {} ended group '{}' while operations were in flight; wait for "
+                               "every Work first",
                                mesh().identity().rank, name_),
                    {mesh().identity().rank}});
     }
@@ -274,7 +297,7 @@ void Group::close() {
   });
 }
 
-// --- time ----------------------------------------------------------------------------------------------------------
+// --- time ----------------------------------------------------------------------------------------
 
 void Group::note_activity() {
   const bool active = current_ || !queue_.empty() || !point_to_point_.idle();
@@ -297,7 +320,8 @@ Traffic Group::traffic() {
   return snapshot;
 }
 
-// One timer for all: a due one looks what is late, and is set again only while something is in flight.
+// One timer for all: a due one looks what is late, and is set again only while something is in
+// flight.
 void Group::arm_timer() {
   Deadline next = point_to_point_.next_deadline();
   if (!queue_.empty()) next = next.sooner(queued_until_);
@@ -312,22 +336,27 @@ void Group::arm_timer() {
   timer_ = reactor_->poller().after(next.left(), [this] { on_timer(); });
 }
 
-// "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not called it; .."
+// "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
+// called it; .."
 std::string Group::whom_it_waits_for() const {
   const auto missing = current_->roll().missing();
   std::string whom;
   if (!missing.empty()) {
-    whom = fmt::format("{}, which {} not called it", members_.names(missing), missing.size() == 1 ? "has" : "have");
+    whom = fmt::format("{}, which {} not called it", members_.names(missing),
+                       missing.size() == 1 ? "has" : "have");
     for (const int rank : missing) {
       const std::string instead = mesh().heard_of(members_.world_rank(rank));
-      if (!instead.empty()) whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
+      if (!instead.empty())
+        whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
     }
   } else {
     const auto awaited = current_->awaited();
-    whom = awaited.empty() ? "its messages to be taken" : fmt::format("data of {}, which {} called it", members_.names(awaited),
-                                                                          awaited.size() == 1 ? "has" : "have");
+    whom = awaited.empty() ? "its messages to be taken"
+                           : fmt::format("data of {}, which {} called it", members_.names(awaited),
+                                         awaited.size() == 1 ? "has" : "have");
   }
-  return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()), to_string(current_->request().call), where(), whom);
+  return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()),
+                     to_string(current_->request().call), where(), whom);
 }
 
 void Group::on_timer() {
@@ -335,10 +364,12 @@ void Group::on_timer() {
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return mesh().fail(std::move(*late));
   for (const std::string& transfer : point_to_point_.stalled(now)) {
-    fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(), members_.name(members_.rank()), transfer);
+    fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
+               members_.name(members_.rank()), transfer);
   }
   // What waits behind the current operation may be due before it.
-  const auto late = std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
+  const auto late =
+      std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
   queued_until_ = {};
   for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
   const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
@@ -346,11 +377,13 @@ void Group::on_timer() {
     const std::string waits = whom_it_waits_for();
     if (due) {
       const auto missing = current_->roll().missing();
-      const std::string behind = late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
-      return mesh().fail(members_.failure(
-          Fault::timed_out,
-          fmt::format("deadline: {}{}; look what {} instead", waits, behind, missing.size() == 1 ? "that rank does" : "those ranks do"),
-          missing));
+      const std::string behind =
+          late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
+      return mesh().fail(
+          members_.failure(Fault::timed_out,
+                           fmt::format("deadline: {}{}; look what {} instead", waits, behind,
+                                       missing.size() == 1 ? "that rank does" : "those ranks do"),
+                           missing));
     }
     fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
     stall_told_ = true;
@@ -359,7 +392,8 @@ void Group::on_timer() {
 }
 
 std::string Group::where() const {
-  return fmt::format("operation {} of group '{}'", current_ ? current_->sequence() : next_sequence_, name_);
+  return fmt::format("operation {} of group '{}'", current_ ? current_->sequence() : next_sequence_,
+                     name_);
 }
 
 }  // namespace paceline::collective

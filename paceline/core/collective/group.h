@@ -1,5 +1,6 @@
-// Group: the engine behind a communicator. Collectives run one after the other in the order of their calls; each call is compared
-// with the other ranks' calls before their data is used. Every wait has a deadline.
+// Group: the engine behind a communicator. Collectives run one after the other in the order of
+// their calls; each call is compared with the other ranks' calls before their data is used. Every
+// wait has a deadline.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,8 @@ namespace paceline::collective {
 class Group final : public membership::FrameSink {
  public:
   // `id`: the same on all members, and of no other group that any of them is in.
-  Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor, Members members);
+  Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+        Members members);
 
   std::uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
@@ -29,14 +31,16 @@ class Group final : public membership::FrameSink {
   static void submit(const std::shared_ptr<Group>& group, Request request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
-  static void abort(const std::shared_ptr<Group>& group, std::string reason);  // ends the generation
+  static void abort(const std::shared_ptr<Group>& group,
+                    std::string reason);  // ends the generation
   Traffic traffic();
   void open();   // begins to receive
   void close();  // ends what is in flight
 
  private:
   MutableBytes place(int peer, const transport::FrameHeader& header) override;
-  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    bool placed) override;
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void failed(const Failure& why) override;
   void departed(int peer) override;
@@ -74,7 +78,7 @@ class Group final : public membership::FrameSink {
   Traffic traffic_;
   PointToPoint point_to_point_;
   std::deque<Request> queue_;
-  Deadline queued_until_;            // no deadline in the queue is before this
+  Deadline queued_until_;  // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;
   std::uint64_t next_sequence_ = 1;  // of the call that will be begun next
   std::vector<EarlyFrame> early_;    // of the call with next_sequence_: a peer is at most one ahead

@@ -12,7 +12,8 @@ Members::Members(std::shared_ptr<membership::Mesh> mesh, std::vector<int> world_
       world_ranks_(std::move(world_ranks)),
       members_(static_cast<std::size_t>(mesh_->identity().size), -1),
       is_world_(world_ranks_ == all_of(*mesh_)) {
-  for (int member = 0; member < size(); ++member) members_[static_cast<std::size_t>(world_rank(member))] = member;
+  for (int member = 0; member < size(); ++member)
+    members_[static_cast<std::size_t>(world_rank(member))] = member;
   rank_ = this->member(mesh_->identity().rank);
 }
 
@@ -22,10 +23,13 @@ std::vector<int> Members::all_of(const membership::Mesh& mesh) {
   return all;
 }
 
-int Members::member(int world_rank) const { return members_[static_cast<std::size_t>(world_rank)]; }
+int Members::member(int world_rank) const {
+  return members_[static_cast<std::size_t>(world_rank)];
+}
 
 std::string Members::name(int member) const {
-  return is_world_ ? fmt::format("rank {}", member) : fmt::format("rank {} (rank {} of the world)", member, world_rank(member));
+  return is_world_ ? fmt::format("rank {}", member)
+                   : fmt::format("rank {} (rank {} of the world)", member, world_rank(member));
 }
 
 std::string Members::names(const std::vector<int>& members) const {
@@ -33,7 +37,8 @@ std::string Members::names(const std::vector<int>& members) const {
   if (is_world_) return fmt::format("rank {}", fmt::join(members, ", "));
   std::vector<int> in_world;
   for (const int member : members) in_world.push_back(world_rank(member));
-  return fmt::format("rank {} (ranks {} of the world)", fmt::join(members, ", "), fmt::join(in_world, ", "));
+  return fmt::format("rank {} (ranks {} of the world)", fmt::join(members, ", "),
+                     fmt::join(in_world, ", "));
 }
 
 Failure Members::failure(Fault fault, std::string what, const std::vector<int>& members) const {

@@ -1,7 +1,7 @@
 // The members of a group: their ranks in it and in the world, and the links to them.
 //
-// Everything above speaks of group ranks; the mesh and `Failure::ranks` of ranks in the world. Here, and nowhere else, the one
-// becomes the other.
+// Everything above speaks of group ranks; the mesh and `Failure::ranks` of ranks in the world.
+// Here, and nowhere else, the one becomes the other.
 #pragma once
 
 #include <memory>

@@ -20,12 +20,13 @@ std::string_view name_of(Operation operation) {
 }
 
 bool is_reduction(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce_scatter || operation == Operation::reduce;
+  return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::reduce;
 }
 
 bool has_root(Operation operation) {
-  return operation == Operation::broadcast || operation == Operation::reduce || operation == Operation::gather ||
-         operation == Operation::scatter;
+  return operation == Operation::broadcast || operation == Operation::reduce ||
+         operation == Operation::gather || operation == Operation::scatter;
 }
 
 }  // namespace paceline

@@ -1,4 +1,5 @@
-// The operations that ranks carry out together. The numbers are part of the wire format (docs/wire.md).
+// The operations that ranks carry out together. The numbers are part of the wire format
+// (docs/wire.md).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ enum class Operation : std::uint8_t {
 };
 
 std::string_view name_of(Operation operation);  // "unknown" for a number that names none
-bool is_reduction(Operation operation);         // adds up contributions: all_reduce, reduce_scatter, reduce
-bool has_root(Operation operation);             // one rank is special: broadcast, reduce, gather, scatter
+bool is_reduction(
+    Operation operation);            // adds up contributions: all_reduce, reduce_scatter, reduce
+bool has_root(Operation operation);  // one rank is special: broadcast, reduce, gather, scatter
 
 }  // namespace paceline

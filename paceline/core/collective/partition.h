@@ -7,7 +7,8 @@
 
 namespace paceline::collective {
 
-// The chunk rule, used everywhere (specification A0 point 1): off(i) = i * (n div p) + min(i, n mod p).
+// The chunk rule, used everywhere (specification A0 point 1): off(i) = i * (n div p) + min(i, n mod
+// p).
 std::size_t chunk_offset(std::size_t count, int parts, int index);
 
 struct Range {
@@ -16,7 +17,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Where each chunk lies, in elements. Chunks may be empty and of any length; they lie one after the other.
+// Where each chunk lies, in elements. Chunks may be empty and of any length; they lie one after the
+// other.
 struct Partition {
   std::vector<Range> chunks;
 
@@ -26,10 +28,12 @@ struct Partition {
   std::size_t count() const;
   std::size_t longest() const;
 
-  // The piece of each chunk that segment `segment` of `segments` carries (the chunk rule again, inside each chunk).
+  // The piece of each chunk that segment `segment` of `segments` carries (the chunk rule again,
+  // inside each chunk).
   Partition segment(int segment, int segments) const;
-  // The piece of each chunk that segment `segment` carries when each has `longest` elements, the last one of a chunk fewer, and
-  // those after it none: where the two ends of a message know the length of its chunk, but not those of all chunks.
+  // The piece of each chunk that segment `segment` carries when each has `longest` elements, the
+  // last one of a chunk fewer, and those after it none: where the two ends of a message know the
+  // length of its chunk, but not those of all chunks.
   Partition piece(int segment, std::size_t longest) const;
   bool operator==(const Partition&) const = default;
 };

@@ -21,8 +21,8 @@ bool writes(const Step& step, const Slot& slot) {
   return step.kind != Step::Kind::send && step.kind != Step::Kind::store && step.target == slot;
 }
 
-// The last round that reads what a step in `round` puts into this scratch slot; -1 when something but a reduction does, or
-// nothing.
+// The last round that reads what a step in `round` puts into this scratch slot; -1 when something
+// but a reduction does, or nothing.
 int last_reduction(const Program& program, std::size_t round, const Slot& slot) {
   int last = -1;
   for (std::size_t r = round + 1; r < program.rounds.size(); ++r) {
@@ -50,7 +50,8 @@ void note_stores(Plan& plan) {
       if (!all_its_own) continue;  // the round counts as stored as a whole
       for (std::size_t i = 0; i < next.size(); ++i) {
         const Step& step = next[i].step;
-        if (step.kind == Step::Kind::store && step.source == action.step.target) action.stores.push_back(static_cast<int>(i));
+        if (step.kind == Step::Kind::store && step.source == action.step.target)
+          action.stores.push_back(static_cast<int>(i));
       }
     }
   }
@@ -69,14 +70,15 @@ void note_wide_sums(Plan& plan, const Program& program) {
       if (step.kind != Step::Kind::reduce) continue;
       action.wide_source = holds_wide(step.source);
       action.wide_operand = holds_wide(step.operand);
-      action.wide_target =
-          !step.completes && step.target.space == Slot::Space::scratch && last_reduction(program, r, step.target) >= 0;
+      action.wide_target = !step.completes && step.target.space == Slot::Space::scratch &&
+                           last_reduction(program, r, step.target) >= 0;
       plan.has_wide_sums |= action.wide_target;
       plan.rounds_once &= step.completes || action.wide_target;
     }
     for (const Action& action : plan.rounds[r]) {
       const Slot& target = action.step.target;
-      const bool writes_here = action.step.kind != Step::Kind::send && action.step.kind != Step::Kind::store;
+      const bool writes_here =
+          action.step.kind != Step::Kind::send && action.step.kind != Step::Kind::store;
       if (!writes_here || target.space != Slot::Space::scratch) continue;
       is_wide[static_cast<std::size_t>(target.place)] = action.wide_target;
     }

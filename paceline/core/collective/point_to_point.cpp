@@ -16,7 +16,8 @@ using transport::FrameType;
 
 constexpr std::size_t kLongestCarried = 64 << 10;
 constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
-constexpr std::size_t kCarriedCost = 128;        // what the peer keeps about a message besides its payload
+constexpr std::size_t kCarriedCost =
+    128;  // what the peer keeps about a message besides its payload
 constexpr std::size_t kPiece = 1 << 20;
 
 // The oldest entry of two lanes' fronts; `end` stands for none.
@@ -56,17 +57,20 @@ void PointToPoint::send(Transfer transfer) {
     announcement.payload.assign(bytes.begin(), bytes.end());
     const auto tag = transfer.tag;
     finish(transfer, std::nullopt);
-    if (auto met = announced(peer, tag, std::move(announcement)); !met) members_.mesh().fail(met.error());
+    if (auto met = announced(peer, tag, std::move(announcement)); !met)
+      members_.mesh().fail(met.error());
     return;
   }
   std::size_t& carried = carried_bytes_[peer];
   const std::size_t cost = bytes.size() + kCarriedCost;
   // Who has left will not receive it: then the send waits, and is told so.
-  const bool carry = bytes.size() < kLongestCarried && carried + cost <= kCarriedBudget && !members_.has_departed(peer);
+  const bool carry = bytes.size() < kLongestCarried && carried + cost <= kCarriedBudget &&
+                     !members_.has_departed(peer);
   transport::WireWriter w;
   w.integer(announcement.dtype).integer(std::uint8_t{carry}).integer(announcement.count);
   if (carry) w.raw(bytes);
-  link->send({.type = FrameType::announce, .sequence = id, .index = transfer.tag, .group = group_}, w.bytes());
+  link->send({.type = FrameType::announce, .sequence = id, .index = transfer.tag, .group = group_},
+             w.bytes());
   if (carry) {
     carried += cost;
     carried_.emplace(Key{peer, id}, cost);
@@ -76,18 +80,21 @@ void PointToPoint::send(Transfer transfer) {
   }
 }
 
-// --- who meets whom ---------------------------------------------------------------------------------------------------
+// --- who meets whom ------------------------------------------------------------------------------
 
-PointToPoint::Lanes<PointToPoint::Announced>::iterator PointToPoint::oldest_for(const Transfer& recv) {
+PointToPoint::Lanes<PointToPoint::Announced>::iterator PointToPoint::oldest_for(
+    const Transfer& recv) {
   if (recv.peer != kAnyRank) return unexpected_.find({recv.tag, recv.peer});
   auto oldest = unexpected_.end();
-  for (auto lane = unexpected_.lower_bound({recv.tag, 0}); lane != unexpected_.end() && lane->first.first == recv.tag; ++lane) {
+  for (auto lane = unexpected_.lower_bound({recv.tag, 0});
+       lane != unexpected_.end() && lane->first.first == recv.tag; ++lane) {
     oldest = older(oldest, lane, unexpected_.end());
   }
   return oldest;
 }
 
-PointToPoint::Lanes<PointToPoint::Transfer>::iterator PointToPoint::oldest_recv_of(int peer, std::uint32_t tag) {
+PointToPoint::Lanes<PointToPoint::Transfer>::iterator PointToPoint::oldest_recv_of(
+    int peer, std::uint32_t tag) {
   return older(posted_.find({tag, peer}), posted_.find({tag, kAnyRank}), posted_.end());
 }
 
@@ -101,7 +108,8 @@ void PointToPoint::recv(Transfer transfer) {
     return;
   }
   transfer.peer = waiting->first.second;
-  if (auto met = meet(std::move(transfer), take_front(unexpected_, waiting)); !met) members_.mesh().fail(met.error());
+  if (auto met = meet(std::move(transfer), take_front(unexpected_, waiting)); !met)
+    members_.mesh().fail(met.error());
 }
 
 Result<> PointToPoint::announced(int peer, std::uint32_t tag, Announced announcement) {
@@ -122,14 +130,17 @@ Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
   if (announcement.dtype != transfer.target.dtype || announcement.count != transfer.target.count) {
     Failure failure = members_.failure(
         Fault::mismatch,
-        fmt::format("{} sent {}[{}] with tag {} where {} receives {}[{}]; send and recv must agree in dtype and count",
-                    members_.name(transfer.peer), name_of(announcement.dtype), announcement.count, transfer.tag,
-                    members_.name(members_.rank()), name_of(transfer.target.dtype), transfer.target.count),
+        fmt::format("{} sent {}[{}] with tag {} where {} receives {}[{}]; send and recv must agree "
+                    "in dtype and count",
+                    members_.name(transfer.peer), name_of(announcement.dtype), announcement.count,
+                    transfer.tag, members_.name(members_.rank()), name_of(transfer.target.dtype),
+                    transfer.target.count),
         {transfer.peer, members_.rank()});
     finish(transfer, failure);
     return failure;
   }
-  const FrameHeader matched{.type = FrameType::matched, .sequence = announcement.id, .group = group_};
+  const FrameHeader matched{
+      .type = FrameType::matched, .sequence = announcement.id, .group = group_};
   if (transport::Link* link = members_.link(transfer.peer)) link->send(matched, {});
   if (announcement.carried) {
     std::ranges::copy(announcement.payload, transfer.target.data);
@@ -149,7 +160,10 @@ void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
   outgoing.unsent = pieces;
   for (std::size_t i = 0; i < pieces; ++i) {
     members_.link(outgoing.transfer.peer)
-        ->send({.type = FrameType::message, .sequence = id, .index = static_cast<std::uint32_t>(i), .group = group_},
+        ->send({.type = FrameType::message,
+                .sequence = id,
+                .index = static_cast<std::uint32_t>(i),
+                .group = group_},
                bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece)), this, id);
   }
 }
@@ -167,7 +181,8 @@ Result<> PointToPoint::matched(int peer, std::uint64_t id) {
   }
   const auto found = sends_.find(id);
   if (found == sends_.end() || found->second.transfer.peer != peer || found->second.matched) {
-    return members_.failure(Fault::io, fmt::format("{} matched a send that is not there", members_.name(peer)), {peer});
+    return members_.failure(
+        Fault::io, fmt::format("{} matched a send that is not there", members_.name(peer)), {peer});
   }
   found->second.matched = true;
   if (found->second.transfer.source.size_bytes() > 0) send_pieces(id, found->second);
@@ -176,7 +191,8 @@ Result<> PointToPoint::matched(int peer, std::uint64_t id) {
 }
 
 MutableBytes PointToPoint::place(int peer, const FrameHeader& header) {
-  const auto found = header.type == FrameType::message ? incoming_.find({peer, header.sequence}) : incoming_.end();
+  const auto found =
+      header.type == FrameType::message ? incoming_.find({peer, header.sequence}) : incoming_.end();
   if (found == incoming_.end()) return {};
   const MutableBytes target = found->second.transfer.target.bytes();
   const std::size_t begin = std::size_t{header.index} * kPiece;
@@ -186,8 +202,10 @@ MutableBytes PointToPoint::place(int peer, const FrameHeader& header) {
 
 Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   const auto malformed = [&] {
-    return members_.failure(Fault::io, fmt::format("{} sent a malformed {} frame", members_.name(peer), name_of(header.type)),
-                            {peer});
+    return members_.failure(
+        Fault::io,
+        fmt::format("{} sent a malformed {} frame", members_.name(peer), name_of(header.type)),
+        {peer});
   };
   if (header.type == FrameType::announce) {
     transport::WireReader r(payload);
@@ -195,9 +213,12 @@ Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes paylo
     announcement.dtype = r.integer<Dtype>();
     announcement.carried = r.integer<std::uint8_t>() != 0;
     announcement.count = r.integer<std::uint64_t>();
-    const std::size_t longest = kLongestCarried / std::max<std::size_t>(1, size_of(announcement.dtype));
-    const bool sane = r.ok() && is_known(announcement.dtype) && (!announcement.carried || announcement.count <= longest);
-    const std::size_t expected = announcement.carried ? announcement.count * size_of(announcement.dtype) : 0;
+    const std::size_t longest =
+        kLongestCarried / std::max<std::size_t>(1, size_of(announcement.dtype));
+    const bool sane = r.ok() && is_known(announcement.dtype) &&
+                      (!announcement.carried || announcement.count <= longest);
+    const std::size_t expected =
+        announcement.carried ? announcement.count * size_of(announcement.dtype) : 0;
     if (!sane || r.rest().size() != expected) return malformed();
     announcement.payload.assign(r.rest().begin(), r.rest().end());
     return announced(peer, header.index, std::move(announcement));
@@ -227,25 +248,28 @@ void PointToPoint::failed(const Failure& why) {
   for (const auto& [key, in] : incoming) finish(in.transfer, why);
 }
 
-// --- who waits ------------------------------------------------------------------------------------------------------------
+// --- who waits -----------------------------------------------------------------------------------
 
 template <typename Self, typename Function>
 void PointToPoint::each_waiting(Self& self, const Function& function) {
-  for (auto& [id, outgoing] : self.sends_) function("send", outgoing.transfer, outgoing.transfer.source, "to");
+  for (auto& [id, outgoing] : self.sends_)
+    function("send", outgoing.transfer, outgoing.transfer.source, "to");
   for (auto& [lane, transfers] : self.posted_) {
     for (auto& transfer : transfers) function("recv", transfer, transfer.target, "from");
   }
   for (auto& [key, in] : self.incoming_) function("recv", in.transfer, in.transfer.target, "from");
 }
 
-std::string PointToPoint::describe(std::string_view what, const Transfer& t, ConstBuffer buffer, std::string_view side) const {
+std::string PointToPoint::describe(std::string_view what, const Transfer& t, ConstBuffer buffer,
+                                   std::string_view side) const {
   return fmt::format("{} {}[{}] {} {}, tag {}", what, name_of(buffer.dtype), buffer.count, side,
                      t.peer == kAnyRank ? "any rank" : members_.name(t.peer), t.tag);
 }
 
 std::string PointToPoint::waits_for(int peer) const {
   std::string words;
-  each_waiting(*this, [&](std::string_view what, const Transfer& t, ConstBuffer buffer, std::string_view side) {
+  each_waiting(*this, [&](std::string_view what, const Transfer& t, ConstBuffer buffer,
+                          std::string_view side) {
     if (words.empty() && t.peer == peer) words = describe(what, t, buffer, side);
   });
   return words;
@@ -253,11 +277,12 @@ std::string PointToPoint::waits_for(int peer) const {
 
 std::vector<std::string> PointToPoint::stalled(Clock::time_point now) {
   std::vector<std::string> all;
-  each_waiting(*this, [&](std::string_view what, Transfer& t, ConstBuffer buffer, std::string_view side) {
-    if (!t.stalls.passed(now)) return;
-    t.stalls = Deadline::never();
-    all.push_back(describe(what, t, buffer, side));
-  });
+  each_waiting(*this,
+               [&](std::string_view what, Transfer& t, ConstBuffer buffer, std::string_view side) {
+                 if (!t.stalls.passed(now)) return;
+                 t.stalls = Deadline::never();
+                 all.push_back(describe(what, t, buffer, side));
+               });
   due_ = soonest();
   return all;
 }
@@ -266,7 +291,8 @@ std::string PointToPoint::unreceived_from(int peer) const {
   for (const auto& [lane, announcements] : unexpected_) {
     if (lane.second != peer) continue;
     const Announced& first = announcements.front();
-    return fmt::format("send {}[{}] to {}, tag {}", name_of(first.dtype), first.count, members_.name(members_.rank()), lane.first);
+    return fmt::format("send {}[{}] to {}, tag {}", name_of(first.dtype), first.count,
+                       members_.name(members_.rank()), lane.first);
   }
   return {};
 }
@@ -278,8 +304,9 @@ std::optional<Failure> PointToPoint::overdue(Clock::time_point now) {
     if (!late && t.deadline.passed(now)) late = t.peer;
   });
   if (!late) return std::nullopt;
-  std::string text = fmt::format("{}: {} was not met by {} before its deadline", members_.name(members_.rank()),
-                                 waits_for(*late), *late == kAnyRank ? "any rank" : members_.name(*late));
+  std::string text =
+      fmt::format("{}: {} was not met by {} before its deadline", members_.name(members_.rank()),
+                  waits_for(*late), *late == kAnyRank ? "any rank" : members_.name(*late));
   if (*late == kAnyRank) return members_.failure(Fault::timed_out, std::move(text), {});
   const std::string instead = unreceived_from(*late);
   if (!instead.empty()) text += fmt::format("; it has called {} instead", instead);

@@ -1,10 +1,12 @@
-// Sends and receives between two ranks of a group: matched by (sender, tag) in the order of their sends.
+// Sends and receives between two ranks of a group: matched by (sender, tag) in the order of their
+// sends.
 //
-// A recv takes the first message that fits it: of one rank and tag in the order of the sends; from any rank in the order in
-// which this rank heard of them. A message goes to the recv that was posted first among those that it fits.
-// Short messages travel with their announcement and are kept until their recv comes, up to a budget for each peer; long ones wait until
-// the receiver says that it has a place for them. Frames: announce, matched, message (docs/wire.md).
-// Ranks are those of the group. THREAD: reactor's driver only.
+// A recv takes the first message that fits it: of one rank and tag in the order of the sends; from
+// any rank in the order in which this rank heard of them. A message goes to the recv that was
+// posted first among those that it fits. Short messages travel with their announcement and are kept
+// until their recv comes, up to a budget for each peer; long ones wait until the receiver says that
+// it has a place for them. Frames: announce, matched, message (docs/wire.md). Ranks are those of
+// the group. THREAD: reactor's driver only.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ class PointToPoint final : private transport::SendListener {
       : members_(members), group_(group), traffic_(traffic) {}
 
   struct Transfer {
-    int peer = 0;        // of a recv also kAnyRank, until it meets its message
+    int peer = 0;  // of a recv also kAnyRank, until it meets its message
     std::uint32_t tag = 0;
     ConstBuffer source;  // of a send
     Buffer target;       // of a recv
@@ -47,7 +49,9 @@ class PointToPoint final : private transport::SendListener {
   std::string waits_for(int peer) const;
   std::optional<Failure> overdue(Clock::time_point now);
   std::vector<std::string> stalled(Clock::time_point now);  // what has waited long, each once
-  Deadline next_deadline() const { return idle() ? Deadline() : due_; }  // no transfer is due or stalls before
+  Deadline next_deadline() const {
+    return idle() ? Deadline() : due_;
+  }  // no transfer is due or stalls before
   // The first that `peer` has sent and this rank does not receive, in words; empty: none.
   std::string unreceived_from(int peer) const;
 
@@ -84,7 +88,8 @@ class PointToPoint final : private transport::SendListener {
   Lanes<Transfer>::iterator oldest_recv_of(int peer, std::uint32_t tag);
   template <typename Self, typename Function>
   static void each_waiting(Self& self, const Function& function);  // (what, transfer, buffer, side)
-  std::string describe(std::string_view what, const Transfer& transfer, ConstBuffer buffer, std::string_view side) const;
+  std::string describe(std::string_view what, const Transfer& transfer, ConstBuffer buffer,
+                       std::string_view side) const;
   Deadline soonest() const;
 
   const Members& members_;
@@ -93,7 +98,8 @@ class PointToPoint final : private transport::SendListener {
   std::uint64_t next_id_ = 1;
   std::uint64_t next_order_ = 1;
   std::map<std::uint64_t, Outgoing> sends_;
-  std::map<Key, std::size_t> carried_;        // sends that the peer keeps until their recv: what they count
+  std::map<Key, std::size_t>
+      carried_;  // sends that the peer keeps until their recv: what they count
   std::map<int, std::size_t> carried_bytes_;  // by peer: the sum
   Lanes<Announced> unexpected_;
   Lanes<Transfer> posted_;

@@ -1,11 +1,13 @@
 // A collective is a program: what one rank does, as a plain value.
 //
-// A program is rounds of steps. The steps of one round are independent: a slot written in a round is not read in it
-// (by another step; a step may read its own target). A program speaks of slots, never of addresses or sizes: where a
-// chunk lies and how long it is, is the executor's affair (partition.h), so uneven counts and empty chunks need no other
-// program, and a long buffer is cut into segments by running the same program once for each.
+// A program is rounds of steps. The steps of one round are independent: a slot written in a round
+// is not read in it (by another step; a step may read its own target). A program speaks of slots,
+// never of addresses or sizes: where a chunk lies and how long it is, is the executor's affair
+// (partition.h), so uneven counts and empty chunks need no other program, and a long buffer is cut
+// into segments by running the same program once for each.
 //
-// The same value is verified (verify.h), priced (cost.h), executed (execution.h) and printed (to_string).
+// The same value is verified (verify.h), priced (cost.h), executed (execution.h) and printed
+// (to_string).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +19,10 @@
 
 namespace paceline::collective {
 
-// Chunk `chunk` of the input, of the output, or of scratch buffer `place` (there it only tells the length).
-// When an operation runs in place, input(c) and output(c) are the same memory: programs must be right in both cases.
-// Mostly both have all chunks; contract.h says which ranks have which. Chunks of all_to_all: one for each pair of ranks.
+// Chunk `chunk` of the input, of the output, or of scratch buffer `place` (there it only tells the
+// length). When an operation runs in place, input(c) and output(c) are the same memory: programs
+// must be right in both cases. Mostly both have all chunks; contract.h says which ranks have which.
+// Chunks of all_to_all: one for each pair of ranks.
 struct Slot {
   enum class Space : std::uint8_t { input, output, scratch } space = Space::input;
   int chunk = 0;
@@ -28,26 +31,34 @@ struct Slot {
   auto operator<=>(const Slot&) const = default;
 };
 
-constexpr Slot input(int chunk) { return {Slot::Space::input, chunk, 0}; }
-constexpr Slot output(int chunk) { return {Slot::Space::output, chunk, 0}; }
-constexpr Slot scratch(int place, int chunk) { return {Slot::Space::scratch, chunk, place}; }
+constexpr Slot input(int chunk) {
+  return {Slot::Space::input, chunk, 0};
+}
+constexpr Slot output(int chunk) {
+  return {Slot::Space::output, chunk, 0};
+}
+constexpr Slot scratch(int place, int chunk) {
+  return {Slot::Space::scratch, chunk, place};
+}
 
 struct Step {
   enum class Kind : std::uint8_t {
-    send,         // source -> the peer, which has a recv or recv_reduce for it
-    store,        // source -> the peer's slot `target`, for which the peer has a recv; over shared memory written directly
-    recv,         // target = what the peer sends
+    send,   // source -> the peer, which has a recv or recv_reduce for it
+    store,  // source -> the peer's slot `target`, for which the peer has a recv; over shared memory
+            // written directly
+    recv,   // target = what the peer sends
     recv_reduce,  // target = operand OP received, or received OP operand (operand_is_left)
     copy,         // target = source
     reduce,       // target = source OP operand
   } kind = Kind::send;
-  int peer = -1;                 // -1 for copy and reduce
-  Slot source = {};              // send, store, copy, reduce
-  Slot operand = {};             // recv_reduce, reduce
-  Slot target = {};              // store (the peer's), recv, recv_reduce, copy, reduce
-  bool operand_is_left = false;  // recv_reduce: the order of the summation tree (specification A0.1, R1)
-  bool completes = false;        // after this step `target` holds every rank's contribution for the first time on any rank:
-                                 // where an average is scaled, once for each element
+  int peer = -1;      // -1 for copy and reduce
+  Slot source = {};   // send, store, copy, reduce
+  Slot operand = {};  // recv_reduce, reduce
+  Slot target = {};   // store (the peer's), recv, recv_reduce, copy, reduce
+  bool operand_is_left =
+      false;               // recv_reduce: the order of the summation tree (specification A0.1, R1)
+  bool completes = false;  // after this step `target` holds every rank's contribution for the first
+                           // time on any rank: where an average is scaled, once for each element
   bool operator==(const Step&) const = default;
 };
 
@@ -62,13 +73,15 @@ Step completing(Step step);  // the same step with `completes` set
 using Round = std::vector<Step>;
 
 struct Program {
-  int chunks = 0;          // chunks of the whole vector (for all_reduce the buffer, for all_gather the result, ...)
+  int chunks =
+      0;  // chunks of the whole vector (for all_reduce the buffer, for all_gather the result, ...)
   int scratch_places = 0;  // scratch buffers, each as long as the longest chunk
   std::vector<Round> rounds = {};
   bool operator==(const Program&) const = default;
 };
 
-// What a program is made for. 0 <= rank < ranks, 0 <= root < ranks; radix and groups are for later algorithms.
+// What a program is made for. 0 <= rank < ranks, 0 <= root < ranks; radix and groups are for later
+// algorithms.
 struct Shape {
   int ranks = 1;
   int rank = 0;
@@ -78,7 +91,8 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks. What most algorithms' `fits` is.
+// Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks. What most algorithms'
+// `fits` is.
 bool is_valid(const Shape& shape);
 
 // Which promise about the bits of a sum an algorithm makes (specification A0.1).
@@ -92,17 +106,18 @@ struct Algorithm {
   Operation operation = Operation::all_reduce;
   std::string_view name;
   DeterminismClass determinism = DeterminismClass::d3;
-  // The summation tree is the balanced tree in rank order for every rank count (or nothing is summed): `reproducible` may choose it.
+  // The summation tree is the balanced tree in rank order for every rank count (or nothing is
+  // summed): `reproducible` may choose it.
   bool balanced_tree = false;
-  // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32 and round once (plan.h);
-  // or nothing is summed. What `reproducible` needs for them.
+  // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32
+  // and round once (plan.h); or nothing is summed. What `reproducible` needs for them.
   bool rounds_once = false;
   bool (*fits)(const Shape&) = nullptr;
   Program (*build)(const Shape&) = nullptr;
 };
 
-std::string to_string(const Slot& slot);     // "output(3)", "scratch(1, 3)"
-std::string to_string(const Step& step);     // "recv_reduce from 2: output(3) = received OP input(3)"
+std::string to_string(const Slot& slot);  // "output(3)", "scratch(1, 3)"
+std::string to_string(const Step& step);  // "recv_reduce from 2: output(3) = received OP input(3)"
 std::string to_string(const Program& program);  // a line for each step, rounds numbered
 
 }  // namespace paceline::collective

@@ -16,17 +16,21 @@ struct Request {
   std::shared_ptr<const Plan> plan;  // nullptr: nothing is carried
   ConstBuffer input;
   Buffer output;
-  // Where the plan's chunks lie in the input and in the output, in elements: the same lengths in both. Of a chunk that this
-  // rank does not have there (contract.h) the offset means nothing.
+  // Where the plan's chunks lie in the input and in the output, in elements: the same lengths in
+  // both. Of a chunk that this rank does not have there (contract.h) the offset means nothing.
   Partition input_chunks;
   Partition other_output_chunks;  // empty: in the output they lie as in the input
   int segments = 1;
-  std::size_t piece = 0;     // elements of each chunk in one segment; 0: the chunk rule cuts each chunk into `segments`
-  bool scale_input = false;  // multiply the input by call.weight first, unless all ranks weigh the same
+  std::size_t piece = 0;  // elements of each chunk in one segment; 0: the chunk rule cuts each
+                          // chunk into `segments`
+  bool scale_input =
+      false;  // multiply the input by call.weight first, unless all ranks weigh the same
   Deadline deadline;
   std::shared_ptr<Work::State> work;
 
-  const Partition& output_chunks() const { return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks; }
+  const Partition& output_chunks() const {
+    return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks;
+  }
   Partition cut(const Partition& chunks, int segment) const {
     return piece > 0 ? chunks.piece(segment, piece) : chunks.segment(segment, segments);
   }

@@ -22,7 +22,9 @@ std::vector<int> Roll::missing() const {
 bool Roll::weigh_the_same() const {
   const Call& first = *calls_[0];
   return !first.weighted ||
-         (first.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) { return call->weight == first.weight; }));
+         (first.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) {
+            return call->weight == first.weight;
+          }));
 }
 
 double Roll::total_weight() const {

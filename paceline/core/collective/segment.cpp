@@ -5,7 +5,8 @@
 namespace paceline::collective {
 namespace {
 
-// Input and output may be the same memory. Where the own chunk may lie in the other buffer, they are taken to be.
+// Input and output may be the same memory. Where the own chunk may lie in the other buffer, they
+// are taken to be.
 bool may_be_in_place(const Request& request) {
   switch (request.call.operation) {
     case Operation::all_gather:
@@ -44,7 +45,8 @@ Segment::~Segment() {
 }
 
 std::size_t Segment::slot_number(const Slot& slot) const {
-  const auto chunks = static_cast<std::size_t>(request_.plan->chunks), chunk = static_cast<std::size_t>(slot.chunk);
+  const auto chunks = static_cast<std::size_t>(request_.plan->chunks),
+             chunk = static_cast<std::size_t>(slot.chunk);
   switch (slot.space) {
     case Slot::Space::input: return in_place_ ? chunks + chunk : chunk;
     case Slot::Space::output: return chunks + chunk;
@@ -65,8 +67,10 @@ std::size_t Segment::begin_in(int chunk) const {
 Bytes Segment::readable(const Slot& slot) const {
   const std::size_t element = size_of(request_.call.dtype), bytes = slot_bytes(slot);
   switch (slot.space) {
-    case Slot::Space::input: return {request_.input.data + range(input_, slot).offset * element, bytes};
-    case Slot::Space::output: return {request_.output.data + range(output(), slot).offset * element, bytes};
+    case Slot::Space::input:
+      return {request_.input.data + range(input_, slot).offset * element, bytes};
+    case Slot::Space::output:
+      return {request_.output.data + range(output(), slot).offset * element, bytes};
     case Slot::Space::scratch: break;
   }
   const auto place = static_cast<std::size_t>(slot.place);
@@ -77,19 +81,23 @@ Bytes Segment::readable(const Slot& slot) const {
 MutableBytes Segment::writable(const Slot& slot) {
   const std::size_t bytes = slot_bytes(slot);
   if (slot.space == Slot::Space::output) {
-    return {request_.output.data + range(output(), slot).offset * size_of(request_.call.dtype), bytes};
+    return {request_.output.data + range(output(), slot).offset * size_of(request_.call.dtype),
+            bytes};
   }
   auto& own = scratch_[static_cast<std::size_t>(slot.place)];
-  if (!own) own = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(pool_.bytes, 1));
+  if (!own)
+    own = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(pool_.bytes, 1));
   return {own.get(), bytes};
 }
 
 ConstBuffer Segment::operand(const Slot& slot, bool wide) const {
-  return {readable(slot).data(), range(input_, slot).count, wide && wide_sums_ ? Dtype::f32 : request_.call.dtype};
+  return {readable(slot).data(), range(input_, slot).count,
+          wide && wide_sums_ ? Dtype::f32 : request_.call.dtype};
 }
 
 Buffer Segment::sum(const Slot& slot, bool wide) {
-  return {writable(slot).data(), range(input_, slot).count, wide && wide_sums_ ? Dtype::f32 : request_.call.dtype};
+  return {writable(slot).data(), range(input_, slot).count,
+          wide && wide_sums_ ? Dtype::f32 : request_.call.dtype};
 }
 
 }  // namespace paceline::collective

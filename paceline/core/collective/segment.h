@@ -46,7 +46,8 @@ class Segment {
 
   // Sends that still read a slot.
   std::uint16_t& readers(std::size_t slot) { return reading_[slot]; }
-  std::size_t slot_number(const Slot& slot) const;  // slots that may be the same memory have the same number
+  std::size_t slot_number(
+      const Slot& slot) const;  // slots that may be the same memory have the same number
 
   // What lies in a scratch place may really be the peer's memory, until the end of a round.
   struct View {
@@ -62,7 +63,7 @@ class Segment {
   std::size_t round = 0;
   std::vector<bool> done;  // by action of the round
   int all_readers = 0;
-  int stored_ahead = -1;   // the round whose stores a reduction has written already
+  int stored_ahead = -1;  // the round whose stores a reduction has written already
   std::map<std::pair<int, int>, Arrival> arrivals;  // by (peer, number)
 
  private:

@@ -1,4 +1,5 @@
-// How a group comes out of another: its members and its number, agreed upon by all ranks of the parent.
+// How a group comes out of another: its members and its number, agreed upon by all ranks of the
+// parent.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -17,9 +18,12 @@ struct Wish {
   std::int64_t agreed = 0;  // must be the same on all ranks
 };
 
-// A number that follows from what all ranks know; `attempt` leads to another one where this is in use.
-std::uint32_t number_of(std::uint32_t parent, std::uint64_t split, std::int64_t color, std::uint64_t attempt) {
-  const std::uint64_t mixed = mix(mix(mix(parent, split), static_cast<std::uint64_t>(color)), attempt);
+// A number that follows from what all ranks know; `attempt` leads to another one where this is in
+// use.
+std::uint32_t number_of(std::uint32_t parent, std::uint64_t split, std::int64_t color,
+                        std::uint64_t attempt) {
+  const std::uint64_t mixed =
+      mix(mix(mix(parent, split), static_cast<std::uint64_t>(color)), attempt);
   return static_cast<std::uint32_t>(mixed >> 32) | 1;  // 0 is the world
 }
 
@@ -34,8 +38,10 @@ std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks)
   std::vector<bool> is_member(static_cast<std::size_t>(size()));
   int color = -1, key = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    PACELINE_CHECK(ranks[i] >= 0 && ranks[i] < size(), "subgroup: rank {} is not in 0..{}", ranks[i], size() - 1);
-    PACELINE_CHECK(!is_member[static_cast<std::size_t>(ranks[i])], "subgroup: rank {} is named twice", ranks[i]);
+    PACELINE_CHECK(ranks[i] >= 0 && ranks[i] < size(), "subgroup: rank {} is not in 0..{}",
+                   ranks[i], size() - 1);
+    PACELINE_CHECK(!is_member[static_cast<std::size_t>(ranks[i])],
+                   "subgroup: rank {} is named twice", ranks[i]);
     is_member[static_cast<std::size_t>(ranks[i])] = true;
     list = mix(list, static_cast<std::uint64_t>(ranks[i]));
     if (ranks[i] != rank()) continue;
@@ -45,22 +51,27 @@ std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks)
   return group_of("subgroup", color, key, list);
 }
 
-std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, int color, int key, std::uint64_t agreed) {
+std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, int color, int key,
+                                                     std::uint64_t agreed) {
   const std::uint64_t split = ++impl_->splits;
   const Wish own{std::max(color, -1), key, static_cast<std::int64_t>(agreed)};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));
   constexpr std::size_t kFields = sizeof(Wish) / sizeof(std::int64_t);
-  all_gather(const_buffer_of(std::span(&own.color, kFields)), buffer_of(std::span(&wishes[0].color, wishes.size() * kFields))).wait();
+  all_gather(const_buffer_of(std::span(&own.color, kFields)),
+             buffer_of(std::span(&wishes[0].color, wishes.size() * kFields)))
+      .wait();
 
   std::multimap<std::int64_t, int> members;  // by key, then by rank
   for (int rank = 0; rank < size(); ++rank) {
     const Wish& wish = wishes[static_cast<std::size_t>(rank)];
     if (wish.agreed != wishes[0].agreed) {
       const collective::Members& parent = impl_->group->members();
-      throw Error(parent.failure(Fault::mismatch,
-                                 fmt::format("{} number {} of group '{}': {} and {} name other ranks; all must give the same list", what,
-                                             split, name(), parent.name(0), parent.name(rank)),
-                                 {0, rank}));
+      throw Error(parent.failure(
+          Fault::mismatch,
+          fmt::format(
+              "{} number {} of group '{}': {} and {} name other ranks; all must give the same list",
+              what, split, name(), parent.name(0), parent.name(rank)),
+          {0, rank}));
     }
     if (wish.color == own.color) members.emplace(wish.key, rank);
   }
@@ -78,9 +89,11 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     if (own.color < 0) return nullptr;
     std::vector<int> world_ranks;
     for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
-    auto group = std::make_shared<collective::Group>(number, fmt::format("{}.{}.{}", name(), split, own.color), impl_->group->reactor(),
-                                                     collective::Members(impl_->group->members().shared_mesh(), std::move(world_ranks)));
-    return std::make_unique<Communicator>(std::make_unique<Impl>(std::move(group), impl_->determinism, impl_->timeout));
+    auto group = std::make_shared<collective::Group>(
+        number, fmt::format("{}.{}.{}", name(), split, own.color), impl_->group->reactor(),
+        collective::Members(impl_->group->members().shared_mesh(), std::move(world_ranks)));
+    return std::make_unique<Communicator>(
+        std::make_unique<Impl>(std::move(group), impl_->determinism, impl_->timeout));
   }
 }
 

@@ -42,7 +42,8 @@ class Waits {
     for (const Held& held : held_) {
       if (open[held.round] == 0) continue;
       return fault_at(programs_, held.writing,
-                      fmt::format("writes what rank {} still reads as a view, which waits for it", held.reader));
+                      fmt::format("writes what rank {} still reads as a view, which waits for it",
+                                  held.reader));
     }
     return Failure{Fault::misuse, "rounds wait for each other", {}};
   }
@@ -54,7 +55,9 @@ class Waits {
     int reader;
   };
 
-  std::size_t number(int rank, int round) const { return first_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(round); }
+  std::size_t number(int rank, int round) const {
+    return first_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(round);
+  }
 
   void list(int rank) {
     const Program& program = programs_[static_cast<std::size_t>(rank)];
@@ -84,7 +87,8 @@ class Waits {
 
   void wait_for_view(const StepAt& writing, const StepAt& receiving) {
     const auto& rounds = plans_[static_cast<std::size_t>(receiving.rank)]->rounds;
-    const Action& action = rounds[static_cast<std::size_t>(receiving.round)][static_cast<std::size_t>(receiving.step)];
+    const Action& action =
+        rounds[static_cast<std::size_t>(receiving.round)][static_cast<std::size_t>(receiving.step)];
     if (action.view_until < 0) return;
     const std::size_t round = number(writing.rank, writing.round);
     before_[round].push_back(number(receiving.rank, action.view_until));
@@ -102,7 +106,8 @@ class Waits {
 
 }  // namespace
 
-Result<Done> check_views(std::span<const Program> programs, const Rendezvous& meeting, bool in_place) {
+Result<Done> check_views(std::span<const Program> programs, const Rendezvous& meeting,
+                         bool in_place) {
   return Waits(programs, meeting, in_place).check();
 }
 

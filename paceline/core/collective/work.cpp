@@ -12,7 +12,8 @@ namespace paceline {
 void Work::State::wait(Deadline deadline) {
   if (!done()) {
     PACELINE_CHECK(!reactor_->driven_by_this_thread(),
-                   "wait() inside a callback of the communication thread: it would wait for itself; use on_done");
+                   "wait() inside a callback of the communication thread: it would wait for "
+                   "itself; use on_done");
     const TraceScope scope(reactor_->trace(), TraceLane::waiting, description);
     reactor_->status().wait_began(description);
     const auto begin = Clock::now();
@@ -20,7 +21,11 @@ void Work::State::wait(Deadline deadline) {
     const std::int64_t waited = (Clock::now() - begin).count();
     waited_->fetch_add(waited, std::memory_order_relaxed);
     reactor_->status().wait_ended(waited);
-    if (!ended) throw Error({Fault::timed_out, fmt::format("{} is not done at the deadline of this wait; it goes on", description), {}});
+    if (!ended)
+      throw Error(
+          {Fault::timed_out,
+           fmt::format("{} is not done at the deadline of this wait; it goes on", description),
+           {}});
   }
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
@@ -61,7 +66,9 @@ void Work::State::finish(std::optional<Failure> failure) {
   for (const auto& callback : callbacks) callback(result);
 }
 
-bool Work::done() const { return !state_ || state_->done(); }
+bool Work::done() const {
+  return !state_ || state_->done();
+}
 
 void Work::wait(Deadline deadline) const {
   if (state_) state_->wait(deadline);
@@ -76,14 +83,18 @@ void Work::keep(std::any what) const {
   if (state_) state_->keep(std::move(what));
 }
 
-double Work::total_weight() const { return state_ && done() ? state_->total_weight : 0; }
+double Work::total_weight() const {
+  return state_ && done() ? state_->total_weight : 0;
+}
 
 Bytes Work::note(int rank) const {
   if (!state_ || !done() || static_cast<std::size_t>(rank) >= state_->notes.size()) return {};
   return state_->notes[static_cast<std::size_t>(rank)];
 }
 
-int Work::source() const { return state_ && done() ? state_->source : -1; }
+int Work::source() const {
+  return state_ && done() ? state_->source : -1;
+}
 
 Work Work::all_of(std::vector<Work> parts) {
   std::erase_if(parts, [](const Work& part) { return !part.state_; });
@@ -106,9 +117,11 @@ Work Work::all_of(std::vector<Work> parts) {
         if (!result) rest->failures[i] = result.error();
         if (--rest->count > 0) return;
       }
-      const auto failed = std::ranges::find_if(rest->failures, [](const auto& failure) { return failure.has_value(); });
+      const auto failed = std::ranges::find_if(
+          rest->failures, [](const auto& failure) { return failure.has_value(); });
       const auto failure = failed == rest->failures.end() ? std::nullopt : *failed;
-      // On the driver, which alone may finish a work; this may be the caller, when all were done already.
+      // On the driver, which alone may finish a work; this may be the caller, when all were done
+      // already.
       whole->reactor()->post([whole, failure] { whole->finish(failure); });
     });
   }

@@ -12,36 +12,38 @@
 
 namespace paceline {
 
-// Copies share the operation's state. Dropping all of them cancels nothing: the operation goes on, and its failure is
-// thrown by the group's next call. THREAD: every method from any thread.
+// Copies share the operation's state. Dropping all of them cancels nothing: the operation goes on,
+// and its failure is thrown by the group's next call. THREAD: every method from any thread.
 class [[nodiscard]] Work {
  public:
-  class State;  // collective/work_state.h
+  class State;       // collective/work_state.h
   Work() = default;  // of nothing: done
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   bool done() const;  // finished or failed
 
-  // Blocks until the operation is done. THROWS Error: its failure, or timed_out when `deadline` passes first (then the
-  // operation goes on; only the operation's own `within` fails it).
+  // Blocks until the operation is done. THROWS Error: its failure, or timed_out when `deadline`
+  // passes first (then the operation goes on; only the operation's own `within` fails it).
   void wait(Deadline deadline = {}) const;
 
-  // Runs `callback` once, on the thread that drives the operation to its end (at once if it is done). It must not block.
+  // Runs `callback` once, on the thread that drives the operation to its end (at once if it is
+  // done). It must not block.
   void on_done(std::function<void(const Result<>&)> callback) const;
 
   // Holds `what` until the operation is done.
   void keep(std::any what) const;
 
-  // Once done: the sum of all ranks' weights (AllReduceOptions::weight), and the note that rank `rank` attached.
-  // The note's bytes live as long as a Work of this operation.
+  // Once done: the sum of all ranks' weights (AllReduceOptions::weight), and the note that rank
+  // `rank` attached. The note's bytes live as long as a Work of this operation.
   double total_weight() const;
   Bytes note(int rank) const;
 
   // Of a recv, once done: the rank (in the group) that sent it. Else -1.
   int source() const;
 
-  // Several operations as one: done when all are, failed with the first failure among them (in their order). Drop the parts or
-  // keep them. All must belong to one Job. Nothing: a Work that is done.
+  // Several operations as one: done when all are, failed with the first failure among them (in
+  // their order). Drop the parts or keep them. All must belong to one Job. Nothing: a Work that is
+  // done.
   static Work all_of(std::vector<Work> parts);
 
  private:

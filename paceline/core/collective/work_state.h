@@ -16,7 +16,8 @@ namespace paceline {
 
 class Work::State {
  public:
-  explicit State(std::shared_ptr<transport::Reactor> reactor, std::shared_ptr<std::atomic<std::int64_t>> waited)
+  explicit State(std::shared_ptr<transport::Reactor> reactor,
+                 std::shared_ptr<std::atomic<std::int64_t>> waited)
       : reactor_(std::move(reactor)), waited_(std::move(waited)), begin_ns_(TraceLog::now()) {
     reactor_->status().operation_began();
   }
@@ -40,8 +41,9 @@ class Work::State {
 
  private:
   std::shared_ptr<transport::Reactor> reactor_;
-  std::shared_ptr<std::atomic<std::int64_t>> waited_;  // nanoseconds that callers of the group spent in wait
-  const std::int64_t begin_ns_;                        // for the trace
+  std::shared_ptr<std::atomic<std::int64_t>>
+      waited_;                   // nanoseconds that callers of the group spent in wait
+  const std::int64_t begin_ns_;  // for the trace
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::optional<Failure> failure_;

@@ -15,7 +15,8 @@ struct Stat {
   std::string started;
 };
 
-// The 4th and the 22nd field of /proc/<pid>/stat; the 2nd may hold blanks, and ends with the last ')'.
+// The 4th and the 22nd field of /proc/<pid>/stat; the 2nd may hold blanks, and ends with the last
+// ')'.
 Stat stat_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;

@@ -5,8 +5,9 @@
 
 namespace paceline::membership {
 
-// "4711/883201" (process id / start time) of the nearest ancestor whose environment lacks `variable`: wrappers such as `bash -c` have
-// it as we do, the launcher that set it has not. Empty when /proc does not tell.
+// "4711/883201" (process id / start time) of the nearest ancestor whose environment lacks
+// `variable`: wrappers such as `bash -c` have it as we do, the launcher that set it has not. Empty
+// when /proc does not tell.
 std::string process_that_started(const std::string& variable);
 
 }  // namespace paceline::membership

@@ -18,7 +18,8 @@ Settings parsed(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const auto equals = line.find('=');
-    if (equals != std::string::npos) settings.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+    if (equals != std::string::npos)
+      settings.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }
   return settings;
 }
@@ -34,7 +35,9 @@ std::string remedy_for(const std::string& name) {
   static const std::map<std::string, std::string> remedies = {
       {"version", "install the same version everywhere"},
       {"determinism", "set PACELINE_DETERMINISM to the same on all ranks"},
-      {"operation_timeout", "set PACELINE_OPERATION_TIMEOUT (paceline run --operation-timeout) to the same on all ranks"},
+      {"operation_timeout",
+       "set PACELINE_OPERATION_TIMEOUT (paceline run --operation-timeout) to the same on all "
+       "ranks"},
   };
   const auto found = remedies.find(name);
   return found == remedies.end() ? "set it to the same on all ranks" : found->second;
@@ -44,10 +47,12 @@ std::string remedy_for(const std::string& name) {
 
 std::string configuration_of(const Environment& environment) {
   return fmt::format("version={}\ndeterminism={}\noperation_timeout={} ms\n", kVersion,
-                     environment.reproducible ? "reproducible" : "fast", environment.operation_timeout.count());
+                     environment.reproducible ? "reproducible" : "fast",
+                     environment.operation_timeout.count());
 }
 
-std::optional<Failure> first_difference(const std::string& own, int own_rank, const std::string& theirs, int their_rank) {
+std::optional<Failure> first_difference(const std::string& own, int own_rank,
+                                        const std::string& theirs, int their_rank) {
   if (own == theirs) return std::nullopt;
   const Settings ours = parsed(own), others = parsed(theirs);
   const bool own_first = own_rank < their_rank;
@@ -57,12 +62,16 @@ std::optional<Failure> first_difference(const std::string& own, int own_rank, co
   for (const auto& [name, ignored] : names) {
     const std::string a = value_in(ours, name), b = value_in(others, name);
     if (a == b) continue;
-    return Failure{Fault::mismatch,
-                   fmt::format("the ranks differ in their {}: rank {} has {}, rank {} has {}; {}", name, low, own_first ? a : b, high,
-                               own_first ? b : a, remedy_for(name)),
-                   {low, high}};
+    return Failure{
+        Fault::mismatch,
+        fmt::format("the ranks differ in their {}: rank {} has {}, rank {} has {}; {}", name, low,
+                    own_first ? a : b, high, own_first ? b : a, remedy_for(name)),
+        {low, high}};
   }
-  return Failure{Fault::mismatch, fmt::format("ranks {} and {} list their settings in another order: install the same version everywhere", low, high),
+  return Failure{Fault::mismatch,
+                 fmt::format("ranks {} and {} list their settings in another order: install the "
+                             "same version everywhere",
+                             low, high),
                  {low, high}};
 }
 

@@ -1,7 +1,8 @@
-// What must be the same on all ranks of a job, besides their calls: which Paceline they are, and how they are set.
+// What must be the same on all ranks of a job, besides their calls: which Paceline they are, and
+// how they are set.
 //
-// Each rank publishes its own when it joins, and compares every other's with it, so that a difference is told at the start and
-// not by a result that is wrong later.
+// Each rank publishes its own when it joins, and compares every other's with it, so that a
+// difference is told at the start and not by a result that is wrong later.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,9 @@ namespace paceline::membership {
 // A line "name=value" for each thing, in an order that all versions keep: the version first.
 std::string configuration_of(const Environment& environment);
 
-// Nothing when they are equal; else the failure (mismatch) that names the first thing that differs, both values and the remedy.
-std::optional<Failure> first_difference(const std::string& own, int own_rank, const std::string& theirs, int their_rank);
+// Nothing when they are equal; else the failure (mismatch) that names the first thing that differs,
+// both values and the remedy.
+std::optional<Failure> first_difference(const std::string& own, int own_rank,
+                                        const std::string& theirs, int their_rank);
 
 }  // namespace paceline::membership

@@ -20,12 +20,14 @@ namespace {
 Failure senseless(const char* name, std::string_view value, std::string_view must) {
   return {Fault::misuse,
           fmt::format("{}={} makes no sense: it must be {}; {}", name, value, must,
-                      std::string_view(name).starts_with("PACELINE_") ? "start workers by `paceline run`, which sets it"
-                                                                      : "the launcher sets it: leave it alone"),
+                      std::string_view(name).starts_with("PACELINE_")
+                          ? "start workers by `paceline run`, which sets it"
+                          : "the launcher sets it: leave it alone"),
           {}};
 }
 
-Result<> read_number(const Variables& variables, const char* name, std::int64_t low, std::int64_t high, std::int64_t& into) {
+Result<> read_number(const Variables& variables, const char* name, std::int64_t low,
+                     std::int64_t high, std::int64_t& into) {
   const char* text = name == nullptr ? nullptr : variables(name);
   if (text == nullptr) return Done{};
   const std::string_view value = text;
@@ -36,7 +38,8 @@ Result<> read_number(const Variables& variables, const char* name, std::int64_t 
   return Done{};
 }
 
-Result<> read_int(const Variables& variables, const char* name, std::int64_t low, std::int64_t high, int& into) {
+Result<> read_int(const Variables& variables, const char* name, std::int64_t low, std::int64_t high,
+                  int& into) {
   std::int64_t wide = into;
   auto read = read_number(variables, name, low, high, wide);
   into = static_cast<int>(wide);
@@ -48,7 +51,8 @@ Result<> read_secret(const Variables& variables, Environment& environment) {
   const char* descriptor = variables(variable::kSecretFd);
   if (file == nullptr && descriptor == nullptr) {
     return Failure{Fault::misuse,
-                   fmt::format("neither {} nor {} is set, so this worker cannot prove that it belongs to the job; start it by "
+                   fmt::format("neither {} nor {} is set, so this worker cannot prove that it "
+                               "belongs to the job; start it by "
                                "`paceline run`",
                                variable::kSecretFile, variable::kSecretFd),
                    {}};
@@ -57,13 +61,15 @@ Result<> read_secret(const Variables& variables, Environment& environment) {
   if (file == nullptr) {
     if (auto read = read_number(variables, variable::kSecretFd, 0, 1 << 20, fd); !read) return read;
   }
-  auto secret = file != nullptr ? Secret::from_file(file) : Secret::from_descriptor(static_cast<int>(fd));
+  auto secret =
+      file != nullptr ? Secret::from_file(file) : Secret::from_descriptor(static_cast<int>(fd));
   if (!secret) return secret.error();
   environment.secret = *secret;
   return Done{};
 }
 
-constexpr double kLongestMilliseconds = 1e12;  // 30 years; a clock of nanoseconds in 64 bits ends at 292
+constexpr double kLongestMilliseconds =
+    1e12;  // 30 years; a clock of nanoseconds in 64 bits ends at 292
 
 Result<> read_choices(const Variables& variables, Environment& environment) {
   if (const char* text = variables(variable::kTransport)) {
@@ -75,12 +81,14 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
   }
   if (const char* text = variables(variable::kDeterminism)) {
     const std::string_view value = text;
-    if (value != "reproducible" && value != "fast") return senseless(variable::kDeterminism, value, "reproducible or fast");
+    if (value != "reproducible" && value != "fast")
+      return senseless(variable::kDeterminism, value, "reproducible or fast");
     environment.reproducible = value == "reproducible";
   }
   if (const char* text = variables(variable::kOperationTimeout)) {
     const auto timeout = parse_duration(text);
-    if (!timeout || timeout->count() <= 0) return senseless(variable::kOperationTimeout, text, "a duration such as 90s or 10min");
+    if (!timeout || timeout->count() <= 0)
+      return senseless(variable::kOperationTimeout, text, "a duration such as 90s or 10min");
     environment.operation_timeout = *timeout;
   }
   return Done{};
@@ -96,7 +104,8 @@ Result<> read_place(const Variables& variables, const LauncherVariables& names, 
            read_int(variables, names.local_world_size, 1, kMostRanks, e.local_world_size),
            read_int(variables, names.local_rank, 0, kMostRanks, e.local_rank),
            read_int(variables, names.node_rank, 0, kMostRanks, e.node_rank),
-           read_number(variables, variable::kGeneration, 1, std::numeric_limits<std::int64_t>::max(), generation),
+           read_number(variables, variable::kGeneration, 1,
+                       std::numeric_limits<std::int64_t>::max(), generation),
            read_number(variables, names.restarts, 0, kMostRanks, restarts),
        }) {
     if (!read) return read;
@@ -104,12 +113,14 @@ Result<> read_place(const Variables& variables, const LauncherVariables& names, 
   e.launcher = names.launcher;
   e.generation = static_cast<std::uint64_t>(generation + restarts);
   if (e.rank >= e.world_size) {
-    return senseless(names.rank, std::to_string(e.rank), fmt::format("below {}={}", names.world_size, e.world_size));
+    return senseless(names.rank, std::to_string(e.rank),
+                     fmt::format("below {}={}", names.world_size, e.world_size));
   }
   return Done{};
 }
 
-Result<> read_tasks_of_node(const Variables& variables, const LauncherVariables& names, Environment& e) {
+Result<> read_tasks_of_node(const Variables& variables, const LauncherVariables& names,
+                            Environment& e) {
   const char* text = names.tasks_per_node == nullptr ? nullptr : variables(names.tasks_per_node);
   if (text == nullptr) return Done{};
   const auto tasks = parse_tasks_per_node(text);
@@ -119,11 +130,14 @@ Result<> read_tasks_of_node(const Variables& variables, const LauncherVariables&
   return Done{};
 }
 
-std::string fingerprint_text(const std::string& identity) { return fmt::format("{:016x}", job_fingerprint(identity)); }
+std::string fingerprint_text(const std::string& identity) {
+  return fmt::format("{:016x}", job_fingerprint(identity));
+}
 
-// What no other job is called, from what the launcher tells all its processes. MPICH's tells no name: on one host the process that
-// started the ranks is one, between hosts its key-value space.
-Result<std::string> read_identity(const Variables& variables, const LauncherVariables& names, const Environment& e) {
+// What no other job is called, from what the launcher tells all its processes. MPICH's tells no
+// name: on one host the process that started the ranks is one, between hosts its key-value space.
+Result<std::string> read_identity(const Variables& variables, const LauncherVariables& names,
+                                  const Environment& e) {
   std::string identity = names.launcher;
   bool unique = false;
   for (const char* name : names.identity) {
@@ -131,7 +145,8 @@ Result<std::string> read_identity(const Variables& variables, const LauncherVari
     unique = unique || text != nullptr;
     identity += fmt::format("/{}", text == nullptr ? "" : text);
   }
-  if (!unique && e.meeting.kind == Meeting::Kind::pmi && e.secret && e.local_world_size < e.world_size) {
+  if (!unique && e.meeting.kind == Meeting::Kind::pmi && e.secret &&
+      e.local_world_size < e.world_size) {
     auto space = pmi_space_name(e.meeting.pmi);
     if (!space) return space;
     identity += *space;
@@ -142,11 +157,13 @@ Result<std::string> read_identity(const Variables& variables, const LauncherVari
 }
 
 Result<> read_given_secret(const Variables& variables, Environment& environment) {
-  const bool given = variables(variable::kSecretFile) != nullptr || variables(variable::kSecretFd) != nullptr;
+  const bool given =
+      variables(variable::kSecretFile) != nullptr || variables(variable::kSecretFd) != nullptr;
   return given ? read_secret(variables, environment) : Result<>(Done{});
 }
 
-Result<Environment> read_foreign(const Variables& variables, const LauncherVariables& names, Environment e) {
+Result<Environment> read_foreign(const Variables& variables, const LauncherVariables& names,
+                                 Environment e) {
   if (auto read = read_tasks_of_node(variables, names, e); !read) return read.error();
   auto meeting = find_meeting(variables);
   if (!meeting) return meeting.error();
@@ -200,19 +217,26 @@ Result<Environment> read_environment(const Variables& variables) {
   if ((rank == nullptr) != (world_size == nullptr)) {
     const char* set = rank != nullptr ? variable::kRank : variable::kWorldSize;
     const char* missing = rank != nullptr ? variable::kWorldSize : variable::kRank;
-    return Failure{Fault::misuse, fmt::format("{} is set but {} is not; start workers by `paceline run`, which sets both", set, missing), {}};
+    return Failure{
+        Fault::misuse,
+        fmt::format("{} is set but {} is not; start workers by `paceline run`, which sets both",
+                    set, missing),
+        {}};
   }
   if (auto read = read_choices(variables, environment); !read) return read.error();
   const LauncherVariables* names = recognise(variables);
-  if (names == nullptr) return variables("TF_CONFIG") != nullptr ? read_tf_config(variables, environment) : environment;
+  if (names == nullptr)
+    return variables("TF_CONFIG") != nullptr ? read_tf_config(variables, environment) : environment;
   if (auto read = read_place(variables, *names, environment); !read) return read.error();
-  if (rank == nullptr) return environment.world_size == 1 ? environment : read_foreign(variables, *names, environment);
+  if (rank == nullptr)
+    return environment.world_size == 1 ? environment : read_foreign(variables, *names, environment);
   if (const char* job = variables(variable::kJob)) environment.job = job;
   const char* store = variables(variable::kStore);
   if (environment.world_size == 1 && store == nullptr) return environment;
   if (store == nullptr) {
     return Failure{Fault::misuse,
-                   fmt::format("{} is not set, so rank {} cannot find the other {} ranks; start workers by `paceline run`",
+                   fmt::format("{} is not set, so rank {} cannot find the other {} ranks; start "
+                               "workers by `paceline run`",
                                variable::kStore, environment.rank, environment.world_size - 1),
                    {}};
   }

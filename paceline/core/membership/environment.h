@@ -1,4 +1,5 @@
-// What the environment tells a worker about its place in the job (names.md). Read here and nowhere else below the app floor.
+// What the environment tells a worker about its place in the job (names.md). Read here and nowhere
+// else below the app floor.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,8 @@ namespace paceline::membership {
 
 enum class TransportChoice : std::uint8_t { automatic, shm, tcp };
 
-// Where the store of the job is. A launcher of somebody else's serves none: then it lives in rank 0 (meeting.h).
+// Where the store of the job is. A launcher of somebody else's serves none: then it lives in rank 0
+// (meeting.h).
 struct Meeting {
   enum class Kind : std::uint8_t {
     launcher,     // Environment::store is our launcher's
@@ -38,8 +40,9 @@ struct Environment {
   int node_rank = 0;
   std::string job = "alone";
   std::uint64_t generation = 1;
-  std::string store;              // "host:port"; empty in a world of one, and until the ranks have met
-  std::optional<Secret> secret;   // set when there is a store; without a launcher of ours: when the user gave one
+  std::string store;  // "host:port"; empty in a world of one, and until the ranks have met
+  std::optional<Secret>
+      secret;  // set when there is a store; without a launcher of ours: when the user gave one
   TransportChoice transport = TransportChoice::automatic;
   bool reproducible = true;
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
@@ -48,8 +51,9 @@ struct Environment {
 // nullptr for a variable that is not set; std::getenv by default.
 using Variables = std::function<const char*(const char* name)>;
 
-// From the first launcher in the table of launchers.h whose variables are there; then TF_CONFIG; without any: a world of one.
-// The failure (misuse) names the variable, its value and what it must be.
+// From the first launcher in the table of launchers.h whose variables are there; then TF_CONFIG;
+// without any: a world of one. The failure (misuse) names the variable, its value and what it must
+// be.
 Result<Environment> read_environment(const Variables& variables);
 Result<Environment> read_environment();
 

@@ -32,7 +32,10 @@ using Mac = std::array<std::byte, kMacBytes>;
 
 RawHello encode(const Hello& hello) {
   WireWriter w;
-  w.integer(kMagic).integer(transport::kWireVersion).integer(hello.purpose).integer(std::uint8_t{0});
+  w.integer(kMagic)
+      .integer(transport::kWireVersion)
+      .integer(hello.purpose)
+      .integer(std::uint8_t{0});
   w.integer(hello.rank).integer(hello.target).integer(hello.world_size).integer(std::uint32_t{0});
   w.integer(hello.job).integer(hello.generation);
   static_assert(Secret::kSize == kNonceBytes);
@@ -49,7 +52,8 @@ Result<Hello> decode(const RawHello& raw) {
   }
   if (const auto version = r.integer<std::uint16_t>(); version != transport::kWireVersion) {
     return Failure{Fault::mismatch,
-                   fmt::format("the other side speaks wire version {}, this build speaks {}; run the same build on all ranks",
+                   fmt::format("the other side speaks wire version {}, this build speaks {}; run "
+                               "the same build on all ranks",
                                version, transport::kWireVersion),
                    {}};
   }
@@ -68,22 +72,26 @@ Result<Hello> decode(const RawHello& raw) {
   return hello;
 }
 
-Mac prove(const Secret& secret, std::string_view role, const RawHello& initiator, const RawHello& responder) {
+Mac prove(const Secret& secret, std::string_view role, const RawHello& initiator,
+          const RawHello& responder) {
   WireWriter transcript;
   transcript.text(role).raw(initiator).raw(responder);
   Mac mac;
   unsigned length = kMacBytes;
   ::HMAC(::EVP_sha256(), secret.key().data(), static_cast<int>(secret.key().size()),
-         reinterpret_cast<const unsigned char*>(transcript.bytes().data()), transcript.bytes().size(),
-         reinterpret_cast<unsigned char*>(mac.data()), &length);
+         reinterpret_cast<const unsigned char*>(transcript.bytes().data()),
+         transcript.bytes().size(), reinterpret_cast<unsigned char*>(mac.data()), &length);
   return mac;
 }
 
-bool equal(const Mac& a, Bytes b) { return b.size() == a.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool equal(const Mac& a, Bytes b) {
+  return b.size() == a.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 Failure refused() {
   return {Fault::refused,
-          "authentication failed: the other side does not accept this process (wrong secret, job or generation); start every "
+          "authentication failed: the other side does not accept this process (wrong secret, job "
+          "or generation); start every "
           "process of a job by the same launcher",
           {}};
 }
@@ -110,9 +118,13 @@ Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline
   std::memcpy(theirs.data(), answer.data(), kHelloBytes);
   auto hello = decode(theirs);
   if (!hello) return hello;
-  if (!equal(prove(secret, "responder", ours, theirs), Bytes(answer).subspan(kHelloBytes))) return refused();
-  if (hello->job != own.job || hello->generation != own.generation || hello->rank != own.target) return refused();
-  if (auto sent = transport::send_all(fd, prove(secret, "initiator", ours, theirs), deadline); !sent) return sent.error();
+  if (!equal(prove(secret, "responder", ours, theirs), Bytes(answer).subspan(kHelloBytes)))
+    return refused();
+  if (hello->job != own.job || hello->generation != own.generation || hello->rank != own.target)
+    return refused();
+  if (auto sent = transport::send_all(fd, prove(secret, "initiator", ours, theirs), deadline);
+      !sent)
+    return sent.error();
   return hello;
 }
 
@@ -126,7 +138,8 @@ struct Acceptor::Pending {
   Mac expected = {};
 };
 
-Acceptor::Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted, Clock::duration limit)
+Acceptor::Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret,
+                   Accepted accepted, Clock::duration limit)
     : poller_(poller), own_(own), secret_(secret), accepted_(std::move(accepted)), limit_(limit) {}
 
 Acceptor::~Acceptor() {
@@ -150,7 +163,9 @@ void Acceptor::on_connection(int listener) {
   trouble_.reset();
   if (!socket->is_open()) return;
   if (pending_.size() >= kMostPending) {  // timers are numbered in the order of arrival
-    drop(std::ranges::min_element(pending_, {}, [](const auto& entry) { return entry.second.limit; })->first);
+    drop(std::ranges::min_element(pending_, {}, [](const auto& entry) {
+           return entry.second.limit;
+         })->first);
   }
   const int fd = socket->get();
   Pending& pending = pending_[fd];
@@ -197,7 +212,8 @@ void Acceptor::on_readable(int fd) {
   accepted_(std::move(socket), hello);
 }
 
-// No descriptor is left for the connection that waits: looking again at once would only burn the processor.
+// No descriptor is left for the connection that waits: looking again at once would only burn the
+// processor.
 void Acceptor::pause() {
   if (pause_) return;
   for (const auto& [fd, listener] : listeners_) poller_.change(fd, 0);

@@ -1,8 +1,10 @@
-// The mutual handshake of two processes of one job: each proves that it knows the secret, and who it is.
+// The mutual handshake of two processes of one job: each proves that it knows the secret, and who
+// it is.
 //
-// Three messages (docs/wire.md): the initiator's hello; the responder's hello with an HMAC-SHA256 over both hellos; the initiator's HMAC over both
-// under its own role. Fresh nonces of both sides are in the hellos, so nothing can be replayed or reflected. It authenticates
-// the two ends, not what they say later: without TLS an active attacker on the network can take over the stream.
+// Three messages (docs/wire.md): the initiator's hello; the responder's hello with an HMAC-SHA256
+// over both hellos; the initiator's HMAC over both under its own role. Fresh nonces of both sides
+// are in the hellos, so nothing can be replayed or reflected. It authenticates the two ends, not
+// what they say later: without TLS an active attacker on the network can take over the stream.
 #pragma once
 
 #include <array>
@@ -35,12 +37,13 @@ struct Hello {
 // The fingerprint of a job's id, as it stands in hellos and frames.
 std::uint64_t job_fingerprint(const std::string& job);
 
-// The initiator's side; waits for the answer. Returns the responder's hello. The failure is `refused` when the other side does
-// not know the secret or does not accept ours.
+// The initiator's side; waits for the answer. Returns the responder's hello. The failure is
+// `refused` when the other side does not know the secret or does not accept ours.
 Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
 
-// The responder's side for any number of connections: accepts, checks and hands over those that pass. Bounded: at most 256
-// unfinished handshakes at a time, 5 s each; whoever fails is closed without a word, and the oldest gives way to a newcomer.
+// The responder's side for any number of connections: accepts, checks and hands over those that
+// pass. Bounded: at most 256 unfinished handshakes at a time, 5 s each; whoever fails is closed
+// without a word, and the oldest gives way to a newcomer.
 class Acceptor {
  public:
   using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;
@@ -51,7 +54,8 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Why the last connection could not be accepted (no descriptors left); it is tried again. Nothing after one that could.
+  // Why the last connection could not be accepted (no descriptors left); it is tried again. Nothing
+  // after one that could.
   const std::optional<Failure>& trouble() const { return trouble_; }
 
   void listen(transport::FileDescriptor listener);  // may be called for several

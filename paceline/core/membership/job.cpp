@@ -16,12 +16,13 @@ constexpr std::chrono::seconds kLeave{1};
 Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_options)
     : environment(std::move(e)),
       reactor(std::make_shared<transport::Reactor>(reactor_options)),
-      mesh(std::make_shared<membership::Mesh>(membership::MeshIdentity{
-          .rank = environment.rank,
-          .size = environment.world_size,
-          .job = membership::job_fingerprint(environment.job),
-          .generation = environment.generation})) {
-  reactor->status().join(environment.job, environment.generation, environment.rank, environment.world_size);
+      mesh(std::make_shared<membership::Mesh>(
+          membership::MeshIdentity{.rank = environment.rank,
+                                   .size = environment.world_size,
+                                   .job = membership::job_fingerprint(environment.job),
+                                   .generation = environment.generation})) {
+  reactor->status().join(environment.job, environment.generation, environment.rank,
+                         environment.world_size);
 }
 
 Job::Impl::~Impl() {
@@ -45,25 +46,46 @@ Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
 Job::~Job() = default;
 
-int Job::rank() const { return impl_->environment.rank; }
-int Job::world_size() const { return impl_->environment.world_size; }
-int Job::local_rank() const { return impl_->environment.local_rank; }
-int Job::local_world_size() const { return impl_->environment.local_world_size; }
-int Job::node_rank() const { return impl_->environment.node_rank; }
-std::uint64_t Job::generation() const { return impl_->environment.generation; }
-const std::string& Job::id() const { return impl_->environment.job; }
-TraceLog& Job::trace() { return impl_->reactor->trace(); }
-void Job::report(std::int64_t step, double samples, double loss) { impl_->reactor->status().report(step, samples, loss); }
+int Job::rank() const {
+  return impl_->environment.rank;
+}
+int Job::world_size() const {
+  return impl_->environment.world_size;
+}
+int Job::local_rank() const {
+  return impl_->environment.local_rank;
+}
+int Job::local_world_size() const {
+  return impl_->environment.local_world_size;
+}
+int Job::node_rank() const {
+  return impl_->environment.node_rank;
+}
+std::uint64_t Job::generation() const {
+  return impl_->environment.generation;
+}
+const std::string& Job::id() const {
+  return impl_->environment.job;
+}
+TraceLog& Job::trace() {
+  return impl_->reactor->trace();
+}
+void Job::report(std::int64_t step, double samples, double loss) {
+  impl_->reactor->status().report(step, samples, loss);
+}
 
 Allocation Job::allocate(std::size_t bytes) {
   auto allocation = std::make_unique<Allocation::Impl>();
   allocation->reactor = impl_->reactor;
   allocation->mesh = impl_->mesh;
-  allocation->memory = std::make_shared<const transport::SharedMemory>(transport::SharedMemory::create(bytes).value());
+  allocation->memory = std::make_shared<const transport::SharedMemory>(
+      transport::SharedMemory::create(bytes).value());
   allocation->segment = impl_->next_segment++;
   allocation->size = bytes;
   // In the order of posts, so every operation that is called later finds it known.
-  impl_->reactor->post([m = impl_->mesh, id = allocation->segment, memory = allocation->memory] { m->share(id, memory); });
+  impl_->reactor->post([m = impl_->mesh, id = allocation->segment, memory = allocation->memory] {
+    m->share(id, memory);
+  });
   return Allocation(std::move(allocation));
 }
 
@@ -86,6 +108,8 @@ MutableBytes Allocation::bytes() const {
   return impl_ ? impl_->memory->bytes().first(impl_->size) : MutableBytes();
 }
 
-Job init() { return Job(membership::join(membership::read_environment().value())); }
+Job init() {
+  return Job(membership::join(membership::read_environment().value()));
+}
 
 }  // namespace paceline

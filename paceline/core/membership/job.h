@@ -16,8 +16,9 @@ namespace paceline {
 
 class Communicator;  // paceline/core/collective/communicator.h
 
-// Host memory that ranks on the same host can read and write directly, so that collectives on it need no copies.
-// Page-aligned, zeroed, committed (running out of memory is an error at `allocate`, never later). Move-only; must end before its Job.
+// Host memory that ranks on the same host can read and write directly, so that collectives on it
+// need no copies. Page-aligned, zeroed, committed (running out of memory is an error at `allocate`,
+// never later). Move-only; must end before its Job.
 class Allocation {
  public:
   Allocation();  // of nothing
@@ -62,7 +63,8 @@ class Job {
 
   // What this rank does when: enable() it to record, observe/trace_file.h to draw it.
   TraceLog& trace();
-  // How far this rank's loop has come, for `paceline top`: steps done, samples that this rank trained with in all, last loss.
+  // How far this rank's loop has come, for `paceline top`: steps done, samples that this rank
+  // trained with in all, last loss.
   void report(std::int64_t step, double samples, double loss);
 
   Impl& impl() { return *impl_; }
@@ -71,9 +73,10 @@ class Job {
   std::unique_ptr<Impl> impl_;
 };
 
-// Joins the run that the environment tells of (docs/guide/first_steps.md); without one: a world of one rank.
-// Returns when every rank of the generation has joined. THROWS Error: misuse (a variable makes no sense), refused (wrong
-// secret), timed_out (who is missing), mismatch (the ranks' world sizes differ), io.
+// Joins the run that the environment tells of (docs/guide/first_steps.md); without one: a world of
+// one rank. Returns when every rank of the generation has joined. THROWS Error: misuse (a variable
+// makes no sense), refused (wrong secret), timed_out (who is missing), mismatch (the ranks' world
+// sizes differ), io.
 Job init();
 
 }  // namespace paceline

@@ -13,7 +13,8 @@
 
 namespace paceline {
 
-// The reactor is shared with allocations and works that outlive a moved-from Job's pointer, never the Job itself.
+// The reactor is shared with allocations and works that outlive a moved-from Job's pointer, never
+// the Job itself.
 class Job::Impl {
  public:
   Impl(membership::Environment environment, transport::ReactorOptions reactor_options);
@@ -22,11 +23,13 @@ class Job::Impl {
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
   std::shared_ptr<membership::Mesh> mesh;
-  std::unique_ptr<membership::HostedStore> hosted_store;  // in rank 0, when no launcher of ours serves one
+  std::unique_ptr<membership::HostedStore>
+      hosted_store;  // in rank 0, when no launcher of ours serves one
   std::unique_ptr<membership::StoreClient> store;
   std::atomic<std::uint64_t> next_segment = 1;
 
-  // The world's communicator, kept as a shared_ptr by the collective room, which stands above this one.
+  // The world's communicator, kept as a shared_ptr by the collective room, which stands above this
+  // one.
   std::shared_ptr<void> world;
   std::mutex world_mutex;
 };

@@ -57,7 +57,8 @@ const std::vector<LauncherVariables>& launchers() {
        .node_rank = "GROUP_RANK",
        .restarts = "TORCHELASTIC_RESTART_COUNT",
        .signs = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-       .identity = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+       .identity = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+                    "TORCHELASTIC_RESTART_COUNT"}},
       // Its NODE_RANK is the rank within the node, not the node's.
       {.launcher = "Open MPI's mpirun",
        .rank = "OMPI_COMM_WORLD_RANK",
@@ -101,14 +102,16 @@ Result<Meeting> find_meeting(const Variables& variables) {
   if (!text(variables, "MASTER_ADDR").empty()) {
     // The port belongs to the agent's own store then; rank 0 cannot listen there.
     const bool agents = text(variables, "TORCHELASTIC_USE_AGENT_STORE") == "True";
-    return Meeting{.kind = agents ? Meeting::Kind::agent_store : Meeting::Kind::address, .address = agent_address(variables)};
+    return Meeting{.kind = agents ? Meeting::Kind::agent_store : Meeting::Kind::address,
+                   .address = agent_address(variables)};
   }
   if (!text(variables, "SLURM_STEP_NODELIST").empty()) {
     auto address = slurm_address(variables);
     if (!address) return address.error();
     return Meeting{.kind = Meeting::Kind::address, .address = *address};
   }
-  if (!text(variables, "PMI_FD").empty()) return Meeting{.kind = Meeting::Kind::pmi, .pmi = number(text(variables, "PMI_FD"))};
+  if (!text(variables, "PMI_FD").empty())
+    return Meeting{.kind = Meeting::Kind::pmi, .pmi = number(text(variables, "PMI_FD"))};
   return Meeting{.kind = Meeting::Kind::this_host};
 }
 

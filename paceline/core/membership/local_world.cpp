@@ -12,7 +12,8 @@ constexpr std::size_t kRingBytes = 256 << 10;
 
 std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair() {
   auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
-  auto one = transport::connect_tcp(transport::local_address(listener.get()).value(), Deadline::in(std::chrono::seconds(5)));
+  auto one = transport::connect_tcp(transport::local_address(listener.get()).value(),
+                                    Deadline::in(std::chrono::seconds(5)));
   transport::wait_for(listener.get(), POLLIN, Deadline::in(std::chrono::seconds(5)));
   auto other = transport::accept(listener.get());
   return {std::move(one).value(), std::move(other).value()};
@@ -20,15 +21,17 @@ std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair()
 
 void attach(Job::Impl& job, int peer, std::unique_ptr<transport::SharedMedium> medium) {
   job.reactor->run([&] {
-    job.mesh->attach(peer, transport::make_shared_link(std::move(medium), job.mesh->stream_identity(peer),
-                                                       job.mesh->segments(), job.mesh->link_owner(), *job.reactor));
+    job.mesh->attach(peer, transport::make_shared_link(
+                               std::move(medium), job.mesh->stream_identity(peer),
+                               job.mesh->segments(), job.mesh->link_owner(), *job.reactor));
   });
 }
 
 void attach(Job::Impl& job, int peer, transport::FileDescriptor socket) {
   job.reactor->run([&] {
-    job.mesh->attach(peer, transport::make_tcp_link(std::move(socket), job.mesh->stream_identity(peer), true,
-                                                    job.mesh->link_owner(), *job.reactor));
+    job.mesh->attach(
+        peer, transport::make_tcp_link(std::move(socket), job.mesh->stream_identity(peer), true,
+                                       job.mesh->link_owner(), *job.reactor));
   });
 }
 
@@ -45,7 +48,8 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
     environment.reproducible = options.reproducible;
     environment.operation_timeout = options.operation_timeout;
     impls.push_back(std::make_unique<Job::Impl>(
-        environment, transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));
+        environment,
+        transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));
     impls.back()->mesh->set_shares_memory(options.share_memory);
   }
   for (int low = 0; low < world_size; ++low) {

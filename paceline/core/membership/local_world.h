@@ -1,5 +1,6 @@
-// A world of ranks inside one process: each rank is a Job to be used by a thread of its own, linked to the others through
-// memory that they really share. The same links, frames and programs as between processes, without a launcher.
+// A world of ranks inside one process: each rank is a Job to be used by a thread of its own, linked
+// to the others through memory that they really share. The same links, frames and programs as
+// between processes, without a launcher.
 #pragma once
 
 #include <chrono>

@@ -27,12 +27,14 @@ void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
   }
   sinks_[group] = sink;
   auto early = early_.extract(group);
-  if (const auto failed = failure()) return sink->failed(*failed);  // what came early may lie in memory that is gone
+  if (const auto failed = failure())
+    return sink->failed(*failed);  // what came early may lie in memory that is gone
   if (early.empty()) return;
   for (const Early& frame : early.mapped()) {
     early_bytes_ -= frame.payload.size() + sizeof(Early);
-    auto taken = frame.borrowed.empty() ? sink->received(frame.peer, frame.header, frame.payload, false)
-                                        : sink->borrowed(frame.peer, frame.header, frame.borrowed);
+    auto taken = frame.borrowed.empty()
+                     ? sink->received(frame.peer, frame.header, frame.payload, false)
+                     : sink->borrowed(frame.peer, frame.header, frame.borrowed);
     if (!taken) return fail(taken.error());
   }
 }
@@ -40,7 +42,10 @@ void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
 Result<> Mesh::keep(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
   early_bytes_ += (borrowed ? 0 : payload.size()) + sizeof(Early);
   if (early_bytes_ > kMostEarlyBytes) {
-    return Failure{Fault::io, fmt::format("too many frames for group {}, which this rank has not made", header.group), {peer}};
+    return Failure{
+        Fault::io,
+        fmt::format("too many frames for group {}, which this rank has not made", header.group),
+        {peer}};
   }
   Early& early = early_[header.group].emplace_back(Early{peer, header, {}, {}});
   if (borrowed) early.borrowed = payload;
@@ -147,7 +152,8 @@ Result<> Mesh::received(int peer, const FrameHeader& header, Bytes payload, bool
   }
   if (failure()) return Done{};  // the generation is over: what is still on its way is of no use
   FrameSink* const to = sink(header.group);
-  if (to == nullptr && header.type == FrameType::matched) return Done{};  // our carried send, by a group that has ended here
+  if (to == nullptr && header.type == FrameType::matched)
+    return Done{};  // our carried send, by a group that has ended here
   if (to == nullptr) return keep(peer, header, payload, false);
   auto taken = to->received(peer, header, payload, placed);
   if (!taken) fail(taken.error());
@@ -166,7 +172,8 @@ Result<> Mesh::borrowed(int peer, const FrameHeader& header, Bytes payload) {
 void Mesh::lost(int peer, const Failure& why) {
   if (departed_.contains(peer) || leaving_) return;
   fail({Fault::peer_lost,
-        fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut off; look for the first failure in "
+        fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut off; "
+                    "look for the first failure in "
                     "the launcher's verdict and in the log of rank {})",
                     peer, why.what, peer),
         {peer}});

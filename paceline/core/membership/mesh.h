@@ -1,7 +1,8 @@
-// Mesh: this rank's links to all other ranks of one generation, and the one place where a failure becomes everybody's.
+// Mesh: this rank's links to all other ranks of one generation, and the one place where a failure
+// becomes everybody's.
 //
-// The first failure that any rank sees ends the generation: it is told to all peers and to every sink, everything in flight
-// ends with it, and it stays the cause that later calls throw.
+// The first failure that any rank sees ends the generation: it is told to all peers and to every
+// sink, everything in flight ends with it, and it stays the cause that later calls throw.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,13 @@ class FrameSink {
  public:
   virtual ~FrameSink() = default;
   virtual MutableBytes place(int peer, const transport::FrameHeader& header) = 0;
-  virtual Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed) = 0;
+  virtual Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                            bool placed) = 0;
   virtual Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) = 0;
-  virtual void failed(const Failure& why) = 0;   // once; nothing comes after it
-  virtual void departed(int peer) = 0;           // the peer has ended its Job on purpose
-  virtual std::string heard_of(int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
+  virtual void failed(const Failure& why) = 0;  // once; nothing comes after it
+  virtual void departed(int peer) = 0;          // the peer has ended its Job on purpose
+  virtual std::string heard_of(
+      int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
 };
 
 struct MeshIdentity {
@@ -39,14 +42,18 @@ struct MeshIdentity {
 
 class Mesh final : private transport::LinkOwner {
  public:
-  explicit Mesh(const MeshIdentity& identity) : identity_(identity), links_(static_cast<std::size_t>(identity.size)) {}
+  explicit Mesh(const MeshIdentity& identity)
+      : identity_(identity), links_(static_cast<std::size_t>(identity.size)) {}
 
   const MeshIdentity& identity() const { return identity_; }
   transport::StreamIdentity stream_identity(int peer) const;
   transport::LinkOwner& link_owner() { return *this; }
 
-  // Before anything is sent: one link for each peer. `shares_memory`: all ranks can read each other's memory.
-  void attach(int peer, std::unique_ptr<transport::Link> link) { links_.at(static_cast<std::size_t>(peer)) = std::move(link); }
+  // Before anything is sent: one link for each peer. `shares_memory`: all ranks can read each
+  // other's memory.
+  void attach(int peer, std::unique_ptr<transport::Link> link) {
+    links_.at(static_cast<std::size_t>(peer)) = std::move(link);
+  }
   void set_shares_memory(bool shares) { shares_memory_ = shares; }
   bool shares_memory() const { return shares_memory_; }
 
@@ -65,7 +72,8 @@ class Mesh final : private transport::LinkOwner {
   void fail(Failure why);
   // THREAD: any.
   std::optional<Failure> failure() const;
-  // Called once with the failure that this rank found or was told (at once if it has). THREAD: driver.
+  // Called once with the failure that this rank found or was told (at once if it has). THREAD:
+  // driver.
   void on_failure(std::function<void(const Failure&)> callback);
 
   // Segments of own shared memory, known to all links. THREAD: driver.
@@ -84,7 +92,8 @@ class Mesh final : private transport::LinkOwner {
 
  private:
   MutableBytes place(int peer, const transport::FrameHeader& header) override;
-  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    bool placed) override;
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void lost(int peer, const Failure& why) override;
   // A frame that came before its group was made here: a peer may be first.

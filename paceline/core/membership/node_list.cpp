@@ -12,7 +12,9 @@ constexpr std::size_t kMostNodes = 1 << 16;
 
 Failure wrong(std::string_view list, std::string_view part, std::string_view what) {
   return {Fault::misuse,
-          fmt::format("the node list \"{}\" is wrong at \"{}\": {}; Slurm writes n[01-03,7],login", list, part, what), {}};
+          fmt::format("the node list \"{}\" is wrong at \"{}\": {}; Slurm writes n[01-03,7],login",
+                      list, part, what),
+          {}};
 }
 
 std::optional<std::size_t> number(std::string_view text) {
@@ -37,20 +39,24 @@ std::string_view next_part(std::string_view& rest) {
 // "01-03" -> 01 02 03, as wide as its first number is written.
 Result<std::vector<std::string>> parse_range(std::string_view list, std::string_view range) {
   const auto dash = range.find('-');
-  const auto low_text = range.substr(0, dash), high_text = dash == std::string_view::npos ? low_text : range.substr(dash + 1);
+  const auto low_text = range.substr(0, dash),
+             high_text = dash == std::string_view::npos ? low_text : range.substr(dash + 1);
   const auto low = number(low_text), high = number(high_text);
   if (!low || !high) return wrong(list, range, "a bracket holds numbers and ranges such as 01-03");
   if (*high < *low) return wrong(list, range, "the range goes down");
-  if (*high - *low >= kMostNodes) return wrong(list, range, fmt::format("more than {} nodes", kMostNodes));
+  if (*high - *low >= kMostNodes)
+    return wrong(list, range, fmt::format("more than {} nodes", kMostNodes));
   std::vector<std::string> result;
-  for (auto value = *low; value <= *high; ++value) result.push_back(fmt::format("{:0{}}", value, low_text.size()));
+  for (auto value = *low; value <= *high; ++value)
+    result.push_back(fmt::format("{:0{}}", value, low_text.size()));
   return result;
 }
 
 // The names that a part with brackets stands for.
 Result<std::vector<std::string>> expand(std::string_view list, std::string_view part) {
   const auto open = part.find('['), close = part.find(']');
-  if (open == std::string_view::npos && close == std::string_view::npos) return std::vector{std::string(part)};
+  if (open == std::string_view::npos && close == std::string_view::npos)
+    return std::vector{std::string(part)};
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
     return wrong(list, part, "a bracket is not closed, or not opened");
   }
@@ -62,9 +68,11 @@ Result<std::vector<std::string>> expand(std::string_view list, std::string_view 
     const auto numbers = parse_range(list, next_part(ranges));
     if (!numbers) return numbers.error();
     for (const std::string& one : numbers.value()) {
-      for (const std::string& tail : tails.value()) result.push_back(fmt::format("{}{}{}", part.substr(0, open), one, tail));
+      for (const std::string& tail : tails.value())
+        result.push_back(fmt::format("{}{}{}", part.substr(0, open), one, tail));
     }
-    if (result.size() > kMostNodes) return wrong(list, part, fmt::format("more than {} nodes", kMostNodes));
+    if (result.size() > kMostNodes)
+      return wrong(list, part, fmt::format("more than {} nodes", kMostNodes));
   }
   return result;
 }
@@ -91,9 +99,14 @@ Result<std::vector<int>> parse_tasks_per_node(std::string_view text) {
     const auto open = part.find("(x");
     const bool repeated = open != std::string_view::npos && part.ends_with(')');
     const auto count = number(part.substr(0, open));
-    const auto times = repeated ? number(part.substr(open + 2, part.size() - open - 3)) : std::optional<std::size_t>(1);
-    if (!count || !times || (open != std::string_view::npos && !repeated) || *count > kMostNodes || *times > kMostNodes) {
-      return Failure{Fault::misuse, fmt::format("\"{}\" does not tell the tasks of each node; Slurm writes 2(x3),1", text), {}};
+    const auto times = repeated ? number(part.substr(open + 2, part.size() - open - 3))
+                                : std::optional<std::size_t>(1);
+    if (!count || !times || (open != std::string_view::npos && !repeated) || *count > kMostNodes ||
+        *times > kMostNodes) {
+      return Failure{
+          Fault::misuse,
+          fmt::format("\"{}\" does not tell the tasks of each node; Slurm writes 2(x3),1", text),
+          {}};
     }
     tasks.insert(tasks.end(), *times, static_cast<int>(*count));
   }

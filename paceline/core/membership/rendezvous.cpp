@@ -27,7 +27,12 @@ struct Endpoint {
 };
 
 std::vector<std::byte> encode(const Endpoint& e) {
-  return transport::WireWriter().text(e.host).text(e.unix_name).text(e.tcp).text(e.configuration).bytes();
+  return transport::WireWriter()
+      .text(e.host)
+      .text(e.unix_name)
+      .text(e.tcp)
+      .text(e.configuration)
+      .bytes();
 }
 
 Endpoint decode_endpoint(Bytes bytes, int rank) {
@@ -37,7 +42,8 @@ Endpoint decode_endpoint(Bytes bytes, int rank) {
   e.unix_name = r.text(1024);
   e.tcp = r.text(1024);
   e.configuration = r.text(4096);
-  if (!r.ok_and_empty()) throw Error({Fault::io, fmt::format("rank {} published a malformed endpoint", rank), {rank}});
+  if (!r.ok_and_empty())
+    throw Error({Fault::io, fmt::format("rank {} published a malformed endpoint", rank), {rank}});
   return e;
 }
 
@@ -72,7 +78,9 @@ class Joining {
                    .generation = environment_.generation}),
         deadline_(Deadline::in(environment_.operation_timeout)),
         acceptor_(poller_, own_, *environment_.secret,
-                  [this](FileDescriptor socket, const Hello& hello) { accepted(std::move(socket), hello); }) {}
+                  [this](FileDescriptor socket, const Hello& hello) {
+                    accepted(std::move(socket), hello);
+                  }) {}
 
   void run() {
     listen();
@@ -80,12 +88,14 @@ class Joining {
     read_endpoints();
     for (int peer = 0; peer < environment_.rank; ++peer) connect(peer);
     while (linked_ < environment_.world_size - 1) {
-      if (deadline_.passed()) throw Error({Fault::timed_out, "not all ranks have connected", missing()});
+      if (deadline_.passed())
+        throw Error({Fault::timed_out, "not all ranks have connected", missing()});
       heed_ends(Deadline::in(Clock::duration::zero()));
       poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
       if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);
     }
-    job_.mesh->set_shares_memory(std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
+    job_.mesh->set_shares_memory(
+        std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
   }
 
  private:
@@ -102,8 +112,8 @@ class Joining {
       std::uint64_t incarnation = 0;
       const Secret random = Secret::random();
       std::memcpy(&incarnation, random.key().data(), sizeof incarnation);
-      self_.unix_name = fmt::format("paceline.{}.{}.{}.{:016x}", environment_.job.substr(0, 40), environment_.generation,
-                                    environment_.rank, incarnation);
+      self_.unix_name = fmt::format("paceline.{}.{}.{}.{:016x}", environment_.job.substr(0, 40),
+                                    environment_.generation, environment_.rank, incarnation);
       acceptor_.listen(transport::listen_unix(self_.unix_name).value());
     }
     if (offers_tcp()) {
@@ -117,14 +127,17 @@ class Joining {
     for (int peer = 0; peer < environment_.world_size; ++peer) {
       auto published = store_.get(fmt::format("endpoint/{}", peer), deadline_);
       if (!published && published.error().fault == Fault::timed_out) {
-        throw Error({Fault::timed_out,
-                     fmt::format("rank {} has not joined within {} ms; did its process start, and does it call "
-                                 "paceline::init()?",
-                                 peer, environment_.operation_timeout.count()),
-                     {peer}});
+        throw Error(
+            {Fault::timed_out,
+             fmt::format(
+                 "rank {} has not joined within {} ms; did its process start, and does it call "
+                 "paceline::init()?",
+                 peer, environment_.operation_timeout.count()),
+             {peer}});
       }
       endpoints_.push_back(decode_endpoint(published.value(), peer));
-      const auto different = first_difference(self_.configuration, environment_.rank, endpoints_.back().configuration, peer);
+      const auto different = first_difference(self_.configuration, environment_.rank,
+                                              endpoints_.back().configuration, peer);
       if (different) throw Error(*different);
     }
   }
@@ -134,7 +147,8 @@ class Joining {
     const bool memory = shares(endpoint);
     if (!memory && (endpoint.tcp.empty() || !offers_tcp())) {
       throw Error({Fault::mismatch,
-                   fmt::format("ranks {} and {} have no transport in common: PACELINE_TRANSPORT must be the same on all ranks, and "
+                   fmt::format("ranks {} and {} have no transport in common: PACELINE_TRANSPORT "
+                               "must be the same on all ranks, and "
                                "shm needs one host, network namespace and user",
                                environment_.rank, peer),
                    {environment_.rank, peer}});
@@ -143,18 +157,22 @@ class Joining {
     if (!socket) throw lost(peer, socket.error());
     Hello own = own_;
     own.target = peer;
-    if (auto hello = introduce(socket->get(), own, *environment_.secret, deadline_); !hello) throw lost(peer, hello.error());
+    if (auto hello = introduce(socket->get(), own, *environment_.secret, deadline_); !hello)
+      throw lost(peer, hello.error());
     attach(peer, std::move(*socket), memory, 0);
   }
 
-  // In short tries: a peer that was killed after it published its endpoint never answers, but the launcher tells.
+  // In short tries: a peer that was killed after it published its endpoint never answers, but the
+  // launcher tells.
   Result<FileDescriptor> reach(const Endpoint& endpoint, bool memory) {
     for (;;) {
       const Deadline soon = deadline_.sooner(Deadline::in(kBetweenLooks));
-      auto socket = memory ? transport::connect_unix(endpoint.unix_name, soon)
-                           : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), soon);
+      auto socket =
+          memory ? transport::connect_unix(endpoint.unix_name, soon)
+                 : transport::connect_tcp(transport::parse_tcp_address(endpoint.tcp).value(), soon);
       if (socket || deadline_.passed()) return socket;
-      if (socket.error().fault == Fault::io) throw Error(socket.error());  // ours, such as no descriptors left
+      if (socket.error().fault == Fault::io)
+        throw Error(socket.error());  // ours, such as no descriptors left
       heed_ends(Deadline::in(Clock::duration::zero()));
     }
   }
@@ -168,29 +186,35 @@ class Joining {
   Error lost(int peer, const Failure& why) {
     heed_ends(deadline_.sooner(Deadline::in(kVerdict)));  // it knows better why the peer is silent
     return Error({why.fault == Fault::refused ? Fault::refused : Fault::peer_lost,
-                  fmt::format("rank {} cannot be reached while joining: {}", peer, why.what), {peer}});
+                  fmt::format("rank {} cannot be reached while joining: {}", peer, why.what),
+                  {peer}});
   }
 
   void accepted(FileDescriptor socket, const Hello& hello) {
     const bool expected = hello.purpose == Purpose::peer && hello.rank > environment_.rank &&
-                          hello.rank < environment_.world_size && job_.mesh->link(hello.rank) == nullptr;
+                          hello.rank < environment_.world_size &&
+                          job_.mesh->link(hello.rank) == nullptr;
     if (!expected) return;
-    attach(hello.rank, std::move(socket), shares(endpoints_[static_cast<std::size_t>(hello.rank)]), 1);
+    attach(hello.rank, std::move(socket), shares(endpoints_[static_cast<std::size_t>(hello.rank)]),
+           1);
   }
 
   void attach(int peer, FileDescriptor socket, bool memory, int side) {
     const bool leaves_host = endpoints_[static_cast<std::size_t>(peer)].host != self_.host;
     std::unique_ptr<transport::SharedMedium> medium;
     if (memory) {
-      medium = transport::make_process_medium(std::move(socket), side, ring_bytes(environment_.world_size), deadline_).value();
+      medium = transport::make_process_medium(std::move(socket), side,
+                                              ring_bytes(environment_.world_size), deadline_)
+                   .value();
     }
     job_.reactor->run([&] {
       membership::Mesh& mesh = *job_.mesh;
       const auto identity = mesh.stream_identity(peer);
-      mesh.attach(peer, memory ? transport::make_shared_link(std::move(medium), identity, mesh.segments(), mesh.link_owner(),
-                                                             *job_.reactor)
-                               : transport::make_tcp_link(std::move(socket), identity, leaves_host, mesh.link_owner(),
-                                                          *job_.reactor));
+      mesh.attach(peer,
+                  memory ? transport::make_shared_link(std::move(medium), identity, mesh.segments(),
+                                                       mesh.link_owner(), *job_.reactor)
+                         : transport::make_tcp_link(std::move(socket), identity, leaves_host,
+                                                    mesh.link_owner(), *job_.reactor));
     });
     ++linked_;
   }
@@ -236,7 +260,8 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
             .world_size = e.world_size,
             .job = job->mesh->identity().job,
             .generation = e.generation};
-  job->store = StoreClient::connect(e.store, own, *e.secret, Deadline::in(e.operation_timeout)).value();
+  job->store =
+      StoreClient::connect(e.store, own, *e.secret, Deadline::in(e.operation_timeout)).value();
   StoreClient& store = *job->store;
   membership::Mesh& mesh = *job->mesh;
   Joining joining(*job, store);
@@ -244,12 +269,14 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
     joining.run();
   } catch (const Error& error) {
     store.report(error.failure());
-    job->reactor->run([&] { mesh.fail(error.failure()); });  // peers that have linked up hear the cause
+    job->reactor->run(
+        [&] { mesh.fail(error.failure()); });  // peers that have linked up hear the cause
     throw;
   }
   job->reactor->run([&] {
     store.serve_on(job->reactor->poller(), [&mesh, hosted](const Failure& verdict) {
-      // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of both it was.
+      // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of
+      // both it was.
       if (!hosted || verdict.fault != Fault::peer_lost) mesh.fail(verdict);
     });
     mesh.on_failure([&store](const Failure& failure) { store.report(failure); });

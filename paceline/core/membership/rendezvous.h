@@ -9,8 +9,9 @@
 
 namespace paceline::membership {
 
-// Connects to the store, publishes where this rank listens, and links up with every other rank: over shared memory where both are
-// in one host, network namespace and user, else over TCP. THROWS Error.
+// Connects to the store, publishes where this rank listens, and links up with every other rank:
+// over shared memory where both are in one host, network namespace and user, else over TCP. THROWS
+// Error.
 std::unique_ptr<Job::Impl> join(Environment environment);
 
 }  // namespace paceline::membership

@@ -16,7 +16,9 @@ namespace paceline::membership {
 namespace {
 
 Failure unusable(std::string_view why) {
-  return {Fault::misuse, fmt::format("the job's secret is unusable: {}; let the launcher provide it", why), {}};
+  return {Fault::misuse,
+          fmt::format("the job's secret is unusable: {}; let the launcher provide it", why),
+          {}};
 }
 
 int digit(char c) {
@@ -36,7 +38,9 @@ Secret Secret::random() {
   return secret;
 }
 
-Secret::~Secret() { ::OPENSSL_cleanse(key_.data(), key_.size()); }
+Secret::~Secret() {
+  ::OPENSSL_cleanse(key_.data(), key_.size());
+}
 
 std::string Secret::hexadecimal() const {
   std::string text;
@@ -45,8 +49,10 @@ std::string Secret::hexadecimal() const {
 }
 
 Result<Secret> Secret::parse(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
-  if (text.size() != 2 * kSize) return unusable(fmt::format("it must be {} hexadecimal digits", 2 * kSize));
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.remove_suffix(1);
+  if (text.size() != 2 * kSize)
+    return unusable(fmt::format("it must be {} hexadecimal digits", 2 * kSize));
   Secret secret{Key()};  // erased on every way out
   for (std::size_t i = 0; i < kSize; ++i) {
     const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
@@ -58,7 +64,8 @@ Result<Secret> Secret::parse(std::string_view text) {
 
 Result<Secret> Secret::from_file(const std::string& path) {
   const transport::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.is_open()) return io_failure(fmt::format("cannot read the job's secret from {}", path), errno);
+  if (!fd.is_open())
+    return io_failure(fmt::format("cannot read the job's secret from {}", path), errno);
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0 || (status.st_mode & 077) != 0) {
     return unusable(fmt::format("others may read {} (make it mode 0600)", path));

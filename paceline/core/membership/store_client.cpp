@@ -10,14 +10,17 @@ using transport::FrameHeader;
 using transport::FrameType;
 using transport::WireWriter;
 
-Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address, const Hello& own,
-                                                          const Secret& secret, Deadline deadline) {
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address,
+                                                          const Hello& own, const Secret& secret,
+                                                          Deadline deadline) {
   auto where = transport::parse_tcp_address(address);
-  if (!where) return Failure{Fault::misuse, fmt::format("PACELINE_STORE: {}", where.error().what), {}};
+  if (!where)
+    return Failure{Fault::misuse, fmt::format("PACELINE_STORE: {}", where.error().what), {}};
   auto socket = transport::connect_tcp(*where, deadline);
   if (!socket) {
     return Failure{socket.error().fault,
-                   fmt::format("cannot reach the job's store: {}; is the launcher that set PACELINE_STORE still running?",
+                   fmt::format("cannot reach the job's store: {}; is the launcher that set "
+                               "PACELINE_STORE still running?",
                                socket.error().what),
                    {}};
   }
@@ -33,10 +36,15 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
   connection_ = std::make_unique<transport::FrameConnection>(
       std::move(socket), identity,
       transport::FrameConnection::Callbacks{
-          .on_frame = [this](const FrameHeader& header, Bytes payload) { return on_frame(header, payload); },
+          .on_frame = [this](const FrameHeader& header,
+                             Bytes payload) { return on_frame(header, payload); },
           .on_end =
               [this](const Failure&) {
-                if (!ended_) ended_ = Failure{Fault::peer_lost, "whoever held the job's store (the launcher; without one, rank 0) is gone", {}};
+                if (!ended_)
+                  ended_ = Failure{
+                      Fault::peer_lost,
+                      "whoever held the job's store (the launcher; without one, rank 0) is gone",
+                      {}};
                 if (on_verdict_) on_verdict_(*ended_);
               }});
   connection_->watch(joining_);
@@ -47,7 +55,8 @@ Result<> StoreClient::on_frame(const FrameHeader& header, Bytes payload) {
     answers_[header.index].assign(payload.begin(), payload.end());
     return Done{};
   }
-  const auto verdict = header.type == FrameType::verdict ? transport::decode_failure(payload) : std::nullopt;
+  const auto verdict =
+      header.type == FrameType::verdict ? transport::decode_failure(payload) : std::nullopt;
   if (!verdict) return Failure{Fault::io, "the store sent a frame that no store sends", {}};
   ended_ = *verdict;
   if (on_verdict_) on_verdict_(*verdict);
@@ -60,10 +69,12 @@ void StoreClient::set(const std::string& key, Bytes value) {
 
 Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline deadline) {
   const std::uint32_t request = next_request_++;
-  connection_->send({.type = FrameType::store_get, .index = request}, WireWriter().text(key).bytes());
+  connection_->send({.type = FrameType::store_get, .index = request},
+                    WireWriter().text(key).bytes());
   while (!answers_.contains(request)) {
     if (ended_) return *ended_;
-    if (deadline.passed()) return Failure{Fault::timed_out, fmt::format("nobody has set '{}' in the store", key), {}};
+    if (deadline.passed())
+      return Failure{Fault::timed_out, fmt::format("nobody has set '{}' in the store", key), {}};
     joining_.wait(deadline);
   }
   return std::move(answers_.extract(request).mapped());
@@ -77,7 +88,8 @@ std::optional<Failure> StoreClient::ended(Deadline deadline) {
   return ended_;
 }
 
-void StoreClient::serve_on(transport::Poller& poller, std::function<void(const Failure&)> on_verdict) {
+void StoreClient::serve_on(transport::Poller& poller,
+                           std::function<void(const Failure&)> on_verdict) {
   on_verdict_ = std::move(on_verdict);
   connection_->watch(poller);
   if (ended_) on_verdict_(*ended_);

@@ -1,4 +1,5 @@
-// A worker's connection to the store: keys while it joins, then the launcher's verdict, and its own report.
+// A worker's connection to the store: keys while it joins, then the launcher's verdict, and its own
+// report.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ namespace paceline::membership {
 class StoreClient {
  public:
   // Connects and introduces itself. The failure names the address and the remedy.
-  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Hello& own, const Secret& secret,
-                                                      Deadline deadline);
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Hello& own,
+                                                      const Secret& secret, Deadline deadline);
 
   // Blocking; only before serve_on(). A verdict of the launcher ends a get.
   void set(const std::string& key, Bytes value);
@@ -25,7 +26,8 @@ class StoreClient {
   // The verdict, or that the launcher is gone, if it comes by then. Only before serve_on().
   std::optional<Failure> ended(Deadline deadline);
 
-  // From now on the poller's thread owns the connection: `on_verdict` is called when the launcher says that the run has failed.
+  // From now on the poller's thread owns the connection: `on_verdict` is called when the launcher
+  // says that the run has failed.
   void serve_on(transport::Poller& poller, std::function<void(const Failure&)> on_verdict);
 
   // Tells the launcher why this rank gives up.

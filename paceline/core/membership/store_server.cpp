@@ -22,7 +22,9 @@ constexpr std::size_t kLongestKey = 1024, kLongestValue = 64 << 10, kMostKeys = 
 // What all workers together, and one that reads nothing, can make the launcher keep.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMostWaiting = 1024, kMostUnsent = 1024;
 
-Failure bad_request(std::string_view what) { return {Fault::io, fmt::format("store: {}", what), {}}; }
+Failure bad_request(std::string_view what) {
+  return {Fault::io, fmt::format("store: {}", what), {}};
+}
 
 }  // namespace
 
@@ -32,10 +34,13 @@ class StoreServer::Impl {
       : poller_(poller),
         options_(std::move(options)),
         acceptor_(poller,
-                  Hello{.rank = kStoreRank, .world_size = options_.world_size, .job = job_fingerprint(options_.job),
+                  Hello{.rank = kStoreRank,
+                        .world_size = options_.world_size,
+                        .job = job_fingerprint(options_.job),
                         .generation = options_.generation},
-                  options_.secret,
-                  [this](transport::FileDescriptor socket, const Hello& hello) { admit(std::move(socket), hello); }) {
+                  options_.secret, [this](transport::FileDescriptor socket, const Hello& hello) {
+                    admit(std::move(socket), hello);
+                  }) {
     auto listener = transport::listen_tcp({options_.host, options_.port});
     if (!listener) throw Error(listener.error());
     address_ = transport::to_string(transport::local_address(listener->get()).value());
@@ -46,7 +51,8 @@ class StoreServer::Impl {
 
   void tell(const Failure& verdict) {
     verdict_ = verdict;
-    for (auto& [id, client] : clients_) client.connection->send({.type = FrameType::verdict}, transport::encode(verdict));
+    for (auto& [id, client] : clients_)
+      client.connection->send({.type = FrameType::verdict}, transport::encode(verdict));
   }
 
  private:
@@ -71,7 +77,8 @@ class StoreServer::Impl {
     auto connection = std::make_unique<FrameConnection>(
         std::move(socket), identity,
         FrameConnection::Callbacks{
-            .on_frame = [this, id](const FrameHeader& header, Bytes payload) { return serve(id, header, payload); },
+            .on_frame = [this, id](const FrameHeader& header,
+                                   Bytes payload) { return serve(id, header, payload); },
             .on_end = [this, id](const Failure&) { forget(id); }});
     connection->watch(poller_);
     const auto objection = object_to(hello);
@@ -86,7 +93,8 @@ class StoreServer::Impl {
 
   void forget(int id) {
     if (clients_.at(id).waiting > 0) {
-      for (auto& [key, all] : waiting_) std::erase_if(all, [id](const Waiting& one) { return one.client == id; });
+      for (auto& [key, all] : waiting_)
+        std::erase_if(all, [id](const Waiting& one) { return one.client == id; });
       std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
     }
     clients_.erase(id);
@@ -94,22 +102,27 @@ class StoreServer::Impl {
 
   std::optional<Failure> object_to(const Hello& hello) const {
     if (hello.world_size != options_.world_size) {
-      return Failure{Fault::mismatch,
-                     fmt::format("rank {} takes the world to have {} ranks, the launcher started {}: do not set "
-                                 "PACELINE_WORLD_SIZE in a program or wrapper; choose it by `paceline run -n {}`",
-                                 hello.rank, hello.world_size, options_.world_size, hello.world_size),
-                     {hello.rank}};
+      return Failure{
+          Fault::mismatch,
+          fmt::format(
+              "rank {} takes the world to have {} ranks, the launcher started {}: do not set "
+              "PACELINE_WORLD_SIZE in a program or wrapper; choose it by `paceline run -n {}`",
+              hello.rank, hello.world_size, options_.world_size, hello.world_size),
+          {hello.rank}};
     }
     if (hello.rank < 0 || hello.rank >= options_.world_size) {
-      return Failure{Fault::mismatch,
-                     fmt::format("a process calls itself rank {} in a world of {} ranks: PACELINE_RANK must be 0..{}", hello.rank,
-                                 options_.world_size, options_.world_size - 1),
-                     {hello.rank}};
+      return Failure{
+          Fault::mismatch,
+          fmt::format(
+              "a process calls itself rank {} in a world of {} ranks: PACELINE_RANK must be 0..{}",
+              hello.rank, options_.world_size, options_.world_size - 1),
+          {hello.rank}};
     }
     for (const auto& [id, client] : clients_) {
       if (client.rank == hello.rank && !client.objected) {
         return Failure{Fault::mismatch,
-                       fmt::format("two processes call themselves rank {}: one worker must call paceline::init() once, and "
+                       fmt::format("two processes call themselves rank {}: one worker must call "
+                                   "paceline::init() once, and "
                                    "PACELINE_RANK must differ in each",
                                    hello.rank),
                        {hello.rank}};
@@ -139,8 +152,9 @@ class StoreServer::Impl {
   Result<> set(int rank, WireReader& reader) {
     const std::string key = reader.text(kLongestKey);
     const Bytes value = reader.rest();
-    if (!reader.ok() || value.size() > kLongestValue || values_.size() >= kMostKeys || stored_bytes_ + value.size() > kMostBytes ||
-        !key.ends_with(fmt::format("/{}", rank)) || values_.contains(key)) {
+    if (!reader.ok() || value.size() > kLongestValue || values_.size() >= kMostKeys ||
+        stored_bytes_ + value.size() > kMostBytes || !key.ends_with(fmt::format("/{}", rank)) ||
+        values_.contains(key)) {
       return bad_request("a key or value that is not acceptable");
     }
     stored_bytes_ += value.size();
@@ -192,7 +206,11 @@ class StoreServer::Impl {
 StoreServer::StoreServer(transport::Poller& poller, StoreServerOptions options)
     : impl_(std::make_unique<Impl>(poller, std::move(options))) {}
 StoreServer::~StoreServer() = default;
-std::string StoreServer::address() const { return impl_->address(); }
-void StoreServer::tell(const Failure& verdict) { impl_->tell(verdict); }
+std::string StoreServer::address() const {
+  return impl_->address();
+}
+void StoreServer::tell(const Failure& verdict) {
+  impl_->tell(verdict);
+}
 
 }  // namespace paceline::membership

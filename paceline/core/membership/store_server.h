@@ -1,7 +1,9 @@
-// The store of a job: where ranks find each other, and where the launcher hears and tells why a run ends.
+// The store of a job: where ranks find each other, and where the launcher hears and tells why a run
+// ends.
 //
-// A server on one TCP port, driven by its owner's Poller (the launcher's loop). Keys are set once and read by waiting
-// for them. Whoever connects must pass the mutual handshake with the job's secret first (docs/wire.md).
+// A server on one TCP port, driven by its owner's Poller (the launcher's loop). Keys are set once
+// and read by waiting for them. Whoever connects must pass the mutual handshake with the job's
+// secret first (docs/wire.md).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,8 @@ struct StoreServerOptions {
   std::function<void(const WorkerReport&)> on_report = {};  // called from within Poller::wait
 };
 
-// THREAD: the poller's. THROWS Error (io) from the constructor: "cannot listen on 127.0.0.1:5000: Address already in use; ..."
+// THREAD: the poller's. THROWS Error (io) from the constructor: "cannot listen on 127.0.0.1:5000:
+// Address already in use; ..."
 class StoreServer {
  public:
   StoreServer(transport::Poller& poller, StoreServerOptions options);
@@ -41,7 +44,8 @@ class StoreServer {
 
   std::string address() const;  // "127.0.0.1:41234", for PACELINE_STORE
 
-  // Tells every connected worker that the run has failed, and why: their operations in flight end with this failure.
+  // Tells every connected worker that the run has failed, and why: their operations in flight end
+  // with this failure.
   void tell(const Failure& verdict);
 
  private:

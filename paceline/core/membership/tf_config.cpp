@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace paceline::membership {
 namespace {
@@ -13,7 +14,8 @@ using nlohmann::json;
 
 Failure wrong(std::string_view what) {
   return {Fault::misuse,
-          fmt::format("TF_CONFIG: {}; it looks like {{\"cluster\": {{\"worker\": [\"a:2222\", \"b:2222\"]}}, \"task\": {{\"type\": "
+          fmt::format("TF_CONFIG: {}; it looks like {{\"cluster\": {{\"worker\": [\"a:2222\", "
+                      "\"b:2222\"]}}, \"task\": {{\"type\": "
                       "\"worker\", \"index\": 0}}}}",
                       what),
           {}};
@@ -23,18 +25,25 @@ bool is_address(const json& value) {
   if (!value.is_string()) return false;
   const auto& text = value.get_ref<const std::string&>();
   const auto colon = text.rfind(':');
-  return colon != std::string::npos && colon > 0 && colon + 1 < text.size() && text.size() - colon <= 6 &&
-         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(colon) + 1, text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return colon != std::string::npos && colon > 0 && colon + 1 < text.size() &&
+         text.size() - colon <= 6 &&
+         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(colon) + 1, text.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
 }
 
-std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+std::string host_of(const std::string& address) {
+  return address.substr(0, address.rfind(':'));
+}
 
 Result<> check_cluster(const json& cluster) {
-  if (!cluster.is_object() || cluster.empty()) return wrong("\"cluster\" is missing or names nobody");
+  if (!cluster.is_object() || cluster.empty())
+    return wrong("\"cluster\" is missing or names nobody");
   for (const auto& [type, addresses] : cluster.items()) {
-    if (!addresses.is_array()) return wrong(fmt::format("\"cluster\".\"{}\" is no list of addresses", type));
+    if (!addresses.is_array())
+      return wrong(fmt::format("\"cluster\".\"{}\" is no list of addresses", type));
     for (const json& address : addresses) {
-      if (!is_address(address)) return wrong(fmt::format("{} under \"{}\" is not \"host:port\"", address.dump(), type));
+      if (!is_address(address))
+        return wrong(fmt::format("{} under \"{}\" is not \"host:port\"", address.dump(), type));
     }
   }
   return Done{};
@@ -48,15 +57,21 @@ Result<TfPlace> parse_tf_config(std::string_view text) {
   if (!config.is_object()) return wrong("it is no object");
   const json cluster = config.value("cluster", json()), task = config.value("task", json());
   if (auto checked = check_cluster(cluster); !checked) return checked.error();
-  if (!task.is_object() || !task.contains("type") || !task["type"].is_string()) return wrong("\"task\" has no \"type\"");
+  if (!task.is_object() || !task.contains("type") || !task["type"].is_string())
+    return wrong("\"task\" has no \"type\"");
   const std::string type = task["type"];
-  if (!task.contains("index") || !task["index"].is_number_integer()) return wrong("\"task\" has no \"index\", a whole number");
+  if (!task.contains("index") || !task["index"].is_number_integer())
+    return wrong("\"task\" has no \"index\", a whole number");
   const auto index = task["index"].get<std::int64_t>();
   const json mates = cluster.value(type, json::array());
   if (type == "evaluator") return TfPlace{};  // often it is not in the cluster at all
-  if (type == "ps") return wrong("this process is to be a parameter server (\"ps\"), which Paceline does not have yet; start chief and workers");
+  if (type == "ps")
+    return wrong(
+        "this process is to be a parameter server (\"ps\"), which Paceline does not have yet; "
+        "start chief and workers");
   if (index < 0 || index >= static_cast<std::int64_t>(mates.size())) {
-    return wrong(fmt::format("the task is {} {}, but the cluster has {} of that type", type, index, mates.size()));
+    return wrong(fmt::format("the task is {} {}, but the cluster has {} of that type", type, index,
+                             mates.size()));
   }
 
   TfPlace place{.rank = -1, .local_world_size = 0, .first = {}, .identity = cluster.dump()};
@@ -65,7 +80,9 @@ Result<TfPlace> parse_tf_config(std::string_view text) {
     if (type == trains) place.rank = static_cast<int>(addresses.size()) + static_cast<int>(index);
     for (const json& address : cluster.value(trains, json::array())) addresses.push_back(address);
   }
-  if (place.rank < 0) return wrong(fmt::format("the task's type is \"{}\"; it is chief, worker, ps or evaluator", type));
+  if (place.rank < 0)
+    return wrong(
+        fmt::format("the task's type is \"{}\"; it is chief, worker, ps or evaluator", type));
   place.world_size = static_cast<int>(addresses.size());
   const std::string own = host_of(addresses[static_cast<std::size_t>(place.rank)]);
   for (int rank = 0; rank < place.world_size; ++rank) {

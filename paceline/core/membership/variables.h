@@ -1,4 +1,5 @@
-// The names of a worker's environment (design: names.md). The launcher sets them; environment.h reads them.
+// The names of a worker's environment (design: names.md). The launcher sets them; environment.h
+// reads them.
 #pragma once
 
 namespace paceline::membership::variable {
@@ -10,12 +11,13 @@ constexpr const char* kLocalWorldSize = "PACELINE_LOCAL_WORLD_SIZE";
 constexpr const char* kNodeRank = "PACELINE_NODE_RANK";
 constexpr const char* kJob = "PACELINE_JOB";
 constexpr const char* kGeneration = "PACELINE_GENERATION";
-constexpr const char* kStore = "PACELINE_STORE";              // "host:port"
-constexpr const char* kSecretFd = "PACELINE_SECRET_FD";       // an inherited descriptor: 64 hexadecimal digits
-constexpr const char* kSecretFile = "PACELINE_SECRET_FILE";   // a file of mode 0600 that holds them
+constexpr const char* kStore = "PACELINE_STORE";  // "host:port"
+constexpr const char* kSecretFd =
+    "PACELINE_SECRET_FD";  // an inherited descriptor: 64 hexadecimal digits
+constexpr const char* kSecretFile = "PACELINE_SECRET_FILE";  // a file of mode 0600 that holds them
 constexpr const char* kRole = "PACELINE_ROLE";
-constexpr const char* kTransport = "PACELINE_TRANSPORT";      // auto, shm, tcp
-constexpr const char* kDeterminism = "PACELINE_DETERMINISM";  // reproducible, fast
+constexpr const char* kTransport = "PACELINE_TRANSPORT";                 // auto, shm, tcp
+constexpr const char* kDeterminism = "PACELINE_DETERMINISM";             // reproducible, fast
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
 constexpr const char* kLog = "PACELINE_LOG";
 

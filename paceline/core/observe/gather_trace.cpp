@@ -52,7 +52,11 @@ std::vector<RankTrace> gather_traces(Communicator& group, TraceLog& log) {
     std::string bytes = encode(own);
     std::array<std::int64_t, 1> length = {static_cast<std::int64_t>(bytes.size())};
     group.send(buffer_of(length), 0).wait();
-    group.send(ConstBuffer{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), Dtype::u8}, 0).wait();
+    group
+        .send(
+            ConstBuffer{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), Dtype::u8},
+            0)
+        .wait();
   } else {
     all.push_back(std::move(own));
     for (int peer = 1; peer < group.size(); ++peer) {
@@ -60,7 +64,8 @@ std::vector<RankTrace> gather_traces(Communicator& group, TraceLog& log) {
       std::array<std::int64_t, 1> length{};
       group.recv(buffer_of(length), peer).wait();
       std::string bytes(static_cast<std::size_t>(length[0]), '\0');
-      group.recv(Buffer{reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), Dtype::u8}, peer).wait();
+      group.recv(Buffer{reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), Dtype::u8}, peer)
+          .wait();
       all.push_back(decode_rank_trace(bytes));
       all.back().clock_ns = clock;
     }

@@ -29,7 +29,8 @@ std::optional<int> number_of(const fs::path& path) {
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) found.push_back(at->path());
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    found.push_back(at->path());
   return found;
 }
 
@@ -51,7 +52,8 @@ std::optional<Page> page_of(const fs::path& process) {
   return std::nullopt;
 }
 
-// Fields 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2 may hold anything up to its last ')'.
+// Fields 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2 may hold anything
+// up to its last ')'.
 void read_usage(const fs::path& process, HostRank& rank) {
   std::ifstream file(process / "stat");
   std::string text;
@@ -67,15 +69,19 @@ void read_usage(const fs::path& process, HostRank& rank) {
   }
   constexpr std::size_t kFirst = 3, kUser = 14, kSystem = 15, kPages = 24;
   if (fields.size() <= kPages - kFirst) return;
-  const auto value = [&](std::size_t field) { return std::strtoll(fields[field - kFirst].c_str(), nullptr, 10); };
-  rank.cpu_seconds = static_cast<double>(value(kUser) + value(kSystem)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const auto value = [&](std::size_t field) {
+    return std::strtoll(fields[field - kFirst].c_str(), nullptr, 10);
+  };
+  rank.cpu_seconds = static_cast<double>(value(kUser) + value(kSystem)) /
+                     static_cast<double>(::sysconf(_SC_CLK_TCK));
   rank.memory_bytes = value(kPages) * ::sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace
 
 std::vector<HostRank> ranks_on_this_host(std::string_view job) {
-  std::map<std::uint64_t, HostRank> found;  // by page: a fork shows its parent's, and the parent counts
+  std::map<std::uint64_t, HostRank>
+      found;  // by page: a fork shows its parent's, and the parent counts
   for (const fs::path& process : entries("/proc")) {
     const auto pid = number_of(process);
     if (!pid) continue;
@@ -89,7 +95,8 @@ std::vector<HostRank> ranks_on_this_host(std::string_view job) {
   std::vector<HostRank> ranks;
   for (auto& [memory, rank] : found) ranks.push_back(rank);
   std::ranges::sort(ranks, {}, [](const HostRank& r) {
-    return std::tuple(std::string_view(r.status.job.data()), r.status.generation, r.status.rank, r.pid);
+    return std::tuple(std::string_view(r.status.job.data()), r.status.generation, r.status.rank,
+                      r.pid);
   });
   return ranks;
 }

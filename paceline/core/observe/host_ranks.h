@@ -1,4 +1,5 @@
-// The ranks that run on this host now, as processes of this user show themselves (transport/status_page.h).
+// The ranks that run on this host now, as processes of this user show themselves
+// (transport/status_page.h).
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct HostRank {
   std::int64_t memory_bytes = 0;  // resident
 };
 
-// Of every job, or of `job` alone; in the order of jobs and ranks. Needs no cooperation of the ranks: one that is stopped or
-// hangs is seen as well.
+// Of every job, or of `job` alone; in the order of jobs and ranks. Needs no cooperation of the
+// ranks: one that is stopped or hangs is seen as well.
 std::vector<HostRank> ranks_on_this_host(std::string_view job = {});
 
 }  // namespace paceline::observe

@@ -25,7 +25,9 @@ class MetricsFile {
   // Empties the file or makes it. THROWS Error (io) that names the file.
   explicit MetricsFile(std::string path) : file_("metrics file", std::move(path)) {}
 
-  void write(const Metrics& metrics) { file_.write(json_line(metrics) + "\n"); }  // THROWS Error (io)
+  void write(const Metrics& metrics) {
+    file_.write(json_line(metrics) + "\n");
+  }  // THROWS Error (io)
 
  private:
   OutputFile file_;

@@ -3,7 +3,8 @@
 // progress.h draws how far a loop has come, on a terminal or as plain lines; metrics.h writes one
 // JSON object a line for programs to read; tensorboard.h writes scalars for TensorBoard,
 // prometheus.h serves figures to Prometheus, trace_file.h writes what all ranks did when for
-// Perfetto; host_ranks.h looks at the ranks of this host from outside. They only render what they are told: they measure nothing.
+// Perfetto; host_ranks.h looks at the ranks of this host from outside. They only render what they
+// are told: they measure nothing.
 #pragma once
 
 #include "paceline/core/observe/gather_trace.h"

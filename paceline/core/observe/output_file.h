@@ -8,7 +8,8 @@ namespace paceline::observe {
 
 class OutputFile {
  public:
-  // Empties the file or makes it. `what` is its name in errors ("metrics file"). THROWS Error (io) that names the file.
+  // Empties the file or makes it. `what` is its name in errors ("metrics file"). THROWS Error (io)
+  // that names the file.
   OutputFile(std::string what, std::string path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

@@ -10,7 +10,8 @@
 namespace paceline::observe {
 namespace {
 
-// Field numbers of trace.proto, trace_packet.proto, track_descriptor.proto, process_descriptor.proto, track_event.proto.
+// Field numbers of trace.proto, trace_packet.proto, track_descriptor.proto,
+// process_descriptor.proto, track_event.proto.
 constexpr int kPacket = 1;
 constexpr int kTimestamp = 8, kSequence = 10, kTrackEvent = 11, kTrackDescriptor = 60;
 constexpr int kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kPid = 1, kProcessName = 6;
@@ -34,7 +35,8 @@ class Writer {
     ProtobufMessage event;
     event.integer(kType, edge.begins ? kBegin : kEnd).integer(kTrackUuid, edge.track);
     if (edge.begins) {
-      event.text(kCategories, kTraceLanes[static_cast<std::size_t>(edge.span->lane)]).text(kEventName, edge.span->name);
+      event.text(kCategories, kTraceLanes[static_cast<std::size_t>(edge.span->lane)])
+          .text(kEventName, edge.span->name);
     }
     packet(kTrackEvent, event, static_cast<std::uint64_t>(edge.time));
   }
@@ -42,7 +44,10 @@ class Writer {
 
  private:
   void packet(int field, const ProtobufMessage& content, std::uint64_t timestamp) {
-    file_.message(kPacket, ProtobufMessage().integer(kTimestamp, timestamp).integer(kSequence, 1).message(field, content));
+    file_.message(kPacket, ProtobufMessage()
+                               .integer(kTimestamp, timestamp)
+                               .integer(kSequence, 1)
+                               .message(field, content));
   }
 
   ProtobufMessage file_;
@@ -59,7 +64,8 @@ std::vector<int> places_side_by_side(const std::vector<TraceSpan>& spans) {
   std::vector<int> places(spans.size(), 0);
   std::vector<std::int64_t> busy_until;
   for (const std::size_t i : order) {
-    auto place = std::ranges::find_if(busy_until, [&](std::int64_t end) { return end <= spans[i].begin_ns; });
+    auto place = std::ranges::find_if(busy_until,
+                                      [&](std::int64_t end) { return end <= spans[i].begin_ns; });
     if (place == busy_until.end()) place = busy_until.insert(place, 0);
     *place = spans[i].end_ns;
     places[i] = static_cast<int>(place - busy_until.begin());
@@ -77,8 +83,8 @@ void sort(std::vector<Edge>& edges) {
 
 void write(Writer& writer, const RankTrace& trace, std::int64_t origin) {
   const auto pid = static_cast<std::uint64_t>(trace.rank) + 1;  // 0 is the idle process
-  const std::uint64_t process = writer.track(
-      ProtobufMessage().message(kProcess, ProtobufMessage().integer(kPid, pid).text(kProcessName, title_of(trace))));
+  const std::uint64_t process = writer.track(ProtobufMessage().message(
+      kProcess, ProtobufMessage().integer(kPid, pid).text(kProcessName, title_of(trace))));
   const auto places = places_side_by_side(trace.spans);
   std::map<std::pair<TraceLane, int>, std::uint64_t> tracks;
   std::vector<Edge> edges;
@@ -87,7 +93,8 @@ void write(Writer& writer, const RankTrace& trace, std::int64_t origin) {
     auto [track, fresh] = tracks.try_emplace({span.lane, places[i]}, 0);
     if (fresh) {
       const auto lane = static_cast<std::size_t>(span.lane);
-      track->second = writer.track(ProtobufMessage().text(kName, kTraceLanes[lane]).integer(kParent, process));
+      track->second =
+          writer.track(ProtobufMessage().text(kName, kTraceLanes[lane]).integer(kParent, process));
     }
     const std::int64_t zero = trace.clock_ns + origin;
     edges.push_back({span.begin_ns - zero, track->second, &span, true});

@@ -19,17 +19,20 @@ struct PrometheusEndpoint::Impl {
   std::unique_ptr<prometheus::Exposer> exposer;
 };
 
-PrometheusEndpoint::PrometheusEndpoint(const std::string& address, std::map<std::string, std::string> labels)
+PrometheusEndpoint::PrometheusEndpoint(const std::string& address,
+                                       std::map<std::string, std::string> labels)
     : impl_(std::make_unique<Impl>()) {
   impl_->labels = std::move(labels);
   constexpr std::size_t kThreads = 1;
   try {
     // civetweb takes a port alone for every interface.
-    impl_->exposer = std::make_unique<prometheus::Exposer>(address.starts_with(':') ? address.substr(1) : address, kThreads);
+    impl_->exposer = std::make_unique<prometheus::Exposer>(
+        address.starts_with(':') ? address.substr(1) : address, kThreads);
   } catch (const std::exception& error) {
     throw Error({Fault::io,
-                 fmt::format("cannot serve Prometheus on {}: {}. Name a free port of this host, as in 127.0.0.1:9400", address,
-                             error.what()),
+                 fmt::format("cannot serve Prometheus on {}: {}. Name a free port of this host, as "
+                             "in 127.0.0.1:9400",
+                             address, error.what()),
                  {}});
   }
   impl_->exposer->RegisterCollectable(impl_->registry);
@@ -37,14 +40,25 @@ PrometheusEndpoint::PrometheusEndpoint(const std::string& address, std::map<std:
 
 PrometheusEndpoint::~PrometheusEndpoint() = default;
 
-int PrometheusEndpoint::port() const { return impl_->exposer->GetListeningPorts().at(0); }
+int PrometheusEndpoint::port() const {
+  return impl_->exposer->GetListeningPorts().at(0);
+}
 
 void PrometheusEndpoint::gauge(const std::string& name, const std::string& help, double value) {
-  prometheus::BuildGauge().Name(name).Help(help).Register(*impl_->registry).Add(impl_->labels).Set(value);
+  prometheus::BuildGauge()
+      .Name(name)
+      .Help(help)
+      .Register(*impl_->registry)
+      .Add(impl_->labels)
+      .Set(value);
 }
 
 void PrometheusEndpoint::counter(const std::string& name, const std::string& help, double total) {
-  auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(*impl_->registry).Add(impl_->labels);
+  auto& counter = prometheus::BuildCounter()
+                      .Name(name)
+                      .Help(help)
+                      .Register(*impl_->registry)
+                      .Add(impl_->labels);
   counter.Increment(total - counter.Value());
 }
 

@@ -1,5 +1,6 @@
-// Writing messages in protobuf's wire format (https://protobuf.dev/programming-guides/encoding): enough for the two formats
-// of others that observe writes. Both are small and frozen, so a generator and its runtime library would cost more than this.
+// Writing messages in protobuf's wire format (https://protobuf.dev/programming-guides/encoding):
+// enough for the two formats of others that observe writes. Both are small and frozen, so a
+// generator and its runtime library would cost more than this.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,23 @@ namespace paceline::observe {
 
 class ProtobufMessage {
  public:
-  ProtobufMessage& integer(int field, std::uint64_t value);  // also enums and bools; negative ones as two's complement
+  ProtobufMessage& integer(
+      int field, std::uint64_t value);  // also enums and bools; negative ones as two's complement
   ProtobufMessage& real(int field, double value);
   ProtobufMessage& real(int field, float value);
   ProtobufMessage& text(int field, std::string_view value);
-  ProtobufMessage& message(int field, const ProtobufMessage& value) { return text(field, value.bytes_); }
+  ProtobufMessage& message(int field, const ProtobufMessage& value) {
+    return text(field, value.bytes_);
+  }
 
   const std::string& bytes() const { return bytes_; }
 
  private:
   enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, length = 2, fixed32 = 5 };
   void varint(std::uint64_t value);
-  void key(int field, Wire wire) { varint(static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(wire)); }
+  void key(int field, Wire wire) {
+    varint(static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(wire));
+  }
 
   std::string bytes_;
 };

@@ -14,7 +14,8 @@ namespace paceline::observe {
 using Json = nlohmann::ordered_json;
 
 std::string title_of(const RankTrace& trace) {
-  const std::string lost = trace.dropped == 0 ? "" : fmt::format(", {} spans dropped", trace.dropped);
+  const std::string lost =
+      trace.dropped == 0 ? "" : fmt::format(", {} spans dropped", trace.dropped);
   return fmt::format("rank {} ({}{})", trace.rank, trace.host, lost);
 }
 
@@ -22,7 +23,8 @@ std::string title_of(const RankTrace& trace) {
 std::int64_t origin_of(std::span<const RankTrace> ranks) {
   std::int64_t origin = std::numeric_limits<std::int64_t>::max();
   for (const RankTrace& trace : ranks) {
-    for (const TraceSpan& span : trace.spans) origin = std::min(origin, span.begin_ns - trace.clock_ns);
+    for (const TraceSpan& span : trace.spans)
+      origin = std::min(origin, span.begin_ns - trace.clock_ns);
   }
   return origin;
 }
@@ -32,7 +34,11 @@ std::string encode(const RankTrace& trace) {
   for (const TraceSpan& span : trace.spans) {
     spans.push_back({static_cast<int>(span.lane), span.name, span.begin_ns, span.end_ns});
   }
-  const Json json = {{"rank", trace.rank}, {"host", trace.host}, {"clock_ns", trace.clock_ns}, {"dropped", trace.dropped}, {"spans", spans}};
+  const Json json = {{"rank", trace.rank},
+                     {"host", trace.host},
+                     {"clock_ns", trace.clock_ns},
+                     {"dropped", trace.dropped},
+                     {"spans", spans}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -42,7 +48,8 @@ RankTrace decode_rank_trace(std::string_view bytes) {
     RankTrace trace{json.at("rank"), json.at("host"), json.at("clock_ns"), {}, json.at("dropped")};
     for (const Json& span : json.at("spans")) {
       const int lane = span.at(0);
-      if (lane < 0 || lane >= static_cast<int>(kTraceLanes.size())) throw Error({Fault::io, "a trace with an unknown lane", {}});
+      if (lane < 0 || lane >= static_cast<int>(kTraceLanes.size()))
+        throw Error({Fault::io, "a trace with an unknown lane", {}});
       trace.spans.push_back({static_cast<TraceLane>(lane), span.at(1), span.at(2), span.at(3)});
     }
     return trace;

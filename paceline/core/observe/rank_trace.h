@@ -20,7 +20,8 @@ struct RankTrace {
   std::size_t dropped = 0;
 };
 
-inline constexpr std::array<std::string_view, 3> kTraceLanes = {"training", "waiting", "operations"};  // by TraceLane
+inline constexpr std::array<std::string_view, 3> kTraceLanes = {"training", "waiting",
+                                                                "operations"};  // by TraceLane
 
 std::string title_of(const RankTrace& trace);  // "rank 3 (host)"
 // The first moment of all, on the renderer's clock, so that times can stay small.

@@ -23,19 +23,22 @@ std::string new_path(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    Failure failure = io_failure(fmt::format("cannot make the TensorBoard folder {}", folder), error.value());
+    Failure failure =
+        io_failure(fmt::format("cannot make the TensorBoard folder {}", folder), error.value());
     failure.what += ". Name a folder that can be made";
     throw Error(std::move(failure));
   }
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const auto tick = std::chrono::system_clock::now().time_since_epoch().count();
-  return fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}.{}", folder, wall_time(), host.data(), ::getpid(), tick % 1'000'000'000);
+  return fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}.{}", folder, wall_time(), host.data(),
+                     ::getpid(), tick % 1'000'000'000);
 }
 
 std::uint32_t masked_crc(std::string_view bytes) {
   const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;  // so that a CRC over bytes that hold a CRC stays good
+  return ((crc >> 15) | (crc << 17)) +
+         0xa282ead8U;  // so that a CRC over bytes that hold a CRC stays good
 }
 
 template <typename T>
@@ -49,14 +52,18 @@ constexpr int kSummaryValue = 1, kTag = 1, kSimpleValue = 2;
 
 }  // namespace
 
-TensorBoardFile::TensorBoardFile(const std::string& folder) : path_(new_path(folder)), file_("TensorBoard file", path_) {
-  record(ProtobufMessage().real(kWallTime, wall_time()).text(kFileVersion, "brain.Event:2").bytes());
+TensorBoardFile::TensorBoardFile(const std::string& folder)
+    : path_(new_path(folder)), file_("TensorBoard file", path_) {
+  record(
+      ProtobufMessage().real(kWallTime, wall_time()).text(kFileVersion, "brain.Event:2").bytes());
 }
 
-void TensorBoardFile::write(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+void TensorBoardFile::write(std::int64_t step,
+                            const std::vector<std::pair<std::string, double>>& scalars) {
   ProtobufMessage summary;
   for (const auto& [tag, value] : scalars) {
-    summary.message(kSummaryValue, ProtobufMessage().text(kTag, tag).real(kSimpleValue, static_cast<float>(value)));
+    summary.message(kSummaryValue, ProtobufMessage().text(kTag, tag).real(
+                                       kSimpleValue, static_cast<float>(value)));
   }
   record(ProtobufMessage()
              .real(kWallTime, wall_time())

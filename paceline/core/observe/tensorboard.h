@@ -1,7 +1,7 @@
 // Scalars for TensorBoard: `tensorboard --logdir DIR` draws them.
 //
-// The file is a sequence of TFRecords (length, masked CRC-32C, Event message, masked CRC-32C), as TensorFlow's
-// core/lib/io/record_writer.cc and core/util/event.proto define them.
+// The file is a sequence of TFRecords (length, masked CRC-32C, Event message, masked CRC-32C), as
+// TensorFlow's core/lib/io/record_writer.cc and core/util/event.proto define them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class TensorBoardFile {
   explicit TensorBoardFile(const std::string& folder);
 
   const std::string& path() const { return path_; }
-  // The points appear at `step`, at the time of the call. Values that are not finite are drawn as such. THROWS Error (io).
+  // The points appear at `step`, at the time of the call. Values that are not finite are drawn as
+  // such. THROWS Error (io).
   void write(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
 
  private:

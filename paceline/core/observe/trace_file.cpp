@@ -7,7 +7,8 @@
 namespace paceline::observe {
 
 void write_trace(const std::string& path, std::span<const RankTrace> ranks) {
-  OutputFile("trace file", path).write(path.ends_with(".pftrace") ? perfetto_trace(ranks) : chrome_trace(ranks));
+  OutputFile("trace file", path)
+      .write(path.ends_with(".pftrace") ? perfetto_trace(ranks) : chrome_trace(ranks));
 }
 
 }  // namespace paceline::observe

@@ -1,4 +1,5 @@
-// A two-way stream of bytes to one peer: a socket, or two rings in shared memory. Neither call blocks.
+// A two-way stream of bytes to one peer: a socket, or two rings in shared memory. Neither call
+// blocks.
 #pragma once
 
 #include <span>
@@ -13,7 +14,8 @@ class ByteChannel {
   virtual ~ByteChannel() = default;
   // How many bytes were read; 0 when there are none at present. Failure when there will be no more.
   virtual Result<std::size_t> read(MutableBytes into) = 0;
-  // How many bytes of the pieces, taken one after the other, were accepted; 0 when the channel is full.
+  // How many bytes of the pieces, taken one after the other, were accepted; 0 when the channel is
+  // full.
   virtual Result<std::size_t> write(std::span<const Bytes> pieces) = 0;
 };
 

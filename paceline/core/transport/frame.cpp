@@ -27,7 +27,9 @@ std::size_t longest_payload(FrameType type) {
   }
 }
 
-Failure bad_frame(std::string what) { return {Fault::io, "malformed frame: " + std::move(what), {}}; }
+Failure bad_frame(std::string what) {
+  return {Fault::io, "malformed frame: " + std::move(what), {}};
+}
 
 }  // namespace
 
@@ -46,10 +48,12 @@ RawFrameHeader encode(const FrameHeader& h) {
 Result<FrameHeader> decode(const RawFrameHeader& raw) {
   WireReader r(raw);
   FrameHeader h;
-  if (r.integer<std::uint32_t>() != kMagic) return bad_frame("it does not begin with Paceline's magic number");
+  if (r.integer<std::uint32_t>() != kMagic)
+    return bad_frame("it does not begin with Paceline's magic number");
   if (const auto version = r.integer<std::uint16_t>(); version != kWireVersion) {
-    return bad_frame(fmt::format("wire version {}, this build speaks {}; run the same build on all ranks", version,
-                                 kWireVersion));
+    return bad_frame(
+        fmt::format("wire version {}, this build speaks {}; run the same build on all ranks",
+                    version, kWireVersion));
   }
   h.type = r.integer<FrameType>();
   h.flags = r.integer<std::uint8_t>();
@@ -62,11 +66,13 @@ Result<FrameHeader> decode(const RawFrameHeader& raw) {
   h.group = r.integer<std::uint32_t>();
   h.source = r.integer<std::uint32_t>();
   h.payload_crc = r.integer<std::uint32_t>();
-  if (r.integer<std::uint32_t>() != crc32c(Bytes(raw).first(kFrameHeaderBytes - 4))) return bad_frame("header checksum");
-  if (name_of(h.type) == "unknown") return bad_frame(fmt::format("unknown type {}", static_cast<int>(h.type)));
+  if (r.integer<std::uint32_t>() != crc32c(Bytes(raw).first(kFrameHeaderBytes - 4)))
+    return bad_frame("header checksum");
+  if (name_of(h.type) == "unknown")
+    return bad_frame(fmt::format("unknown type {}", static_cast<int>(h.type)));
   if (h.length > longest_payload(h.type)) {
-    return bad_frame(fmt::format("{} bytes of payload in a {} frame, which carries at most {}", h.length,
-                                 name_of(h.type), longest_payload(h.type)));
+    return bad_frame(fmt::format("{} bytes of payload in a {} frame, which carries at most {}",
+                                 h.length, name_of(h.type), longest_payload(h.type)));
   }
   return h;
 }
@@ -95,7 +101,8 @@ std::string_view name_of(FrameType type) {
 
 std::vector<std::byte> encode(const Failure& failure) {
   WireWriter w;
-  w.integer(failure.fault).integer(static_cast<std::uint32_t>(std::min(failure.ranks.size(), kMostRanks)));
+  w.integer(failure.fault)
+      .integer(static_cast<std::uint32_t>(std::min(failure.ranks.size(), kMostRanks)));
   for (std::size_t i = 0; i < std::min(failure.ranks.size(), kMostRanks); ++i) {
     w.integer(static_cast<std::int32_t>(failure.ranks[i]));
   }
@@ -109,7 +116,8 @@ std::optional<Failure> decode_failure(Bytes payload) {
   failure.fault = r.integer<Fault>();
   const auto ranks = r.integer<std::uint32_t>();
   if (ranks > kMostRanks) return std::nullopt;
-  for (std::uint32_t i = 0; i < ranks && r.ok(); ++i) failure.ranks.push_back(r.integer<std::int32_t>());
+  for (std::uint32_t i = 0; i < ranks && r.ok(); ++i)
+    failure.ranks.push_back(r.integer<std::int32_t>());
   failure.what = r.text(kLongestText);
   if (!r.ok_and_empty() || name_of(failure.fault) == "unknown fault") return std::nullopt;
   return failure;

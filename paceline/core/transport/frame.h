@@ -14,41 +14,42 @@ namespace paceline::transport {
 
 constexpr std::uint16_t kWireVersion = 1;
 constexpr std::size_t kFrameHeaderBytes = 64;
-// No frame carries more; longer messages are cut. Bounds what a receiver ever allocates for one frame.
+// No frame carries more; longer messages are cut. Bounds what a receiver ever allocates for one
+// frame.
 constexpr std::size_t kLongestPayload = std::size_t{4} << 20;
 constexpr std::size_t kLongestControlPayload = std::size_t{1} << 20;
 
 enum class FrameType : std::uint8_t {
-  call = 1,     // a rank has called a collective: its descriptor, weight and note
-  data,         // payload of a program's step
-  reference,    // the same, lying in the sender's shared memory: {segment, offset, length}
-  taken,        // the receiver no longer reads the reference
-  stored,       // the data was written into the receiver's shared memory
-  announce,     // point-to-point: a send, with its payload when it is short
-  matched,      // point-to-point: the send has met its recv
-  message,      // point-to-point: a piece of a long send
-  withdraw,     // a shared segment is gone
-  failure,      // the generation has failed, and why
-  goodbye,      // the rank leaves on purpose
-  store_set,    // store: {key, value}
-  store_get,    // store: {key}; answered by store_value when the key is there
+  call = 1,   // a rank has called a collective: its descriptor, weight and note
+  data,       // payload of a program's step
+  reference,  // the same, lying in the sender's shared memory: {segment, offset, length}
+  taken,      // the receiver no longer reads the reference
+  stored,     // the data was written into the receiver's shared memory
+  announce,   // point-to-point: a send, with its payload when it is short
+  matched,    // point-to-point: the send has met its recv
+  message,    // point-to-point: a piece of a long send
+  withdraw,   // a shared segment is gone
+  failure,    // the generation has failed, and why
+  goodbye,    // the rank leaves on purpose
+  store_set,  // store: {key, value}
+  store_get,  // store: {key}; answered by store_value when the key is there
   store_value,
-  verdict,      // launcher to worker: the run has failed, and why
-  report,       // worker to launcher: why this rank gives up
+  verdict,  // launcher to worker: the run has failed, and why
+  report,   // worker to launcher: why this rank gives up
 };
 
 struct FrameHeader {
   FrameType type = FrameType::data;
   std::uint8_t flags = 0;
-  std::uint64_t job = 0;         // fingerprint of the job's id
+  std::uint64_t job = 0;  // fingerprint of the job's id
   std::uint64_t generation = 0;
-  std::uint64_t sequence = 0;    // of the operation in its group; or the id of a point-to-point send
-  std::uint32_t length = 0;      // bytes of payload
-  std::uint32_t index = 0;       // which message of the operation; or the tag
+  std::uint64_t sequence = 0;  // of the operation in its group; or the id of a point-to-point send
+  std::uint32_t length = 0;    // bytes of payload
+  std::uint32_t index = 0;     // which message of the operation; or the tag
   std::uint64_t descriptor = 0;  // fingerprint of the call
   std::uint32_t group = 0;
-  std::uint32_t source = 0;      // the sender's rank
-  std::uint32_t payload_crc = 0; // CRC-32C, when flags has kHasPayloadCrc
+  std::uint32_t source = 0;       // the sender's rank
+  std::uint32_t payload_crc = 0;  // CRC-32C, when flags has kHasPayloadCrc
   bool operator==(const FrameHeader&) const = default;
 };
 
@@ -58,7 +59,8 @@ using RawFrameHeader = std::array<std::byte, kFrameHeaderBytes>;
 
 RawFrameHeader encode(const FrameHeader& header);
 
-// Checks in order: magic, version, header CRC, type, length for the type. The job and generation are the receiver's to compare.
+// Checks in order: magic, version, header CRC, type, length for the type. The job and generation
+// are the receiver's to compare.
 Result<FrameHeader> decode(const RawFrameHeader& raw);
 
 std::string_view name_of(FrameType type);

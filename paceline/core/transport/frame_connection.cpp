@@ -4,13 +4,16 @@
 
 namespace paceline::transport {
 
-FrameConnection::FrameConnection(FileDescriptor socket, const StreamIdentity& identity, Callbacks callbacks)
+FrameConnection::FrameConnection(FileDescriptor socket, const StreamIdentity& identity,
+                                 Callbacks callbacks)
     : socket_(std::move(socket)),
       channel_(socket_.get()),
       stream_(channel_, *this, identity, false),
       callbacks_(std::move(callbacks)) {}
 
-FrameConnection::~FrameConnection() { unwatch(); }
+FrameConnection::~FrameConnection() {
+  unwatch();
+}
 
 void FrameConnection::watch(Poller& poller) {
   unwatch();
@@ -27,7 +30,8 @@ void FrameConnection::unwatch() {
 
 void FrameConnection::send(const FrameHeader& header, Bytes payload) {
   stream_.send(header, payload);
-  if (stream_.flush()) update_events();  // a failure comes again, and is told, when the poller looks
+  if (stream_.flush())
+    update_events();  // a failure comes again, and is told, when the poller looks
 }
 
 void FrameConnection::update_events() {
@@ -37,7 +41,8 @@ void FrameConnection::update_events() {
 }
 
 void FrameConnection::on_ready(std::uint32_t events) {
-  // First what the other side told: when it is gone, writing fails, and its last words must be heard before that.
+  // First what the other side told: when it is gone, writing fails, and its last words must be
+  // heard before that.
   Result<bool> moved = true;
   if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) moved = stream_.receive();
   if (moved && (events & EPOLLOUT) != 0) moved = stream_.flush();

@@ -14,11 +14,15 @@ constexpr std::size_t kMostInOneTurn = 2 * kLongestPayload;
 
 }  // namespace
 
-FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver, const StreamIdentity& identity,
-                         bool payload_checksum)
-    : channel_(channel), receiver_(receiver), identity_(identity), payload_checksum_(payload_checksum) {}
+FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver,
+                         const StreamIdentity& identity, bool payload_checksum)
+    : channel_(channel),
+      receiver_(receiver),
+      identity_(identity),
+      payload_checksum_(payload_checksum) {}
 
-void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener, std::uint64_t cookie) {
+void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener,
+                       std::uint64_t cookie) {
   header.job = identity_.job;
   header.generation = identity_.generation;
   header.source = identity_.own_rank;
@@ -108,9 +112,10 @@ Result<> FrameStream::begin_payload() {
   if (header_.job != identity_.job || header_.generation != identity_.generation ||
       header_.source != identity_.peer_rank) {
     return Failure{Fault::io,
-                   fmt::format("a frame of job {:x}, generation {}, rank {} on the link to rank {} of job {:x}, generation {}",
-                               header_.job, header_.generation, header_.source, identity_.peer_rank, identity_.job,
-                               identity_.generation),
+                   fmt::format("a frame of job {:x}, generation {}, rank {} on the link to rank {} "
+                               "of job {:x}, generation {}",
+                               header_.job, header_.generation, header_.source, identity_.peer_rank,
+                               identity_.job, identity_.generation),
                    {}};
   }
   payload_read_ = 0;
@@ -118,9 +123,10 @@ Result<> FrameStream::begin_payload() {
   target_ = receiver_.place(header_);
   placed_ = !target_.empty();
   if (placed_ && target_.size() != header_.length) {
-    return Failure{Fault::io,
-                   fmt::format("{} bytes came where {} were expected", header_.length, target_.size()),
-                   {static_cast<int>(identity_.peer_rank)}};
+    return Failure{
+        Fault::io,
+        fmt::format("{} bytes came where {} were expected", header_.length, target_.size()),
+        {static_cast<int>(identity_.peer_rank)}};
   }
   if (!placed_) {
     if (own_payload_.size() < header_.length) own_payload_.resize(header_.length);
@@ -132,7 +138,8 @@ Result<> FrameStream::begin_payload() {
 Result<> FrameStream::end_frame() {
   header_read_ = 0;
   if ((header_.flags & kHasPayloadCrc) != 0 && crc32c(target_) != header_.payload_crc) {
-    return Failure{Fault::io, fmt::format("payload checksum of a {} frame", name_of(header_.type)), {}};
+    return Failure{
+        Fault::io, fmt::format("payload checksum of a {} frame", name_of(header_.type)), {}};
   }
   return receiver_.received(header_, target_, placed_);
 }

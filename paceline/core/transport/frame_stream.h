@@ -1,4 +1,5 @@
-// Frames over a byte channel: a queue of frames to write, and a reader that asks where each payload shall go.
+// Frames over a byte channel: a queue of frames to write, and a reader that asks where each payload
+// shall go.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,11 @@ class SendListener {
 class FrameReceiver {
  public:
   virtual ~FrameReceiver() = default;
-  // Where the payload of this frame shall be written: exactly header.length bytes, or nothing, and the stream keeps it itself.
+  // Where the payload of this frame shall be written: exactly header.length bytes, or nothing, and
+  // the stream keeps it itself.
   virtual MutableBytes place(const FrameHeader& header) = 0;
-  // The frame is here. `payload` lives until the call ends; `placed`: it lies where place() said. A failure ends the stream.
+  // The frame is here. `payload` lives until the call ends; `placed`: it lies where place() said. A
+  // failure ends the stream.
   virtual Result<> received(const FrameHeader& header, Bytes payload, bool placed) = 0;
 };
 
@@ -40,23 +43,27 @@ struct StreamIdentity {
 // THREAD: reactor's driver only.
 class FrameStream {
  public:
-  FrameStream(ByteChannel& channel, FrameReceiver& receiver, const StreamIdentity& identity, bool payload_checksum);
+  FrameStream(ByteChannel& channel, FrameReceiver& receiver, const StreamIdentity& identity,
+              bool payload_checksum);
 
-  // Queues a frame. `payload` must stay valid until the listener hears `cookie`; without a listener it is copied now.
-  // The header's job, generation, source, length and checksum are filled in here.
-  void send(FrameHeader header, Bytes payload, SendListener* listener = nullptr, std::uint64_t cookie = 0);
+  // Queues a frame. `payload` must stay valid until the listener hears `cookie`; without a listener
+  // it is copied now. The header's job, generation, source, length and checksum are filled in here.
+  void send(FrameHeader header, Bytes payload, SendListener* listener = nullptr,
+            std::uint64_t cookie = 0);
 
   // Writes what the channel takes. Returns whether anything moved.
   Result<bool> flush();
   bool has_unsent() const { return !queue_.empty(); }
   std::size_t unsent_frames() const { return queue_.size(); }
 
-  // Reads what is there and hands it over, but leaves a stream that never dries up after some megabytes, so that
-  // others get their turn. Returns whether anything moved; while it says so, call again.
+  // Reads what is there and hands it over, but leaves a stream that never dries up after some
+  // megabytes, so that others get their turn. Returns whether anything moved; while it says so,
+  // call again.
   Result<bool> receive();
 
-  // From now on no memory of a caller is read or written: frames not begun yet are forgotten, the rest of one that is being
-  // written is copied, and one that is being read goes on into memory of our own.
+  // From now on no memory of a caller is read or written: frames not begun yet are forgotten, the
+  // rest of one that is being written is copied, and one that is being read goes on into memory of
+  // our own.
   void abandon();
 
  private:

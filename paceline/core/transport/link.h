@@ -29,13 +29,14 @@ class Link {
   virtual ~Link() = default;
   virtual int peer() const = 0;
 
-  // Frames arrive in the order of their sends. `payload` stays valid and unchanged until the listener hears `cookie`;
-  // without a listener it is copied now. Data frames may travel as references to shared memory.
+  // Frames arrive in the order of their sends. `payload` stays valid and unchanged until the
+  // listener hears `cookie`; without a listener it is copied now. Data frames may travel as
+  // references to shared memory.
   virtual void send(const FrameHeader& header, Bytes payload, SendListener* listener = nullptr,
                     std::uint64_t cookie = 0) = 0;
 
-  // The peer's memory at `target`, to be written before a `stored` frame tells the peer of it; empty where the link shares no
-  // memory with the peer, or there is no such place.
+  // The peer's memory at `target`, to be written before a `stored` frame tells the peer of it;
+  // empty where the link shares no memory with the peer, or there is no such place.
   virtual MutableBytes window(Remote target, std::size_t bytes) = 0;
 
   // Ends the reading of a reference that `borrowed` told of.
@@ -44,11 +45,13 @@ class Link {
   // Where the peer finds own memory; nothing when it cannot.
   virtual std::optional<Remote> remote_of(Bytes own) const = 0;
 
-  // Own shared memory that the peer may see from now on, or no longer. Links that share none ignore both.
+  // Own shared memory that the peer may see from now on, or no longer. Links that share none ignore
+  // both.
   virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
   virtual void withdraw(std::uint64_t segment) = 0;
 
-  // From now on no memory of a caller is read or written, and no listener is called; frames that hold copies still go out.
+  // From now on no memory of a caller is read or written, and no listener is called; frames that
+  // hold copies still go out.
   virtual void abandon() = 0;
 
   // Everything queued has left this process.

@@ -17,7 +17,8 @@ struct Poller::Watch {
   bool alive = true;
 };
 
-Poller::Poller() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Poller::Poller()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!epoll_.is_open() || !wake_.is_open()) {
     throw Error(io_failure("cannot create an epoll descriptor (raise `ulimit -n`?)", errno));
   }
@@ -64,12 +65,15 @@ void Poller::cancel(TimerId timer) {
 int Poller::wait(Deadline until) {
   if (!timers_.empty()) until = until.sooner(Deadline::at(timers_.begin()->first.first));
   const auto left = until.left();
-  const timespec timeout{.tv_sec = left.count() / 1'000'000'000, .tv_nsec = left.count() % 1'000'000'000};
+  const timespec timeout{.tv_sec = left.count() / 1'000'000'000,
+                         .tv_nsec = left.count() % 1'000'000'000};
   std::array<epoll_event, 64> ready;
-  int count = ::epoll_pwait2(epoll_.get(), ready.data(), static_cast<int>(ready.size()), &timeout, nullptr);
+  int count =
+      ::epoll_pwait2(epoll_.get(), ready.data(), static_cast<int>(ready.size()), &timeout, nullptr);
   if (count < 0 && errno == ENOSYS) {  // Linux before 5.11
     const auto left_ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-    count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), static_cast<int>(left_ms));
+    count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()),
+                         static_cast<int>(left_ms));
   }
   // The watches are held while they run: a callback may forget any of them.
   std::vector<std::pair<std::shared_ptr<Watch>, std::uint32_t>> due;
@@ -96,7 +100,8 @@ int Poller::wait(Deadline until) {
 
 void Poller::wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);  // full means: awake anyway
+  [[maybe_unused]] const auto written =
+      ::write(wake_.get(), &one, sizeof one);  // full means: awake anyway
 }
 
 }  // namespace paceline::transport

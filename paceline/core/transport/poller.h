@@ -1,4 +1,5 @@
-// Waits for file descriptors and timers, and calls back: epoll with names. The reactor and the launcher are made of it.
+// Waits for file descriptors and timers, and calls back: epoll with names. The reactor and the
+// launcher are made of it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace paceline::transport {
 // THREAD: one at a time; only wake() may be called from anywhere.
 class Poller {
  public:
-  using Callback = std::function<void(std::uint32_t events)>;  // EPOLLIN, EPOLLOUT, EPOLLHUP, ... that are ready
+  using Callback =
+      std::function<void(std::uint32_t events)>;  // EPOLLIN, EPOLLOUT, EPOLLHUP, ... that are ready
   using TimerId = std::uint64_t;
 
   Poller();
@@ -31,8 +33,8 @@ class Poller {
   TimerId after(Clock::duration delay, std::function<void()> callback);
   void cancel(TimerId timer);
 
-  // Sleeps until a descriptor is ready, a timer is due, wake() was called or `until` has passed; then runs the callbacks.
-  // Returns how many ran. Deadline::in(0s) only looks.
+  // Sleeps until a descriptor is ready, a timer is due, wake() was called or `until` has passed;
+  // then runs the callbacks. Returns how many ran. Deadline::in(0s) only looks.
   int wait(Deadline until);
   void wake();
 

@@ -11,7 +11,8 @@
 namespace paceline::transport {
 namespace {
 
-// Records on the unix socket: {u32 kind, u64 segment, u64 bytes}, an offer with the segment's descriptor beside it.
+// Records on the unix socket: {u32 kind, u64 segment, u64 bytes}, an offer with the segment's
+// descriptor beside it.
 enum class RecordKind : std::uint32_t { bell = 1, region, offer };
 
 std::vector<std::byte> record(RecordKind kind, std::uint64_t segment, std::uint64_t bytes) {
@@ -30,7 +31,8 @@ class ProcessMedium final : public SharedMedium {
 
   void ring_bell() override {
     static const auto kBell = record(RecordKind::bell, 0, 0);
-    (void)send_record(socket_.get(), kBell);  // full: bells enough wait there already; closed: the watch tells
+    (void)send_record(socket_.get(),
+                      kBell);  // full: bells enough wait there already; closed: the watch tells
   }
 
   void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
@@ -39,7 +41,8 @@ class ProcessMedium final : public SharedMedium {
     for (;;) {
       const auto sent = send_record(socket_.get(), offered, memory->fd());
       if (sent || sent.error().fault != Fault::timed_out) return;
-      if (!wait_for(socket_.get(), POLLOUT, deadline)) return;  // without it the peer gets payloads instead of references
+      if (!wait_for(socket_.get(), POLLOUT, deadline))
+        return;  // without it the peer gets payloads instead of references
     }
   }
 
@@ -88,7 +91,8 @@ class ProcessMedium final : public SharedMedium {
       const auto kind = reader.integer<RecordKind>();
       const auto segment = reader.integer<std::uint64_t>();
       const auto bytes = reader.integer<std::uint64_t>();
-      if (!reader.ok_and_empty() || kind != RecordKind::offer || !next->attached.is_open()) continue;
+      if (!reader.ok_and_empty() || kind != RecordKind::offer || !next->attached.is_open())
+        continue;
       if (auto memory = SharedMemory::attach(std::move(next->attached), bytes)) {
         peers_segments_.insert_or_assign(segment, std::move(*memory));
       }
@@ -105,14 +109,16 @@ class ProcessMedium final : public SharedMedium {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket, int side, std::size_t ring_bytes,
+Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket, int side,
+                                                          std::size_t ring_bytes,
                                                           Deadline deadline) {
   if (side == 0) {
     auto region = SharedMemory::create(ring_region_bytes(ring_bytes));
     if (!region) return region.error();
     const auto hello = record(RecordKind::region, 0, region->bytes().size());
     if (auto sent = send_record(socket.get(), hello, region->fd()); !sent) return sent.error();
-    return std::unique_ptr<SharedMedium>(new ProcessMedium(std::move(socket), std::move(*region), side));
+    return std::unique_ptr<SharedMedium>(
+        new ProcessMedium(std::move(socket), std::move(*region), side));
   }
   if (!wait_for(socket.get(), POLLIN, deadline)) {
     return Failure{Fault::timed_out, "a peer did not send its shared memory", {}};
@@ -128,7 +134,8 @@ Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket,
   }
   auto region = SharedMemory::attach(std::move(first->attached), bytes);
   if (!region) return region.error();
-  return std::unique_ptr<SharedMedium>(new ProcessMedium(std::move(socket), std::move(*region), side));
+  return std::unique_ptr<SharedMedium>(
+      new ProcessMedium(std::move(socket), std::move(*region), side));
 }
 
 }  // namespace paceline::transport

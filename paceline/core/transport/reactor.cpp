@@ -11,9 +11,11 @@
 namespace paceline::transport {
 namespace {
 
-// While callers drive, the communication thread keeps out of their way; it looks this often whether they stopped.
+// While callers drive, the communication thread keeps out of their way; it looks this often whether
+// they stopped.
 constexpr std::chrono::milliseconds kPark{1};
-constexpr int kLooksBetweenPolls = 32;  // a look at the rings costs nanoseconds, one at the poller a system call
+constexpr int kLooksBetweenPolls =
+    32;  // a look at the rings costs nanoseconds, one at the poller a system call
 
 void relax(bool share_cores) {
   if (share_cores) {
@@ -27,9 +29,12 @@ void relax(bool share_cores) {
 
 }  // namespace
 
-Reactor::Reactor(ReactorOptions options) : options_(options), communication_thread_([this] { communicate(); }) {}
+Reactor::Reactor(ReactorOptions options)
+    : options_(options), communication_thread_([this] { communicate(); }) {}
 
-Reactor::~Reactor() { stop(); }
+Reactor::~Reactor() {
+  stop();
+}
 
 void Reactor::stop() {
   if (!communication_thread_.joinable()) return;
@@ -39,7 +44,9 @@ void Reactor::stop() {
   communication_thread_.join();
 }
 
-void Reactor::add(Pollable& pollable) { pollables_.push_back(&pollable); }
+void Reactor::add(Pollable& pollable) {
+  pollables_.push_back(&pollable);
+}
 
 void Reactor::remove(Pollable& pollable) {
   // Replaced, not erased: the driver may be going through the list.
@@ -118,7 +125,8 @@ bool Reactor::turn() {
   if (completed_) {
     completed_ = false;
     if (waiters_ > 0) {
-      const std::lock_guard lock(mutex_);  // so that a waiter between its test and its sleep is not missed
+      const std::lock_guard lock(
+          mutex_);  // so that a waiter between its test and its sleep is not missed
       waiters_changed_.notify_all();
     }
   }
@@ -131,14 +139,16 @@ void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
     if (pollable != nullptr) pollable->set_asleep(true);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!turn() && !done()) poller_.wait(until);  // what came before the bells were on was seen by this look
+  if (!turn() && !done())
+    poller_.wait(until);  // what came before the bells were on was seen by this look
   asleep_.store(false, std::memory_order_seq_cst);
   for (Pollable* pollable : pollables_) {
     if (pollable != nullptr) pollable->set_asleep(false);
   }
 }
 
-void Reactor::drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin) {
+void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
+                    std::chrono::microseconds spin) {
   auto idle_since = Clock::now();
   int looks = 0;
   while (!done()) {
@@ -170,7 +180,8 @@ bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) 
       last_caller_ = Clock::now();
     } else {
       wake_if_asleep();  // the communication thread hands the baton over to whoever waits
-      waiters_changed_.wait_until(lock, deadline.is_never() ? Clock::now() + std::chrono::seconds(1) : deadline.moment());
+      waiters_changed_.wait_until(
+          lock, deadline.is_never() ? Clock::now() + std::chrono::seconds(1) : deadline.moment());
     }
   }
   --waiters_;
@@ -186,7 +197,8 @@ void Reactor::communicate() {
       continue;
     }
     take_baton(lock);
-    drive([this] { return waiters_ > 0 || stopping_; }, Deadline::never(), std::chrono::microseconds(0));
+    drive([this] { return waiters_ > 0 || stopping_; }, Deadline::never(),
+          std::chrono::microseconds(0));
     drop_baton(lock);
   }
 }

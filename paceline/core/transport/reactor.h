@@ -1,6 +1,7 @@
-// The reactor owns a process's links and timers and runs everything that waits for them. It is driven by one thread at a
-// time, whoever holds its baton: a thread that blocks in drive_until drives it itself; otherwise the process's
-// one communication thread does (docs/threads.md tells why).
+// The reactor owns a process's links and timers and runs everything that waits for them. It is
+// driven by one thread at a time, whoever holds its baton: a thread that blocks in drive_until
+// drives it itself; otherwise the process's one communication thread does (docs/threads.md tells
+// why).
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/core/base/trace_log.h"
 #include "paceline/core/base/deadline.h"
+#include "paceline/core/base/trace_log.h"
 #include "paceline/core/transport/poller.h"
 #include "paceline/core/transport/status_page.h"
 
@@ -21,14 +22,15 @@ namespace paceline::transport {
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  virtual bool poll() = 0;                   // does what can be done now; returns whether anything was
-  virtual void set_asleep(bool asleep) = 0;  // while asleep, the peer must ring a bell that the poller hears
+  virtual bool poll() = 0;  // does what can be done now; returns whether anything was
+  virtual void set_asleep(
+      bool asleep) = 0;  // while asleep, the peer must ring a bell that the poller hears
 };
 
 struct ReactorOptions {
-  // How long a blocked caller looks for progress before it sleeps. Sleeping and waking costs 5-50 us here,
-  // and a peer's piece of a long reduction takes about 100 us, so a bounded spin pays;
-  // it yields the core between looks when `share_cores` (more ranks than cores).
+  // How long a blocked caller looks for progress before it sleeps. Sleeping and waking costs 5-50
+  // us here, and a peer's piece of a long reduction takes about 100 us, so a bounded spin pays; it
+  // yields the core between looks when `share_cores` (more ranks than cores).
   std::chrono::microseconds spin{500};
   bool share_cores = false;
 };
@@ -48,18 +50,21 @@ class Reactor {
   void add(Pollable& pollable);
   void remove(Pollable& pollable);
 
-  // Runs `task` on the driver, tasks in the order of their posts: right here when nobody drives, else soon.
-  // THREAD: any.
+  // Runs `task` on the driver, tasks in the order of their posts: right here when nobody drives,
+  // else soon. THREAD: any.
   void post(std::function<void()> task);
 
-  // Runs `task` on the driver and returns when it is done; what it throws is thrown here. THREAD: any but the driver.
+  // Runs `task` on the driver and returns when it is done; what it throws is thrown here. THREAD:
+  // any but the driver.
   void run(const std::function<void()>& task);
 
-  // Drives, or waits while another thread does, until done() is true or the deadline has passed; returns done().
-  // `done` must be cheap and callable from any thread. THREAD: any but the driver (a callback must not block).
+  // Drives, or waits while another thread does, until done() is true or the deadline has passed;
+  // returns done(). `done` must be cheap and callable from any thread. THREAD: any but the driver
+  // (a callback must not block).
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
 
-  // To be called by whoever makes some done() true on the driver: waiters that do not drive are woken after this turn.
+  // To be called by whoever makes some done() true on the driver: waiters that do not drive are
+  // woken after this turn.
   void note_completion() { completed_ = true; }
 
   // Where this rank's operations leave their spans. THREAD: any.
@@ -67,13 +72,15 @@ class Reactor {
   // Where they show what goes on now. THREAD: any.
   StatusPage& status() { return status_; }
 
-  bool driven_by_this_thread() const { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
+  bool driven_by_this_thread() const {
+    return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
 
  private:
-  bool turn();            // one look at everything but the poller; returns whether anything moved
+  bool turn();  // one look at everything but the poller; returns whether anything moved
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
-  void communicate();     // the communication thread
+  void communicate();                                   // the communication thread
   void take_baton(std::unique_lock<std::mutex>& lock);  // unlocks
   void drop_baton(std::unique_lock<std::mutex>& lock);  // locks again
   void wake_if_asleep();
@@ -88,13 +95,13 @@ class Reactor {
   std::condition_variable waiters_changed_, communicator_changed_;
   std::vector<std::function<void()>> tasks_;  // guarded by mutex_
   std::atomic<bool> has_tasks_ = false;
-  bool driven_ = false;                       // guarded by mutex_
-  Clock::time_point last_caller_ = {};        // when a caller last drove; guarded by mutex_
+  bool driven_ = false;                 // guarded by mutex_
+  Clock::time_point last_caller_ = {};  // when a caller last drove; guarded by mutex_
   std::atomic<bool> stopping_ = false;
   std::atomic<int> waiters_ = 0;
   std::atomic<bool> asleep_ = false;
   std::atomic<std::thread::id> driver_ = {};
-  bool completed_ = false;                    // the driver's
+  bool completed_ = false;  // the driver's
   std::jthread communication_thread_;
 };
 

@@ -6,7 +6,9 @@
 namespace paceline::transport {
 namespace {
 
-Failure corrupt() { return {Fault::io, "the shared memory between two ranks was overwritten", {}}; }
+Failure corrupt() {
+  return {Fault::io, "the shared memory between two ranks was overwritten", {}};
+}
 
 }  // namespace
 
@@ -14,7 +16,8 @@ RingChannel::RingChannel(MutableBytes region, int side)
     : pair_(*reinterpret_cast<RingPair*>(region.data())),
       side_(side),
       capacity_((region.size() - sizeof(RingPair)) / 2) {
-  capacity_ = std::size_t{1} << (63 - __builtin_clzll(capacity_));  // the region was rounded up to whole pages
+  capacity_ = std::size_t{1} << (63 - __builtin_clzll(
+                                          capacity_));  // the region was rounded up to whole pages
   std::byte* data = region.data() + sizeof(RingPair);
   out_data_ = data + static_cast<std::size_t>(side) * capacity_;
   in_data_ = data + static_cast<std::size_t>(1 - side) * capacity_;
@@ -59,7 +62,9 @@ Result<std::size_t> RingChannel::write(std::span<const Bytes> pieces) {
   return written;
 }
 
-void RingChannel::set_asleep(bool asleep) { pair_.sides[side_].asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst); }
+void RingChannel::set_asleep(bool asleep) {
+  pair_.sides[side_].asleep.store(asleep ? 1 : 0, std::memory_order_seq_cst);
+}
 
 bool RingChannel::peer_asleep() const {
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,7 +1,9 @@
-// Two byte rings in memory that two sides share: one for each direction, with one writer and one reader each.
+// Two byte rings in memory that two sides share: one for each direction, with one writer and one
+// reader each.
 //
-// INVARIANTS: head counts bytes ever written, tail bytes ever read; tail <= head <= tail + capacity. Each side keeps its own counter in
-// private memory and only publishes it: what the peer publishes is checked, never trusted.
+// INVARIANTS: head counts bytes ever written, tail bytes ever read; tail <= head <= tail +
+// capacity. Each side keeps its own counter in private memory and only publishes it: what the peer
+// publishes is checked, never trusted.
 #pragma once
 
 #include <atomic>
@@ -26,7 +28,9 @@ struct RingPair {
 };
 
 // Bytes of a region that holds both rings. REQUIRES: capacity is a power of two.
-constexpr std::size_t ring_region_bytes(std::size_t capacity) { return sizeof(RingPair) + 2 * capacity; }
+constexpr std::size_t ring_region_bytes(std::size_t capacity) {
+  return sizeof(RingPair) + 2 * capacity;
+}
 
 class RingChannel final : public ByteChannel {
  public:

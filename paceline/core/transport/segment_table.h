@@ -25,7 +25,9 @@ class SegmentTable {
   void remove(std::uint64_t id);
   // Where `bytes` lie, if the whole of it lies in one segment.
   std::optional<Remote> find(Bytes bytes) const;
-  const std::map<std::uint64_t, std::shared_ptr<const SharedMemory>>& segments() const { return segments_; }
+  const std::map<std::uint64_t, std::shared_ptr<const SharedMemory>>& segments() const {
+    return segments_;
+  }
 
  private:
   std::map<std::uint64_t, std::shared_ptr<const SharedMemory>> segments_;

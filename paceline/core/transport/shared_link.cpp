@@ -15,12 +15,14 @@ constexpr std::size_t kShortestReference = 4096;
 
 // Which data frame a reference stands for, and `taken` answers.
 using MessageKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
-MessageKey key_of(const FrameHeader& h) { return {h.group, h.sequence, h.index}; }
+MessageKey key_of(const FrameHeader& h) {
+  return {h.group, h.sequence, h.index};
+}
 
 class SharedLink final : public Link, public Pollable, public FrameReceiver {
  public:
-  SharedLink(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity, const SegmentTable& segments,
-             LinkOwner& owner, Reactor& reactor)
+  SharedLink(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity,
+             const SegmentTable& segments, LinkOwner& owner, Reactor& reactor)
       : medium_(std::move(medium)),
         channel_(medium_->region(), medium_->side()),
         stream_(channel_, *this, identity, false),
@@ -37,9 +39,11 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
 
   int peer() const override { return peer_; }
 
-  void send(const FrameHeader& header, Bytes payload, SendListener* listener, std::uint64_t cookie) override {
+  void send(const FrameHeader& header, Bytes payload, SendListener* listener,
+            std::uint64_t cookie) override {
     if (!open_) return;
-    const bool may_refer = header.type == FrameType::data && listener != nullptr && payload.size() >= kShortestReference;
+    const bool may_refer = header.type == FrameType::data && listener != nullptr &&
+                           payload.size() >= kShortestReference;
     if (const auto place = may_refer ? segments_.find(payload) : std::nullopt) {
       FrameHeader reference = header;
       reference.type = FrameType::reference;
@@ -78,13 +82,15 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
 
   bool poll() override {
     if (!open_) return false;
-    const bool closed = medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
+    const bool closed =
+        medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
     auto received = stream_.receive();
     auto flushed = received && open_ ? stream_.flush() : Result<bool>(false);
     wake_peer();
     if (!received) return end(received.error());
     if (!flushed) return end(flushed.error());
-    if (closed && !*received) return end({Fault::peer_lost, "the connection was closed by the other side", {}});
+    if (closed && !*received)
+      return end({Fault::peer_lost, "the connection was closed by the other side", {}});
     return *received || *flushed;
   }
 
@@ -122,7 +128,8 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     place.segment = reader.integer<std::uint64_t>();
     place.offset = reader.integer<std::uint64_t>();
     const auto bytes = reader.integer<std::uint64_t>();
-    const MutableBytes memory = reader.ok_and_empty() ? medium_->resolve(place, bytes) : MutableBytes();
+    const MutableBytes memory =
+        reader.ok_and_empty() ? medium_->resolve(place, bytes) : MutableBytes();
     if (bytes == 0 || memory.size() != bytes) {
       return Failure{Fault::io, "a reference to memory that the peer does not share", {peer_}};
     }
@@ -130,11 +137,13 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     return answered(owner_.borrowed(peer_, header, memory));
   }
 
-  // Memory that is being read here stays mapped: a peer that withdraws it breaks the protocol, and shall not crash us.
+  // Memory that is being read here stays mapped: a peer that withdraws it breaks the protocol, and
+  // shall not crash us.
   Result<> withdrawn(Bytes payload) {
     WireReader reader(payload);
     const auto segment = reader.integer<std::uint64_t>();
-    const bool read = std::ranges::any_of(borrowed_, [&](const auto& entry) { return entry.second == segment; });
+    const bool read =
+        std::ranges::any_of(borrowed_, [&](const auto& entry) { return entry.second == segment; });
     if (!reader.ok_and_empty() || read) {
       return Failure{Fault::io, "the peer withdrew memory that it had lent", {peer_}};
     }
@@ -142,7 +151,8 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     return Done{};
   }
 
-  // What a frame made us send goes out before the next frame is looked at: that may hold a long reduction, and the peer waits.
+  // What a frame made us send goes out before the next frame is looked at: that may hold a long
+  // reduction, and the peer waits.
   Result<> answered(Result<> taken) {
     if (!taken || !open_ || !stream_.has_unsent()) return taken;
     if (auto flushed = stream_.flush(); !flushed) return flushed.error();
@@ -184,8 +194,9 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
 
 }  // namespace
 
-std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity,
-                                       const SegmentTable& segments, LinkOwner& owner, Reactor& reactor) {
+std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium,
+                                       const StreamIdentity& identity, const SegmentTable& segments,
+                                       LinkOwner& owner, Reactor& reactor) {
   return std::make_unique<SharedLink>(std::move(medium), identity, segments, owner, reactor);
 }
 

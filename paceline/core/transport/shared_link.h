@@ -1,4 +1,5 @@
-// A link between two ranks that share memory: frames through rings, long payloads read in place, stores written in place.
+// A link between two ranks that share memory: frames through rings, long payloads read in place,
+// stores written in place.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,8 @@
 namespace paceline::transport {
 
 // `segments` tells which own memory the peer can see; it, `owner` and `reactor` outlive the link.
-std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium, const StreamIdentity& identity,
-                                       const SegmentTable& segments, LinkOwner& owner, Reactor& reactor);
+std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium,
+                                       const StreamIdentity& identity, const SegmentTable& segments,
+                                       LinkOwner& owner, Reactor& reactor);
 
 }  // namespace paceline::transport

@@ -1,4 +1,5 @@
-// What lies under a link between ranks that share memory: two processes with sealed memfds, or two threads of one process.
+// What lies under a link between ranks that share memory: two processes with sealed memfds, or two
+// threads of one process.
 #pragma once
 
 #include <memory>
@@ -26,12 +27,14 @@ class SharedMedium {
   virtual bool peer_closed() const = 0;
 };
 
-// Two processes: `socket` is a connected unix socket (SOCK_SEQPACKET) that has passed the handshake. Side 0 makes the region and sends it; side 1
-// waits for it until the deadline.
-Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket, int side, std::size_t ring_bytes,
+// Two processes: `socket` is a connected unix socket (SOCK_SEQPACKET) that has passed the
+// handshake. Side 0 makes the region and sends it; side 1 waits for it until the deadline.
+Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket, int side,
+                                                          std::size_t ring_bytes,
                                                           Deadline deadline);
 
 // Two threads of one process, whose buffers are really shared: both ends at once.
-std::pair<std::unique_ptr<SharedMedium>, std::unique_ptr<SharedMedium>> make_thread_mediums(std::size_t ring_bytes);
+std::pair<std::unique_ptr<SharedMedium>, std::unique_ptr<SharedMedium>> make_thread_mediums(
+    std::size_t ring_bytes);
 
 }  // namespace paceline::transport

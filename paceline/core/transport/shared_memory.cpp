@@ -22,18 +22,22 @@ Failure refused(std::size_t bytes, std::string_view call, int error) {
   std::string_view remedy = "free memory or use smaller buffers";
   if (error == EMFILE || error == ENFILE) remedy = "raise the limit of open files (`ulimit -n`)";
   if (error == EFBIG) remedy = "raise the limit of file sizes (`ulimit -f unlimited`)";
-  if (error == ENOMEM) remedy = "raise the limit of address space (`ulimit -v unlimited`) or free memory";
+  if (error == ENOMEM)
+    remedy = "raise the limit of address space (`ulimit -v unlimited`) or free memory";
   if (error == EPERM || error == ENOSYS) remedy = "let the sandbox permit memfd_create";
-  return {Fault::io,
-          fmt::format("cannot have {} bytes of shared memory: {}: {}; {}, or run with PACELINE_TRANSPORT=tcp", bytes, call,
-                      std::strerror(error), remedy),
-          {}};
+  return {
+      Fault::io,
+      fmt::format(
+          "cannot have {} bytes of shared memory: {}: {}; {}, or run with PACELINE_TRANSPORT=tcp",
+          bytes, call, std::strerror(error), remedy),
+      {}};
 }
 
 // Going over RLIMIT_FSIZE raises SIGXFSZ, whose default kills the process: ask first.
 bool above_file_size_limit(std::size_t bytes) {
   rlimit limit = {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         bytes > limit.rlim_cur;
 }
 
 // fallocate takes what there is and may leave the rest to the out-of-memory killer: ask first.
@@ -54,7 +58,9 @@ SharedMemory::SharedMemory(FileDescriptor fd, std::byte* data, std::size_t size)
     : fd_(std::move(fd)), data_(data), size_(size) {}
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : fd_(std::move(other.fd_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : fd_(std::move(other.fd_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   if (this != &other) {
@@ -78,8 +84,10 @@ Result<SharedMemory> SharedMemory::create(std::size_t bytes, const char* name) {
   FileDescriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.is_open()) return refused(size, "memfd_create", errno);
   ::fchmod(fd.get(), 0600);
-  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return refused(size, "ftruncate", errno);
-  if (::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0) return refused(size, "fallocate", errno);
+  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
+    return refused(size, "ftruncate", errno);
+  if (::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0)
+    return refused(size, "fallocate", errno);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return refused(size, "F_ADD_SEALS", errno);
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return refused(size, "mmap", errno);
@@ -89,9 +97,11 @@ Result<SharedMemory> SharedMemory::create(std::size_t bytes, const char* name) {
 Result<SharedMemory> SharedMemory::attach(FileDescriptor fd, std::size_t bytes) {
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   struct stat status = {};
-  if (seals < 0 || (static_cast<unsigned>(seals) & kSeals) != kSeals || ::fstat(fd.get(), &status) != 0 ||
-      static_cast<std::size_t>(status.st_size) != bytes || bytes == 0) {
-    return Failure{Fault::io, "a peer offered memory that is not sealed or not as long as it said", {}};
+  if (seals < 0 || (static_cast<unsigned>(seals) & kSeals) != kSeals ||
+      ::fstat(fd.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) != bytes ||
+      bytes == 0) {
+    return Failure{
+        Fault::io, "a peer offered memory that is not sealed or not as long as it said", {}};
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return refused(bytes, "mmap of a peer's memory", errno);

@@ -1,4 +1,5 @@
-// Memory that several processes map: a sealed memfd, which leaves nothing behind when its last holder is gone.
+// Memory that several processes map: a sealed memfd, which leaves nothing behind when its last
+// holder is gone.
 #pragma once
 
 #include "paceline/core/base/bytes.h"
@@ -9,8 +10,9 @@ namespace paceline::transport {
 
 class SharedMemory {
  public:
-  // Zeroed, page-aligned, committed (a lack of memory fails here and never later as SIGBUS), sealed against shrinking and
-  // growing. The failure names the limit that refused it and the remedy. `name` is what /proc/<pid>/fd shows.
+  // Zeroed, page-aligned, committed (a lack of memory fails here and never later as SIGBUS), sealed
+  // against shrinking and growing. The failure names the limit that refused it and the remedy.
+  // `name` is what /proc/<pid>/fd shows.
   static Result<SharedMemory> create(std::size_t bytes, const char* name = "paceline");
   // Maps what a peer offers. Refused unless it is sealed and has exactly `bytes` bytes.
   static Result<SharedMemory> attach(FileDescriptor fd, std::size_t bytes);

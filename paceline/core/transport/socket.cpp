@@ -28,7 +28,8 @@ struct SocketAddress {
 
 Result<SocketAddress> resolve(const TcpAddress& address) {
   if (address.port < 0 || address.port > 65535) {
-    return Failure{Fault::misuse, fmt::format("{} is no port: it must be 0 to 65535", address.port), {}};
+    return Failure{
+        Fault::misuse, fmt::format("{} is no port: it must be 0 to 65535", address.port), {}};
   }
   SocketAddress out;
   auto* v4 = reinterpret_cast<sockaddr_in*>(&out.storage);
@@ -43,7 +44,9 @@ Result<SocketAddress> resolve(const TcpAddress& address) {
     v6->sin6_port = port;
     out.length = sizeof *v6;
   } else {
-    return Failure{Fault::misuse, fmt::format("'{}' is no numeric address, such as 127.0.0.1", address.host), {}};
+    return Failure{Fault::misuse,
+                   fmt::format("'{}' is no numeric address, such as 127.0.0.1", address.host),
+                   {}};
   }
   return out;
 }
@@ -67,7 +70,8 @@ Result<FileDescriptor> open_socket(int family, int type) {
 void tune_tcp(int fd) {
   const int one = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  // Also bounds how long a peer may take nothing (a full window): a process that is stopped for some seconds must not be taken for dead.
+  // Also bounds how long a peer may take nothing (a full window): a process that is stopped for
+  // some seconds must not be taken for dead.
   const unsigned timeout_ms = 20000;
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
   const int idle = 1, interval = 1, probes = 2;
@@ -77,17 +81,18 @@ void tune_tcp(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-// A connection to a free port of this host can meet itself (simultaneous open): nobody listens there.
+// A connection to a free port of this host can meet itself (simultaneous open): nobody listens
+// there.
 bool connected_to_itself(int fd) {
   SocketAddress own, peer;
   own.length = peer.length = sizeof own.storage;
   return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
-         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 && own.length == peer.length &&
-         std::memcmp(&own.storage, &peer.storage, own.length) == 0;
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 &&
+         own.length == peer.length && std::memcmp(&own.storage, &peer.storage, own.length) == 0;
 }
 
-Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& address, const std::string& name,
-                                     Deadline deadline) {
+Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& address,
+                                     const std::string& name, Deadline deadline) {
   for (;;) {
     auto fd = open_socket(family, type);
     if (!fd) return fd.error();
@@ -104,20 +109,26 @@ Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& 
     const bool try_again = error == ECONNREFUSED || error == EAGAIN || error == ECONNRESET;
     if (!try_again || deadline.passed()) {
       return Failure{try_again || error == ETIMEDOUT ? Fault::timed_out : Fault::io,
-                     fmt::format("cannot connect to {}: {}", name, std::strerror(error)), {}};
+                     fmt::format("cannot connect to {}: {}", name, std::strerror(error)),
+                     {}};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 
-Failure closed_by_peer() { return {Fault::peer_lost, "the connection was closed by the other side", {}}; }
-Failure broken(int error) { return {Fault::peer_lost, fmt::format("the connection broke: {}", std::strerror(error)), {}}; }
+Failure closed_by_peer() {
+  return {Fault::peer_lost, "the connection was closed by the other side", {}};
+}
+Failure broken(int error) {
+  return {Fault::peer_lost, fmt::format("the connection broke: {}", std::strerror(error)), {}};
+}
 
 }  // namespace
 
 std::string to_string(const TcpAddress& address) {
-  return address.host.find(':') == std::string::npos ? fmt::format("{}:{}", address.host, address.port)
-                                                     : fmt::format("[{}]:{}", address.host, address.port);
+  return address.host.find(':') == std::string::npos
+             ? fmt::format("{}:{}", address.host, address.port)
+             : fmt::format("[{}]:{}", address.host, address.port);
 }
 
 Result<TcpAddress> parse_tcp_address(const std::string& text) {
@@ -125,8 +136,12 @@ Result<TcpAddress> parse_tcp_address(const std::string& text) {
   TcpAddress address;
   const char* digits = text.c_str() + (colon == std::string::npos ? text.size() : colon + 1);
   const auto [end, error] = std::from_chars(digits, text.c_str() + text.size(), address.port);
-  if (error != std::errc() || end != text.c_str() + text.size() || address.port < 0 || address.port > 65535) {
-    return Failure{Fault::misuse, fmt::format("'{}' is no address: write host:port, such as 127.0.0.1:29400", text), {}};
+  if (error != std::errc() || end != text.c_str() + text.size() || address.port < 0 ||
+      address.port > 65535) {
+    return Failure{
+        Fault::misuse,
+        fmt::format("'{}' is no address: write host:port, such as 127.0.0.1:29400", text),
+        {}};
   }
   address.host = text.substr(0, colon);
   if (address.host.size() >= 2 && address.host.front() == '[' && address.host.back() == ']') {
@@ -136,7 +151,9 @@ Result<TcpAddress> parse_tcp_address(const std::string& text) {
   return address;
 }
 
-bool is_loopback(const TcpAddress& address) { return address.host.starts_with("127.") || address.host == "::1"; }
+bool is_loopback(const TcpAddress& address) {
+  return address.host.starts_with("127.") || address.host == "::1";
+}
 
 Result<FileDescriptor> listen_tcp(const TcpAddress& address) {
   auto where = resolve(address);
@@ -147,10 +164,11 @@ Result<FileDescriptor> listen_tcp(const TcpAddress& address) {
   ::setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (::bind(fd->get(), where->get(), where->length) != 0 || ::listen(fd->get(), 1024) != 0) {
     const int error = errno;
-    return Failure{Fault::io,
-                   fmt::format("cannot listen on {}: {}{}", to_string(address), std::strerror(error),
-                               error == EADDRINUSE ? "; choose another port, or 0 for any free one" : ""),
-                   {}};
+    return Failure{
+        Fault::io,
+        fmt::format("cannot listen on {}: {}{}", to_string(address), std::strerror(error),
+                    error == EADDRINUSE ? "; choose another port, or 0 for any free one" : ""),
+        {}};
   }
   return fd;
 }
@@ -185,14 +203,15 @@ Result<TcpAddress> local_address(int fd) {
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline) {
   auto where = resolve(address);
   if (!where) return where.error();
-  auto fd = connect_until(where->get()->sa_family, SOCK_STREAM, *where, to_string(address), deadline);
+  auto fd =
+      connect_until(where->get()->sa_family, SOCK_STREAM, *where, to_string(address), deadline);
   if (fd) tune_tcp(fd->get());
   return fd;
 }
 
 Result<FileDescriptor> connect_unix(const std::string& abstract_name, Deadline deadline) {
-  return connect_until(AF_UNIX, SOCK_SEQPACKET, abstract_address(abstract_name), "the unix socket @" + abstract_name,
-                       deadline);
+  return connect_until(AF_UNIX, SOCK_SEQPACKET, abstract_address(abstract_name),
+                       "the unix socket @" + abstract_name, deadline);
 }
 
 Result<FileDescriptor> accept(int listener) {
@@ -208,7 +227,8 @@ Result<FileDescriptor> accept(int listener) {
   ::getsockopt(fd.get(), SOL_SOCKET, SO_DOMAIN, &family, &family_length);
   if (family != AF_UNIX) {
     tune_tcp(fd.get());
-  } else if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != ::geteuid()) {
+  } else if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+             peer.uid != ::geteuid()) {
     return FileDescriptor();
   }
   return fd;
@@ -289,7 +309,8 @@ Result<Record> receive_record(int fd) {
   if (got <= 0) return closed_by_peer();
   Record record;
   record.bytes.assign(buffer.begin(), buffer.begin() + got);
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
       // There may be room for two: whatever came is ours to close.
       for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
@@ -313,7 +334,8 @@ Result<std::size_t> SocketChannel::write(std::span<const Bytes> pieces) {
   std::array<iovec, 16> vectors;
   const std::size_t count = std::min(pieces.size(), vectors.size());
   for (std::size_t i = 0; i < count; ++i) {
-    vectors[i] = {.iov_base = const_cast<std::byte*>(pieces[i].data()), .iov_len = pieces[i].size()};
+    vectors[i] = {.iov_base = const_cast<std::byte*>(pieces[i].data()),
+                  .iov_len = pieces[i].size()};
   }
   msghdr message = {};
   message.msg_iov = vectors.data();

@@ -1,4 +1,5 @@
-// Sockets with errors that say what to do: TCP, and unix sockets with abstract names (nothing in the file system).
+// Sockets with errors that say what to do: TCP, and unix sockets with abstract names (nothing in
+// the file system).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct TcpAddress {
   bool operator==(const TcpAddress&) const = default;
 };
 
-std::string to_string(const TcpAddress& address);           // "127.0.0.1:4000", "[::1]:4000"
+std::string to_string(const TcpAddress& address);  // "127.0.0.1:4000", "[::1]:4000"
 Result<TcpAddress> parse_tcp_address(const std::string& text);
 bool is_loopback(const TcpAddress& address);
 
@@ -27,8 +28,8 @@ Result<FileDescriptor> listen_tcp(const TcpAddress& address);
 Result<FileDescriptor> listen_unix(const std::string& abstract_name);
 Result<TcpAddress> local_address(int fd);
 
-// Connected sockets do not block either; connecting waits, and tries again while nobody listens yet, until the deadline
-// (timed_out); other failures (io) come at once.
+// Connected sockets do not block either; connecting waits, and tries again while nobody listens
+// yet, until the deadline (timed_out); other failures (io) come at once.
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline);
 Result<FileDescriptor> connect_unix(const std::string& abstract_name, Deadline deadline);
 

@@ -17,7 +17,9 @@ void put(std::array<char, N>& to, std::string_view text) {
   std::copy_n(text.begin(), std::min(text.size(), N - 1), to.begin());
 }
 
-std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
@@ -83,7 +85,9 @@ void StatusPage::wait_ended(std::int64_t waited_ns) {
 }
 
 void StatusPage::report(std::int64_t step, double samples, double loss) {
-  change([&](RankStatus& status) { status.step = step, status.samples = samples, status.loss = loss; });
+  change([&](RankStatus& status) {
+    status.step = step, status.samples = samples, status.loss = loss;
+  });
 }
 
 std::optional<RankStatus> read_status(const char* path) {
@@ -95,11 +99,14 @@ std::optional<RankStatus> read_status(const char* path) {
       RankStatus status;
     } page;
     std::uint64_t after = 0;
-    if (::pread(file.get(), &page, sizeof(page), 0) != static_cast<ssize_t>(sizeof(page))) return std::nullopt;
-    if (::pread(file.get(), &after, sizeof(after), 0) != static_cast<ssize_t>(sizeof(after))) return std::nullopt;
+    if (::pread(file.get(), &page, sizeof(page), 0) != static_cast<ssize_t>(sizeof(page)))
+      return std::nullopt;
+    if (::pread(file.get(), &after, sizeof(after), 0) != static_cast<ssize_t>(sizeof(after)))
+      return std::nullopt;
     if (page.sequence != after || page.sequence % 2 != 0) continue;
     if (page.status.magic != RankStatus::kMagic) return std::nullopt;
-    page.status.job.back() = page.status.waits_for.back() = '\0';  // bytes of another process are never trusted
+    page.status.job.back() = page.status.waits_for.back() =
+        '\0';  // bytes of another process are never trusted
     return page.status;
   }
   return std::nullopt;

@@ -9,8 +9,8 @@ namespace {
 
 class TcpLink final : public Link, public Pollable, public FrameReceiver {
  public:
-  TcpLink(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum, LinkOwner& owner,
-          Reactor& reactor)
+  TcpLink(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
+          LinkOwner& owner, Reactor& reactor)
       : socket_(std::move(socket)),
         channel_(socket_.get()),
         stream_(channel_, *this, identity, payload_checksum),
@@ -18,7 +18,8 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
         owner_(owner),
         reactor_(reactor) {
     reactor_.add(*this);
-    reactor_.poller().watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
+    reactor_.poller().watch(socket_.get(), EPOLLIN,
+                            [this](std::uint32_t events) { on_ready(events); });
   }
 
   ~TcpLink() override {
@@ -28,7 +29,8 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
   int peer() const override { return peer_; }
 
-  void send(const FrameHeader& header, Bytes payload, SendListener* listener, std::uint64_t cookie) override {
+  void send(const FrameHeader& header, Bytes payload, SendListener* listener,
+            std::uint64_t cookie) override {
     if (open_) stream_.send(header, payload, listener, cookie);
   }
 
@@ -96,8 +98,8 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
 }  // namespace
 
-std::unique_ptr<Link> make_tcp_link(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
-                                    LinkOwner& owner, Reactor& reactor) {
+std::unique_ptr<Link> make_tcp_link(FileDescriptor socket, const StreamIdentity& identity,
+                                    bool payload_checksum, LinkOwner& owner, Reactor& reactor) {
   return std::make_unique<TcpLink>(std::move(socket), identity, payload_checksum, owner, reactor);
 }
 

@@ -9,8 +9,9 @@
 
 namespace paceline::transport {
 
-// `payload_checksum`: for links that leave the host. The socket has passed the handshake. `owner` and `reactor` outlive the link.
-std::unique_ptr<Link> make_tcp_link(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
-                                    LinkOwner& owner, Reactor& reactor);
+// `payload_checksum`: for links that leave the host. The socket has passed the handshake. `owner`
+// and `reactor` outlive the link.
+std::unique_ptr<Link> make_tcp_link(FileDescriptor socket, const StreamIdentity& identity,
+                                    bool payload_checksum, LinkOwner& owner, Reactor& reactor);
 
 }  // namespace paceline::transport

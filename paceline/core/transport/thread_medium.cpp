@@ -8,9 +8,11 @@
 namespace paceline::transport {
 namespace {
 
-// What both ends see. A reactor is reached only under the mutex, so that it is not woken after its end.
+// What both ends see. A reactor is reached only under the mutex, so that it is not woken after its
+// end.
 struct Common {
-  explicit Common(std::size_t bytes) : region(new(std::align_val_t(64)) std::byte[bytes]()), size(bytes) {}
+  explicit Common(std::size_t bytes)
+      : region(new (std::align_val_t(64)) std::byte[bytes]()), size(bytes) {}
   ~Common() { ::operator delete[](region, std::align_val_t(64)); }
 
   std::byte* region;
@@ -25,7 +27,8 @@ struct Common {
 
 class ThreadMedium final : public SharedMedium {
  public:
-  ThreadMedium(std::shared_ptr<Common> common, int side) : common_(std::move(common)), side_(side) {}
+  ThreadMedium(std::shared_ptr<Common> common, int side)
+      : common_(std::move(common)), side_(side) {}
 
   ~ThreadMedium() override {
     const std::lock_guard lock(common_->mutex);
@@ -44,7 +47,8 @@ class ThreadMedium final : public SharedMedium {
 
   void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
     const std::lock_guard lock(common_->mutex);
-    own().segments.insert_or_assign(segment, std::move(memory));  // kept until the peer has heard of its withdrawal
+    own().segments.insert_or_assign(
+        segment, std::move(memory));  // kept until the peer has heard of its withdrawal
   }
 
   void withdraw(std::uint64_t segment) override {
@@ -78,7 +82,8 @@ class ThreadMedium final : public SharedMedium {
 
 }  // namespace
 
-std::pair<std::unique_ptr<SharedMedium>, std::unique_ptr<SharedMedium>> make_thread_mediums(std::size_t ring_bytes) {
+std::pair<std::unique_ptr<SharedMedium>, std::unique_ptr<SharedMedium>> make_thread_mediums(
+    std::size_t ring_bytes) {
   auto common = std::make_shared<Common>(ring_region_bytes(ring_bytes));
   return {std::make_unique<ThreadMedium>(common, 0), std::make_unique<ThreadMedium>(common, 1)};
 }

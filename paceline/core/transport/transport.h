@@ -1,8 +1,9 @@
 // The door of transport: moves bytes between two ranks.
 //
-// A Link (link.h) is one ordered lane of frames (frame.h) to one peer: over TCP (tcp_link.h), or between ranks that share
-// memory, in two processes or in two threads (shared_link.h, shared_medium.h). The Reactor (reactor.h) drives them all.
-// Nothing here knows of collectives, or of who is in the job. Start reading at link.h, then frame.h, then reactor.h.
+// A Link (link.h) is one ordered lane of frames (frame.h) to one peer: over TCP (tcp_link.h), or
+// between ranks that share memory, in two processes or in two threads (shared_link.h,
+// shared_medium.h). The Reactor (reactor.h) drives them all. Nothing here knows of collectives, or
+// of who is in the job. Start reading at link.h, then frame.h, then reactor.h.
 #pragma once
 
 #include "paceline/core/transport/link.h"

@@ -1,4 +1,5 @@
-// One encoder and one decoder for every integer on the wire: fixed width, little-endian, never past the end.
+// One encoder and one decoder for every integer on the wire: fixed width, little-endian, never past
+// the end.
 #pragma once
 
 #include <bit>
@@ -15,9 +16,9 @@ namespace paceline::transport {
 class WireWriter {
  public:
   template <typename T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  WireWriter& integer(T value) {
-    static_assert(std::endian::native == std::endian::little, "the wire is little-endian; add a byte swap here");
+  requires std::is_integral_v<T> || std::is_enum_v<T> WireWriter& integer(T value) {
+    static_assert(std::endian::native == std::endian::little,
+                  "the wire is little-endian; add a byte swap here");
     return raw(bytes_of(value));
   }
   WireWriter& real(double value) { return integer(std::bit_cast<std::uint64_t>(value)); }
@@ -38,14 +39,14 @@ class WireWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads never fail loudly: past the end they give zeros, and ok() is false from then on. Check it once, at the end.
+// Reads never fail loudly: past the end they give zeros, and ok() is false from then on. Check it
+// once, at the end.
 class WireReader {
  public:
   explicit WireReader(Bytes bytes) : rest_(bytes) {}
 
   template <typename T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  T integer() {
+  requires std::is_integral_v<T> || std::is_enum_v<T> T integer() {
     T value{};
     if (rest_.size() < sizeof value) {
       fail();

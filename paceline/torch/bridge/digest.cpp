@@ -36,7 +36,8 @@ std::string sha256_of(std::span<const at::Tensor> tensors) {
   return text;
 }
 
-// Four chains side by side. Each step is a bijection of the chain and of the word, so a word that differs is never lost.
+// Four chains side by side. Each step is a bijection of the chain and of the word, so a word that
+// differs is never lost.
 std::uint64_t fingerprint_of(const at::Tensor& tensor) {
   constexpr std::size_t kWord = sizeof(std::uint64_t), kChains = 4;
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;

@@ -40,8 +40,8 @@ std::vector<GradientBirth*> births_behind(const Node& running, std::size_t bytes
   return found;
 }
 
-// What was handed out of ours, by address: libtorch frees through a function that is told nothing else (raw_deallocate, as the
-// convolutions of oneDNN do). Never destroyed, as the allocator.
+// What was handed out of ours, by address: libtorch frees through a function that is told nothing
+// else (raw_deallocate, as the convolutions of oneDNN do). Never destroyed, as the allocator.
 class Lent {
  public:
   static Lent& all() {
@@ -79,7 +79,9 @@ c10::DataPtr data_of(std::shared_ptr<void> memory) {
 
 class BirthAllocator final : public c10::Allocator {
  public:
-  explicit BirthAllocator(c10::Allocator* forward) : forward_(forward) { forwarded_deleter = forward->raw_deleter(); }
+  explicit BirthAllocator(c10::Allocator* forward) : forward_(forward) {
+    forwarded_deleter = forward->raw_deleter();
+  }
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (births.load(std::memory_order_relaxed) == 0 || bytes == 0) return forward_->allocate(bytes);
@@ -94,11 +96,15 @@ class BirthAllocator final : public c10::Allocator {
     for (GradientBirth* birth : candidates_for) birth->allocated(data.get());
     return data;
   }
-  c10::DeleterFnPtr raw_deleter() const override { return forward_->raw_deleter() == nullptr ? nullptr : &give_back; }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return forward_->raw_deleter() == nullptr ? nullptr : &give_back;
+  }
   bool is_simple_data_ptr(const c10::DataPtr& data) const override {
     return data.get_deleter() != &give_back && forward_->is_simple_data_ptr(data);
   }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 
  private:
   c10::Allocator* const forward_;
@@ -121,9 +127,13 @@ GradientBirth::GradientBirth(at::Tensor leaf, std::function<std::shared_ptr<void
   ++births;
 }
 
-GradientBirth::~GradientBirth() { --births; }
+GradientBirth::~GradientBirth() {
+  --births;
+}
 
-bool GradientBirth::may_become(std::size_t bytes) const { return bytes == leaf_.nbytes() && !leaf_.grad().defined(); }
+bool GradientBirth::may_become(std::size_t bytes) const {
+  return bytes == leaf_.nbytes() && !leaf_.grad().defined();
+}
 
 std::shared_ptr<void> GradientBirth::place() {
   if (const int now = current_backward(); now != backward_) {
@@ -133,7 +143,9 @@ std::shared_ptr<void> GradientBirth::place() {
   return chosen_ == static_cast<int>(candidates_.size()) ? place_() : nullptr;
 }
 
-void GradientBirth::allocated(const void* address) { candidates_.push_back(address); }
+void GradientBirth::allocated(const void* address) {
+  candidates_.push_back(address);
+}
 
 // The last one: an earlier allocation at the same address has been freed.
 void GradientBirth::became(const void* address) {

@@ -1,10 +1,12 @@
 // Where a gradient is born: the memory that libtorch computes it into.
 //
-// libtorch has no way to say where a gradient shall lie, so this chooses at the one place that all tensors come through, the
-// CPU allocator (c10::SetAllocator; the replacement is process-wide, forwards everything else, and stays to the end). What
-// is allocated while autograd runs a node whose result goes to the parameter's AccumulateGrad, and is as long as the
-// gradient, may become it. Which of these allocations it was is learnt in one backward pass and holds until another pass
-// shows another one; a wrong guess costs a copy, which the owner of the memory has to make (GradientBuckets::take).
+// libtorch has no way to say where a gradient shall lie, so this chooses at the one place that all
+// tensors come through, the CPU allocator (c10::SetAllocator; the replacement is process-wide,
+// forwards everything else, and stays to the end). What is allocated while autograd runs a node
+// whose result goes to the parameter's AccumulateGrad, and is as long as the gradient, may become
+// it. Which of these allocations it was is learnt in one backward pass and holds until another pass
+// shows another one; a wrong guess costs a copy, which the owner of the memory has to make
+// (GradientBuckets::take).
 #pragma once
 
 #include <torch/csrc/autograd/function_hook.h>
@@ -17,8 +19,8 @@
 
 namespace paceline {
 
-// A hook that changes nothing: it sits on the parameter's AccumulateGrad node for the allocator to find.
-// THREAD: the one that runs the backward pass.
+// A hook that changes nothing: it sits on the parameter's AccumulateGrad node for the allocator to
+// find. THREAD: the one that runs the backward pass.
 class GradientBirth final : public torch::autograd::FunctionPreHook {
  public:
   GradientBirth(at::Tensor leaf, std::function<std::shared_ptr<void>()> place);
@@ -26,9 +28,13 @@ class GradientBirth final : public torch::autograd::FunctionPreHook {
   GradientBirth(const GradientBirth&) = delete;
   GradientBirth& operator=(const GradientBirth&) = delete;
 
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override { return gradients; }
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& gradients) override {
+    return gradients;
+  }
 
-  // Whether an allocation of `bytes` may become the gradient: not where the leaf has one already, which is added to.
+  // Whether an allocation of `bytes` may become the gradient: not where the leaf has one already,
+  // which is added to.
   bool may_become(std::size_t bytes) const;
   // Memory for the allocation at hand; null: libtorch's own.
   std::shared_ptr<void> place();

@@ -15,12 +15,13 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// `grad` is a detached view of what came, `gradient`, which autograd keeps for the post-hooks; and `gradient` may be a view of
-// what an operator returned.
+// `grad` is a detached view of what came, `gradient`, which autograd keeps for the post-hooks; and
+// `gradient` may be a view of what an operator returned.
 bool is_held_elsewhere(const at::Tensor& gradient, const at::Tensor& grad) {
   if (grad.layout() != at::kStrided || !grad.is_alias_of(gradient)) return grad.use_count() > 1;
   const bool view = gradient.is_view();
-  return grad.use_count() > 1 || gradient.use_count() > 1 || (view && gradient._base().use_count() > 1) ||
+  return grad.use_count() > 1 || gradient.use_count() > 1 ||
+         (view && gradient._base().use_count() > 1) ||
          grad.storage().use_count() > (view ? 3U : 2U);
 }
 
@@ -78,8 +79,9 @@ GradientHook::GradientHook(const at::Tensor& leaf, GradientEvents events) {
 GradientHook::~GradientHook() {
   if (!accumulator_) return;  // moved from
   auto& before = accumulator_->pre_hooks();
-  before.erase(std::remove_if(before.begin(), before.end(),
-                              [&](const auto& hook) { return hook.get() == before_ || hook.get() == birth_; }),
+  before.erase(std::remove_if(
+                   before.begin(), before.end(),
+                   [&](const auto& hook) { return hook.get() == before_ || hook.get() == birth_; }),
                before.end());
   accumulator_->del_post_hook(after_);
 }

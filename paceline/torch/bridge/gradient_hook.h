@@ -20,12 +20,14 @@ struct GradientEvents {
   // A gradient is about to be added to the parameter's grad. False drops it: grad stays as it is,
   // and `accumulated` does not run.
   std::function<bool()> arriving;
-  // grad now holds the sum of what it held before and the new gradient. `held_elsewhere`: somebody else than the parameter
-  // and autograd itself holds its memory too, such as a hook that keeps the gradients it sees.
+  // grad now holds the sum of what it held before and the new gradient. `held_elsewhere`: somebody
+  // else than the parameter and autograd itself holds its memory too, such as a hook that keeps the
+  // gradients it sees.
   std::function<void(bool held_elsewhere)> accumulated;
-  // Where the gradient shall lie: memory of the parameter's size, which the tensor then owns a share of. Asked before the
-  // gradient is computed, where it is known which allocation becomes it (gradient_birth.h) and the parameter has no grad.
-  // Without it, or when it returns null, libtorch chooses.
+  // Where the gradient shall lie: memory of the parameter's size, which the tensor then owns a
+  // share of. Asked before the gradient is computed, where it is known which allocation becomes it
+  // (gradient_birth.h) and the parameter has no grad. Without it, or when it returns null, libtorch
+  // chooses.
   std::function<std::shared_ptr<void>()> birthplace = {};
 };
 

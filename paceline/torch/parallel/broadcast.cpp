@@ -57,7 +57,8 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Communicator&
   std::int64_t length = static_cast<std::int64_t>(text.size());
   group.broadcast({reinterpret_cast<std::byte*>(&length), 1, Dtype::i64}, root).wait();
   text.resize(static_cast<std::size_t>(length));
-  group.broadcast({std::as_writable_bytes(std::span(text)).data(), text.size(), Dtype::u8}, root).wait();
+  group.broadcast({std::as_writable_bytes(std::span(text)).data(), text.size(), Dtype::u8}, root)
+      .wait();
   if (group.rank() == root) return;
   std::istringstream stream(text);
   torch::serialize::InputArchive archive;

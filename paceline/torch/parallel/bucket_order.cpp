@@ -21,15 +21,18 @@ std::vector<schedule::Bucket> BucketOrder::first_plan() const {
       shapes_, schedule::reverse_registration_order(static_cast<int>(shapes_.size())), caps_);
 }
 
-std::vector<schedule::Bucket> BucketOrder::observed_plan(Communicator& group, std::span<const int> arrived) {
+std::vector<schedule::Bucket> BucketOrder::observed_plan(Communicator& group,
+                                                         std::span<const int> arrived) {
   settled_ = true;
   std::vector<std::int64_t> message;
-  for (int index : schedule::completed_order(arrived, static_cast<int>(shapes_.size()))) message.push_back(index);
+  for (int index : schedule::completed_order(arrived, static_cast<int>(shapes_.size())))
+    message.push_back(index);
   group.broadcast(paceline::buffer_of(message), 0).wait();
   return schedule::plan_buckets(shapes_, std::vector<int>(message.begin(), message.end()), caps_);
 }
 
-int BucketOrder::late_in(const std::vector<schedule::Bucket>& plan, std::span<const int> arrived) const {
+int BucketOrder::late_in(const std::vector<schedule::Bucket>& plan,
+                         std::span<const int> arrived) const {
   std::vector<int> place(shapes_.size(), 0);
   int next = 0;
   for (const schedule::Bucket& bucket : plan) {

@@ -13,7 +13,8 @@
 namespace paceline {
 namespace {
 
-constexpr std::size_t kLanes = 8;  // sums side by side, so that the compiler can use vectors; added up in a fixed order
+constexpr std::size_t kLanes =
+    8;  // sums side by side, so that the compiler can use vectors; added up in a fixed order
 
 template <typename T, typename Term, typename Join>
 double folded(const T* values, std::size_t count, Term term, Join join) {
@@ -23,15 +24,20 @@ double folded(const T* values, std::size_t count, Term term, Join join) {
     for (std::size_t lane = 0; lane < kLanes; ++lane)
       lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i + lane])));
   }
-  for (std::size_t lane = 0; i < count; ++i, ++lane) lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i])));
+  for (std::size_t lane = 0; i < count; ++i, ++lane)
+    lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i])));
   double whole = 0;
   for (double lane : lanes) whole = join(whole, lane);
   return whole;
 }
 
 // NaN wins, as in libtorch's max.
-double larger(double a, double b) { return a > b || std::isnan(a) ? a : b; }
-double added(double a, double b) { return a + b; }
+double larger(double a, double b) {
+  return a > b || std::isnan(a) ? a : b;
+}
+double added(double a, double b) {
+  return a + b;
+}
 
 template <typename T>
 double part_of(const at::Tensor& grad, double p) {
@@ -39,9 +45,12 @@ double part_of(const at::Tensor& grad, double p) {
   const auto count = static_cast<std::size_t>(grad.numel());
   const auto magnitude = [](double v) { return std::fabs(v); };
   if (std::isinf(p)) return folded(values, count, magnitude, larger);
-  if (p == 2) return folded(values, count, [](double v) { return v * v; }, added);
+  if (p == 2)
+    return folded(
+        values, count, [](double v) { return v * v; }, added);
   if (p == 1) return folded(values, count, magnitude, added);
-  return folded(values, count, [p](double v) { return std::pow(std::fabs(v), p); }, added);
+  return folded(
+      values, count, [p](double v) { return std::pow(std::fabs(v), p); }, added);
 }
 
 double part_of(const at::Tensor& grad, double p) {
@@ -50,13 +59,15 @@ double part_of(const at::Tensor& grad, double p) {
     case at::kFloat: return part_of<float>(grad, p);
     case at::kBFloat16: return part_of<at::BFloat16>(grad, p);
     case at::kHalf: return part_of<at::Half>(grad, p);
-    default: throw_misuse("clip_grad_norm: a gradient " + describe(grad) + " is not of a floating type");
+    default:
+      throw_misuse("clip_grad_norm: a gradient " + describe(grad) + " is not of a floating type");
   }
 }
 
 }  // namespace
 
-double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const ClipOptions& options) {
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                      const ClipOptions& options) {
   if (!(max_norm >= 0) || !(options.norm_type > 0)) {
     throw_misuse(c10::str("clip_grad_norm(max_norm ", max_norm, ", norm_type ", options.norm_type,
                           "): max_norm must not be negative, and norm_type must be positive"));
@@ -75,11 +86,13 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
     const double part = part_of(values.contiguous(), options.norm_type);
     whole = std::isinf(options.norm_type) ? larger(whole, part) : whole + part;
   }
-  const double norm = std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
+  const double norm =
+      std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
   if (!std::isfinite(norm)) {
     if (!options.refuse_non_finite) return norm;
-    throw_misuse(c10::str("clip_grad_norm: the norm of the gradients is ", norm,
-                          "; look for the step's loss, or pass refuse_non_finite = false and skip the step"));
+    throw_misuse(c10::str(
+        "clip_grad_norm: the norm of the gradients is ", norm,
+        "; look for the step's loss, or pass refuse_non_finite = false and skip the step"));
   }
   const double factor = std::min(1.0, max_norm / (norm + 1e-6));
   for (at::Tensor& grad : grads) grad.mul_(factor);

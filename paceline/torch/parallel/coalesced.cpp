@@ -37,8 +37,7 @@ void CoalescedTensors::average(Communicator& group, double weight, int root) {
   for (CoalescedTensors* kind : {singles_.get(), doubles_.get()}) {
     if (kind->empty()) continue;
     const MutableBytes bytes = kind->memory_.bytes();
-    if (weight > 0)
-      pack(kind->tensors_, bytes);
+    if (weight > 0) pack(kind->tensors_, bytes);
     else
       std::fill(bytes.begin(), bytes.end(),
                 std::byte{0});  // what a shadow holds may be anything, NaN too

@@ -19,7 +19,8 @@ const torch::nn::BatchNormOptions* batch_norm_options(const torch::nn::Module& m
 }
 
 // Paths of batch norms that are no element of a Sequential.
-void collect_fixed(const torch::nn::Module& module, const std::string& path, std::vector<std::string>& fixed) {
+void collect_fixed(const torch::nn::Module& module, const std::string& path,
+                   std::vector<std::string>& fixed) {
   const bool replaceable = module.as<torch::nn::SequentialImpl>() != nullptr;
   for (const auto& child : module.named_children()) {
     const std::string name = path.empty() ? child.key() : path + "." + child.key();
@@ -58,7 +59,8 @@ std::size_t convert_sync_batch_norm(torch::nn::Module& model) {
     std::string names;
     for (const std::string& name : fixed) names += (names.empty() ? "'" : ", '") + name + "'";
     throw_misuse("convert_sync_batch_norm: " + names +
-                 " cannot be replaced from outside, because forward() of the module around it calls its own member: "
+                 " cannot be replaced from outside, because forward() of the module around it "
+                 "calls its own member: "
                  "declare it as paceline::SyncBatchNorm, or put it into a torch::nn::Sequential");
   }
   return convert_below(model);

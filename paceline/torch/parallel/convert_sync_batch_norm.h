@@ -10,10 +10,12 @@
 
 namespace paceline {
 
-// Makes every BatchNorm1d, 2d, 3d inside a torch::nn::Sequential, at any depth, a SyncBatchNorm over the same parameters
-// and buffers, and returns how many it made. A BatchNorm that is a member of another module cannot be replaced from outside,
-// because that module's forward() calls its member; THROWS Error (misuse) that names all of these and changes nothing: declare them
-// as paceline::SyncBatchNorm. Optimizers and DataParallel may be made before or after; the latter only finds what was there.
+// Makes every BatchNorm1d, 2d, 3d inside a torch::nn::Sequential, at any depth, a SyncBatchNorm
+// over the same parameters and buffers, and returns how many it made. A BatchNorm that is a member
+// of another module cannot be replaced from outside, because that module's forward() calls its
+// member; THROWS Error (misuse) that names all of these and changes nothing: declare them as
+// paceline::SyncBatchNorm. Optimizers and DataParallel may be made before or after; the latter only
+// finds what was there.
 std::size_t convert_sync_batch_norm(torch::nn::Module& model);
 
 // Those in the model, itself included.

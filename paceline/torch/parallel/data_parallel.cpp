@@ -68,14 +68,16 @@ class DataParallel::Impl {
     const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
     buffers_ = std::make_unique<parallel::CoalescedTensors>(
         with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), job_);
-    reducer_ = std::make_unique<parallel::Reducer>(parts_.dense, parts_.sparse, group, job_, options_);
+    reducer_ =
+        std::make_unique<parallel::Reducer>(parts_.dense, parts_.sparse, group, job_, options_);
     ranks_->weight = 1;
     if (layers_mix_) give_layers_a_group();
   }
 
   void rebind(Communicator& group, int root) {
     if (root < 0 || root >= group.size()) {
-      throw_misuse(c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
+      throw_misuse(
+          c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
     }
     reducer_.reset();  // lets go of the hooks and of the gradients in its memory
     std::vector<Parameter> named = trained(parts_);
@@ -117,19 +119,24 @@ class DataParallel::Impl {
   double clip(double max_norm) {
     if (reducer().in_step()) {
       throw_misuse(
-          "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where the "
+          "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where "
+          "the "
           "gradients are not those of the global batch yet: call synchronize() first");
     }
     return paceline::clip_grad_norm(tensors_of(trained(parts_)), max_norm);
   }
 
   parallel::Reducer& reducer() {
-    if (!reducer_) throw_misuse("DataParallel: rebind() failed, so it has no group: call rebind() again, with one that works");
+    if (!reducer_)
+      throw_misuse(
+          "DataParallel: rebind() failed, so it has no group: call rebind() again, with one that "
+          "works");
     return *reducer_;
   }
 
  private:
-  // Of their own: their collectives stand between those of the buckets in an order that may differ from rank to rank.
+  // Of their own: their collectives stand between those of the buckets in an order that may differ
+  // from rank to rank.
   void give_layers_a_group() {
     layers_ = group_->size() > 1 ? group_->split(0) : nullptr;
     ranks_->group = layers_.get();
@@ -138,7 +145,9 @@ class DataParallel::Impl {
   // Of the parameters that the last optimizer step left; nobody writes to them now.
   void check_replicas() {
     const std::int64_t step = reducer().report().step + 1;
-    if (group_->size() == 1 || options_.check_replicas_every <= 0 || step % options_.check_replicas_every != 0) return;
+    if (group_->size() == 1 || options_.check_replicas_every <= 0 ||
+        step % options_.check_replicas_every != 0)
+      return;
     std::vector<std::string> names;
     const auto all = trained(parts_);
     for (const Parameter& parameter : all) names.push_back(parameter.name);
@@ -162,30 +171,44 @@ class DataParallel::Impl {
 };
 
 DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), job.world(), &job, options)) {
+    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), job.world(), &job,
+                                   options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
 }
 
-DataParallel::DataParallel(torch::nn::Module& model, Communicator& group, const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr, options)) {
+DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
+                           const DataParallelOptions& options)
+    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr,
+                                   options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
 }
 
-DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job, const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), job.world(), &job, options)) {}
+DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job,
+                           const DataParallelOptions& options)
+    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), job.world(),
+                                   &job, options)) {}
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Communicator& group,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), group, nullptr, options)) {}
+    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), group, nullptr,
+                                   options)) {}
 
 DataParallel::~DataParallel() = default;
 
-void DataParallel::weight(double samples) { impl_->set_weight(samples); }
+void DataParallel::weight(double samples) {
+  impl_->set_weight(samples);
+}
 
-parallel::RankWeight DataParallel::said_weight() const { return impl_->reducer().weight(); }
-void DataParallel::restore_weight(parallel::RankWeight weight) { impl_->restore_weight(weight); }
+parallel::RankWeight DataParallel::said_weight() const {
+  return impl_->reducer().weight();
+}
+void DataParallel::restore_weight(parallel::RankWeight weight) {
+  impl_->restore_weight(weight);
+}
 
-bool DataParallel::synchronize() { return impl_->synchronize(); }
+bool DataParallel::synchronize() {
+  return impl_->synchronize();
+}
 
 bool DataParallel::step(torch::optim::Optimizer& optimizer) {
   if (!synchronize()) return false;
@@ -193,9 +216,13 @@ bool DataParallel::step(torch::optim::Optimizer& optimizer) {
   return true;
 }
 
-double DataParallel::clip_grad_norm(double max_norm) { return impl_->clip(max_norm); }
+double DataParallel::clip_grad_norm(double max_norm) {
+  return impl_->clip(max_norm);
+}
 
-void DataParallel::rebind(Communicator& group, int root) { impl_->rebind(group, root); }
+void DataParallel::rebind(Communicator& group, int root) {
+  impl_->rebind(group, root);
+}
 
 DataParallel::NoSync DataParallel::no_sync() {
   impl_->reducer().pause();
@@ -206,8 +233,12 @@ DataParallel::NoSync::~NoSync() {
   if (parallel_ != nullptr) parallel_->impl_->reducer().resume();
 }
 
-const std::vector<schedule::Bucket>& DataParallel::buckets() const { return impl_->reducer().plan(); }
+const std::vector<schedule::Bucket>& DataParallel::buckets() const {
+  return impl_->reducer().plan();
+}
 
-const StepReport& DataParallel::last_step() const { return impl_->reducer().report(); }
+const StepReport& DataParallel::last_step() const {
+  return impl_->reducer().report();
+}
 
 }  // namespace paceline

@@ -51,23 +51,26 @@ struct DataParallelOptions {
   std::size_t bucket_bytes = std::size_t{25}
                              << 20;  // larger: fewer messages; smaller: more overlap
   BufferMode buffers = BufferMode::broadcast;
-  // The messages of the first step are those of all steps: buckets in reverse order of registration, nothing observed, nothing
-  // broadcast after it. By default they follow, after the first step, the order in which rank 0's gradients came. Either way an
-  // order that changes later costs overlap (StepReport::late), never correctness: messages start in the order of the buckets.
+  // The messages of the first step are those of all steps: buckets in reverse order of
+  // registration, nothing observed, nothing broadcast after it. By default they follow, after the
+  // first step, the order in which rank 0's gradients came. Either way an order that changes later
+  // costs overlap (StepReport::late), never correctness: messages start in the order of the
+  // buckets.
   bool static_order = false;
-  // So many backward passes make a step: all but the last only accumulate, as under no_sync(). A step that is ended earlier
-  // sends what there is.
+  // So many backward passes make a step: all but the last only accumulate, as under no_sync(). A
+  // step that is ended earlier sends what there is.
   int backward_passes_per_step = 1;
-  // Names of parameters whose gradients are sparse (layout), beside the weights of torch::nn::Embedding and EmbeddingBag with
-  // sparse(true), which are known by themselves. Their grad stays sparse: the coalesced mean of all ranks' rows.
+  // Names of parameters whose gradients are sparse (layout), beside the weights of
+  // torch::nn::Embedding and EmbeddingBag with sparse(true), which are known by themselves. Their
+  // grad stays sparse: the coalesced mean of all ranks' rows.
   std::vector<std::string> sparse = {};
-  // Every so many steps all ranks compare their parameters; a difference is a mismatch that names the rank and the first
-  // parameter. 0: never. COST: reads the parameters once; by 100 less than a
+  // Every so many steps all ranks compare their parameters; a difference is a mismatch that names
+  // the rank and the first parameter. 0: never. COST: reads the parameters once; by 100 less than a
   // thousandth of a step of an mlp.
   int check_replicas_every = 100;
-  // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of copying them there (5 %
-  // of a step of an mlp). For that libtorch's CPU allocator is replaced, in the whole process and to its end, by one that
-  // forwards to the old one.
+  // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of
+  // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in
+  // the whole process and to its end, by one that forwards to the old one.
   bool born_in_place = true;
 };
 
@@ -77,10 +80,10 @@ struct StepReport {
   int launched_in_backward = 0;  // of these, started while backward still ran
   int gradients = 0;             // that backward made here
   int gradients_at_first_launch =
-      0;         // made before the first all_reduce started; less than `gradients`: they overlapped
-  int copied = 0;  // gradients that were not computed right into their message's memory
-  int late = 0;  // gradients that came after one that stands later in the buckets
-  int used = 0;  // parameters that some rank of weight > 0 used
+      0;  // made before the first all_reduce started; less than `gradients`: they overlapped
+  int copied = 0;           // gradients that were not computed right into their message's memory
+  int late = 0;             // gradients that came after one that stands later in the buckets
+  int used = 0;             // parameters that some rank of weight > 0 used
   int shadows = 0;          // ranks of weight 0
   double total_weight = 0;  // of all ranks
   std::int64_t step = 0;    // 1 for the first
@@ -136,20 +139,21 @@ class DataParallel {
   // synchronize(), then optimizer.step() unless that told false. Returns what synchronize() did.
   bool step(torch::optim::Optimizer& optimizer);
 
-  // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to be
-  // included, tells how.
+  // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to
+  // be included, tells how.
   template <typename Loader>
   Join<Loader> join(Loader&& loader);
 
-  // Scales the mean gradients so that their global norm is at most `max_norm`, and returns what it was
-  // (clip_grad_norm.h). To be called between synchronize() and optimizer.step(). THROWS Error (misuse):
-  // in the middle of a step; not finite.
+  // Scales the mean gradients so that their global norm is at most `max_norm`, and returns what it
+  // was (clip_grad_norm.h). To be called between synchronize() and optimizer.step(). THROWS Error
+  // (misuse): in the middle of a step; not finite.
   double clip_grad_norm(double max_norm);
 
-  // Goes on with another group of ranks, such as the next generation of a job: compares and equalises
-  // the models as the constructor does, from rank `root` of the new group. The parameters and buffers are
-  // those that this was made with, in their present shape and type (also after model.to(dtype)). A step
-  // that was under way is given up: its gradients are dropped. The weight is again 1.
+  // Goes on with another group of ranks, such as the next generation of a job: compares and
+  // equalises the models as the constructor does, from rank `root` of the new group. The parameters
+  // and buffers are those that this was made with, in their present shape and type (also after
+  // model.to(dtype)). A step that was under way is given up: its gradients are dropped. The weight
+  // is again 1.
   void rebind(Communicator& group, int root = 0);
 
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends

@@ -36,12 +36,16 @@ bool DistributedOptimizer::synchronize() {
 
 bool DistributedOptimizer::step() {
   if (skip_ && !synchronized_) {
-    throw_misuse("DistributedOptimizer: step() under skip_synchronize() without a synchronize() before it: the gradients are this rank's own");
+    throw_misuse(
+        "DistributedOptimizer: step() under skip_synchronize() without a synchronize() before it: "
+        "the gradients are this rank's own");
   }
   if (!skip_) {
     if (synchronized_) {
-      throw_misuse("DistributedOptimizer: step() after synchronize() would send the gradients a second time: call it under "
-                   "skip_synchronize()");
+      throw_misuse(
+          "DistributedOptimizer: step() after synchronize() would send the gradients a second "
+          "time: call it under "
+          "skip_synchronize()");
     }
     synchronize();
   }

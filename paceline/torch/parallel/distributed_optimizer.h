@@ -1,4 +1,5 @@
-// DistributedOptimizer: data parallel training in Horovod's form, an optimizer that wraps an optimizer.
+// DistributedOptimizer: data parallel training in Horovod's form, an optimizer that wraps an
+// optimizer.
 //
 //   torch::optim::SGD sgd(model->parameters(), 0.1);
 //   paceline::DistributedOptimizer optimizer(sgd, job);
@@ -13,9 +14,10 @@
 //     paceline::clip_grad_norm(model->parameters(), 1.0);
 //     { const auto skip = optimizer.skip_synchronize(); optimizer.step(); }
 //
-// It is DataParallel over the optimizer's parameters (data_parallel.h), which tells what holds for both. Unlike Horovod's it starts
-// with rank 0's parameters on all ranks by itself. What it does not know is the model: buffers stay each rank's own, and
-// SyncBatchNorm layers have to be told the ranks (compute_over). Learning rate schedulers work on the wrapped optimizer.
+// It is DataParallel over the optimizer's parameters (data_parallel.h), which tells what holds for
+// both. Unlike Horovod's it starts with rank 0's parameters on all ranks by itself. What it does
+// not know is the model: buffers stay each rank's own, and SyncBatchNorm layers have to be told the
+// ranks (compute_over). Learning rate schedulers work on the wrapped optimizer.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -26,13 +28,17 @@
 
 namespace paceline {
 
-// THREAD: one, that which also runs the backward passes. The wrapped optimizer and the Job or group outlive this.
+// THREAD: one, that which also runs the backward passes. The wrapped optimizer and the Job or group
+// outlive this.
 class DistributedOptimizer {
  public:
-  // `options.backward_passes_per_step` is Horovod's: that many backward passes add up before they are sent; nothing divides them.
-  // THROWS Error: as DataParallel's constructor. Parameters are called "group 0, parameter 3".
-  DistributedOptimizer(torch::optim::Optimizer& optimizer, Job& job, const DataParallelOptions& options = {});
-  DistributedOptimizer(torch::optim::Optimizer& optimizer, Communicator& group, const DataParallelOptions& options = {});
+  // `options.backward_passes_per_step` is Horovod's: that many backward passes add up before they
+  // are sent; nothing divides them. THROWS Error: as DataParallel's constructor. Parameters are
+  // called "group 0, parameter 3".
+  DistributedOptimizer(torch::optim::Optimizer& optimizer, Job& job,
+                       const DataParallelOptions& options = {});
+  DistributedOptimizer(torch::optim::Optimizer& optimizer, Communicator& group,
+                       const DataParallelOptions& options = {});
 
   void zero_grad(bool set_to_none = true) { optimizer_.zero_grad(set_to_none); }
   void weight(double samples) { parallel_.weight(samples); }
@@ -40,14 +46,15 @@ class DistributedOptimizer {
   // Ends the exchange: gradients are those of the global batch. False: no rank has a batch left.
   bool synchronize();
 
-  // synchronize(), then the wrapped optimizer's step(), unless no rank had a batch. THROWS Error (misuse) after a synchronize()
-  // without skip_synchronize().
+  // synchronize(), then the wrapped optimizer's step(), unless no rank had a batch. THROWS Error
+  // (misuse) after a synchronize() without skip_synchronize().
   bool step();
 
   // While it lives, step() does not synchronize.
   class SkipSynchronize {
    public:
-    SkipSynchronize(SkipSynchronize&& other) noexcept : optimizer_(std::exchange(other.optimizer_, nullptr)) {}
+    SkipSynchronize(SkipSynchronize&& other) noexcept
+        : optimizer_(std::exchange(other.optimizer_, nullptr)) {}
     SkipSynchronize& operator=(SkipSynchronize&&) = delete;
     ~SkipSynchronize() {
       if (optimizer_ != nullptr) optimizer_->skip_ = false;
@@ -55,7 +62,9 @@ class DistributedOptimizer {
 
    private:
     friend class DistributedOptimizer;
-    explicit SkipSynchronize(DistributedOptimizer& optimizer) : optimizer_(&optimizer) { optimizer.skip_ = true; }
+    explicit SkipSynchronize(DistributedOptimizer& optimizer) : optimizer_(&optimizer) {
+      optimizer.skip_ = true;
+    }
     DistributedOptimizer* optimizer_;
   };
   [[nodiscard]] SkipSynchronize skip_synchronize() { return SkipSynchronize(*this); }

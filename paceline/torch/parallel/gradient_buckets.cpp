@@ -10,7 +10,8 @@
 namespace paceline::parallel {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // of a slot: a cache line, the widest vector, and what libtorch's own memory has
+constexpr std::size_t kAlignment =
+    64;  // of a slot: a cache line, the widest vector, and what libtorch's own memory has
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -18,7 +19,8 @@ std::size_t aligned(std::size_t bytes) {
 
 std::size_t laid_out_bytes(const schedule::Bucket& bucket, std::span<const at::Tensor> parameters) {
   std::size_t bytes = 0;
-  for (int index : bucket.gradients) bytes += aligned(parameters[static_cast<std::size_t>(index)].nbytes());
+  for (int index : bucket.gradients)
+    bytes += aligned(parameters[static_cast<std::size_t>(index)].nbytes());
   return bytes;
 }
 
@@ -61,7 +63,8 @@ Buffer GradientBuckets::buffer(std::size_t bucket) const {
 }
 
 bool GradientBuckets::contains(const void* address) const {
-  return std::ranges::any_of(memory_, [=](const auto& memory) { return memory->contains(address); });
+  return std::ranges::any_of(memory_,
+                             [=](const auto& memory) { return memory->contains(address); });
 }
 
 std::shared_ptr<void> GradientBuckets::lend(std::size_t parameter) {

@@ -1,5 +1,6 @@
 // The memory in which gradients travel: one slot for each parameter, the slots of a bucket side by
-// side. A gradient comes into its slot by being born there (bridge/gradient_birth.h), or in one copy.
+// side. A gradient comes into its slot by being born there (bridge/gradient_birth.h), or in one
+// copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,13 +30,15 @@ class GradientBuckets {
   std::shared_ptr<HostMemory> memory(std::size_t bucket) const { return memory_[bucket]; }
   bool contains(const void* address) const;
 
-  // The slot's memory, for the parameter's next gradient to be computed into (GradientEvents::birthplace); null once it
-  // turned out that somebody else comes to hold it. REQUIRES: the bucket is not on its way.
+  // The slot's memory, for the parameter's next gradient to be computed into
+  // (GradientEvents::birthplace); null once it turned out that somebody else comes to hold it.
+  // REQUIRES: the bucket is not on its way.
   std::shared_ptr<void> lend(std::size_t parameter);
-  // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other memory, because what was
-  // lent is held by somebody else, such as a hook that keeps gradients: then the grads that were its slots are slots again.
-  // `held_elsewhere`: as GradientEvents::accumulated tells. COST: nothing where grad was born or accumulated in its slot,
-  // else a copy.
+  // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other
+  // memory, because what was lent is held by somebody else, such as a hook that keeps gradients:
+  // then the grads that were its slots are slots again. `held_elsewhere`: as
+  // GradientEvents::accumulated tells. COST: nothing where grad was born or accumulated in its
+  // slot, else a copy.
   bool take(std::size_t parameter, bool held_elsewhere);
 
  private:

@@ -4,9 +4,12 @@
 
 namespace paceline {
 
-JoinedLoop::JoinedLoop(DataParallel& parallel) : parallel_(parallel), before_(parallel.said_weight()) {}
+JoinedLoop::JoinedLoop(DataParallel& parallel)
+    : parallel_(parallel), before_(parallel.said_weight()) {}
 
-JoinedLoop::~JoinedLoop() { parallel_.restore_weight(before_); }
+JoinedLoop::~JoinedLoop() {
+  parallel_.restore_weight(before_);
+}
 
 void JoinedLoop::begin_turn(bool has_batch) {
   has_batch_ = has_batch;
@@ -18,7 +21,8 @@ bool JoinedLoop::end_turn() {
   if (parallel_.last_step().step != steps_) return parallel_.last_step().total_weight > 0;
   if (!has_batch_) {
     throw_misuse(
-        "DataParallel::join: a turn without a batch ended without parallel.step(optimizer), on which the other ranks wait: call it "
+        "DataParallel::join: a turn without a batch ended without parallel.step(optimizer), on "
+        "which the other ranks wait: call it "
         "in every turn, also where `turn` is false");
   }
   return true;

@@ -3,16 +3,18 @@
 //   for (auto turn : parallel.join(loader)) {   // as long as any rank has a batch
 //     optimizer.zero_grad();
 //     if (turn) {                               // this rank still has one
-//       parallel.weight(turn->size());          // if never said: each rank that has a batch weighs 1
-//       loss(model, *turn).backward();
+//       parallel.weight(turn->size());          // if never said: each rank that has a batch weighs
+//       1 loss(model, *turn).backward();
 //     }
-//     parallel.step(optimizer);                 // always: without a batch this rank takes part as a shadow, of weight 0
+//     parallel.step(optimizer);                 // always: without a batch this rank takes part as
+//     a shadow, of weight 0
 //   }
 //
-// A turn is one step. To accumulate over several batches let `loader` hand out windows of batches. There is one turn more than the
-// longest loader has batches: the one in which all ranks learn that nobody has one, and step() does nothing. Shadows apply the same
-// updates, so nothing has to be copied at the end. With layers that mix ranks (SyncBatchNorm) a shadow runs forward and backward on
-// an empty batch. With buffers such as running statistics use BufferMode::average.
+// A turn is one step. To accumulate over several batches let `loader` hand out windows of batches.
+// There is one turn more than the longest loader has batches: the one in which all ranks learn that
+// nobody has one, and step() does nothing. Shadows apply the same updates, so nothing has to be
+// copied at the end. With layers that mix ranks (SyncBatchNorm) a shadow runs forward and backward
+// on an empty batch. With buffers such as running statistics use BufferMode::average.
 #pragma once
 
 #include <iterator>
@@ -24,7 +26,8 @@
 
 namespace paceline {
 
-// The turns of one loop, without the batches. On its end, also by an exception, the weight is again what it was before the loop.
+// The turns of one loop, without the batches. On its end, also by an exception, the weight is again
+// what it was before the loop.
 class JoinedLoop {
  public:
   explicit JoinedLoop(DataParallel& parallel);
@@ -33,7 +36,8 @@ class JoinedLoop {
   JoinedLoop& operator=(const JoinedLoop&) = delete;
 
   void begin_turn(bool has_batch);
-  // Whether there is another turn. THROWS Error (misuse): a turn without a batch ended without a step, so that the other ranks wait.
+  // Whether there is another turn. THROWS Error (misuse): a turn without a batch ended without a
+  // step, so that the other ranks wait.
   bool end_turn();
 
  private:
@@ -62,12 +66,15 @@ class Join {
   using Position = decltype(std::begin(std::declval<std::remove_reference_t<Loader>&>()));
 
  public:
-  Join(DataParallel& parallel, Loader&& loader) : loader_(std::forward<Loader>(loader)), loop_(parallel) {}
+  Join(DataParallel& parallel, Loader&& loader)
+      : loader_(std::forward<Loader>(loader)), loop_(parallel) {}
 
   class Iterator {
    public:
     explicit Iterator(Join& join) : join_(&join) {}
-    Turn<Position> operator*() const { return join_->has_batch() ? Turn<Position>(*join_->at_) : Turn<Position>(); }
+    Turn<Position> operator*() const {
+      return join_->has_batch() ? Turn<Position>(*join_->at_) : Turn<Position>();
+    }
     Iterator& operator++() {
       join_->advance();
       return *this;

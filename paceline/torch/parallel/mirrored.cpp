@@ -19,21 +19,25 @@ struct MirroredModules::Replica {
 namespace {
 
 std::size_t checked_count(const std::vector<torch::Device>& devices) {
-  if (devices.empty()) throw_misuse("Mirrored: no device was named; {torch::kCPU, torch::kCPU} makes two replicas");
+  if (devices.empty())
+    throw_misuse("Mirrored: no device was named; {torch::kCPU, torch::kCPU} makes two replicas");
   for (const torch::Device& device : devices) {
     if (!device.is_cpu()) {
-      throw_misuse(c10::str("Mirrored: replicas on ", device, " are not carried at present: name torch::kCPU, once for each replica"));
+      throw_misuse(
+          c10::str("Mirrored: replicas on ", device,
+                   " are not carried at present: name torch::kCPU, once for each replica"));
     }
   }
   return devices.size();
 }
 
 std::int64_t rows_of(const std::vector<at::Tensor>& batch) {
-  if (batch.empty() || batch[0].dim() == 0) throw_misuse("Mirrored::step: a batch is at least one tensor that has rows");
+  if (batch.empty() || batch[0].dim() == 0)
+    throw_misuse("Mirrored::step: a batch is at least one tensor that has rows");
   for (const at::Tensor& tensor : batch) {
     if (tensor.dim() == 0 || tensor.size(0) != batch[0].size(0)) {
-      throw_misuse(c10::str("Mirrored::step: the batch's tensors ", describe(batch[0]), " and ", describe(tensor),
-                            " do not have the same number of rows"));
+      throw_misuse(c10::str("Mirrored::step: the batch's tensors ", describe(batch[0]), " and ",
+                            describe(tensor), " do not have the same number of rows"));
     }
   }
   return batch[0].size(0);
@@ -42,15 +46,18 @@ std::int64_t rows_of(const std::vector<at::Tensor>& batch) {
 }  // namespace
 
 MirroredModules::MirroredModules(const std::vector<torch::Device>& devices, const Make& make,
-                                 const MakeOptimizer& make_optimizer, const MirroredOptions& options)
+                                 const MakeOptimizer& make_optimizer,
+                                 const MirroredOptions& options)
     : threads_(checked_count(devices)) {
   for (Job& job : make_local_world(static_cast<int>(devices.size()), options.world)) {
     auto model = make();
     auto optimizer = make_optimizer(model->parameters());
-    replicas_.push_back(std::make_unique<Replica>(Replica{std::move(job), std::move(model), std::move(optimizer), nullptr}));
+    replicas_.push_back(std::make_unique<Replica>(
+        Replica{std::move(job), std::move(model), std::move(optimizer), nullptr}));
   }
   on_each([&](Replica& replica, std::size_t) {
-    replica.parallel = std::make_unique<DataParallel>(*replica.model, replica.job, options.parallel);
+    replica.parallel =
+        std::make_unique<DataParallel>(*replica.model, replica.job, options.parallel);
   });
 }
 
@@ -79,8 +86,12 @@ void MirroredModules::on_each(const std::function<void(Replica&, std::size_t)>& 
 }
 
 MirroredModules::Replica& MirroredModules::alive(std::size_t i) {
-  if (i >= replicas_.size()) throw_misuse(c10::str("Mirrored: there is no replica ", i, " of ", replicas_.size()));
-  if (!replicas_[i]) throw_misuse(c10::str("Mirrored: replica ", i, " failed before, so there is nothing to go on with: make another Mirrored"));
+  if (i >= replicas_.size())
+    throw_misuse(c10::str("Mirrored: there is no replica ", i, " of ", replicas_.size()));
+  if (!replicas_[i])
+    throw_misuse(
+        c10::str("Mirrored: replica ", i,
+                 " failed before, so there is nothing to go on with: make another Mirrored"));
   return *replicas_[i];
 }
 
@@ -106,8 +117,14 @@ double MirroredModules::step(const std::vector<at::Tensor>& batch, const Loss& l
   return rows > 0 ? sum / rows : 0;
 }
 
-torch::nn::Module& MirroredModules::replica(std::size_t i) { return *alive(i).model; }
-torch::optim::Optimizer& MirroredModules::optimizer(std::size_t i) { return *alive(i).optimizer; }
-DataParallel& MirroredModules::parallel(std::size_t i) { return *alive(i).parallel; }
+torch::nn::Module& MirroredModules::replica(std::size_t i) {
+  return *alive(i).model;
+}
+torch::optim::Optimizer& MirroredModules::optimizer(std::size_t i) {
+  return *alive(i).optimizer;
+}
+DataParallel& MirroredModules::parallel(std::size_t i) {
+  return *alive(i).parallel;
+}
 
 }  // namespace paceline

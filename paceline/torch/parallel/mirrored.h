@@ -1,15 +1,20 @@
 // Mirrored: data parallel training on several devices of one process.
 //
-//   paceline::Mirrored<Net> mirrored({torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); },
-//                                    [](auto parameters) { return std::make_unique<torch::optim::SGD>(parameters, 0.1); });
+//   paceline::Mirrored<Net> mirrored({torch::kCPU, torch::kCPU}, [] { return
+//   std::make_shared<Net>(); },
+//                                    [](auto parameters) { return
+//                                    std::make_unique<torch::optim::SGD>(parameters, 0.1); });
 //   for (auto& batch : loader)
-//     double loss = mirrored.step({batch.data, batch.target}, [](Net& net, const std::vector<at::Tensor>& part) {
+//     double loss = mirrored.step({batch.data, batch.target}, [](Net& net, const
+//     std::vector<at::Tensor>& part) {
 //       return torch::nn::functional::cross_entropy(net.forward(part[0]), part[1]);
 //     });
 //
-// Each device has a replica of the model, an optimizer and a thread. A step cuts the global batch into one part for each, as equal as
-// can be, computes on all at once, and averages over a world of ranks inside this process: the path, and the bits, of as many
-// processes with a DataParallel each. at::set_num_threads counts for every replica. At present devices are the CPU, any number of times.
+// Each device has a replica of the model, an optimizer and a thread. A step cuts the global batch
+// into one part for each, as equal as can be, computes on all at once, and averages over a world of
+// ranks inside this process: the path, and the bits, of as many processes with a DataParallel each.
+// at::set_num_threads counts for every replica. At present devices are the CPU, any number of
+// times.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +37,8 @@ struct MirroredOptions {
   LocalWorldOptions world = {};
 };
 
-using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
+using MakeOptimizer =
+    std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
 
 // Mirrored without the model's type.
 class MirroredModules {
@@ -40,8 +46,8 @@ class MirroredModules {
   using Make = std::function<std::shared_ptr<torch::nn::Module>()>;
   using Loss = std::function<at::Tensor(torch::nn::Module&, const std::vector<at::Tensor>&)>;
 
-  MirroredModules(const std::vector<torch::Device>& devices, const Make& make, const MakeOptimizer& make_optimizer,
-                  const MirroredOptions& options);
+  MirroredModules(const std::vector<torch::Device>& devices, const Make& make,
+                  const MakeOptimizer& make_optimizer, const MirroredOptions& options);
   ~MirroredModules();
   MirroredModules(const MirroredModules&) = delete;
   MirroredModules& operator=(const MirroredModules&) = delete;
@@ -61,27 +67,33 @@ class MirroredModules {
   parallel::ReplicaThreads threads_;
 };
 
-// THREAD: one caller at a time. What the functions that are handed in touch beside their arguments they touch from several
-// threads at once.
+// THREAD: one caller at a time. What the functions that are handed in touch beside their arguments
+// they touch from several threads at once.
 template <typename Model>
 class Mirrored {
  public:
-  // `make` and `make_optimizer` are called once for each device; all replicas start with the values of the first. THROWS Error
-  // (misuse): no device, or one that is not the CPU; and as DataParallel's constructor.
-  Mirrored(const std::vector<torch::Device>& devices, const std::function<std::shared_ptr<Model>()>& make,
-           const MakeOptimizer& make_optimizer, const MirroredOptions& options = {})
-      : modules_(devices, [&]() -> std::shared_ptr<torch::nn::Module> { return make(); }, make_optimizer, options) {}
+  // `make` and `make_optimizer` are called once for each device; all replicas start with the values
+  // of the first. THROWS Error (misuse): no device, or one that is not the CPU; and as
+  // DataParallel's constructor.
+  Mirrored(const std::vector<torch::Device>& devices,
+           const std::function<std::shared_ptr<Model>()>& make, const MakeOptimizer& make_optimizer,
+           const MirroredOptions& options = {})
+      : modules_(
+            devices, [&]() -> std::shared_ptr<torch::nn::Module> { return make(); }, make_optimizer,
+            options) {}
 
   std::size_t size() const { return modules_.size(); }
 
-  // One step on a global batch: tensors with the same number of rows. `loss` is the mean over the rows that it is given; a replica
-  // without rows does not call it. Returns the mean over the global batch. All gradients are zeroed before. THROWS what the first
-  // replica to fail threw, and ends: a later call is misuse.
+  // One step on a global batch: tensors with the same number of rows. `loss` is the mean over the
+  // rows that it is given; a replica without rows does not call it. Returns the mean over the
+  // global batch. All gradients are zeroed before. THROWS what the first replica to fail threw, and
+  // ends: a later call is misuse.
   double step(const std::vector<at::Tensor>& batch,
               const std::function<at::Tensor(Model&, const std::vector<at::Tensor>&)>& loss) {
-    return modules_.step(batch, [&](torch::nn::Module& module, const std::vector<at::Tensor>& part) {
-      return loss(dynamic_cast<Model&>(module), part);
-    });
+    return modules_.step(batch,
+                         [&](torch::nn::Module& module, const std::vector<at::Tensor>& part) {
+                           return loss(dynamic_cast<Model&>(module), part);
+                         });
   }
 
   Model& replica(std::size_t i = 0) { return dynamic_cast<Model&>(modules_.replica(i)); }

@@ -37,10 +37,12 @@ std::string line_of(const char* kind, const Parameter& parameter) {
 std::set<const void*> sparse_weights(const torch::nn::Module& model) {
   std::set<const void*> weights;
   const auto look_at = [&](const torch::nn::Module& module) {
-    if (const auto* table = module.as<torch::nn::EmbeddingImpl>(); table != nullptr && table->options.sparse()) {
+    if (const auto* table = module.as<torch::nn::EmbeddingImpl>();
+        table != nullptr && table->options.sparse()) {
       weights.insert(table->weight.unsafeGetTensorImpl());
     }
-    if (const auto* bag = module.as<torch::nn::EmbeddingBagImpl>(); bag != nullptr && bag->options.sparse()) {
+    if (const auto* bag = module.as<torch::nn::EmbeddingBagImpl>();
+        bag != nullptr && bag->options.sparse()) {
       weights.insert(bag->weight.unsafeGetTensorImpl());
     }
   };
@@ -76,12 +78,14 @@ class Sorting {
 
   ModelParts finish() && {
     if (!names_.empty()) {
-      throw_misuse(c10::str("DataParallelOptions::sparse names '", *names_.begin(),
-                            "', but the model has no such parameter; named_parameters() lists them"));
+      throw_misuse(
+          c10::str("DataParallelOptions::sparse names '", *names_.begin(),
+                   "', but the model has no such parameter; named_parameters() lists them"));
     }
     if (parts_.dense.empty() && parts_.sparse.empty()) {
       throw_misuse(
-          "DataParallel: no parameter of this model requires a gradient, so there is nothing to train");
+          "DataParallel: no parameter of this model requires a gradient, so there is nothing to "
+          "train");
     }
     return std::move(parts_);
   }
@@ -122,7 +126,8 @@ ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::strin
   return std::move(sorting).finish();
 }
 
-ModelParts parts_of(const std::vector<Parameter>& parameters, const std::vector<std::string>& sparse) {
+ModelParts parts_of(const std::vector<Parameter>& parameters,
+                    const std::vector<std::string>& sparse) {
   Sorting sorting(sparse, {});
   for (const Parameter& each : parameters) sorting.parameter(each.name, each.tensor);
   return std::move(sorting).finish();

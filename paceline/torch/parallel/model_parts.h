@@ -27,8 +27,8 @@ struct ModelParts {
 };
 
 // `sparse`: names of parameters whose gradients are sparse, beside those of torch::nn::Embedding
-// and EmbeddingBag with sparse(true). THROWS Error (misuse): a tensor that cannot be carried, a name
-// that the model lacks, or nothing to train.
+// and EmbeddingBag with sparse(true). THROWS Error (misuse): a tensor that cannot be carried, a
+// name that the model lacks, or nothing to train.
 ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::string>& sparse = {});
 // All of them are parameters.
 ModelParts parts_of(const std::vector<Parameter>& parameters,

@@ -1,5 +1,5 @@
-// Were parameters or gradients touched between backward() and the end of the step? Then the replicas
-// would drift apart, or a gradient in flight would be overwritten.
+// Were parameters or gradients touched between backward() and the end of the step? Then the
+// replicas would drift apart, or a gradient in flight would be overwritten.
 #pragma once
 
 #include <cstddef>

@@ -39,14 +39,17 @@ Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Co
     throw_misuse(c10::str("DataParallelOptions::backward_passes_per_step is ", passes_of_a_step_,
                           "; a step has at least one backward pass"));
   }
-  const auto tensors = tensors_of(alone() ? std::span<const Parameter>() : std::span<const Parameter>(dense));
+  const auto tensors =
+      tensors_of(alone() ? std::span<const Parameter>() : std::span<const Parameter>(dense));
   buckets_ = std::make_unique<GradientBuckets>(
       alone() ? std::vector<schedule::Bucket>() : order_.first_plan(), tensors, job_);
   end();
   hooks_.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    GradientEvents events{[this, i] { return arriving(i); }, [this, i](bool held) { accumulated(i, held); }};
-    if (options.born_in_place && !alone() && is_dense(i)) events.birthplace = [this, i] { return birthplace(i); };
+    GradientEvents events{[this, i] { return arriving(i); },
+                          [this, i](bool held) { accumulated(i, held); }};
+    if (options.born_in_place && !alone() && is_dense(i))
+      events.birthplace = [this, i] { return birthplace(i); };
     hooks_.emplace_back(parameters_[i].tensor, std::move(events));
   }
 }
@@ -59,7 +62,8 @@ Reducer::~Reducer() {
 void Reducer::leave_memory_of(const GradientBuckets& buckets, bool keep_values) {
   for (std::size_t i = 0; i < dense_; ++i) {
     at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-    if (!grad.defined() || grad.layout() != at::kStrided || !buckets.contains(grad.const_data_ptr()))
+    if (!grad.defined() || grad.layout() != at::kStrided ||
+        !buckets.contains(grad.const_data_ptr()))
       continue;
     try {
       grad = keep_values ? grad.clone() : at::Tensor();
@@ -88,7 +92,9 @@ void Reducer::set_weight(double weight) {
   weight_ = {weight, true};
 }
 
-void Reducer::restore(RankWeight weight) { weight_ = weight; }
+void Reducer::restore(RankWeight weight) {
+  weight_ = weight;
+}
 
 void Reducer::pause() {
   if (open_) {
@@ -101,20 +107,24 @@ void Reducer::pause() {
   paused_ = true;
 }
 
-void Reducer::resume() { paused_ = false; }
+void Reducer::resume() {
+  paused_ = false;
+}
 
 void Reducer::refuse_second_backward(std::size_t i) const {
   if (const std::string name = watch_.changed_parameter(); !name.empty()) {
-    throw_misuse(c10::str("the optimizer stepped without synchronize(): parameter '", name,
-                          "' changed after its gradient was made and before it was averaged, so the "
-                          "replicas differ now. Call parallel.step(optimizer) instead of "
-                          "optimizer.step(), or synchronize() before it"));
+    throw_misuse(
+        c10::str("the optimizer stepped without synchronize(): parameter '", name,
+                 "' changed after its gradient was made and before it was averaged, so the "
+                 "replicas differ now. Call parallel.step(optimizer) instead of "
+                 "optimizer.step(), or synchronize() before it"));
   }
-  throw_misuse(c10::str("a second backward() before the last one was synchronised (gradient of '",
-                        parameters_[i].name,
-                        "'): call synchronize() or step(optimizer) after each backward(); to "
-                        "accumulate over several passes run all but the last under no_sync(), or add "
-                        "up their losses"));
+  throw_misuse(
+      c10::str("a second backward() before the last one was synchronised (gradient of '",
+               parameters_[i].name,
+               "'): call synchronize() or step(optimizer) after each backward(); to "
+               "accumulate over several passes run all but the last under no_sync(), or add "
+               "up their losses"));
 }
 
 bool Reducer::arriving(std::size_t i) {
@@ -139,8 +149,8 @@ bool Reducer::arriving(std::size_t i) {
   }
   if (!accumulating() && !open_) begin(backward_);
   if (weight_.weight != 0) return true;
-  // A shadow's gradient counts for nothing: grad stays as on the ranks that ran no backward at all. But it keeps the
-  // order of messages, in which layers that communicate within backward may stand.
+  // A shadow's gradient counts for nothing: grad stays as on the ranks that ran no backward at all.
+  // But it keeps the order of messages, in which layers that communicate within backward may stand.
   if (!accumulating() && !alone() && is_dense(i)) {
     const at::NoGradGuard no_grad;
     contribute_without_gradient(i);
@@ -152,7 +162,8 @@ bool Reducer::arriving(std::size_t i) {
 std::shared_ptr<void> Reducer::birthplace(std::size_t i) {
   const bool last_pass = passes_ + (current_backward() != backward_ ? 1 : 0) >= passes_of_a_step_;
   const bool in_flight = progress_[i].filled;
-  if (paused_ || !last_pass || weight_.weight == 0 || in_flight || !next_plan_.empty()) return nullptr;
+  if (paused_ || !last_pass || weight_.weight == 0 || in_flight || !next_plan_.empty())
+    return nullptr;
   return buckets_->lend(i);
 }
 
@@ -187,13 +198,14 @@ void Reducer::take(std::size_t i, bool held_elsewhere) {
   current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
   if (!buckets_->take(i, held_elsewhere)) return;
   for (int moved : present_plan()[buckets_->bucket_of(i)].gradients) {
-    if (const auto k = static_cast<std::size_t>(moved); progress_[k].fired) watch_.gradient_moved(k);
+    if (const auto k = static_cast<std::size_t>(moved); progress_[k].fired)
+      watch_.gradient_moved(k);
   }
 }
 
 // What made no gradient in this step contributes what its grad holds already, so that accumulated
-// gradients stay what they would be in one process; else zeros. Its grad must not be the slot: if no
-// rank used it, it has to stay as it is.
+// gradients stay what they would be in one process; else zeros. Its grad must not be the slot: if
+// no rank used it, it has to stay as it is.
 void Reducer::contribute_without_gradient(std::size_t i) {
   at::Tensor slot = buckets_->slot(i);
   at::Tensor& grad = parameters_[i].tensor.mutable_grad();
@@ -226,9 +238,9 @@ void Reducer::launch(std::size_t bucket) {
   }
   try {
     const std::vector<std::byte> told = encode(note);
-    works_.push_back(group_.all_reduce(
-        buckets_->buffer(bucket),
-        {.op = ReduceOp::average, .weight = weight_.weight, .note = told}));
+    works_.push_back(
+        group_.all_reduce(buckets_->buffer(bucket),
+                          {.op = ReduceOp::average, .weight = weight_.weight, .note = told}));
     works_.back().keep(buckets_->memory(bucket));
   } catch (const Error&) {
     failure_ = std::current_exception();
@@ -325,8 +337,9 @@ void Reducer::wait_for(std::size_t bucket) {
     const auto& members = present_plan()[bucket].gradients;
     const auto name = [&](int index) { return parameters_[static_cast<std::size_t>(index)].name; };
     Failure failure = error.failure();
-    failure.what = c10::str("while the gradients of bucket ", bucket + 1, " of ", works_.size(), " ('", name(members.front()),
-                            "'", members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : "",
+    failure.what = c10::str("while the gradients of bucket ", bucket + 1, " of ", works_.size(),
+                            " ('", name(members.front()), "'",
+                            members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : "",
                             ") were averaged: ", failure.what);
     throw Error(std::move(failure));
   }
@@ -335,7 +348,8 @@ void Reducer::wait_for(std::size_t bucket) {
 void Reducer::hand_out(std::size_t bucket, const std::vector<StepNote>& notes) {
   const auto& members = present_plan()[bucket].gradients;
   for (std::size_t place = 0; place < members.size(); ++place) {
-    if (std::ranges::none_of(notes, [&](const StepNote& note) { return note.used[place]; })) continue;
+    if (std::ranges::none_of(notes, [&](const StepNote& note) { return note.used[place]; }))
+      continue;
     ++current_.used;
     const auto i = static_cast<std::size_t>(members[place]);
     parameters_[i].tensor.mutable_grad() = buckets_->slot(i);
@@ -379,7 +393,8 @@ void Reducer::end() {
   current_ = {};
 }
 
-// Not before the next step begins: by then its gradients are usually dropped, so that there are never two copies of all.
+// Not before the next step begins: by then its gradients are usually dropped, so that there are
+// never two copies of all.
 void Reducer::lay_out_next_plan() {
   if (next_plan_.empty()) return;
   leave_memory_of(*buckets_, true);

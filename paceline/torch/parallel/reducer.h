@@ -14,8 +14,8 @@
 // data; the note is the same facts outside of it.) A world of one moves nothing: gradients stay
 // where autograd put them, only the checks for misuse remain.
 //
-// Beside it: what counts as misuse between backward() and finish() is parameter_watch.h, what a note
-// says step_note.h, how rows of sparse gradients are averaged sparse_gradients.h.
+// Beside it: what counts as misuse between backward() and finish() is parameter_watch.h, what a
+// note says step_note.h, how rows of sparse gradients are averaged sparse_gradients.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,8 +45,8 @@ class Reducer {
   };
 
   // Both lists are trained; the sparse ones travel as rows, after the buckets (sparse_gradients.h).
-  Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Communicator& group, Job* job,
-          const DataParallelOptions& options);
+  Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Communicator& group,
+          Job* job, const DataParallelOptions& options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -62,7 +62,9 @@ class Reducer {
   void fail(std::exception_ptr failure) { failure_ = std::move(failure); }
 
   // Of the next step.
-  const std::vector<schedule::Bucket>& plan() const { return next_plan_.empty() ? buckets_->plan() : next_plan_; }
+  const std::vector<schedule::Bucket>& plan() const {
+    return next_plan_.empty() ? buckets_->plan() : next_plan_;
+  }
   const StepReport& report() const { return report_; }
   bool in_step() const { return open_; }
 
@@ -112,11 +114,11 @@ class Reducer {
   RankWeight weight_;
   bool paused_ = false;
 
-  bool open_ = false;               // in a step: from the first gradient to finish()
-  int backward_ = -1;               // the last backward pass that made a gradient
-  int passes_ = 0;                  // backward passes of this step so far
-  std::vector<Progress> progress_;  // by parameter
-  std::vector<int> ready_order_;    // dense ones
+  bool open_ = false;                 // in a step: from the first gradient to finish()
+  int backward_ = -1;                 // the last backward pass that made a gradient
+  int passes_ = 0;                    // backward passes of this step so far
+  std::vector<Progress> progress_;    // by parameter
+  std::vector<int> ready_order_;      // dense ones
   std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
   std::vector<Work> works_;           // by bucket, as far as launched
   std::exception_ptr failure_;        // of the communication: final

@@ -17,10 +17,12 @@ std::vector<std::int64_t> gathered(Communicator& group, const std::vector<std::i
   return all;
 }
 
-// The ranks that have what most have; all of one value, else of the first value that is most common.
+// The ranks that have what most have; all of one value, else of the first value that is most
+// common.
 std::vector<int> majority(const std::vector<std::int64_t>& digests) {
   std::map<std::int64_t, std::vector<int>> ranks_with;
-  for (std::size_t r = 0; r < digests.size(); ++r) ranks_with[digests[r]].push_back(static_cast<int>(r));
+  for (std::size_t r = 0; r < digests.size(); ++r)
+    ranks_with[digests[r]].push_back(static_cast<int>(r));
   std::vector<int> largest;
   for (const auto& [digest, ranks] : ranks_with) {
     if (ranks.size() > largest.size()) largest = ranks;
@@ -30,7 +32,8 @@ std::vector<int> majority(const std::vector<std::int64_t>& digests) {
 
 std::string listed(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   return text;
 }
 
@@ -52,7 +55,8 @@ void require_equal_replicas(Communicator& group, const std::vector<at::Tensor>& 
   const bool decided = 2 * most.size() > digests.size();
   std::vector<int> others;
   for (int r = 0; r < group.size(); ++r) {
-    if (digests[static_cast<std::size_t>(r)] != digests[static_cast<std::size_t>(most[0])]) others.push_back(r);
+    if (digests[static_cast<std::size_t>(r)] != digests[static_cast<std::size_t>(most[0])])
+      others.push_back(r);
   }
   std::size_t first = 0;
   const auto same = [&](std::size_t parameter) {
@@ -65,15 +69,16 @@ void require_equal_replicas(Communicator& group, const std::vector<at::Tensor>& 
   std::vector<int> concerned = others;
   if (!decided) concerned.insert(concerned.end(), most.begin(), most.end());
   std::ranges::sort(concerned);
-  throw Error({Fault::mismatch,
-               c10::str("the replicas are no longer equal before step ", step, ": ",
-                        decided ? c10::str(listed(others), others.size() == 1 ? " differs" : " differ",
-                                           " from ", listed(most))
-                                : c10::str(listed(concerned), " disagree"),
-                        ", first in parameter '", names[first],
-                        "'. Something wrote to it outside of the common update, or memory was "
-                        "corrupted: look at what is done on one rank alone, and go on from a checkpoint"),
-               concerned});
+  throw Error(
+      {Fault::mismatch,
+       c10::str("the replicas are no longer equal before step ", step, ": ",
+                decided ? c10::str(listed(others), others.size() == 1 ? " differs" : " differ",
+                                   " from ", listed(most))
+                        : c10::str(listed(concerned), " disagree"),
+                ", first in parameter '", names[first],
+                "'. Something wrote to it outside of the common update, or memory was "
+                "corrupted: look at what is done on one rank alone, and go on from a checkpoint"),
+       concerned});
 }
 
 }  // namespace paceline::parallel

@@ -11,7 +11,8 @@
 
 namespace paceline::parallel {
 
-// The threads live as long as this, because libtorch keeps things by thread. THREAD: one caller at a time.
+// The threads live as long as this, because libtorch keeps things by thread. THREAD: one caller at
+// a time.
 class ReplicaThreads {
  public:
   explicit ReplicaThreads(std::size_t count);
@@ -20,7 +21,8 @@ class ReplicaThreads {
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
 
   std::size_t size() const { return threads_.size(); }
-  // Runs task(i) on thread i, on all at once, and returns when all have ended. THROWS what the first of them to throw threw.
+  // Runs task(i) on thread i, on all at once, and returns when all have ended. THROWS what the
+  // first of them to throw threw.
   void run(const std::function<void(std::size_t)>& task);
 
  private:

@@ -17,7 +17,9 @@ at::Tensor rows_of(const at::Tensor& grad) {
   return (grad.layout() == at::kStrided ? grad : grad.to_dense()).to_sparse(1).coalesce();
 }
 
-at::ScalarType summed_in(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType summed_in(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 // One message: what each rank says, one after the other.
 class Header {
@@ -52,7 +54,8 @@ struct Gathering {
   at::Tensor own, all;
   Work work;
 
-  Gathering(Communicator& group, at::Tensor rows, const std::vector<std::size_t>& rows_of_ranks) : own(std::move(rows)) {
+  Gathering(Communicator& group, at::Tensor rows, const std::vector<std::size_t>& rows_of_ranks)
+      : own(std::move(rows)) {
     std::vector<std::int64_t> sizes = own.sizes().vec();
     std::size_t width = 1;
     for (std::size_t d = 1; d < sizes.size(); ++d) width *= static_cast<std::size_t>(sizes[d]);

@@ -24,7 +24,8 @@ StepNote decode_step_note(Bytes bytes, std::size_t gradients) {
   std::memcpy(&note.weight.weight, bytes.data(), sizeof(double));
   note.weight.told = bytes[sizeof(double)] != std::byte{0};
   for (std::size_t place = 0; place < gradients; ++place) {
-    note.used.push_back((std::to_integer<unsigned>(bytes[kHead + place / 8]) >> (place % 8) & 1) != 0);
+    note.used.push_back((std::to_integer<unsigned>(bytes[kHead + place / 8]) >> (place % 8) & 1) !=
+                        0);
   }
   return note;
 }

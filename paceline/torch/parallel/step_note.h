@@ -21,7 +21,8 @@ struct StepNote {
 
 // weight (f64), told (u8), then one bit for each gradient.
 std::vector<std::byte> encode(const StepNote& note);
-// REQUIRES: `bytes` is the encoding of a note of `gradients` gradients (all ranks have the same plan).
+// REQUIRES: `bytes` is the encoding of a note of `gradients` gradients (all ranks have the same
+// plan).
 StepNote decode_step_note(Bytes bytes, std::size_t gradients);
 
 }  // namespace paceline::parallel

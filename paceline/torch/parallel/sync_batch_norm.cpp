@@ -40,7 +40,8 @@ Moments moments_of(const at::Tensor& input) {
   const std::int64_t channels = input.size(1);
   const auto f64 = at::TensorOptions().dtype(at::kDouble);
   if (input.numel() == 0) return {0, at::zeros({channels}, f64), at::zeros({channels}, f64)};
-  const auto [variance, mean] = at::var_mean(widened(input), reduced_dimensions(input), /*correction=*/0);
+  const auto [variance, mean] =
+      at::var_mean(widened(input), reduced_dimensions(input), /*correction=*/0);
   const double count = static_cast<double>(input.numel() / channels);
   return {count, mean.to(at::kDouble), variance.to(at::kDouble) * count};
 }
@@ -61,14 +62,16 @@ Moments combined(const std::vector<Moments>& parts) {
 }
 
 Moments over_all_ranks(const Moments& own, Communicator& group) {
-  const at::Tensor message = at::cat({at::full({1}, own.count, at::kDouble), own.mean, own.squares});
+  const at::Tensor message =
+      at::cat({at::full({1}, own.count, at::kDouble), own.mean, own.squares});
   const std::int64_t length = message.numel(), channels = own.mean.numel();
   const at::Tensor all = at::empty({group.size(), length}, at::kDouble);
   group.all_gather(buffer_of(message), buffer_of(all)).wait();
   std::vector<Moments> parts;
   for (int r = 0; r < group.size(); ++r) {
     const at::Tensor part = all[r];
-    parts.push_back({part[0].item<double>(), part.narrow(0, 1, channels), part.narrow(0, 1 + channels, channels)});
+    parts.push_back({part[0].item<double>(), part.narrow(0, 1, channels),
+                     part.narrow(0, 1 + channels, channels)});
   }
   return combined(parts);
 }
@@ -84,7 +87,8 @@ class Normalise : public torch::autograd::Function<Normalise> {
                             const at::Tensor& weight, const at::Tensor& bias, double eps,
                             c10::intrusive_ptr<Exchange> exchange) {
     const Moments& all = exchange->moments;
-    const at::Tensor inverse = all.count > 0 ? (all.squares / all.count + eps).rsqrt() : at::zeros_like(all.mean);
+    const at::Tensor inverse =
+        all.count > 0 ? (all.squares / all.count + eps).rsqrt() : at::zeros_like(all.mean);
     context->save_for_backward({input, weight, inverse});
     context->saved_data["exchange"] = c10::IValue::make_capsule(exchange);
     const at::Tensor wide = widened(input), centred = wide - by_channel(all.mean, wide);
@@ -112,9 +116,10 @@ class Normalise : public torch::autograd::Function<Normalise> {
     if (ranks.weight > 0) {
       const at::Tensor gain = inverse * weight.to(at::kDouble);
       const at::Tensor mean_sum = totals.narrow(0, 0, sum.numel()) / (all.count * ranks.weight);
-      const at::Tensor mean_product = totals.narrow(0, sum.numel(), sum.numel()) / (all.count * ranks.weight);
-      dx = by_channel(gain, dy) *
-           (dy - by_channel(mean_sum, dy) - centred * by_channel(mean_product * inverse * inverse, dy));
+      const at::Tensor mean_product =
+          totals.narrow(0, sum.numel(), sum.numel()) / (all.count * ranks.weight);
+      dx = by_channel(gain, dy) * (dy - by_channel(mean_sum, dy) -
+                                   centred * by_channel(mean_product * inverse * inverse, dy));
       dx = dx.to(input.scalar_type());
     }
     return {dx, (product * inverse).to(weight.scalar_type()), sum.to(weight.scalar_type()), {}, {}};
@@ -126,17 +131,22 @@ class Normalise : public torch::autograd::Function<Normalise> {
 SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_options)
     : NormImplBase(norm_options) {}
 
-SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_options, const torch::nn::Module& norm)
+SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_options,
+                                     const torch::nn::Module& norm)
     : NormImplBase(norm_options) {
-  for (const auto& item : norm.named_parameters(/*recurse=*/false)) parameters_[item.key()] = item.value();
+  for (const auto& item : norm.named_parameters(/*recurse=*/false))
+    parameters_[item.key()] = item.value();
   weight = parameters_["weight"];
   bias = parameters_["bias"];
   auto own = named_buffers(/*recurse=*/false);
-  for (const auto& item : norm.named_buffers(/*recurse=*/false)) own[item.key()].set_data(item.value());
+  for (const auto& item : norm.named_buffers(/*recurse=*/false))
+    own[item.key()].set_data(item.value());
   train(norm.is_training());
 }
 
-void SyncBatchNormImpl::compute_over(std::shared_ptr<const BatchRanks> ranks) { ranks_ = std::move(ranks); }
+void SyncBatchNormImpl::compute_over(std::shared_ptr<const BatchRanks> ranks) {
+  ranks_ = std::move(ranks);
+}
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
   stream << "paceline::SyncBatchNorm(" << options.num_features() << ")";
@@ -151,7 +161,8 @@ void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   if (!is_training() && running_mean.defined()) {
-    return at::batch_norm(input, weight, bias, running_mean, running_var, false, 0, options.eps(), false);
+    return at::batch_norm(input, weight, bias, running_mean, running_var, false, 0, options.eps(),
+                          false);
   }
   auto exchange = c10::make_intrusive<Exchange>();
   if (ranks_) exchange->ranks = *ranks_;
@@ -164,19 +175,24 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     exchange->moments = alone ? own : over_all_ranks(own, *exchange->ranks.group);
     const Moments& all = exchange->moments;
     if (all.count == 1) {
-      throw_misuse("SyncBatchNorm: all ranks together have one value for each channel, which has no variance to train on; "
-                   "use larger batches, or eval()");
+      throw_misuse(
+          "SyncBatchNorm: all ranks together have one value for each channel, which has no "
+          "variance to train on; "
+          "use larger batches, or eval()");
     }
     if (is_training() && running_mean.defined() && all.count > 0) {
       num_batches_tracked.add_(1);
-      const double momentum = options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
+      const double momentum =
+          options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
       running_mean.copy_(running_mean.to(at::kDouble) * (1 - momentum) + all.mean * momentum);
-      running_var.copy_(running_var.to(at::kDouble) * (1 - momentum) + all.squares * (momentum / (all.count - 1)));
+      running_var.copy_(running_var.to(at::kDouble) * (1 - momentum) +
+                        all.squares * (momentum / (all.count - 1)));
     }
   }
   const bool affine = weight.defined();
   return Normalise::apply(input, affine ? weight : at::ones({input.size(1)}, input.options()),
-                          affine ? bias : at::zeros({input.size(1)}, input.options()), options.eps(), exchange);
+                          affine ? bias : at::zeros({input.size(1)}, input.options()),
+                          options.eps(), exchange);
 }
 
 }  // namespace paceline

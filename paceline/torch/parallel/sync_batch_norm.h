@@ -1,13 +1,15 @@
 // SyncBatchNorm: batch normalisation over the global batch (specification D3).
 //
-//   paceline::SyncBatchNorm norm(torch::nn::BatchNormOptions(64));   // in place of BatchNorm1d, 2d, 3d
-//   paceline::convert_sync_batch_norm(*model);                       // or in a whole model
-//   paceline::DataParallel parallel(model, job);                     // from here on over all its ranks
+//   paceline::SyncBatchNorm norm(torch::nn::BatchNormOptions(64));   // in place of BatchNorm1d,
+//   2d, 3d paceline::convert_sync_batch_norm(*model);                       // or in a whole model
+//   paceline::DataParallel parallel(model, job);                     // from here on over all its
+//   ranks
 //
-// Forward normalises with mean and variance of all ranks' samples, backward lets gradients flow through them: the numbers are
-// those of one process with the whole batch, also where batches differ in size (say weight(n) before the forward pass). Each
-// layer makes all ranks wait for each other twice, so: every rank runs the same layers in the same order, and a rank of
-// weight 0 runs forward and backward too, on an empty batch. Evaluation communicates nothing.
+// Forward normalises with mean and variance of all ranks' samples, backward lets gradients flow
+// through them: the numbers are those of one process with the whole batch, also where batches
+// differ in size (say weight(n) before the forward pass). Each layer makes all ranks wait for each
+// other twice, so: every rank runs the same layers in the same order, and a rank of weight 0 runs
+// forward and backward too, on an empty batch. Evaluation communicates nothing.
 #pragma once
 
 #include <torch/nn/modules/batchnorm.h>
@@ -22,23 +24,27 @@ namespace paceline {
 // The ranks over whose batches a layer computes; shared with the layer by who knows them.
 struct BatchRanks {
   Communicator* group = nullptr;  // null: this rank's batch alone
-  double weight = 1;              // with which this rank's gradients will be averaged; 0: its rows do not count
+  double weight = 1;  // with which this rank's gradients will be averaged; 0: its rows do not count
 };
 
-// Parameters, buffers and options are those of torch::nn::BatchNorm1d/2d/3d, for input (N, C) and (N, C, ...).
+// Parameters, buffers and options are those of torch::nn::BatchNorm1d/2d/3d, for input (N, C) and
+// (N, C, ...).
 class SyncBatchNormImpl
     : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_options);
-  // With the parameters themselves of `norm`, a BatchNorm of these options, with its buffers' memory, and in its mode.
+  // With the parameters themselves of `norm`, a BatchNorm of these options, with its buffers'
+  // memory, and in its mode.
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_options, const torch::nn::Module& norm);
 
-  // THROWS Error: misuse when all ranks together have one value for each channel in training; what ended the communication.
+  // THROWS Error: misuse when all ranks together have one value for each channel in training; what
+  // ended the communication.
   at::Tensor forward(const at::Tensor& input);
 
-  // DataParallel does it with its own ranks, in a group made for these layers; when it ends, the layer is a plain batch norm again.
-  // A copy of the layer (clone) shares them. Who does it by hand: layers need a group (Communicator::split) of their own, because
-  // their collectives stand between those of the gradients.
+  // DataParallel does it with its own ranks, in a group made for these layers; when it ends, the
+  // layer is a plain batch norm again. A copy of the layer (clone) shares them. Who does it by
+  // hand: layers need a group (Communicator::split) of their own, because their collectives stand
+  // between those of the gradients.
   void compute_over(std::shared_ptr<const BatchRanks> ranks);
 
   void pretty_print(std::ostream& stream) const override;

@@ -13,7 +13,9 @@ using ::testing::Not;
 
 struct Sample {
   Sample() {
-    app.add_option("-n,--np", number, "how many\n.not a macro")->type_name("N")->envname("SAMPLE_NP");
+    app.add_option("-n,--np", number, "how many\n.not a macro")
+        ->type_name("N")
+        ->envname("SAMPLE_NP");
     app.add_flag("--dry-run", flag, "only tell; it's \\harmless [really]: yes");
     app.footer("'quoted\nlast");
   }
@@ -44,7 +46,8 @@ TEST(Completion, of_every_shell_names_every_subcommand_and_option) {
   const Sample sample;
   for (const std::string& shell : shells()) {
     const std::string script = completion(shell, sample.all);
-    for (const char* word : {"sample", "dry-run", "np"}) EXPECT_THAT(script, HasSubstr(word)) << shell;
+    for (const char* word : {"sample", "dry-run", "np"})
+      EXPECT_THAT(script, HasSubstr(word)) << shell;
     EXPECT_THAT(script, Not(HasSubstr("it's"))) << shell << ": a quote would end the string";
   }
 }

@@ -16,7 +16,10 @@ using ::testing::Not;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 observe::HostRank rank(int number, std::int64_t step, std::int64_t waiting_since_ns = 0) {
-  observe::HostRank r{.pid = 100 + number, .status = {}, .cpu_seconds = static_cast<double>(step) / 10, .memory_bytes = 1 << 20};
+  observe::HostRank r{.pid = 100 + number,
+                      .status = {},
+                      .cpu_seconds = static_cast<double>(step) / 10,
+                      .memory_bytes = 1 << 20};
   r.status.rank = number;
   r.status.world_size = 3;
   r.status.step = step;

@@ -30,7 +30,8 @@ TEST(Dtype, IsKnownExactlyWhenItHasASizeAndAName) {
 
 TEST(Dtype, IsFloatingOrNot) {
   const std::set<Dtype> floating{Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16};
-  for (const Dtype dtype : kAll) EXPECT_EQ(is_floating(dtype), floating.contains(dtype)) << name_of(dtype);
+  for (const Dtype dtype : kAll)
+    EXPECT_EQ(is_floating(dtype), floating.contains(dtype)) << name_of(dtype);
 }
 
 template <typename T>

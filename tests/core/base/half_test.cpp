@@ -1,12 +1,13 @@
-// The conversions against the obvious reference: every one of the 65,536 halves, and floats around every rounding limit.
+// The conversions against the obvious reference: every one of the 65,536 halves, and floats around
+// every rounding limit.
 #include "paceline/core/base/half.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <hwy/targets.h>
 #include <vector>
 
 #include "paceline/core/base/result.h"
@@ -76,14 +77,17 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
   for (const Format& f : kFormats) {
     const std::uint32_t infinity = ((1u << f.exponent_bits) - 1) << f.digits;
     for (std::uint32_t bits = 0; bits < infinity; ++bits) {
-      const double next = bits + 1 == infinity ? std::ldexp(1.0, 1 << (f.exponent_bits - 1)) : meaning(f, bits + 1);
+      const double next =
+          bits + 1 == infinity ? std::ldexp(1.0, 1 << (f.exponent_bits - 1)) : meaning(f, bits + 1);
       const double limit = (meaning(f, bits) + next) / 2;
       const auto middle = static_cast<float>(limit);
       ASSERT_EQ(static_cast<double>(middle), limit) << "f32 holds every limit";
-      const std::vector<float> floats = {std::nextafter(middle, 0.0F), middle, std::nextafter(middle, INFINITY),
-                                         -std::nextafter(middle, 0.0F), -middle, -std::nextafter(middle, INFINITY)};
+      const std::vector<float> floats = {
+          std::nextafter(middle, 0.0F),  middle,  std::nextafter(middle, INFINITY),
+          -std::nextafter(middle, 0.0F), -middle, -std::nextafter(middle, INFINITY)};
       const auto even = static_cast<std::uint16_t>(bits % 2 == 0 ? bits : bits + 1);
-      const auto low = static_cast<std::uint16_t>(bits), high = static_cast<std::uint16_t>(bits + 1), sign = std::uint16_t{0x8000};
+      const auto low = static_cast<std::uint16_t>(bits),
+                 high = static_cast<std::uint16_t>(bits + 1), sign = std::uint16_t{0x8000};
       const std::vector<std::uint16_t> wanted = {low,
                                                  even,
                                                  high,
@@ -93,7 +97,8 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
       ASSERT_EQ(narrowed(f.dtype, floats), wanted) << name_of(f.dtype) << " above " << bits;
     }
     EXPECT_EQ(narrowed(f.dtype, {INFINITY, -INFINITY, std::numeric_limits<float>::max()}),
-              (std::vector<std::uint16_t>{static_cast<std::uint16_t>(infinity), static_cast<std::uint16_t>(infinity | 0x8000),
+              (std::vector<std::uint16_t>{static_cast<std::uint16_t>(infinity),
+                                          static_cast<std::uint16_t>(infinity | 0x8000),
                                           static_cast<std::uint16_t>(infinity)}));
   }
 }

@@ -37,8 +37,7 @@ template <typename T>
 T quiet(T nan) {
   if constexpr (std::is_same_v<T, float>)
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nan) | 0x400000u);
-  else
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(nan) | 0x8000000000000u);
+  else return std::bit_cast<double>(std::bit_cast<std::uint64_t>(nan) | 0x8000000000000u);
 }
 
 template <typename T>
@@ -124,7 +123,8 @@ MutableBytes writable(std::vector<T>& values, std::size_t from = 0) {
 
 template <typename T>
 class Reduce : public ::testing::Test {};
-using ElementTypes = ::testing::Types<float, double, std::int64_t, std::int32_t, std::int16_t, std::int8_t, std::uint8_t>;
+using ElementTypes = ::testing::Types<float, double, std::int64_t, std::int32_t, std::int16_t,
+                                      std::int8_t, std::uint8_t>;
 TYPED_TEST_SUITE(Reduce, ElementTypes);
 
 TYPED_TEST(Reduce, IsTheReferenceBitForBitForEveryOperationAndCount) {
@@ -301,7 +301,8 @@ TEST(ReduceArguments, MustBeOfATypeThatHasTheReductionAndOfEqualLength) {
       if (can_reduce(op, dtype)) {
         EXPECT_NO_THROW(reduce(op, dtype, bytes(a), bytes(b), writable(a)));
       } else {
-        EXPECT_THROW(reduce(op, dtype, bytes(a), bytes(b), writable(a)), Error) << name_of(op) << " of " << name_of(dtype);
+        EXPECT_THROW(reduce(op, dtype, bytes(a), bytes(b), writable(a)), Error)
+            << name_of(op) << " of " << name_of(dtype);
       }
     }
     const bool has_average = is_floating(dtype), has_bits = !is_floating(dtype);
@@ -311,7 +312,8 @@ TEST(ReduceArguments, MustBeOfATypeThatHasTheReductionAndOfEqualLength) {
     }
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max}) {
       EXPECT_TRUE(can_reduce(op, dtype)) << name_of(dtype);
-      EXPECT_EQ(rounds(op, dtype), is_floating(dtype) && op != ReduceOp::min && op != ReduceOp::max);
+      EXPECT_EQ(rounds(op, dtype),
+                is_floating(dtype) && op != ReduceOp::min && op != ReduceOp::max);
     }
   }
   EXPECT_THROW(reduce(ReduceOp::sum, Dtype::f64, bytes(a), bytes(c), writable(a)), Error);
@@ -319,7 +321,8 @@ TEST(ReduceArguments, MustBeOfATypeThatHasTheReductionAndOfEqualLength) {
 }
 
 TEST(ReduceOp, HasANameOrIsUnknown) {
-  const std::string_view names[] = {"sum", "average", "min", "max", "product", "band", "bor", "bxor"};
+  const std::string_view names[] = {"sum",     "average", "min", "max",
+                                    "product", "band",    "bor", "bxor"};
   for (std::size_t i = 0; i < std::size(kOps); ++i) EXPECT_EQ(name_of(kOps[i]), names[i]);
   for (int number = 0; number < 256; ++number) {
     EXPECT_EQ(is_known(static_cast<ReduceOp>(number)), 1 <= number && number <= 8) << number;
@@ -352,8 +355,11 @@ TEST(ReduceBool, IsLogicAndGivesZeroOrOne) {
 
 // Any bits; as the halves of a buffer of `dtype`, and exactly as f32.
 struct Halves {
-  Halves(Dtype type, std::size_t count, SeededNumbers& numbers) : dtype(type), bits(count), floats(count) {
-    for (auto& b : bits) b = static_cast<std::uint16_t>(numbers.below(4) == 0 ? numbers.next() : 0x3800 + numbers.below(0x1000));
+  Halves(Dtype type, std::size_t count, SeededNumbers& numbers)
+      : dtype(type), bits(count), floats(count) {
+    for (auto& b : bits)
+      b = static_cast<std::uint16_t>(numbers.below(4) == 0 ? numbers.next()
+                                                           : 0x3800 + numbers.below(0x1000));
     widen(dtype, bytes(bits), floats);
   }
   ConstBuffer narrow() const { return {bytes(bits).data(), bits.size(), dtype}; }
@@ -380,7 +386,8 @@ TEST(ReduceHalf, IsTheReductionInFloatsRoundedOnceWhereverOperandsAndTargetLie) 
         reduce(op, dtype, bytes(left.bits), bytes(right.bits), writable(target));
         EXPECT_TRUE(same_bits(target, rounded)) << name_of(op) << " of " << name_of(dtype);
         for (int kinds = 0; kinds < 4; ++kinds) {
-          const ConstBuffer l = kinds & 1 ? left.wide() : left.narrow(), r = kinds & 2 ? right.wide() : right.narrow();
+          const ConstBuffer l = kinds & 1 ? left.wide() : left.narrow(),
+                            r = kinds & 2 ? right.wide() : right.narrow();
           std::vector<float> wide_target(count);
           accumulate(op, l, r, buffer_of(wide_target), 0.3);
           EXPECT_TRUE(same_bits(wide_target, scaled));
@@ -407,11 +414,13 @@ TEST(ReduceHalf, MayWriteOverAnOperandOfTheOtherWidth) {
       for (const bool over_left : {true, false}) {
         std::memcpy(memory.data(), (over_left ? left : right).bits.data(), 2 * count);
         const ConstBuffer shared{bytes(memory).data(), count, dtype};
-        accumulate(ReduceOp::sum, over_left ? shared : left.narrow(), over_left ? right.narrow() : shared, buffer_of(memory), 1);
+        accumulate(ReduceOp::sum, over_left ? shared : left.narrow(),
+                   over_left ? right.narrow() : shared, buffer_of(memory), 1);
         EXPECT_TRUE(same_bits(memory, wide)) << "wider, " << count;
       }
       memory = left.floats;
-      accumulate(ReduceOp::sum, buffer_of(memory), right.narrow(), {writable(memory).data(), count, dtype}, 1);
+      accumulate(ReduceOp::sum, buffer_of(memory), right.narrow(),
+                 {writable(memory).data(), count, dtype}, 1);
       EXPECT_EQ(std::memcmp(memory.data(), rounded.data(), 2 * count), 0) << "narrower, " << count;
     }
   }

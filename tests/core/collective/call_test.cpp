@@ -8,7 +8,11 @@ namespace paceline::collective {
 namespace {
 
 Call sample() {
-  Call call{.operation = Operation::all_reduce, .op = ReduceOp::average, .dtype = Dtype::f32, .weighted = true, .count = 10};
+  Call call{.operation = Operation::all_reduce,
+            .op = ReduceOp::average,
+            .dtype = Dtype::f32,
+            .weighted = true,
+            .count = 10};
   call.algorithm = "direct";
   call.weight = 2.5;
   call.output = {7, 4096};
@@ -59,27 +63,40 @@ TEST(Call, MatchesOnlyWhatAllRanksMustAgreeIn) {
 TEST(Call, SaysWhatItIs) {
   EXPECT_EQ(to_string(sample()), "all_reduce f32[10] weighted average by direct");
   EXPECT_EQ(to_string(Call{.operation = Operation::barrier}), "barrier");
-  EXPECT_EQ(to_string(Call{.operation = Operation::broadcast, .dtype = Dtype::u8, .root = 2, .count = 3}),
-            "broadcast u8[3] from root 2");
+  EXPECT_EQ(
+      to_string(Call{.operation = Operation::broadcast, .dtype = Dtype::u8, .root = 2, .count = 3}),
+      "broadcast u8[3] from root 2");
 }
 
 TEST(Call, NamesRootAndCounts) {
-  EXPECT_EQ(to_string(Call{.operation = Operation::gather, .dtype = Dtype::i16, .root = 1, .count = 5, .counts = {2, 0, 3}}),
+  EXPECT_EQ(to_string(Call{.operation = Operation::gather,
+                           .dtype = Dtype::i16,
+                           .root = 1,
+                           .count = 5,
+                           .counts = {2, 0, 3}}),
             "gather i16[2+0+3] to root 1");
-  EXPECT_EQ(to_string(Call{.operation = Operation::scatter, .dtype = Dtype::f64, .count = 6}), "scatter f64[6] from root 0");
-  EXPECT_EQ(to_string(Call{.operation = Operation::all_to_all, .dtype = Dtype::f32, .counts = {1, 2}, .expected = {3, 4}}),
+  EXPECT_EQ(to_string(Call{.operation = Operation::scatter, .dtype = Dtype::f64, .count = 6}),
+            "scatter f64[6] from root 0");
+  EXPECT_EQ(to_string(Call{.operation = Operation::all_to_all,
+                           .dtype = Dtype::f32,
+                           .counts = {1, 2},
+                           .expected = {3, 4}}),
             "all_to_all f32[1+2] for [3+4]");
 }
 
 TEST(Call, OfAllToAllMatchesWhenEachExpectsWhatTheOtherSends) {
   const auto exchange = [](std::vector<std::uint64_t> sends, std::vector<std::uint64_t> expects) {
-    return Call{.operation = Operation::all_to_all, .dtype = Dtype::f32, .counts = std::move(sends), .expected = std::move(expects)};
+    return Call{.operation = Operation::all_to_all,
+                .dtype = Dtype::f32,
+                .counts = std::move(sends),
+                .expected = std::move(expects)};
   };
   const Call first = exchange({1, 2}, {1, 3}), second = exchange({3, 5}, {2, 5});
   EXPECT_TRUE(matches(first, 0, second, 1));
   EXPECT_TRUE(matches(second, 1, first, 0));
   EXPECT_EQ(fingerprint(first), fingerprint(second));
-  for (const Call& wrong : {exchange({4, 5}, {2, 5}), exchange({3, 5}, {1, 5}), exchange({3}, {2}), exchange({}, {})}) {
+  for (const Call& wrong :
+       {exchange({4, 5}, {2, 5}), exchange({3, 5}, {1, 5}), exchange({3}, {2}), exchange({}, {})}) {
     EXPECT_FALSE(matches(first, 0, wrong, 1)) << to_string(wrong);
     EXPECT_FALSE(matches(wrong, 1, first, 0)) << to_string(wrong);
   }

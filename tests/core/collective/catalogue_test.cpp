@@ -24,11 +24,13 @@ std::string label(const Algorithm& algorithm) {
 }
 
 TEST(Catalogue, HasWhatNoOtherTestMayMiss) {
-  for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
-                                    Operation::broadcast, Operation::reduce}) {
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
+        Operation::broadcast, Operation::reduce}) {
     built_in(operation, "direct");
   }
-  for (const Operation operation : {Operation::gather, Operation::scatter, Operation::reduce}) built_in(operation, "linear");
+  for (const Operation operation : {Operation::gather, Operation::scatter, Operation::reduce})
+    built_in(operation, "linear");
   built_in(Operation::all_to_all, "pairwise");
   built_in(Operation::all_reduce, "recursive_doubling");
 }
@@ -103,7 +105,8 @@ TEST(Catalogue, EveryAlgorithmRefusesShapesWithoutItsRankOrRoot) {
   }
 }
 
-// A chunk must come from each rank that has it to each that wants it; sums of it may be made on the way.
+// A chunk must come from each rank that has it to each that wants it; sums of it may be made on the
+// way.
 long least_messages(const Algorithm& algorithm, int ranks) {
   const long others = ranks - 1, chunks = algorithm.build({.ranks = ranks}).chunks;
   switch (algorithm.operation) {
@@ -120,7 +123,8 @@ TEST(Catalogue, NoAlgorithmMovesFewerChunksThanCanDo) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     for (const int ranks : {2, 3, 4, 7, 16}) {
       const Proof proof = proof_of(algorithm, ranks);
-      EXPECT_GE(proof.messages, least_messages(algorithm, ranks)) << label(algorithm) << ", " << ranks << " ranks";
+      EXPECT_GE(proof.messages, least_messages(algorithm, ranks))
+          << label(algorithm) << ", " << ranks << " ranks";
     }
   }
 }
@@ -168,12 +172,9 @@ std::string spoil(const Algorithm& algorithm, Program& program, int ranks, Seede
       return "other target chunk: " + was;
     case 6:
       if (!algorithm.balanced_tree) return "";
-      if (step.kind == Step::Kind::reduce)
-        std::swap(step.source, step.operand);
-      else if (step.kind == Step::Kind::recv_reduce)
-        step.operand_is_left = !step.operand_is_left;
-      else
-        return "";
+      if (step.kind == Step::Kind::reduce) std::swap(step.source, step.operand);
+      else if (step.kind == Step::Kind::recv_reduce) step.operand_is_left = !step.operand_is_left;
+      else return "";
       return "operands exchanged: " + was;
     default: {
       // The rank's own part where a sum or a peer's part is meant, or the other way round.

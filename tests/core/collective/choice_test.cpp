@@ -10,18 +10,20 @@
 namespace paceline::collective {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::failure_of;
+using ::testing::HasSubstr;
 
 TEST(Choice, IsTheSameOnEveryRank) {
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
     for (const int ranks : {1, 2, 5, 16}) {
       Choice first(built_in_algorithms(), determinism, topology::kLoopback);
       Choice other(built_in_algorithms(), determinism, topology::kLoopback);
-      for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::broadcast}) {
+      for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter,
+                                        Operation::all_gather, Operation::broadcast}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 3 + 1) {
           const auto& a = first.algorithm(operation, "", {.ranks = ranks, .rank = 0}, bytes);
-          const auto& b = other.algorithm(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
+          const auto& b =
+              other.algorithm(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
           EXPECT_EQ(a.name, b.name);
           EXPECT_EQ(a.operation, operation);
           EXPECT_TRUE(determinism == Determinism::fast || a.balanced_tree) << a.name;
@@ -40,14 +42,17 @@ TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
 
 TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   Choice choice(built_in_algorithms(), Determinism::fast, topology::kLoopback);
-  const auto failure = failure_of([&] { choice.algorithm(Operation::all_reduce, "rign", {.ranks = 4}, 100); });
+  const auto failure =
+      failure_of([&] { choice.algorithm(Operation::all_reduce, "rign", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
-  EXPECT_THAT(failure.what, HasSubstr("no algorithm 'rign' for all_reduce: choose one of binomial, direct, recursive_doubling, ring"));
+  EXPECT_THAT(failure.what, HasSubstr("no algorithm 'rign' for all_reduce: choose one of binomial, "
+                                      "direct, recursive_doubling, ring"));
 }
 
 TEST(Choice, ReproducibleRefusesAnotherOrder) {
   Choice strict(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
-  const auto failure = failure_of([&] { strict.algorithm(Operation::all_reduce, "ring", {.ranks = 4}, 100); });
+  const auto failure =
+      failure_of([&] { strict.algorithm(Operation::all_reduce, "ring", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
   EXPECT_THAT(failure.what, HasSubstr("PACELINE_DETERMINISM=fast"));
   EXPECT_EQ(strict.algorithm(Operation::all_gather, "ring", {.ranks = 4}, 100).name, "ring");
@@ -58,23 +63,31 @@ TEST(Choice, WhatDoesNotFitIsRefused) {
   pairs_only[0].fits = [](const Shape& shape) { return shape.ranks == 2; };
   Choice choice(pairs_only, Determinism::fast, topology::kLoopback);
   EXPECT_EQ(choice.algorithm(Operation::all_reduce, "direct", {.ranks = 2}, 100).name, "direct");
-  EXPECT_EQ(failure_of([&] { choice.algorithm(Operation::all_reduce, "direct", {.ranks = 3}, 100); }).fault, Fault::misuse);
-  EXPECT_EQ(failure_of([&] { choice.algorithm(Operation::all_reduce, "", {.ranks = 3}, 100); }).fault, Fault::misuse);
+  EXPECT_EQ(failure_of([&] {
+              choice.algorithm(Operation::all_reduce, "direct", {.ranks = 3}, 100);
+            }).fault,
+            Fault::misuse);
+  EXPECT_EQ(
+      failure_of([&] { choice.algorithm(Operation::all_reduce, "", {.ranks = 3}, 100); }).fault,
+      Fault::misuse);
 }
 
 TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
     Choice choice(built_in_algorithms(), determinism, topology::kLoopback);
-    for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce}) {
+    for (const Operation operation :
+         {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce}) {
       for (const int ranks : {1, 2, 5, 16}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 7 + 1) {
           EXPECT_TRUE(choice.algorithm(operation, "", {.ranks = ranks}, bytes, true).rounds_once);
         }
       }
     }
-    const auto failure = failure_of([&] { choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100, true); });
+    const auto failure = failure_of(
+        [&] { choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100, true); });
     EXPECT_THAT(failure.what, HasSubstr("rounds partial sums of 16-bit types"));
-    EXPECT_EQ(choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100).name, "binomial");
+    EXPECT_EQ(choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100).name,
+              "binomial");
   }
 }
 

@@ -42,7 +42,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 TEST(CommunicatorBits, ReproducibleIsTheBalancedTreeWhateverCarriesIt) {
   constexpr std::size_t kCount = 70'001;
-  for (const int ranks : kSanitized ? std::vector{1, 3, 5} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 11}) {
+  for (const int ranks :
+       kSanitized ? std::vector{1, 3, 5} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 11}) {
     const auto wanted = balanced_sums(ranks, kCount);
     for (const auto& options : {kShared, kTcp}) {
       run_ranks(ranks, options, [&](Job& job) {
@@ -55,7 +56,8 @@ TEST(CommunicatorBits, ReproducibleIsTheBalancedTreeWhateverCarriesIt) {
           if (allocated) values = {reinterpret_cast<float*>(shared.data()), kCount};
           std::ranges::copy(input, values.begin());
           job.world().all_reduce(buffer_of(values), {.algorithm = algorithm}).wait();
-          ASSERT_TRUE(same_bits(values, wanted)) << label(options) << ", " << ranks << " ranks, " << algorithm;
+          ASSERT_TRUE(same_bits(values, wanted))
+              << label(options) << ", " << ranks << " ranks, " << algorithm;
         }
         // In two calls, cut anywhere.
         std::vector<float> values = input;
@@ -65,7 +67,8 @@ TEST(CommunicatorBits, ReproducibleIsTheBalancedTreeWhateverCarriesIt) {
         first.wait();
         ASSERT_TRUE(same_bits(values, wanted));
         // By way of reduce_scatter and all_gather.
-        const Range own = Partition::even(kCount, ranks).chunks[static_cast<std::size_t>(job.rank())];
+        const Range own =
+            Partition::even(kCount, ranks).chunks[static_cast<std::size_t>(job.rank())];
         values = input;
         const auto part = std::span(values).subspan(own.offset, own.count);
         job.world().reduce_scatter(const_buffer_of(values), buffer_of(part)).wait();
@@ -93,7 +96,8 @@ TEST(CommunicatorBits, FastGivesTheSameBitsOnAllRanksAndFromRunToRun) {
   }
 }
 
-// Ranks that come late, each time others: messages overtake each other on their way to a rank (T3 of the specification).
+// Ranks that come late, each time others: messages overtake each other on their way to a rank (T3
+// of the specification).
 TEST(CommunicatorBits, DelaysLeaveThemUnchanged) {
   constexpr std::size_t kCount = 3'001;
   constexpr int kRanks = 5, kSeeds = 6;
@@ -110,7 +114,8 @@ TEST(CommunicatorBits, DelaysLeaveThemUnchanged) {
           job.world().all_reduce(buffer_of(values), {.algorithm = algorithm.name}).wait();
           const std::lock_guard lock(mutex);
           if (first.empty()) first = values;
-          ASSERT_TRUE(same_bits(values, first)) << label(options) << ", " << algorithm.name << ", seed " << seed;
+          ASSERT_TRUE(same_bits(values, first))
+              << label(options) << ", " << algorithm.name << ", seed " << seed;
         }
       });
     }
@@ -124,12 +129,20 @@ TEST(CommunicatorBits, AnAverageIsTheSumTimesOneFactor) {
       for (const std::string_view algorithm : {"direct", "binomial"}) {
         run_ranks(ranks, options, [&](Job& job) {
           auto values = wild(job.rank(), 5000);
-          job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .algorithm = algorithm}).wait();
-          const auto wanted = [&](std::size_t i) { return sums[i] * static_cast<float>(1.0 / ranks); };
-          ASSERT_EQ(first_difference<float>(values, wanted), values.size()) << algorithm << ", " << ranks;
+          job.world()
+              .all_reduce(buffer_of(values), {.op = ReduceOp::average, .algorithm = algorithm})
+              .wait();
+          const auto wanted = [&](std::size_t i) {
+            return sums[i] * static_cast<float>(1.0 / ranks);
+          };
+          ASSERT_EQ(first_difference<float>(values, wanted), values.size())
+              << algorithm << ", " << ranks;
           std::vector<double> doubles(100, 0.1);
-          job.world().all_reduce(buffer_of(doubles), {.op = ReduceOp::average, .algorithm = algorithm}).wait();
-          const double sum = balanced_sum(std::vector<double>(static_cast<std::size_t>(ranks), 0.1), std::plus<>());
+          job.world()
+              .all_reduce(buffer_of(doubles), {.op = ReduceOp::average, .algorithm = algorithm})
+              .wait();
+          const double sum = balanced_sum(std::vector<double>(static_cast<std::size_t>(ranks), 0.1),
+                                          std::plus<>());
           ASSERT_EQ(doubles, std::vector<double>(100, sum * (1.0 / ranks)));
         });
       }
@@ -142,7 +155,8 @@ TEST(CommunicatorBits, EqualWeightsAreThePlainAverage) {
     run_ranks(3, [weight](Job& job) {
       auto plain = wild(job.rank(), 1000), weighted = plain;
       job.world().all_reduce(buffer_of(plain), {.op = ReduceOp::average}).wait();
-      const Work work = job.world().all_reduce(buffer_of(weighted), {.op = ReduceOp::average, .weight = weight});
+      const Work work =
+          job.world().all_reduce(buffer_of(weighted), {.op = ReduceOp::average, .weight = weight});
       work.wait();
       EXPECT_EQ(work.total_weight(), weight + weight + weight);
       EXPECT_TRUE(same_bits(plain, weighted));
@@ -153,7 +167,8 @@ TEST(CommunicatorBits, EqualWeightsAreThePlainAverage) {
 TEST(CommunicatorBits, WhenAllWeighNothingTheResultIsZero) {
   run_ranks(3, [](Job& job) {
     std::vector<float> values(10, 3.0F);
-    const Work work = job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = 0});
+    const Work work =
+        job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = 0});
     work.wait();
     EXPECT_EQ(work.total_weight(), 0);
     EXPECT_EQ(values, std::vector<float>(10, 0.0F));

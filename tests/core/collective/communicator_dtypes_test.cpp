@@ -1,8 +1,8 @@
-// Every operation with every element type, every reduction, every algorithm of the catalogue and every transport, against one
-// plain reference that works on numbers (covers communicator.h; the shapes of buffers: communicator_results_test.cpp).
-#include <gtest/gtest.h>
-
+// Every operation with every element type, every reduction, every algorithm of the catalogue and
+// every transport, against one plain reference that works on numbers (covers communicator.h; the
+// shapes of buffers: communicator_results_test.cpp).
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 
@@ -22,10 +22,14 @@ constexpr std::size_t kLengths[] = {0, 1, 7, 1009, 2600};
 
 // --- the reference: whole numbers so small that every type holds every partial result ---
 
-std::int64_t number(int rank, std::size_t i) { return 1 + static_cast<std::int64_t>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 2); }
+std::int64_t number(int rank, std::size_t i) {
+  return 1 + static_cast<std::int64_t>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 2);
+}
 
 template <typename T>
-void put(std::byte* at, T value) { std::memcpy(at, &value, sizeof value); }
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
 
 void encode(Dtype dtype, double value, std::byte* at) {
   const auto whole = static_cast<std::int64_t>(value);
@@ -66,23 +70,27 @@ double reduced(Dtype dtype, ReduceOp op, int ranks, std::size_t i) {
     }
   }
   if (op != ReduceOp::average) return all;
-  return dtype == Dtype::f64 ? all * (1.0 / ranks) : static_cast<float>(all) * static_cast<float>(1.0 / ranks);
+  return dtype == Dtype::f64 ? all * (1.0 / ranks)
+                             : static_cast<float>(all) * static_cast<float>(1.0 / ranks);
 }
 
 // --- one case ---
 
 class Case {
  public:
-  Case(Job& job, Arena& arena) : world(job.world()), ranks(world.size()), rank(world.rank()), arena_(arena) {}
+  Case(Job& job, Arena& arena)
+      : world(job.world()), ranks(world.size()), rank(world.rank()), arena_(arena) {}
 
   Buffer take(std::size_t count) {
-    const auto bytes = arena_.take<std::byte>(count * size_of(dtype), (turn_ + static_cast<std::size_t>(rank)) % 2 == 0);
+    const auto bytes = arena_.take<std::byte>(count * size_of(dtype),
+                                              (turn_ + static_cast<std::size_t>(rank)) % 2 == 0);
     return {bytes.data(), count, dtype};
   }
   // Elements first.. of what `whose` brings.
   Buffer filled(std::size_t count, std::size_t first = 0) {
     const Buffer buffer = take(count);
-    for (std::size_t i = 0; i < count; ++i) encode(dtype, input_number(dtype, rank, first + i), buffer.data + i * size_of(dtype));
+    for (std::size_t i = 0; i < count; ++i)
+      encode(dtype, input_number(dtype, rank, first + i), buffer.data + i * size_of(dtype));
     return buffer;
   }
   template <typename Function>
@@ -91,15 +99,17 @@ class Case {
     for (std::size_t i = 0; i < buffer.count; ++i) {
       encode(dtype, wanted(i), want);
       ASSERT_EQ(std::memcmp(buffer.data + i * size_of(dtype), want, size_of(dtype)), 0)
-          << what << " of " << name_of(dtype) << "[" << buffer.count << "] by " << algorithm << ", rank " << rank << " of " << ranks
-          << ", element " << i;
+          << what << " of " << name_of(dtype) << "[" << buffer.count << "] by " << algorithm
+          << ", rank " << rank << " of " << ranks << ", element " << i;
     }
     ASSERT_TRUE(arena_.guards_intact()) << what << " by " << algorithm;
     arena_.reset();
   }
   std::size_t next_length() { return kLengths[turn_++ % std::size(kLengths)]; }
   int root() const { return static_cast<int>(turn_) % ranks; }
-  Buffer part(Buffer whole, Range range) const { return {whole.data + range.offset * size_of(dtype), range.count, dtype}; }
+  Buffer part(Buffer whole, Range range) const {
+    return {whole.data + range.offset * size_of(dtype), range.count, dtype};
+  }
 
   Communicator& world;
   const int ranks, rank;
@@ -141,14 +151,18 @@ void reductions(Case& c, const Algorithm& algorithm, ReduceOp op, bool in_place)
     const auto counts = cut(count, c.ranks, in_place);
     const Range mine = Partition::of(counts).chunks[static_cast<std::size_t>(c.rank)];
     const Buffer in = c.filled(count), out = in_place ? c.part(in, mine) : c.take(mine.count);
-    c.world.reduce_scatter(in, out, {.op = op, .counts = counts, .algorithm = algorithm.name}).wait();
-    c.expect(out, [&](std::size_t i) { return wanted(mine.offset + i); }, name_of(op));
+    c.world.reduce_scatter(in, out, {.op = op, .counts = counts, .algorithm = algorithm.name})
+        .wait();
+    c.expect(
+        out, [&](std::size_t i) { return wanted(mine.offset + i); }, name_of(op));
   }
 }
 
 void all_to_all(Case& c, std::string_view algorithm, bool even, bool in_place) {
   // What rank a sends to rank b; in place the matrix is symmetric.
-  const auto between = [&](int a, int b) -> std::size_t { return even ? 37 : static_cast<std::size_t>((a * 3 + b * (in_place ? 3 : 5)) % 4 * 23); };
+  const auto between = [&](int a, int b) -> std::size_t {
+    return even ? 37 : static_cast<std::size_t>((a * 3 + b * (in_place ? 3 : 5)) % 4 * 23);
+  };
   std::vector<std::size_t> sends, takes;
   for (int peer = 0; peer < c.ranks; ++peer) {
     sends.push_back(between(c.rank, peer));
@@ -158,13 +172,18 @@ void all_to_all(Case& c, std::string_view algorithm, bool even, bool in_place) {
   const Buffer in = c.filled(sent.count()), out = in_place ? in : c.take(taken.count());
   if (even) c.world.all_to_all(in, out, {.algorithm = algorithm}).wait();
   else c.world.all_to_all(in, sends, out, takes, {.algorithm = algorithm}).wait();
-  c.expect(out, [&](std::size_t i) {
-    int from = 0;
-    while (i >= taken.chunks[static_cast<std::size_t>(from)].offset + taken.chunks[static_cast<std::size_t>(from)].count) ++from;
-    std::size_t at = i - taken.chunks[static_cast<std::size_t>(from)].offset;
-    for (int peer = 0; peer < c.rank; ++peer) at += between(from, peer);
-    return input_number(c.dtype, from, at);
-  }, "all_to_all");
+  c.expect(
+      out,
+      [&](std::size_t i) {
+        int from = 0;
+        while (i >= taken.chunks[static_cast<std::size_t>(from)].offset +
+                        taken.chunks[static_cast<std::size_t>(from)].count)
+          ++from;
+        std::size_t at = i - taken.chunks[static_cast<std::size_t>(from)].offset;
+        for (int peer = 0; peer < c.rank; ++peer) at += between(from, peer);
+        return input_number(c.dtype, from, at);
+      },
+      "all_to_all");
 }
 
 void moves(Case& c, const Algorithm& algorithm, bool in_place) {
@@ -180,10 +199,14 @@ void moves(Case& c, const Algorithm& algorithm, bool in_place) {
   const Range mine = parts.chunks[static_cast<std::size_t>(c.rank)];
   const auto from_owners = [&](std::size_t i) {
     int owner = 0;
-    while (i >= parts.chunks[static_cast<std::size_t>(owner)].offset + parts.chunks[static_cast<std::size_t>(owner)].count) ++owner;
+    while (i >= parts.chunks[static_cast<std::size_t>(owner)].offset +
+                    parts.chunks[static_cast<std::size_t>(owner)].count)
+      ++owner;
     return input_number(c.dtype, owner, i);
   };
-  const auto from_root = [&](std::size_t first) { return [&c, root, first](std::size_t i) { return input_number(c.dtype, root, first + i); }; };
+  const auto from_root = [&](std::size_t first) {
+    return [&c, root, first](std::size_t i) { return input_number(c.dtype, root, first + i); };
+  };
   const GatherOptions options{.counts = counts, .algorithm = algorithm.name};
   if (algorithm.operation == Operation::broadcast) {
     const Buffer inout = c.filled(count);
@@ -195,7 +218,8 @@ void moves(Case& c, const Algorithm& algorithm, bool in_place) {
     c.world.scatter(in, out, root, options).wait();
     c.expect(out, from_root(mine.offset), "scatter");
   } else {
-    const bool gathers = algorithm.operation == Operation::gather, takes = !gathers || c.rank == root;
+    const bool gathers = algorithm.operation == Operation::gather,
+               takes = !gathers || c.rank == root;
     const Buffer out = takes ? c.take(count) : Buffer{nullptr, 0, c.dtype};
     const Buffer own = c.filled(mine.count, mine.offset);
     Buffer in = own;
@@ -203,7 +227,8 @@ void moves(Case& c, const Algorithm& algorithm, bool in_place) {
       in = c.part(out, mine);
       if (in.count > 0) std::memcpy(in.data, own.data, in.size_bytes());
     }
-    const Work work = gathers ? c.world.gather(in, out, root, options) : c.world.all_gather(in, out, options);
+    const Work work =
+        gathers ? c.world.gather(in, out, root, options) : c.world.all_gather(in, out, options);
     work.wait();
     c.expect(out, from_owners, name_of(algorithm.operation));
   }
@@ -211,12 +236,15 @@ void moves(Case& c, const Algorithm& algorithm, bool in_place) {
 
 void everything(const LocalWorldOptions& options, int ranks) {
   SCOPED_TRACE(fmt::format("{}, {} ranks", label(options), ranks));
-  const int rounds = std::getenv("PACELINE_NIGHTLY") != nullptr ? 5 : 1;  // five: every length for each combination
+  const int rounds = std::getenv("PACELINE_NIGHTLY") != nullptr
+                         ? 5
+                         : 1;  // five: every length for each combination
   run_ranks(ranks, options, [rounds](Job& job) {
     Arena arena(job, 1 << 20);
     Case c(job, arena);
     const Catalogue catalogue = built_in_algorithms();
-    for (int i = 0; i < job.world_size(); ++i) (void)c.next_length();  // another world, other lengths
+    for (int i = 0; i < job.world_size(); ++i)
+      (void)c.next_length();  // another world, other lengths
     for (int round = 0; round < rounds; ++round) {
       for (const Dtype dtype : kDtypes) {
         c.dtype = dtype;
@@ -252,7 +280,8 @@ TEST(CommunicatorDtypes, ReproducibleSumsOf16BitsAreTheBalancedTreeInFloatsRound
   constexpr std::size_t kCount = 5001;
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
     for (const int ranks : {2, 3, 5, 8}) {
-      std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks), std::vector<float>(kCount));
+      std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks),
+                                             std::vector<float>(kCount));
       std::vector<std::vector<std::uint16_t>> halves;
       SeededNumbers numbers(7);
       for (auto& input : inputs) {
@@ -275,9 +304,16 @@ TEST(CommunicatorDtypes, ReproducibleSumsOf16BitsAreTheBalancedTreeInFloatsRound
           run_ranks(ranks, options, [&](Job& job) {
             const auto op = average ? ReduceOp::average : ReduceOp::sum;
             auto bits = halves[static_cast<std::size_t>(job.rank())], rooted = bits;
-            job.world().all_reduce({std::as_writable_bytes(std::span(bits)).data(), kCount, dtype}, {.op = op}).wait();
-            ASSERT_EQ(bits, wanted) << name_of(dtype) << ", " << ranks << " ranks, " << label(options);
-            job.world().reduce({std::as_writable_bytes(std::span(rooted)).data(), kCount, dtype}, ranks - 1, {.op = op}).wait();
+            job.world()
+                .all_reduce({std::as_writable_bytes(std::span(bits)).data(), kCount, dtype},
+                            {.op = op})
+                .wait();
+            ASSERT_EQ(bits, wanted)
+                << name_of(dtype) << ", " << ranks << " ranks, " << label(options);
+            job.world()
+                .reduce({std::as_writable_bytes(std::span(rooted)).data(), kCount, dtype},
+                        ranks - 1, {.op = op})
+                .wait();
             if (job.rank() == ranks - 1) {
               ASSERT_EQ(rooted, wanted);
             }
@@ -294,7 +330,9 @@ TEST(CommunicatorDtypes, WeightedAveragesOf16BitsDoNotOverflow) {
     std::vector<std::uint16_t> bits(1);
     narrow(Dtype::f16, value, std::as_writable_bytes(std::span(bits)));
     const Buffer buffer{std::as_writable_bytes(std::span(bits)).data(), 1, Dtype::f16};
-    job.world().all_reduce(buffer, {.op = ReduceOp::average, .weight = 100.0 * (job.rank() + 1)}).wait();
+    job.world()
+        .all_reduce(buffer, {.op = ReduceOp::average, .weight = 100.0 * (job.rank() + 1)})
+        .wait();
     widen(Dtype::f16, std::as_bytes(std::span(bits)), value);
     EXPECT_NEAR(value[0], 60000, 64) << "within two roundings";
     job.world().all_reduce(buffer, {.op = ReduceOp::average}).wait();

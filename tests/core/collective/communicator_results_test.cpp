@@ -1,8 +1,7 @@
 // Every operation, element type, reduction, algorithm, transport and kind of memory gives what the
 // obvious reference gives, and touches nothing else (covers communicator.h and execution.h).
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <set>
 
@@ -13,7 +12,8 @@ namespace paceline::collective::testing {
 namespace {
 
 constexpr int kMostRanks = kSanitized ? 4 : 8;
-constexpr std::size_t kBig = ((kSanitized ? 1 : 3) << 18) + 1;  // f32: 3 MiB and one element, many segments
+constexpr std::size_t kBig =
+    ((kSanitized ? 1 : 3) << 18) + 1;  // f32: 3 MiB and one element, many segments
 
 struct Case {
   Job& job;
@@ -93,10 +93,12 @@ void reduce_scatter(const Case& c, ReduceOp op) {
   const auto wanted = [&](std::size_t i) { return expected<T>(c.ranks(), op, own.offset + i); };
   for (const bool in_place : {false, true}) {
     const auto in = c.arena.take<T>(c.count, c.allocated(0));
-    const auto out = in_place ? in.subspan(own.offset, own.count)
-                              : c.arena.take<T>(own.count, c.allocated(1));
+    const auto out =
+        in_place ? in.subspan(own.offset, own.count) : c.arena.take<T>(own.count, c.allocated(1));
     fill(in, c.rank());
-    c.world().reduce_scatter(buffer_of(in), buffer_of(out), {.op = op, .algorithm = c.algorithm}).wait();
+    c.world()
+        .reduce_scatter(buffer_of(in), buffer_of(out), {.op = op, .algorithm = c.algorithm})
+        .wait();
     check<T>(c, out, wanted);
   }
 }
@@ -115,8 +117,8 @@ void all_gather(const Case& c) {
   };
   for (const bool in_place : {false, true}) {
     const auto out = c.arena.take<T>(c.count, c.allocated(1));
-    const auto in = in_place ? out.subspan(own.offset, own.count)
-                             : c.arena.take<T>(own.count, c.allocated(0));
+    const auto in =
+        in_place ? out.subspan(own.offset, own.count) : c.arena.take<T>(own.count, c.allocated(0));
     fill(in, c.rank(), own.offset);
     c.world().all_gather(buffer_of(in), buffer_of(out), {.algorithm = c.algorithm}).wait();
     check<T>(c, out, wanted);
@@ -245,8 +247,10 @@ TEST(CommunicatorResults, AreTheReferencesForManySegments) {
 TEST(CommunicatorResults, MovingNeedsNoArithmetic) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(3, options, [](Job& job) {
-      for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::i16, Dtype::i8, Dtype::boolean}) {
-        std::vector<std::byte> own(4 * size_of(dtype), std::byte(job.rank() + 1)), all(12 * size_of(dtype));
+      for (const Dtype dtype :
+           {Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::i16, Dtype::i8, Dtype::boolean}) {
+        std::vector<std::byte> own(4 * size_of(dtype), std::byte(job.rank() + 1)),
+            all(12 * size_of(dtype));
         const Buffer in{own.data(), 4, dtype}, out{all.data(), 12, dtype};
         job.world().all_gather(in, out).wait();
         for (std::size_t i = 0; i < all.size(); ++i) {

@@ -1,8 +1,7 @@
-// Thousands of steps with a random group, tag and operation from several threads: no error, and nothing grows
-// (covers communicator.h and group.h).
-#include <gtest/gtest.h>
-
+// Thousands of steps with a random group, tag and operation from several threads: no error, and
+// nothing grows (covers communicator.h and group.h).
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <filesystem>
@@ -27,7 +26,8 @@ long resident_pages() {
 }
 
 long descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 // The groups of one thread: the same on all ranks that are in them.
@@ -43,13 +43,17 @@ std::vector<std::unique_ptr<Communicator>> groups_of(Communicator& world) {
 // One operation in one group; every member draws the same from `numbers`.
 void step(Communicator& group, SeededNumbers& numbers) {
   const auto operation = numbers.below(7);
-  const auto count = static_cast<std::size_t>(numbers.below(10) == 0 ? 30'000 : numbers.below(3000));
+  const auto count =
+      static_cast<std::size_t>(numbers.below(10) == 0 ? 30'000 : numbers.below(3000));
   const auto tag = static_cast<std::uint32_t>(numbers.below(1 << 30));
-  const int root = static_cast<int>(numbers.below(64)) % group.size(), size = group.size(), rank = group.rank();
+  const int root = static_cast<int>(numbers.below(64)) % group.size(), size = group.size(),
+            rank = group.rank();
   std::vector<float> values(count), other(count);
   fill(std::span(values), rank);
-  const auto check = [&](const std::vector<float>& got, const std::function<float(std::size_t)>& wanted) {
-    if (first_difference<float>(got, wanted) != got.size()) throw std::runtime_error(fmt::format("wrong values in operation {}", operation));
+  const auto check = [&](const std::vector<float>& got,
+                         const std::function<float(std::size_t)>& wanted) {
+    if (first_difference<float>(got, wanted) != got.size())
+      throw std::runtime_error(fmt::format("wrong values in operation {}", operation));
   };
   const auto sum = [&](std::size_t i) { return expected<float>(size, ReduceOp::sum, i); };
   if (operation == 0) {
@@ -66,7 +70,10 @@ void step(Communicator& group, SeededNumbers& numbers) {
     values.resize(part * static_cast<std::size_t>(size));
     other.resize(values.size());
     group.all_to_all(const_buffer_of(values), buffer_of(other)).wait();
-    check(other, [&](std::size_t i) { return value<float>(static_cast<int>(i / part), static_cast<std::size_t>(rank) * part + i % part); });
+    check(other, [&](std::size_t i) {
+      return value<float>(static_cast<int>(i / part),
+                          static_cast<std::size_t>(rank) * part + i % part);
+    });
   } else if (operation == 4) {
     const Work sent = group.send(const_buffer_of(values), (rank + 1) % size, {.tag = tag});
     const int from = (rank + size - 1) % size;
@@ -127,7 +134,8 @@ TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothi
       if (job.rank() == 0) {
         EXPECT_EQ(descriptors(), open);
         const long grown = (resident_pages() - pages) * 4096;
-        EXPECT_LT(grown, (kSanitized ? 64 : 4) << 20) << "bytes, after " << 2 * kSteps << " more steps";
+        EXPECT_LT(grown, (kSanitized ? 64 : 4) << 20)
+            << "bytes, after " << 2 * kSteps << " more steps";
       }
       job.world().barrier().wait();
     });

@@ -1,14 +1,14 @@
 #include "paceline/core/collective/contract.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 namespace paceline::collective {
 namespace {
 
-constexpr Operation kWithPrograms[] = {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::broadcast,
-                                       Operation::reduce,     Operation::gather,         Operation::scatter,    Operation::all_to_all};
+constexpr Operation kWithPrograms[] = {
+    Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::broadcast,
+    Operation::reduce,     Operation::gather,         Operation::scatter,    Operation::all_to_all};
 
 // "input chunks -> output chunks" of each of 2 ranks, root 1.
 std::string table_of(Operation operation) {
@@ -49,8 +49,10 @@ TEST(Contract, TheSourceOfAChunkHasItInItsInput) {
 }
 
 TEST(Contract, OnlyWhatMovesChunksHasPrograms) {
-  for (const Operation operation : kWithPrograms) EXPECT_TRUE(has_programs(operation)) << name_of(operation);
-  for (const Operation operation : {Operation::barrier, Operation::send, Operation::recv, static_cast<Operation>(99)}) {
+  for (const Operation operation : kWithPrograms)
+    EXPECT_TRUE(has_programs(operation)) << name_of(operation);
+  for (const Operation operation :
+       {Operation::barrier, Operation::send, Operation::recv, static_cast<Operation>(99)}) {
     EXPECT_FALSE(has_programs(operation)) << name_of(operation);
   }
 }

@@ -1,5 +1,5 @@
-// When data moves (also covers paceline/core/collective/segment.h and request.h). That it is the right data:
-// communicator_results_test.cpp and communicator_dtypes_test.cpp.
+// When data moves (also covers paceline/core/collective/segment.h and request.h). That it is the
+// right data: communicator_results_test.cpp and communicator_dtypes_test.cpp.
 #include "paceline/core/collective/execution.h"
 
 #include <gtest/gtest.h>

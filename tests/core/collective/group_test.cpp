@@ -1,4 +1,5 @@
-// What a group does between its operations, and how it ends. Mismatches and missing ranks: communicator_mismatch_test.cpp.
+// What a group does between its operations, and how it ends. Mismatches and missing ranks:
+// communicator_mismatch_test.cpp.
 #include "paceline/core/collective/group.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +41,8 @@ TEST(Group, ThatEndsWithWorkInFlightTellsTheOthersWho) {
         if (job.rank() != 1) work.wait(Deadline::in(5s));
       });
       if (job.rank() == 1) return;
-      EXPECT_TRUE(failure.fault == Fault::cancelled || failure.fault == Fault::peer_lost) << failure.what;
+      EXPECT_TRUE(failure.fault == Fault::cancelled || failure.fault == Fault::peer_lost)
+          << failure.what;
       EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
     });
   }
@@ -57,7 +59,8 @@ TEST(Group, AFailureIsTheCauseOfAllThatFollows) {
       works.front().wait(Deadline::in(5s));
     });
     EXPECT_EQ(first.fault, Fault::mismatch);
-    for (const Work& work : works) EXPECT_EQ(failure_of([&] { work.wait(Deadline::in(5s)); }), first);
+    for (const Work& work : works)
+      EXPECT_EQ(failure_of([&] { work.wait(Deadline::in(5s)); }), first);
     EXPECT_EQ(failure_of([&] { job.world().send(const_buffer_of(values), 0).wait(); }), first);
   });
 }

@@ -24,12 +24,14 @@ TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
   EXPECT_FALSE(group.is_world());
   EXPECT_EQ(group.rank(), 1);
   EXPECT_EQ(group.size(), 3);
-  for (int member = 0; member < 3; ++member) EXPECT_EQ(group.member(group.world_rank(member)), member);
+  for (int member = 0; member < 3; ++member)
+    EXPECT_EQ(group.member(group.world_rank(member)), member);
   for (const int stranger : {1, 3, 4}) EXPECT_EQ(group.member(stranger), -1);
   EXPECT_EQ(group.name(0), "rank 0 (rank 5 of the world)");
   EXPECT_EQ(group.names({0, 2}), "rank 0, 2 (ranks 5, 0 of the world)");
   const Failure failure = group.failure(Fault::mismatch, "text", {0, 1});
-  EXPECT_EQ(failure, (Failure{Fault::mismatch, "text", {5, 2}})) << "failures speak of ranks in the world";
+  EXPECT_EQ(failure, (Failure{Fault::mismatch, "text", {5, 2}}))
+      << "failures speak of ranks in the world";
 }
 
 TEST(Members, InAnotherOrderAreNotTheWorld) {

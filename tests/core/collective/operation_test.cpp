@@ -23,7 +23,8 @@ TEST(Operation, HasTheNumbersOfTheWireFormat) {
 
 TEST(Operation, HasANameOfItsOwnOrUnknown) {
   std::set<std::string_view> names;
-  for (int number = 1; number <= 11; ++number) names.insert(name_of(static_cast<Operation>(number)));
+  for (int number = 1; number <= 11; ++number)
+    names.insert(name_of(static_cast<Operation>(number)));
   EXPECT_EQ(names.size(), 11u);
   EXPECT_FALSE(names.contains("unknown"));
   EXPECT_EQ(name_of(static_cast<Operation>(0)), "unknown");
@@ -34,8 +35,9 @@ TEST(Operation, IsAReductionWhenItAddsUp) {
   EXPECT_TRUE(is_reduction(Operation::all_reduce));
   EXPECT_TRUE(is_reduction(Operation::reduce_scatter));
   EXPECT_TRUE(is_reduction(Operation::reduce));
-  for (const Operation operation : {Operation::all_gather, Operation::broadcast, Operation::barrier, Operation::send,
-                                    Operation::recv, Operation::gather, Operation::scatter, Operation::all_to_all}) {
+  for (const Operation operation :
+       {Operation::all_gather, Operation::broadcast, Operation::barrier, Operation::send,
+        Operation::recv, Operation::gather, Operation::scatter, Operation::all_to_all}) {
     EXPECT_FALSE(is_reduction(operation)) << name_of(operation);
   }
 }
@@ -43,7 +45,8 @@ TEST(Operation, IsAReductionWhenItAddsUp) {
 TEST(Operation, HasARootWhereOneRankIsSpecial) {
   for (int number = 1; number <= 11; ++number) {
     const auto operation = static_cast<Operation>(number);
-    const bool wanted = operation == Operation::broadcast || (operation >= Operation::reduce && operation <= Operation::scatter);
+    const bool wanted = operation == Operation::broadcast ||
+                        (operation >= Operation::reduce && operation <= Operation::scatter);
     EXPECT_EQ(has_root(operation), wanted) << name_of(operation);
   }
 }

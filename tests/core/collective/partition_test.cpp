@@ -88,7 +88,8 @@ TEST(Partition, PiecesOfOneLengthTogetherAreThePartition) {
       end[c] += piece.chunks[c].count;
     }
   }
-  for (std::size_t c = 0; c < end.size(); ++c) EXPECT_EQ(end[c], whole.chunks[c].offset + whole.chunks[c].count);
+  for (std::size_t c = 0; c < end.size(); ++c)
+    EXPECT_EQ(end[c], whole.chunks[c].offset + whole.chunks[c].count);
 }
 
 TEST(Partition, OffsetsFollowTheChunkRule) {

@@ -13,7 +13,8 @@ TEST(Plan, NumbersMessagesAlikeOnBothSides) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
       std::vector<std::shared_ptr<const Plan>> plans;
-      for (const Program& program : programs_of(algorithm, ranks)) plans.push_back(make_plan(program, ranks));
+      for (const Program& program : programs_of(algorithm, ranks))
+        plans.push_back(make_plan(program, ranks));
       for (int from = 0; from < ranks; ++from) {
         for (int to = 0; to < ranks; ++to) {
           const auto& sender = *plans[static_cast<std::size_t>(from)];
@@ -33,7 +34,8 @@ TEST(Plan, KnowsWhereEachMessageIsTaken) {
     for (std::size_t peer = 0; peer < 5; ++peer) {
       for (std::size_t number = 0; number < plan->receives[peer].size(); ++number) {
         const auto [round, index] = plan->receives[peer][number];
-        const Action& action = plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
+        const Action& action =
+            plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
         EXPECT_EQ(action.step.peer, static_cast<int>(peer));
         EXPECT_EQ(action.number, static_cast<int>(number));
       }
@@ -45,7 +47,10 @@ TEST(Plan, AViewEndsWithTheLastReductionThatReadsIt) {
   const Slot view = scratch(0, 0), sum = output(0);
   const Program program{.chunks = 1,
                         .scratch_places = 1,
-                        .rounds = {{recv(1, view)}, {reduce(input(0), view, sum)}, {reduce(sum, view, sum)}, {send(1, sum)}}};
+                        .rounds = {{recv(1, view)},
+                                   {reduce(input(0), view, sum)},
+                                   {reduce(sum, view, sum)},
+                                   {send(1, sum)}}};
   EXPECT_EQ(make_plan(program, 2)->rounds[0][0].view_until, 2);
 }
 
@@ -65,7 +70,8 @@ TEST(Plan, AWriteEndsAView) {
       .chunks = 1,
       .scratch_places = 1,
       .rounds = {{recv(1, place)}, {reduce(input(0), place, place)}, {send(1, place)}}};
-  EXPECT_EQ(make_plan(program, 2)->rounds[0][0].view_until, 1) << "what is sent is the sum, which is our own";
+  EXPECT_EQ(make_plan(program, 2)->rounds[0][0].view_until, 1)
+      << "what is sent is the sum, which is our own";
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ TEST(PointToPoint, EverySizeArrivesWhicheverSideIsFirst) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(3, options, [](Job& job) {
       Arena arena(job, std::size_t{16} << 20);
-      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kCarried - 1, kCarried, std::size_t{5} << 20}) {
+      for (const std::size_t count :
+           {std::size_t{0}, std::size_t{1}, kCarried - 1, kCarried, std::size_t{5} << 20}) {
         for (const bool sender_first : {true, false}) {
           const int next = (job.rank() + 1) % 3, previous = (job.rank() + 2) % 3;
           const auto out = arena.take<std::uint8_t>(count, job.rank() == 0);
@@ -36,7 +37,9 @@ TEST(PointToPoint, EverySizeArrivesWhicheverSideIsFirst) {
           if (sender_first) recv = job.world().recv(buffer_of(in), previous);
           send.wait();
           recv.wait();
-          ASSERT_EQ(first_difference<std::uint8_t>(in, [&](std::size_t i) { return value<std::uint8_t>(previous, i); }), count)
+          ASSERT_EQ(first_difference<std::uint8_t>(
+                        in, [&](std::size_t i) { return value<std::uint8_t>(previous, i); }),
+                    count)
               << count << " bytes";
           ASSERT_TRUE(arena.guards_intact());
           arena.reset();
@@ -58,7 +61,8 @@ TEST(PointToPoint, MessagesOfOneTagKeepTheirOrderAndTagsDoNotMix) {
       for (std::size_t i = 0; i < kMessages; ++i) buffers.emplace_back(length(i), std::uint8_t(i));
       if (job.rank() == 0) {
         for (std::size_t i = 0; i < kMessages; ++i) {
-          works.push_back(world.send(const_buffer_of(buffers[i]), 1, {.tag = static_cast<std::uint32_t>(i % 3)}));
+          works.push_back(world.send(const_buffer_of(buffers[i]), 1,
+                                     {.tag = static_cast<std::uint32_t>(i % 3)}));
         }
         for (const Work& work : works) work.wait();
         return;
@@ -101,13 +105,16 @@ TEST(PointToPoint, BothDirectionsAtOnceDoNotBlockEachOther) {
       fill(std::span(out), job.rank());
       std::vector<Work> works;
       for (int peer = 0; peer < 4; ++peer) works.push_back(world.send(const_buffer_of(out), peer));
-      for (int peer = 0; peer < 4; ++peer) works.push_back(world.recv(buffer_of(in[static_cast<std::size_t>(peer)]), peer));
+      for (int peer = 0; peer < 4; ++peer)
+        works.push_back(world.recv(buffer_of(in[static_cast<std::size_t>(peer)]), peer));
       std::vector<float> sum(1000, 1);
       world.all_reduce(buffer_of(sum)).wait();  // overtakes them
       EXPECT_EQ(sum[0], 4);
       for (const Work& work : works) work.wait();
       for (int peer = 0; peer < 4; ++peer) {
-        EXPECT_EQ(first_difference<float>(in[static_cast<std::size_t>(peer)], [&](std::size_t i) { return value<float>(peer, i); }), kCount);
+        EXPECT_EQ(first_difference<float>(in[static_cast<std::size_t>(peer)],
+                                          [&](std::size_t i) { return value<float>(peer, i); }),
+                  kCount);
       }
     });
   }
@@ -121,17 +128,20 @@ TEST(PointToPoint, WhatDoesNotFitTheBudgetWaitsForItsRecv) {
         std::vector<std::uint8_t> buffer(count, 3);
         if (job.rank() == 0) {
           std::vector<Work> works;
-          for (int i = 0; i < messages; ++i) works.push_back(job.world().send(const_buffer_of(buffer), 1));
+          for (int i = 0; i < messages; ++i)
+            works.push_back(job.world().send(const_buffer_of(buffer), 1));
           works.front().wait();  // the driver has come to them
           const auto carried = std::ranges::count_if(works, [](const Work& w) { return w.done(); });
           EXPECT_GT(carried, 0);
-          EXPECT_LE(static_cast<std::size_t>(carried) * std::max<std::size_t>(count, 64), std::size_t{1} << 20);
+          EXPECT_LE(static_cast<std::size_t>(carried) * std::max<std::size_t>(count, 64),
+                    std::size_t{1} << 20);
           job.world().barrier().wait();
           for (const Work& work : works) work.wait(Deadline::in(20s));
         } else {
           job.world().barrier().wait();
           std::vector<Work> works;
-          for (int i = 0; i < messages; ++i) works.push_back(job.world().recv(buffer_of(buffer), 0));
+          for (int i = 0; i < messages; ++i)
+            works.push_back(job.world().recv(buffer_of(buffer), 0));
           for (const Work& work : works) work.wait(Deadline::in(20s));
         }
         job.world().barrier().wait();
@@ -167,18 +177,24 @@ TEST(PointToPoint, CountAndTypeMustAgree) {
     std::size_t received_count;
   };
   for (const auto& options : {kShared, kTcp}) {
-    for (const Sides& sides : {Sides{Dtype::f32, 10, Dtype::f32, 9}, Sides{Dtype::f32, 10, Dtype::f64, 10},
-                               Sides{Dtype::u8, 1 << 20, Dtype::u8, 10}, Sides{Dtype::u8, 0, Dtype::u8, 1}}) {
+    for (const Sides& sides :
+         {Sides{Dtype::f32, 10, Dtype::f32, 9}, Sides{Dtype::f32, 10, Dtype::f64, 10},
+          Sides{Dtype::u8, 1 << 20, Dtype::u8, 10}, Sides{Dtype::u8, 0, Dtype::u8, 1}}) {
       for (const bool posted_first : {false, true}) {
         run_ranks(3, options, [&](Job& job) {
           std::vector<std::byte> out(1 << 20), in(1 << 20, std::byte{9});
           const auto failure = failure_of([&] {
             if (job.rank() == 0) {
               if (posted_first) job.world().barrier().wait();
-              job.world().send(Buffer{out.data(), sides.sent_count, sides.sent}, 1, {.tag = 6}).wait();
+              job.world()
+                  .send(Buffer{out.data(), sides.sent_count, sides.sent}, 1, {.tag = 6})
+                  .wait();
               job.world().barrier().wait();
             } else if (job.rank() == 1) {
-              const auto post = [&] { return job.world().recv(Buffer{in.data(), sides.received_count, sides.received}, 0, {.tag = 6}); };
+              const auto post = [&] {
+                return job.world().recv(Buffer{in.data(), sides.received_count, sides.received}, 0,
+                                        {.tag = 6});
+              };
               Work work;
               if (posted_first) work = post();
               if (posted_first) job.world().barrier().wait();
@@ -191,9 +207,11 @@ TEST(PointToPoint, CountAndTypeMustAgree) {
           });
           EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
           EXPECT_EQ(failure.ranks, (std::vector{0, 1}));
-          EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank 0 sent {}[{}] with tag 6 where rank 1 receives {}[{}]",
-                                                          name_of(sides.sent), sides.sent_count, name_of(sides.received),
-                                                          sides.received_count)));
+          EXPECT_THAT(
+              failure.what,
+              HasSubstr(fmt::format("rank 0 sent {}[{}] with tag 6 where rank 1 receives {}[{}]",
+                                    name_of(sides.sent), sides.sent_count, name_of(sides.received),
+                                    sides.received_count)));
           EXPECT_EQ(in, std::vector(in.size(), std::byte{9}));
         });
       }
@@ -216,7 +234,8 @@ TEST(PointToPoint, WhatWasSentArrivesAfterItsSenderHasLeft) {
       jobs[1].world().recv(buffer_of(in), 0).wait(Deadline::in(5s));
       ASSERT_EQ(in, out);
     }
-    const auto failure = failure_of([&] { jobs[1].world().recv(buffer_of(out), 0).wait(Deadline::in(5s)); });
+    const auto failure =
+        failure_of([&] { jobs[1].world().recv(buffer_of(out), 0).wait(Deadline::in(5s)); });
     EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
     EXPECT_EQ(failure.ranks, std::vector{0});
     EXPECT_THAT(failure.what, HasSubstr("rank 0 has left the job"));
@@ -232,7 +251,8 @@ TEST(PointToPoint, SendingToWhoHasLeftFails) {
     const auto failure = failure_of([&] {
       // The goodbye may still be on its way: then a short send is done, and a later one fails.
       const Deadline deadline = Deadline::in(5s);
-      while (!deadline.passed()) jobs[0].world().send(const_buffer_of(out), 0).wait(Deadline::in(5s));
+      while (!deadline.passed())
+        jobs[0].world().send(const_buffer_of(out), 0).wait(Deadline::in(5s));
     });
     EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
     EXPECT_EQ(failure.ranks, std::vector{0});
@@ -250,8 +270,14 @@ TEST(PointToPoint, DeadlinesNameTheOtherSide) {
         }
         std::vector<std::uint8_t> buffer(kCarried);
         const auto failure = failure_of([&] {
-          if (sends) job.world().send(const_buffer_of(buffer), 1, {.tag = 3, .within = 50ms}).wait(Deadline::in(5s));
-          else job.world().recv(buffer_of(buffer), 1, {.tag = 3, .within = 50ms}).wait(Deadline::in(5s));
+          if (sends)
+            job.world()
+                .send(const_buffer_of(buffer), 1, {.tag = 3, .within = 50ms})
+                .wait(Deadline::in(5s));
+          else
+            job.world()
+                .recv(buffer_of(buffer), 1, {.tag = 3, .within = 50ms})
+                .wait(Deadline::in(5s));
         });
         failed = true;
         EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
@@ -282,7 +308,8 @@ TEST(PointToPoint, FromAnyRankTakesEveryMessageOnceAndTellsWhose) {
           const Work work = job.world().recv(buffer_of(buffer), kAnyRank, {.tag = 7});
           work.wait();
           ASSERT_GT(work.source(), 0);
-          EXPECT_EQ(buffer[0], next[static_cast<std::size_t>(work.source())]++) << "those of one rank come in order";
+          EXPECT_EQ(buffer[0], next[static_cast<std::size_t>(work.source())]++)
+              << "those of one rank come in order";
         }
         EXPECT_EQ(next, (std::vector{0, kEach, kEach, kEach}));
       }
@@ -325,17 +352,21 @@ TEST(PointToPoint, FromAnyRankEndsWhenNobodyIsLeft) {
   run_ranks(3, [](Job& job) {
     if (job.rank() != 0) return;
     std::vector<float> values(4);
-    const auto failure = failure_of([&] { job.world().recv(buffer_of(values), kAnyRank).wait(Deadline::in(10s)); });
+    const auto failure =
+        failure_of([&] { job.world().recv(buffer_of(values), kAnyRank).wait(Deadline::in(10s)); });
     EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
-    EXPECT_THAT(failure.what, HasSubstr("all other ranks have left the job while rank 0 waits in recv f32[4] from any rank, tag 0"));
+    EXPECT_THAT(failure.what, HasSubstr("all other ranks have left the job while rank 0 waits in "
+                                        "recv f32[4] from any rank, tag 0"));
   });
 }
 
 TEST(PointToPoint, RefusesWhatMakesNoSense) {
   run_ranks(2, [](Job& job) {
     std::vector<float> values(4);
-    EXPECT_EQ(failure_of([&] { job.world().send(const_buffer_of(values), 2).wait(); }).fault, Fault::misuse);
-    EXPECT_EQ(failure_of([&] { job.world().recv(buffer_of(values), -2).wait(); }).fault, Fault::misuse);
+    EXPECT_EQ(failure_of([&] { job.world().send(const_buffer_of(values), 2).wait(); }).fault,
+              Fault::misuse);
+    EXPECT_EQ(failure_of([&] { job.world().recv(buffer_of(values), -2).wait(); }).fault,
+              Fault::misuse);
     job.world().barrier().wait();  // and the group lives on
   });
 }

@@ -8,8 +8,11 @@ namespace {
 Roll roll_of(const std::vector<double>& weights, Dtype dtype, bool weighted = true) {
   Roll roll(static_cast<int>(weights.size()));
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
-    roll.enter(static_cast<int>(rank), {.operation = Operation::all_reduce, .op = ReduceOp::average, .dtype = dtype,
-                                        .weighted = weighted, .weight = weights[rank]});
+    roll.enter(static_cast<int>(rank), {.operation = Operation::all_reduce,
+                                        .op = ReduceOp::average,
+                                        .dtype = dtype,
+                                        .weighted = weighted,
+                                        .weight = weights[rank]});
   }
   return roll;
 }
@@ -42,10 +45,12 @@ TEST(Roll, InputAndSumTogetherAreScaledByTheShareOfTheWeights) {
     const Roll roll = roll_of(weights, dtype);
     EXPECT_FALSE(roll.weigh_the_same());
     for (int rank = 0; rank < 3; ++rank) {
-      EXPECT_DOUBLE_EQ(roll.input_factor(rank) * roll.sum_factor(), weights[static_cast<std::size_t>(rank)] / 5);
+      EXPECT_DOUBLE_EQ(roll.input_factor(rank) * roll.sum_factor(),
+                       weights[static_cast<std::size_t>(rank)] / 5);
     }
   }
-  EXPECT_EQ(roll_of(weights, Dtype::bf16).sum_factor(), 1) << "16-bit inputs have their share already";
+  EXPECT_EQ(roll_of(weights, Dtype::bf16).sum_factor(), 1)
+      << "16-bit inputs have their share already";
 }
 
 TEST(Roll, WeightsOfNothingGiveNothing) {

@@ -1,8 +1,7 @@
 // Groups out of groups (covers paceline/core/collective/communicator.h: split, subgroup).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fmt/format.h>
 
 #include <atomic>
 #include <memory>
@@ -31,7 +30,8 @@ TEST(Split, PutsRanksOfOneColorTogetherInTheOrderOfTheirKeys) {
       EXPECT_EQ(group->name(), fmt::format("world.1.{}", color));
       const std::vector<int> wanted = color == 0 ? std::vector{4, 2, 0} : std::vector{3, 1};
       ASSERT_EQ(group->size(), static_cast<int>(wanted.size()));
-      for (int rank = 0; rank < group->size(); ++rank) EXPECT_EQ(group->world_rank(rank), wanted[static_cast<std::size_t>(rank)]);
+      for (int rank = 0; rank < group->size(); ++rank)
+        EXPECT_EQ(group->world_rank(rank), wanted[static_cast<std::size_t>(rank)]);
       EXPECT_EQ(group->world_rank(group->rank()), job.rank());
       EXPECT_EQ(sum_of(*group), color == 0 ? 6 : 4);
       EXPECT_EQ(sum_of(job.world()), 10) << "the parent goes on";
@@ -54,14 +54,19 @@ TEST(Split, GroupsWithCommonMembersDoNotMix) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(6, options, [](Job& job) {
       // Rows and columns of a 2 x 3 grid, in flight together, with equal tags and sequence numbers.
-      const auto row = job.world().split(job.rank() / 3), column = job.world().split(job.rank() % 3);
+      const auto row = job.world().split(job.rank() / 3),
+                 column = job.world().split(job.rank() % 3);
       for (int i = 0; i < 50; ++i) {
-        std::vector<float> by_row(1000, 1), by_column(1000, 1), world(10, 1), in(1), out(1, static_cast<float>(job.rank()));
-        const Work a = row->all_reduce(buffer_of(by_row)), b = column->all_reduce(buffer_of(by_column));
+        std::vector<float> by_row(1000, 1), by_column(1000, 1), world(10, 1), in(1),
+            out(1, static_cast<float>(job.rank()));
+        const Work a = row->all_reduce(buffer_of(by_row)),
+                   b = column->all_reduce(buffer_of(by_column));
         const Work c = job.world().all_reduce(buffer_of(world));
-        const Work sent = column->send(const_buffer_of(out), 1 - column->rank()), got = column->recv(buffer_of(in), 1 - column->rank());
+        const Work sent = column->send(const_buffer_of(out), 1 - column->rank()),
+                   got = column->recv(buffer_of(in), 1 - column->rank());
         std::vector<float> row_in(1);
-        const Work row_sent = row->send(const_buffer_of(out), (row->rank() + 1) % 3), row_got = row->recv(buffer_of(row_in), (row->rank() + 2) % 3);
+        const Work row_sent = row->send(const_buffer_of(out), (row->rank() + 1) % 3),
+                   row_got = row->recv(buffer_of(row_in), (row->rank() + 2) % 3);
         Work::all_of({a, b, c, sent, got, row_sent, row_got}).wait();
         ASSERT_EQ(by_row[999], 3);
         ASSERT_EQ(by_column[999], 2);
@@ -100,9 +105,17 @@ TEST(Subgroup, IsTheListInItsOrder) {
 TEST(Subgroup, RefusesListsThatDifferOrMakeNoSense) {
   for (int odd = 0; odd < 3; ++odd) {
     run_ranks(3, [odd](Job& job) {
-      EXPECT_EQ(failure_of([&] { (void)job.world().subgroup(std::vector{0, 3}); }).fault, Fault::misuse);
-      EXPECT_EQ(failure_of([&] { (void)job.world().subgroup(std::vector{0, 1, 0}); }).fault, Fault::misuse);
-      const auto failure = failure_of([&] { (void)job.world().subgroup(job.rank() == odd ? std::vector{0, 1} : std::vector{1, 0}); });
+      EXPECT_EQ(failure_of([&] {
+                  (void)job.world().subgroup(std::vector{0, 3});
+                }).fault,
+                Fault::misuse);
+      EXPECT_EQ(failure_of([&] {
+                  (void)job.world().subgroup(std::vector{0, 1, 0});
+                }).fault,
+                Fault::misuse);
+      const auto failure = failure_of([&] {
+        (void)job.world().subgroup(job.rank() == odd ? std::vector{0, 1} : std::vector{1, 0});
+      });
       EXPECT_EQ(failure.fault, Fault::mismatch);
       EXPECT_THAT(failure.what, HasSubstr("name other ranks"));
       job.world().barrier().wait();
@@ -115,15 +128,18 @@ TEST(Split, MismatchesTellTheGroupAndBothNumbers) {
     run_ranks(4, options, [](Job& job) {
       std::unique_ptr<Communicator> group;
       std::vector<float> values(2000, 1);
-      const auto failure = failure_of([&] {  // a slow rank hears of it while it is still in the split
-        group = job.world().split(job.rank() == 0 ? -1 : 0, -job.rank());
-        if (!group) job.world().barrier().wait();
-        else if (job.rank() == 3) group->all_reduce(buffer_of(values), {.op = ReduceOp::max}).wait();
-        else group->all_reduce(buffer_of(values)).wait();
-        job.world().barrier().wait();
-      });
+      const auto failure =
+          failure_of([&] {  // a slow rank hears of it while it is still in the split
+            group = job.world().split(job.rank() == 0 ? -1 : 0, -job.rank());
+            if (!group) job.world().barrier().wait();
+            else if (job.rank() == 3)
+              group->all_reduce(buffer_of(values), {.op = ReduceOp::max}).wait();
+            else group->all_reduce(buffer_of(values)).wait();
+            job.world().barrier().wait();
+          });
       EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
-      EXPECT_THAT(failure.what, HasSubstr("in operation 1 of group 'world.1.0' rank 0 (rank 3 of the world) called all_reduce f32[2000] max"));
+      EXPECT_THAT(failure.what, HasSubstr("in operation 1 of group 'world.1.0' rank 0 (rank 3 of "
+                                          "the world) called all_reduce f32[2000] max"));
       EXPECT_THAT(failure.ranks, ::testing::Contains(3)) << "ranks of the world";
     });
   }
@@ -137,7 +153,8 @@ TEST(Split, ACallInAnotherGroupIsNamedAtTheDeadline) {
     // Crossed: each waits in another group, which no check of one group can see.
     Communicator& group = job.rank() == 0 ? *a : *b;
     std::vector<float> values(10, 1);
-    const auto failure = failure_of([&] { group.all_reduce(buffer_of(values), {.within = 300ms}).wait(); });
+    const auto failure =
+        failure_of([&] { group.all_reduce(buffer_of(values), {.within = 300ms}).wait(); });
     ++failed;
     EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
     EXPECT_THAT(failure.what, HasSubstr("has called all_reduce f32[10] sum by"));

@@ -29,7 +29,8 @@ TEST(Verify, RefusesSumsOverWhatTheOtherRankStillReads) {
 }
 
 TEST(Verify, ProvesEachRankSummingForItselfByTheSameTree) {
-  const auto proof = verify(with_programs(swap_and_sum(), careful(swap_and_sum_programs())), {.ranks = 2});
+  const auto proof =
+      verify(with_programs(swap_and_sum(), careful(swap_and_sum_programs())), {.ranks = 2});
   ASSERT_TRUE(proof.has_value()) << proof.error().what;
   EXPECT_EQ(proof.value().tree, "(0+1)");
   EXPECT_EQ(proof.value().rounds, 3);
@@ -179,7 +180,8 @@ TEST(Verify, RefusesAnotherTreeThanPromised) {
   auto programs = swap_and_sum_programs();
   for (Program& program : programs)
     std::swap(program.rounds[1][0].source, program.rounds[1][0].operand);
-  EXPECT_THAT(fault_of(swap_and_sum(), careful(programs)), HasSubstr("promises the balanced tree (0+1)"));
+  EXPECT_THAT(fault_of(swap_and_sum(), careful(programs)),
+              HasSubstr("promises the balanced tree (0+1)"));
 
   Algorithm promises_less = swap_and_sum();
   promises_less.balanced_tree = false;

@@ -33,7 +33,8 @@ TEST(ViewHazards, OneThatTakesTheSumAwayFirstIsRight) {
   const auto program = [](int peer) {
     return Program{.chunks = 1,
                    .scratch_places = 1,
-                   .rounds = {{send(peer, input(0)), completing(recv_reduce(peer, input(0), scratch(0, 0), peer == 1))},
+                   .rounds = {{send(peer, input(0)),
+                               completing(recv_reduce(peer, input(0), scratch(0, 0), peer == 1))},
                               {copy(scratch(0, 0), output(0))}}};
   };
   EXPECT_EQ(fault({program(1), program(0)}, true), "");

@@ -38,7 +38,8 @@ TEST(Work, AWaitThatRunsOutLeavesTheOperationRunning) {
       const Work work = job.world().barrier();
       const auto failure = failure_of([&] { work.wait(Deadline::in(20ms)); });
       EXPECT_EQ(failure.fault, Fault::timed_out);
-      EXPECT_THAT(failure.what, HasSubstr("barrier is not done at the deadline of this wait; it goes on"));
+      EXPECT_THAT(failure.what,
+                  HasSubstr("barrier is not done at the deadline of this wait; it goes on"));
       EXPECT_FALSE(work.done());
       late = true;
       work.wait(Deadline::in(5s));
@@ -75,8 +76,11 @@ TEST(Work, TheFailureOfADroppedOneIsThrownByTheNextCall) {
     std::vector<float> values(4);
     std::atomic<int> failed = 0;
     {
-      const Work work = job.rank() == 0 ? job.world().all_reduce(buffer_of(values)) : job.world().broadcast(buffer_of(values));
-      work.on_done([&](const Result<>& result) { failed = !result.has_value() && result.error().fault == Fault::mismatch ? 1 : 2; });
+      const Work work = job.rank() == 0 ? job.world().all_reduce(buffer_of(values))
+                                        : job.world().broadcast(buffer_of(values));
+      work.on_done([&](const Result<>& result) {
+        failed = !result.has_value() && result.error().fault == Fault::mismatch ? 1 : 2;
+      });
     }
     const Deadline deadline = Deadline::in(5s);
     while (failed == 0 && !deadline.passed()) std::this_thread::yield();
@@ -120,7 +124,8 @@ TEST(Work, SeveralAsOneAreDoneWhenAllAre) {
       std::vector<float> sums(5000, 1), in(10), out(10, static_cast<float>(job.rank()));
       const int next = (job.rank() + 1) % 3, previous = (job.rank() + 2) % 3;
       // As a torch.distributed back end does: all of a batch is called, and one Work stands for it.
-      const Work batch = Work::all_of({job.world().recv(buffer_of(in), previous), job.world().send(const_buffer_of(out), next),
+      const Work batch = Work::all_of({job.world().recv(buffer_of(in), previous),
+                                       job.world().send(const_buffer_of(out), next),
                                        job.world().all_reduce(buffer_of(sums)), Work()});
       std::atomic<int> calls = 0;
       batch.on_done([&](const Result<>& result) { calls += result.has_value() ? 1 : 100; });
@@ -143,7 +148,8 @@ TEST(Work, SeveralAsOneFailWithTheFirstFailureAmongThem) {
     std::vector<Work> parts;
     const auto failure = failure_of([&] {
       parts.push_back(job.world().barrier());
-      parts.push_back(job.rank() == 0 ? job.world().barrier() : job.world().all_reduce(buffer_of(values)));
+      parts.push_back(job.rank() == 0 ? job.world().barrier()
+                                      : job.world().all_reduce(buffer_of(values)));
       Work::all_of(parts).wait();
     });
     EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;

@@ -30,7 +30,8 @@ TEST(World, TheJobsTimeoutIsItsOperations) {
       while (!failed) std::this_thread::yield();
       return;
     }
-    EXPECT_EQ(failure_of([&] { job.world().barrier().wait(Deadline::in(5s)); }).fault, Fault::timed_out);
+    EXPECT_EQ(failure_of([&] { job.world().barrier().wait(Deadline::in(5s)); }).fault,
+              Fault::timed_out);
     failed = true;
   });
 }

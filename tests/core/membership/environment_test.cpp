@@ -28,11 +28,18 @@ class EnvironmentTest : public testing::Test {
     const std::string digits = secret.hexadecimal();
     EXPECT_EQ(::write(fd.get(), digits.data(), digits.size()), 64);
     ::lseek(fd.get(), 0, SEEK_SET);
-    good = {{"PACELINE_RANK", "3"},        {"PACELINE_WORLD_SIZE", "8"}, {"PACELINE_LOCAL_RANK", "1"},
-            {"PACELINE_LOCAL_WORLD_SIZE", "2"}, {"PACELINE_NODE_RANK", "1"},  {"PACELINE_JOB", "night"},
-            {"PACELINE_GENERATION", "5"},  {"PACELINE_STORE", "127.0.0.1:4000"},
-            {"PACELINE_SECRET_FD", std::to_string(fd.get())}, {"PACELINE_TRANSPORT", "tcp"},
-            {"PACELINE_DETERMINISM", "fast"}, {"PACELINE_OPERATION_TIMEOUT", "90s"}};
+    good = {{"PACELINE_RANK", "3"},
+            {"PACELINE_WORLD_SIZE", "8"},
+            {"PACELINE_LOCAL_RANK", "1"},
+            {"PACELINE_LOCAL_WORLD_SIZE", "2"},
+            {"PACELINE_NODE_RANK", "1"},
+            {"PACELINE_JOB", "night"},
+            {"PACELINE_GENERATION", "5"},
+            {"PACELINE_STORE", "127.0.0.1:4000"},
+            {"PACELINE_SECRET_FD", std::to_string(fd.get())},
+            {"PACELINE_TRANSPORT", "tcp"},
+            {"PACELINE_DETERMINISM", "fast"},
+            {"PACELINE_OPERATION_TIMEOUT", "90s"}};
   }
   Values good;
   Secret secret;
@@ -76,7 +83,9 @@ TEST_F(EnvironmentTest, ABadValueIsRefusedWithVariableValueAndRemedy) {
       {"PACELINE_SECRET_FD", {"", "-1", "three", "1e3"}},
       {"PACELINE_TRANSPORT", {"", "ib", "TCP", "tcp "}},
       {"PACELINE_DETERMINISM", {"", "slow", "Fast"}},
-      {"PACELINE_OPERATION_TIMEOUT", {"", "0", "-5s", "soon", "5 s", "nan", "inf", "1e300h", "10days", "300000y", "300000000h", "1e15ms"}},
+      {"PACELINE_OPERATION_TIMEOUT",
+       {"", "0", "-5s", "soon", "5 s", "nan", "inf", "1e300h", "10days", "300000y", "300000000h",
+        "1e15ms"}},
   };
   for (const auto& [name, values] : bad) {
     for (const std::string& value : values) {
@@ -85,14 +94,17 @@ TEST_F(EnvironmentTest, ABadValueIsRefusedWithVariableValueAndRemedy) {
       const auto e = read(all);
       ASSERT_FALSE(e) << name << "=" << value;
       EXPECT_EQ(e.error().fault, Fault::misuse);
-      EXPECT_NE(e.error().what.find(name + "=" + value + " makes no sense: it must be"), std::string::npos) << e.error().what;
+      EXPECT_NE(e.error().what.find(name + "=" + value + " makes no sense: it must be"),
+                std::string::npos)
+          << e.error().what;
       EXPECT_NE(e.error().what.find("paceline run"), std::string::npos);
     }
   }
 }
 
 TEST_F(EnvironmentTest, AMissingVariableIsNamedWithTheRemedy) {
-  for (const std::string name : {"PACELINE_RANK", "PACELINE_WORLD_SIZE", "PACELINE_STORE", "PACELINE_SECRET_FD"}) {
+  for (const std::string name :
+       {"PACELINE_RANK", "PACELINE_WORLD_SIZE", "PACELINE_STORE", "PACELINE_SECRET_FD"}) {
     Values all = good;
     all.erase(name);
     const auto e = read(all);
@@ -117,7 +129,8 @@ TEST(Environment, DurationsHaveUnits) {
   EXPECT_EQ(parse_duration("250ms"), 250ms);
   EXPECT_EQ(parse_duration("10min"), 10min);
   EXPECT_EQ(parse_duration("2h"), 2h);
-  for (const char* text : {"", "s", "-1s", "1x", "1s ", "nan", "inf", "1e16ms", "1e14ms"}) EXPECT_FALSE(parse_duration(text)) << text;
+  for (const char* text : {"", "s", "-1s", "1x", "1s ", "nan", "inf", "1e16ms", "1e14ms"})
+    EXPECT_FALSE(parse_duration(text)) << text;
   // The longest one still fits into the clock's 64 bits of nanoseconds.
   EXPECT_FALSE(Deadline::in(parse_duration("270000h").value()).passed());
 }

@@ -21,7 +21,8 @@ using transport::FileDescriptor;
 
 const Secret kSecret = Secret::random();
 const Hello kServer{.rank = 4, .world_size = 8, .job = 77, .generation = 3};
-const Hello kClient{.purpose = Purpose::peer, .rank = 6, .target = 4, .world_size = 8, .job = 77, .generation = 3};
+const Hello kClient{
+    .purpose = Purpose::peer, .rank = 6, .target = 4, .world_size = 8, .job = 77, .generation = 3};
 
 // An acceptor with a thread of its own.
 class Responder {
@@ -29,13 +30,14 @@ class Responder {
   explicit Responder(const Hello& own = kServer, Clock::duration limit = 5s) {
     auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
     address = transport::local_address(listener.get()).value();
-    acceptor_.emplace(poller_, own, kSecret,
-                      [this](FileDescriptor socket, const Hello& hello) {
-                        sockets_.push_back(std::move(socket));
-                        who = hello;
-                        ++accepted;
-                      },
-                      limit);
+    acceptor_.emplace(
+        poller_, own, kSecret,
+        [this](FileDescriptor socket, const Hello& hello) {
+          sockets_.push_back(std::move(socket));
+          who = hello;
+          ++accepted;
+        },
+        limit);
     acceptor_->listen(std::move(listener));
     thread_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) poller_.wait(Deadline::never());
@@ -97,7 +99,8 @@ TEST(Handshake, AWrongSecretJobGenerationOrTargetIsRefusedAtOnce) {
   generation.generation = 2;
   target.target = 5;
   const Secret other = Secret::random();
-  for (const auto& [hello, secret] : {std::pair(kClient, other), std::pair(job, kSecret), std::pair(generation, kSecret), std::pair(target, kSecret)}) {
+  for (const auto& [hello, secret] : {std::pair(kClient, other), std::pair(job, kSecret),
+                                      std::pair(generation, kSecret), std::pair(target, kSecret)}) {
     const auto socket = responder.connect();
     const auto begin = Clock::now();
     const auto answer = introduce(socket.get(), hello, secret, Deadline::in(5s));
@@ -132,7 +135,8 @@ TEST(Handshake, AReflectedHelloIsRefused) {
     (void)transport::send_all(theirs.get(), hello, Deadline::in(5s));
     (void)transport::send_all(theirs.get(), Bytes(hello).first(32), Deadline::in(5s));
   });
-  EXPECT_EQ(introduce(ours.get(), kClient, kSecret, Deadline::in(5s)).error().fault, Fault::refused);
+  EXPECT_EQ(introduce(ours.get(), kClient, kSecret, Deadline::in(5s)).error().fault,
+            Fault::refused);
 }
 
 TEST(Handshake, GarbageHttpAndTlsAreClosedWithoutAWord) {
@@ -141,9 +145,13 @@ TEST(Handshake, GarbageHttpAndTlsAreClosedWithoutAWord) {
   std::string garbage(300, ' '), tls("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
   for (char& c : garbage) c = static_cast<char>(numbers());
   tls.resize(517, 'r');
-  for (const std::string& text : {std::string("GET / HTTP/1.1\r\nHost: localhost:1234\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"), tls, garbage}) {
+  for (const std::string& text :
+       {std::string("GET / HTTP/1.1\r\nHost: localhost:1234\r\nUser-Agent: curl/7.88.1\r\nAccept: "
+                    "*/*\r\n\r\n"),
+        tls, garbage}) {
     const auto socket = responder.connect();
-    ASSERT_TRUE(transport::send_all(socket.get(), std::as_bytes(std::span(text)), Deadline::in(5s)));
+    ASSERT_TRUE(
+        transport::send_all(socket.get(), std::as_bytes(std::span(text)), Deadline::in(5s)));
     EXPECT_EQ(bytes_until_closed(socket.get()), 0u);
   }
   EXPECT_EQ(responder.accepted, 0);

@@ -38,7 +38,8 @@ class Counter final : public membership::FrameSink {
 
 class LocalWorld : public testing::TestWithParam<bool> {};
 
-INSTANTIATE_TEST_SUITE_P(Over, LocalWorld, testing::Bool(), [](const auto& p) { return p.param ? "memory" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(Over, LocalWorld, testing::Bool(),
+                         [](const auto& p) { return p.param ? "memory" : "tcp"; });
 
 TEST_P(LocalWorld, EveryRankReachesEveryOtherAndHearsItLeave) {
   constexpr int kRanks = 5;
@@ -55,12 +56,15 @@ TEST_P(LocalWorld, EveryRankReachesEveryOtherAndHearsItLeave) {
       reactor.run([&] {
         mesh.subscribe(1, &counter);
         for (int peer = 0; peer < kRanks; ++peer) {
-          if (peer != ours.rank()) mesh.link(peer)->send({.type = FrameType::message, .group = 1}, bytes_of(peer));
+          if (peer != ours.rank())
+            mesh.link(peer)->send({.type = FrameType::message, .group = 1}, bytes_of(peer));
         }
       });
-      EXPECT_TRUE(reactor.drive_until([&] { return counter.frames == kRanks - 1; }, Deadline::in(20s)));
+      EXPECT_TRUE(
+          reactor.drive_until([&] { return counter.frames == kRanks - 1; }, Deadline::in(20s)));
       // The ranks leave one after the other, from the last on.
-      EXPECT_TRUE(reactor.drive_until([&] { return counter.departures >= kRanks - 1 - ours.rank(); }, Deadline::in(20s)));
+      EXPECT_TRUE(reactor.drive_until(
+          [&] { return counter.departures >= kRanks - 1 - ours.rank(); }, Deadline::in(20s)));
       EXPECT_EQ(counter.failures, 0);
       reactor.run([&] { mesh.subscribe(1, nullptr); });
     });
@@ -73,7 +77,8 @@ TEST_P(LocalWorld, AFailureOfOneIsHeardByAll) {
   jobs[2].impl().reactor->run([&] { jobs[2].impl().mesh->fail(why); });
   for (Job& job : jobs) {
     membership::Mesh& mesh = *job.impl().mesh;
-    EXPECT_TRUE(job.impl().reactor->drive_until([&] { return mesh.failure().has_value(); }, Deadline::in(20s)));
+    EXPECT_TRUE(job.impl().reactor->drive_until([&] { return mesh.failure().has_value(); },
+                                                Deadline::in(20s)));
     EXPECT_EQ(mesh.failure(), why);
   }
 }
@@ -99,7 +104,8 @@ TEST_P(LocalWorld, AJobThatEndsAtOnceHasLeftAndIsNotLost) {
 TEST(LocalWorldTest, TwoWorldsDoNotMix) {
   std::vector<Job> one = make_local_world(2), other = make_local_world(2);
   one[0].impl().reactor->run([&] { one[0].impl().mesh->fail({Fault::io, "first", {}}); });
-  EXPECT_TRUE(one[1].impl().reactor->drive_until([&] { return one[1].impl().mesh->failure().has_value(); }, Deadline::in(20s)));
+  EXPECT_TRUE(one[1].impl().reactor->drive_until(
+      [&] { return one[1].impl().mesh->failure().has_value(); }, Deadline::in(20s)));
   for (Job& job : other) EXPECT_FALSE(job.impl().mesh->failure());
 }
 

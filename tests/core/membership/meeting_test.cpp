@@ -1,4 +1,5 @@
-// Ranks that nobody of ours started: how they find the store in rank 0. Also covers paceline/core/membership/exchange.h.
+// Ranks that nobody of ours started: how they find the store in rank 0. Also covers
+// paceline/core/membership/exchange.h.
 #include "paceline/core/membership/meeting.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,8 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using Kind = Meeting::Kind;
 
-Environment rank_of(int rank, int world_size, const std::string& job, Meeting meeting = {.kind = Kind::this_host}) {
+Environment rank_of(int rank, int world_size, const std::string& job,
+                    Meeting meeting = {.kind = Kind::this_host}) {
   Environment e;
   e.rank = e.local_rank = rank;
   e.world_size = e.local_world_size = world_size;

@@ -23,13 +23,16 @@ class Wire final : public transport::Link {
   int abandons = 0;
 
   int peer() const override { return peer_; }
-  void send(const FrameHeader& header, Bytes payload, transport::SendListener*, std::uint64_t) override {
+  void send(const FrameHeader& header, Bytes payload, transport::SendListener*,
+            std::uint64_t) override {
     sent.emplace_back(header.type, std::vector<std::byte>(payload.begin(), payload.end()));
   }
   MutableBytes window(transport::Remote, std::size_t) override { return {}; }
   void release(const FrameHeader&) override {}
   std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
-  void offer(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory>) override { offered.push_back(segment); }
+  void offer(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory>) override {
+    offered.push_back(segment);
+  }
   void withdraw(std::uint64_t segment) override { withdrawn.push_back(segment); }
   void abandon() override { ++abandons; }
   bool flushed() const override { return sent.empty(); }
@@ -77,7 +80,9 @@ class MeshTest : public testing::Test {
     }
   }
   transport::LinkOwner& owner() { return mesh.link_owner(); }
-  static FrameHeader frame(std::uint64_t sequence) { return {.type = FrameType::data, .sequence = sequence, .group = kGroup}; }
+  static FrameHeader frame(std::uint64_t sequence) {
+    return {.type = FrameType::data, .sequence = sequence, .group = kGroup};
+  }
 
   Mesh mesh;
   std::array<Wire*, 3> wires = {};
@@ -181,7 +186,8 @@ TEST_F(MeshTest, AFailureToldByAPeerKeepsItsCause) {
   mesh.subscribe(kGroup, &sink);
   EXPECT_TRUE(owner().received(2, {.type = FrameType::failure}, transport::encode(kWhy), false));
   EXPECT_EQ(sink.failures, std::vector{kWhy});
-  EXPECT_FALSE(owner().received(2, {.type = FrameType::failure}, {}, false)) << "malformed: it ends the link";
+  EXPECT_FALSE(owner().received(2, {.type = FrameType::failure}, {}, false))
+      << "malformed: it ends the link";
 }
 
 TEST_F(MeshTest, WhatASinkRefusesFailsTheGeneration) {
@@ -213,12 +219,14 @@ TEST_F(MeshTest, ALostPeerIsNamedUnlessItSaidGoodbye) {
   ASSERT_TRUE(mesh.failure());
   EXPECT_EQ(mesh.failure()->fault, Fault::peer_lost);
   EXPECT_EQ(mesh.failure()->ranks, std::vector{0});
-  EXPECT_TRUE(mesh.failure()->what.starts_with("rank 0 was lost: the connection was closed by the other side"));
+  EXPECT_TRUE(mesh.failure()->what.starts_with(
+      "rank 0 was lost: the connection was closed by the other side"));
 }
 
 TEST_F(MeshTest, WhoeverLeavesSaysGoodbyeAndMissesNobody) {
   mesh.leave();
-  for (const Wire* wire : {wires[0], wires[2]}) EXPECT_EQ(wire->sent.at(0).first, FrameType::goodbye);
+  for (const Wire* wire : {wires[0], wires[2]})
+    EXPECT_EQ(wire->sent.at(0).first, FrameType::goodbye);
   EXPECT_FALSE(mesh.flushed());
   owner().lost(0, {Fault::peer_lost, "closed", {}});
   EXPECT_FALSE(mesh.failure());
@@ -234,7 +242,8 @@ TEST_F(MeshTest, OnceClosedItTellsNobody) {
 }
 
 TEST_F(MeshTest, SharedMemoryIsKnownToAllLinks) {
-  const auto memory = std::make_shared<const transport::SharedMemory>(transport::SharedMemory::create(4096).value());
+  const auto memory = std::make_shared<const transport::SharedMemory>(
+      transport::SharedMemory::create(4096).value());
   mesh.share(7, memory);
   EXPECT_EQ(mesh.segments().find(memory->bytes()), (transport::Remote{7, 0}));
   mesh.unshare(7);

@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 using test::soon;
 using test::StoreWorld;
 
-Environment environment(const StoreWorld& world, int rank, int world_size, TransportChoice transport) {
+Environment environment(const StoreWorld& world, int rank, int world_size,
+                        TransportChoice transport) {
   Environment e;
   e.rank = e.local_rank = rank;
   e.world_size = e.local_world_size = world_size;
@@ -49,13 +50,15 @@ void run_ranks(int count, const std::function<void(int)>& body) {
 }
 
 TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
-  for (const auto transport : {TransportChoice::automatic, TransportChoice::shm, TransportChoice::tcp}) {
+  for (const auto transport :
+       {TransportChoice::automatic, TransportChoice::shm, TransportChoice::tcp}) {
     StoreWorld world(4);
     std::atomic<int> met = 0;
     run_ranks(4, [&](int rank) {
       const auto job = join(environment(world, rank, 4, transport));
       job->reactor->run([&] {
-        for (int peer = 0; peer < 4; ++peer) EXPECT_EQ(job->mesh->link(peer) == nullptr, peer == rank);
+        for (int peer = 0; peer < 4; ++peer)
+          EXPECT_EQ(job->mesh->link(peer) == nullptr, peer == rank);
       });
       EXPECT_EQ(job->mesh->shares_memory(), transport != TransportChoice::tcp);
       ++met;
@@ -71,7 +74,8 @@ TEST(Rendezvous, ARankThatEndsAtOnceHasLeftAndIsNotLost) {
   for (int round = 0; round < 20; ++round) {
     StoreWorld world(2);
     run_ranks(2, [&](int rank) {
-      const auto job = join(environment(world, rank, 2, round % 2 == 0 ? TransportChoice::shm : TransportChoice::tcp));
+      const auto job = join(environment(
+          world, rank, 2, round % 2 == 0 ? TransportChoice::shm : TransportChoice::tcp));
       if (rank == 0) return;
       std::atomic<bool> left = false;
       EXPECT_TRUE(job->reactor->drive_until(
@@ -95,8 +99,10 @@ TEST(Rendezvous, RanksThatAreSetDifferentlyAreRefusedAtTheStart) {
       const auto failure = failure_of([&] { (void)join(e); });
       ASSERT_TRUE(failure.has_value());
       EXPECT_EQ(failure->fault, Fault::mismatch) << failure->what;
-      EXPECT_NE(failure->what.find("the ranks differ in their determinism"), std::string::npos) << failure->what;
-      EXPECT_NE(failure->what.find(fmt::format("rank {} has fast", odd)), std::string::npos) << failure->what;
+      EXPECT_NE(failure->what.find("the ranks differ in their determinism"), std::string::npos)
+          << failure->what;
+      EXPECT_NE(failure->what.find(fmt::format("rank {} has fast", odd)), std::string::npos)
+          << failure->what;
     });
   }
 }
@@ -110,7 +116,8 @@ TEST(Rendezvous, AMissingRankIsNamed) {
   EXPECT_EQ(failure->fault, Fault::timed_out);
   EXPECT_EQ(failure->ranks, std::vector{1});
   EXPECT_EQ(failure->what,
-            "rank 1 has not joined within 30 ms; did its process start, and does it call paceline::init()?");
+            "rank 1 has not joined within 30 ms; did its process start, and does it call "
+            "paceline::init()?");
   test::wait_until([&] { return !world.reports().empty(); });
   EXPECT_EQ(world.reports()[0].failure, *failure);
 }
@@ -124,15 +131,18 @@ TEST(Rendezvous, AWrongSecretIsRefused) {
 
 TEST(Rendezvous, AnotherWorldSizeIsAMismatch) {
   StoreWorld world(2);
-  const auto failure = failure_of([&] { (void)join(environment(world, 0, 3, TransportChoice::automatic)); });
+  const auto failure =
+      failure_of([&] { (void)join(environment(world, 0, 3, TransportChoice::automatic)); });
   EXPECT_EQ(failure->fault, Fault::mismatch);
 }
 
 TEST(Rendezvous, RanksWithoutACommonTransportAreTold) {
   StoreWorld world(2);
   run_ranks(2, [&](int rank) {
-    const auto failure = failure_of(
-        [&] { (void)join(environment(world, rank, 2, rank == 0 ? TransportChoice::shm : TransportChoice::tcp)); });
+    const auto failure = failure_of([&] {
+      (void)join(
+          environment(world, rank, 2, rank == 0 ? TransportChoice::shm : TransportChoice::tcp));
+    });
     if (rank == 0) return;
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->fault, Fault::mismatch);
@@ -142,8 +152,12 @@ TEST(Rendezvous, RanksWithoutACommonTransportAreTold) {
 }
 
 void publish(StoreClient& client, int rank, const std::string& tcp, const Environment& like) {
-  client.set("endpoint/" + std::to_string(rank),
-             transport::WireWriter().text("elsewhere").text("").text(tcp).text(configuration_of(like)).bytes());
+  client.set("endpoint/" + std::to_string(rank), transport::WireWriter()
+                                                     .text("elsewhere")
+                                                     .text("")
+                                                     .text(tcp)
+                                                     .text(configuration_of(like))
+                                                     .bytes());
 }
 
 // A peer that died after it told where it listens: nobody answers there, but the launcher knows.
@@ -152,13 +166,15 @@ TEST(Rendezvous, AVerdictEndsTheSearchForARankThatDied) {
   for (const int rank : {0, 1}) {
     StoreWorld world(2);
     const auto dead = world.client(1 - rank);
-    publish(*dead, 1 - rank, "127.0.0.1:1", environment(world, rank, 2, TransportChoice::tcp));  // nobody listens there
+    publish(*dead, 1 - rank, "127.0.0.1:1",
+            environment(world, rank, 2, TransportChoice::tcp));  // nobody listens there
     std::jthread launcher([&] {
       EXPECT_TRUE(dead->get("endpoint/" + std::to_string(rank), soon()));
       world.tell(verdict);
     });
     const auto begin = Clock::now();
-    const auto failure = failure_of([&] { (void)join(environment(world, rank, 2, TransportChoice::tcp)); });
+    const auto failure =
+        failure_of([&] { (void)join(environment(world, rank, 2, TransportChoice::tcp)); });
     EXPECT_EQ(failure, verdict);
     EXPECT_LT(Clock::now() - begin, 5s);
   }
@@ -168,38 +184,44 @@ TEST(Rendezvous, AMalformedEndpointNamesItsRank) {
   StoreWorld world(2);
   const auto other = world.client(1);
   other->set("endpoint/1", test::bytes("nonsense"));
-  const auto failure = failure_of([&] { (void)join(environment(world, 0, 2, TransportChoice::automatic)); });
+  const auto failure =
+      failure_of([&] { (void)join(environment(world, 0, 2, TransportChoice::automatic)); });
   EXPECT_EQ(failure->what, "rank 1 published a malformed endpoint");
 }
 
 // The other process of the next test: this executable again, with this test alone.
 TEST(RendezvousHelper, DISABLED_JoinsAndStays) {
   Job job = init();
-  job.impl().reactor->drive_until([&] { return job.impl().mesh->failure().has_value(); }, Deadline::in(60s));
+  job.impl().reactor->drive_until([&] { return job.impl().mesh->failure().has_value(); },
+                                  Deadline::in(60s));
 }
 
 TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
   for (const auto transport : {TransportChoice::shm, TransportChoice::tcp}) {
     StoreWorld world(2);
-    const auto secret = std::filesystem::temp_directory_path() / ("paceline_rendezvous_" + std::to_string(::getpid()));
+    const auto secret = std::filesystem::temp_directory_path() /
+                        ("paceline_rendezvous_" + std::to_string(::getpid()));
     std::ofstream(secret) << world.secret.hexadecimal();
     std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
-    test::Process other({.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "--gtest_also_run_disabled_tests",
-                                     "--gtest_filter=RendezvousHelper.*"},
-                         .environment = {{"PACELINE_RANK", "1"},
-                                         {"PACELINE_WORLD_SIZE", "2"},
-                                         {"PACELINE_JOB", "test"},
-                                         {"PACELINE_GENERATION", "2"},
-                                         {"PACELINE_OPERATION_TIMEOUT", "20s"},
-                                         {"PACELINE_STORE", world.address},
-                                         {"PACELINE_SECRET_FILE", secret.string()},
-                                         {"PACELINE_TRANSPORT", transport == TransportChoice::shm ? "shm" : "tcp"}}});
+    test::Process other(
+        {.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                     "--gtest_also_run_disabled_tests", "--gtest_filter=RendezvousHelper.*"},
+         .environment = {
+             {"PACELINE_RANK", "1"},
+             {"PACELINE_WORLD_SIZE", "2"},
+             {"PACELINE_JOB", "test"},
+             {"PACELINE_GENERATION", "2"},
+             {"PACELINE_OPERATION_TIMEOUT", "20s"},
+             {"PACELINE_STORE", world.address},
+             {"PACELINE_SECRET_FILE", secret.string()},
+             {"PACELINE_TRANSPORT", transport == TransportChoice::shm ? "shm" : "tcp"}}});
     const auto job = join(environment(world, 0, 2, transport));
     std::filesystem::remove(secret);
     EXPECT_FALSE(job->mesh->failure());
     const auto begin = Clock::now();
     other.send(SIGKILL);
-    ASSERT_TRUE(job->reactor->drive_until([&] { return job->mesh->failure().has_value(); }, soon()));
+    ASSERT_TRUE(
+        job->reactor->drive_until([&] { return job->mesh->failure().has_value(); }, soon()));
     EXPECT_LT(Clock::now() - begin, 1s);
     EXPECT_EQ(job->mesh->failure()->fault, Fault::peer_lost);
     EXPECT_EQ(job->mesh->failure()->ranks, std::vector{1});

@@ -21,7 +21,9 @@ class SecretFile : public testing::Test {
     std::ofstream(path) << text;
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
   }
-  const std::string path = (std::filesystem::temp_directory_path() / ("paceline_secret_" + std::to_string(::getpid()))).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("paceline_secret_" + std::to_string(::getpid())))
+          .string();
 };
 
 TEST(Secret, IsRandomAndItsDigitsComeBack) {
@@ -37,7 +39,8 @@ TEST(Secret, IsRandomAndItsDigitsComeBack) {
 
 TEST(Secret, AnythingButSixtyFourDigitsIsRefusedWithoutSayingWhatItWas) {
   const std::string good = Secret::random().hexadecimal();
-  for (const std::string& text : {std::string(), good.substr(1), good + "0", "g" + good.substr(1), " " + good.substr(1)}) {
+  for (const std::string& text :
+       {std::string(), good.substr(1), good + "0", "g" + good.substr(1), " " + good.substr(1)}) {
     const auto secret = Secret::parse(text);
     ASSERT_FALSE(secret);
     EXPECT_EQ(secret.error().fault, Fault::misuse);
@@ -63,7 +66,8 @@ TEST_F(SecretFile, AFileThatOthersMayReadIsRefusedWithTheRemedy) {
 
 TEST_F(SecretFile, AMissingEmptyOrOverlongFileIsRefused) {
   EXPECT_EQ(Secret::from_file(path).error().fault, Fault::io);
-  for (const std::string& text : {std::string(), std::string("abc"), Secret::random().hexadecimal() + "00"}) {
+  for (const std::string& text :
+       {std::string(), std::string("abc"), Secret::random().hexadecimal() + "00"}) {
     hold(text);
     EXPECT_EQ(Secret::from_file(path).error().fault, Fault::misuse);
   }

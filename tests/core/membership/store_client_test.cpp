@@ -30,7 +30,8 @@ TEST(StoreClient, AGetWaitsForTheSet) {
 TEST(StoreClient, AGetThatNobodyAnswersEndsAtTheDeadlineAndLaterOnesWork) {
   StoreWorld world;
   const auto client = world.client(0);
-  EXPECT_EQ(client->get("never", Deadline::in(5ms)).error().what, "nobody has set 'never' in the store");
+  EXPECT_EQ(client->get("never", Deadline::in(5ms)).error().what,
+            "nobody has set 'never' in the store");
   EXPECT_EQ(client->get("never", Deadline::in(5ms)).error().fault, Fault::timed_out);
   client->set("a/0", bytes("1"));
   EXPECT_EQ(text_of(client->get("a/0", soon())), "1");
@@ -65,7 +66,9 @@ TEST(StoreClient, AVerdictReachesAServingClientAndSoDoesTheLaunchersEnd) {
   test::wait_until([&] { return count() == 1; });
   world.end();
   test::wait_until([&] { return count() == 2; });
-  reactor.run([&] { EXPECT_EQ(heard, (std::vector<Failure>{kVerdict, kVerdict})) << "the first cause stays"; });
+  reactor.run([&] {
+    EXPECT_EQ(heard, (std::vector<Failure>{kVerdict, kVerdict})) << "the first cause stays";
+  });
 }
 
 TEST(StoreClient, AVerdictThatCameBeforeServingIsToldAtOnce) {
@@ -75,7 +78,9 @@ TEST(StoreClient, AVerdictThatCameBeforeServingIsToldAtOnce) {
   ASSERT_EQ(client->ended(soon()), kVerdict);
   transport::Reactor reactor;
   std::optional<Failure> heard;
-  reactor.run([&] { client->serve_on(reactor.poller(), [&](const Failure& verdict) { heard = verdict; }); });
+  reactor.run([&] {
+    client->serve_on(reactor.poller(), [&](const Failure& verdict) { heard = verdict; });
+  });
   EXPECT_EQ(heard, kVerdict);
 }
 
@@ -85,7 +90,8 @@ TEST(StoreClient, TheLaunchersEndEndsAGet) {
   EXPECT_EQ(client->ended(Deadline::in(0s)), std::nullopt);
   std::jthread launcher([&] { world.end(); });
   const auto got = client->get("never", soon());
-  EXPECT_EQ(got.error().what, "whoever held the job's store (the launcher; without one, rank 0) is gone");
+  EXPECT_EQ(got.error().what,
+            "whoever held the job's store (the launcher; without one, rank 0) is gone");
   EXPECT_EQ(got.error().fault, Fault::peer_lost);
 }
 
@@ -99,7 +105,8 @@ TEST(StoreClient, AReportReachesTheLauncherThoughTheClientEndsAtOnce) {
 
 TEST(StoreClient, AWrongSecretIsRefusedAndAWrongAddressNamed) {
   StoreWorld world;
-  const auto refused = StoreClient::connect(world.address, world.hello(0), Secret::random(), soon());
+  const auto refused =
+      StoreClient::connect(world.address, world.hello(0), Secret::random(), soon());
   EXPECT_EQ(refused.error().fault, Fault::refused);
   const auto senseless = StoreClient::connect("nowhere", world.hello(0), world.secret, soon());
   EXPECT_EQ(senseless.error().fault, Fault::misuse);
@@ -107,8 +114,9 @@ TEST(StoreClient, AWrongSecretIsRefusedAndAWrongAddressNamed) {
   const std::string address = world.address;
   world.end();
   const auto gone = StoreClient::connect(address, world.hello(0), world.secret, Deadline::in(20ms));
-  EXPECT_EQ(gone.error().what, "cannot reach the job's store: cannot connect to " + address +
-                                   ": Connection refused; is the launcher that set PACELINE_STORE still running?");
+  EXPECT_EQ(gone.error().what,
+            "cannot reach the job's store: cannot connect to " + address +
+                ": Connection refused; is the launcher that set PACELINE_STORE still running?");
 }
 
 TEST(StoreClient, KnowsTheAddressByWhichItReachesTheStore) {

@@ -22,15 +22,18 @@ using transport::WireWriter;
 class Rogue {
  public:
   Rogue(const StoreWorld& world, int rank)
-      : socket_(transport::connect_tcp(transport::parse_tcp_address(world.address).value(), soon()).value()), rank_(rank) {
+      : socket_(transport::connect_tcp(transport::parse_tcp_address(world.address).value(), soon())
+                    .value()),
+        rank_(rank) {
     EXPECT_TRUE(introduce(socket_.get(), world.hello(rank), world.secret, soon()));
   }
   void send(FrameType type, Bytes payload) {
-    const auto header = transport::encode(transport::FrameHeader{.type = type,
-                                                                 .job = job_fingerprint("test"),
-                                                                 .generation = 2,
-                                                                 .length = static_cast<std::uint32_t>(payload.size()),
-                                                                 .source = static_cast<std::uint32_t>(rank_)});
+    const auto header = transport::encode(
+        transport::FrameHeader{.type = type,
+                               .job = job_fingerprint("test"),
+                               .generation = 2,
+                               .length = static_cast<std::uint32_t>(payload.size()),
+                               .source = static_cast<std::uint32_t>(rank_)});
     raw(header);
     raw(payload);
   }
@@ -111,7 +114,8 @@ TEST(StoreServer, AnotherWorldSizeIsObjectedToWithTheRemedy) {
   const auto told = world.client(hello)->get("x", soon());
   EXPECT_EQ(told.error().fault, Fault::mismatch);
   EXPECT_EQ(told.error().what,
-            "rank 1 takes the world to have 5 ranks, the launcher started 3: do not set PACELINE_WORLD_SIZE in a program or "
+            "rank 1 takes the world to have 5 ranks, the launcher started 3: do not set "
+            "PACELINE_WORLD_SIZE in a program or "
             "wrapper; choose it by `paceline run -n 5`");
   test::wait_until([&] { return world.reports().size() == 1; });
   EXPECT_EQ(world.reports()[0].rank, 1);
@@ -135,7 +139,8 @@ TEST(StoreServer, ASecondProcessOfOneRankIsObjectedToAndNotServed) {
   EXPECT_EQ(told.error().fault, Fault::mismatch);
   EXPECT_NE(told.error().what.find("two processes call themselves rank 1"), std::string::npos);
   first->set("a/1", bytes("mine"));
-  EXPECT_EQ(text_of(first->get("a/1", soon())), "mine") << "the second cannot take the first one's identity";
+  EXPECT_EQ(text_of(first->get("a/1", soon())), "mine")
+      << "the second cannot take the first one's identity";
 }
 
 TEST(StoreServer, ARankWhoseProcessEndedMayComeAgain) {
@@ -156,7 +161,8 @@ TEST(StoreServer, ItsMemoryIsBoundedWhateverAWorkerAsks) {
   StoreWorld world;
   {
     Rogue greedy(world, 1);  // 70 MiB of values
-    for (int i = 0; i < 1200; ++i) greedy.send(FrameType::store_set, set_of("k" + std::to_string(i) + "/1", 60 << 10));
+    for (int i = 0; i < 1200; ++i)
+      greedy.send(FrameType::store_set, set_of("k" + std::to_string(i) + "/1", 60 << 10));
     EXPECT_TRUE(greedy.is_dropped());
   }
   {
@@ -186,7 +192,9 @@ TEST(StoreServer, APortInUseIsNamed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::io);
-    EXPECT_NE(std::string(error.what()).find("cannot listen on " + world.address + ": Address already in use"), std::string::npos);
+    EXPECT_NE(std::string(error.what())
+                  .find("cannot listen on " + world.address + ": Address already in use"),
+              std::string::npos);
   }
 }
 

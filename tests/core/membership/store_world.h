@@ -17,7 +17,9 @@ namespace paceline::test {
 
 using namespace std::chrono_literals;
 
-inline Deadline soon() { return Deadline::in(10s); }
+inline Deadline soon() {
+  return Deadline::in(10s);
+}
 
 inline void wait_until(const std::function<bool()>& done) {
   const Deadline deadline = soon();
@@ -28,14 +30,15 @@ inline void wait_until(const std::function<bool()>& done) {
 class StoreWorld {
  public:
   explicit StoreWorld(int world_size = 3) : world_size_(world_size) {
-    server_.emplace(poller_, membership::StoreServerOptions{.job = "test",
-                                                            .generation = 2,
-                                                            .world_size = world_size,
-                                                            .secret = secret,
-                                                            .on_report = [this](const membership::WorkerReport& report) {
-                                                              const std::lock_guard lock(mutex_);
-                                                              reports_.push_back(report);
-                                                            }});
+    server_.emplace(poller_, membership::StoreServerOptions{
+                                 .job = "test",
+                                 .generation = 2,
+                                 .world_size = world_size,
+                                 .secret = secret,
+                                 .on_report = [this](const membership::WorkerReport& report) {
+                                   const std::lock_guard lock(mutex_);
+                                   reports_.push_back(report);
+                                 }});
     address = server_->address();
     thread_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
@@ -68,8 +71,12 @@ class StoreWorld {
   }
 
   membership::Hello hello(int rank) const {
-    return {.purpose = membership::Purpose::store, .rank = rank, .target = membership::kStoreRank, .world_size = world_size_,
-            .job = membership::job_fingerprint("test"), .generation = 2};
+    return {.purpose = membership::Purpose::store,
+            .rank = rank,
+            .target = membership::kStoreRank,
+            .world_size = world_size_,
+            .job = membership::job_fingerprint("test"),
+            .generation = 2};
   }
   std::unique_ptr<membership::StoreClient> client(const membership::Hello& hello) const {
     return membership::StoreClient::connect(address, hello, secret, soon()).value();
@@ -93,6 +100,8 @@ inline std::string text_of(const Result<std::vector<std::byte>>& value) {
   if (!value) return "failure: " + value.error().what;
   return {reinterpret_cast<const char*>(value.value().data()), value.value().size()};
 }
-inline Bytes bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+inline Bytes bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 }  // namespace paceline::test

@@ -8,9 +8,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string config(const std::string& cluster, const std::string& task) { return R"({"cluster": )" + cluster + R"(, "task": )" + task + "}"; }
+std::string config(const std::string& cluster, const std::string& task) {
+  return R"({"cluster": )" + cluster + R"(, "task": )" + task + "}";
+}
 
-constexpr const char* kCluster = R"({"worker": ["b:1", "a:2", "b:2"], "chief": ["a:1"], "evaluator": ["c:1"]})";
+constexpr const char* kCluster =
+    R"({"worker": ["b:1", "a:2", "b:2"], "chief": ["a:1"], "evaluator": ["c:1"]})";
 
 TEST(TfConfig, TheChiefIsRank0AndWorkersFollowInTheirOrder) {
   const auto chief = parse_tf_config(config(kCluster, R"({"type": "chief", "index": 0})")).value();
@@ -27,14 +30,17 @@ TEST(TfConfig, TheChiefIsRank0AndWorkersFollowInTheirOrder) {
 }
 
 TEST(TfConfig, WithoutAChiefWorker0IsRank0) {
-  const auto place = parse_tf_config(config(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": 0})")).value();
+  const auto place =
+      parse_tf_config(config(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": 0})"))
+          .value();
   EXPECT_EQ(place.rank, 0);
   EXPECT_EQ(place.world_size, 2);
 }
 
 TEST(TfConfig, AnEvaluatorIsNoRankOfTheTrainingWorld) {
   for (const char* cluster : {kCluster, R"({"worker": ["a:1", "b:1"]})"}) {
-    EXPECT_EQ(parse_tf_config(config(cluster, R"({"type": "evaluator", "index": 0})")).value(), TfPlace{});
+    EXPECT_EQ(parse_tf_config(config(cluster, R"({"type": "evaluator", "index": 0})")).value(),
+              TfPlace{});
   }
 }
 
@@ -49,16 +55,22 @@ TEST(TfConfig, WrongOnesSayWhatIsWrong) {
            {"[]", "no object"},
            {R"({"task": {"type": "worker", "index": 0}})", "\"cluster\" is missing"},
            {config("{}", R"({"type": "worker", "index": 0})"), "names nobody"},
-           {config(R"({"worker": "a:1"})", R"({"type": "worker", "index": 0})"), "no list of addresses"},
-           {config(R"({"worker": ["a"]})", R"({"type": "worker", "index": 0})"), "\"a\" under \"worker\" is not \"host:port\""},
-           {config(R"({"worker": [7]})", R"({"type": "worker", "index": 0})"), "7 under \"worker\""},
+           {config(R"({"worker": "a:1"})", R"({"type": "worker", "index": 0})"),
+            "no list of addresses"},
+           {config(R"({"worker": ["a"]})", R"({"type": "worker", "index": 0})"),
+            "\"a\" under \"worker\" is not \"host:port\""},
+           {config(R"({"worker": [7]})", R"({"type": "worker", "index": 0})"),
+            "7 under \"worker\""},
            {R"({"cluster": {"worker": ["a:1"]}})", "\"task\" has no \"type\""},
            {config(kCluster, R"({"type": "worker"})"), "no \"index\""},
            {config(kCluster, R"({"type": "worker", "index": "1"})"), "no \"index\""},
-           {config(kCluster, R"({"type": "worker", "index": 3})"), "the task is worker 3, but the cluster has 3"},
+           {config(kCluster, R"({"type": "worker", "index": 3})"),
+            "the task is worker 3, but the cluster has 3"},
            {config(kCluster, R"({"type": "worker", "index": -1})"), "the task is worker -1"},
-           {config(kCluster, R"({"type": "wroker", "index": 0})"), "the task is wroker 0, but the cluster has 0"},
-           {config(R"({"gpu": ["a:1"]})", R"({"type": "gpu", "index": 0})"), "it is chief, worker, ps or evaluator"},
+           {config(kCluster, R"({"type": "wroker", "index": 0})"),
+            "the task is wroker 0, but the cluster has 0"},
+           {config(R"({"gpu": ["a:1"]})", R"({"type": "gpu", "index": 0})"),
+            "it is chief, worker, ps or evaluator"},
            {config(R"({"ps": ["a:1"]})", R"({"type": "ps", "index": 0})"), "parameter server"},
        }) {
     const auto place = parse_tf_config(text);

@@ -1,4 +1,5 @@
-// The wire of c10d::TCPStore against a small store of that kind; the real one (torchrun's) is in tests/net.
+// The wire of c10d::TCPStore against a small store of that kind; the real one (torchrun's) is in
+// tests/net.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -16,10 +17,12 @@ namespace {
 
 const Deadline kSoon = Deadline::in(std::chrono::seconds(5));
 
-// Serves one connection until it ends; a wait for a key that is not there is answered by `wait_answer`.
+// Serves one connection until it ends; a wait for a key that is not there is answered by
+// `wait_answer`.
 class Store {
  public:
-  explicit Store(std::uint8_t wait_answer = 0) : listener_(transport::listen_tcp({"127.0.0.1", 0}).value()) {
+  explicit Store(std::uint8_t wait_answer = 0)
+      : listener_(transport::listen_tcp({"127.0.0.1", 0}).value()) {
     thread_ = std::jthread([this, wait_answer] {
       transport::wait_for(listener_.get(), POLLIN, kSoon);
       socket_ = transport::accept(listener_.get()).value();
@@ -44,14 +47,17 @@ class Store {
       }
     });
   }
-  std::string address() const { return transport::to_string(transport::local_address(listener_.get()).value()); }
+  std::string address() const {
+    return transport::to_string(transport::local_address(listener_.get()).value());
+  }
 
   bool valid = false;
   std::map<std::string, std::string> values = {{"/other", "10.0.0.2:7"}};
 
  private:
   bool read(void* into, std::size_t size) {
-    return transport::receive_all(socket_.get(), {static_cast<std::byte*>(into), size}, kSoon).has_value();
+    return transport::receive_all(socket_.get(), {static_cast<std::byte*>(into), size}, kSoon)
+        .has_value();
   }
   std::string text() {
     std::uint64_t size = 0;
@@ -60,7 +66,9 @@ class Store {
     read(result.data(), size);
     return result;
   }
-  void write(const std::string& bytes) { EXPECT_TRUE(transport::send_all(socket_.get(), std::as_bytes(std::span(bytes)), kSoon)); }
+  void write(const std::string& bytes) {
+    EXPECT_TRUE(transport::send_all(socket_.get(), std::as_bytes(std::span(bytes)), kSoon));
+  }
 
   transport::FileDescriptor listener_, socket_;
   std::jthread thread_;
@@ -79,7 +87,8 @@ TEST(TorchrunStore, KeepsWhatRank0TellsUnderItsKey) {
 
 TEST(TorchrunStore, TellsTheOthers) {
   Store store;
-  EXPECT_EQ(torchrun_store(store.address(), "other", kSoon).value()->hear(kSoon).value(), "10.0.0.2:7");
+  EXPECT_EQ(torchrun_store(store.address(), "other", kSoon).value()->hear(kSoon).value(),
+            "10.0.0.2:7");
 }
 
 TEST(TorchrunStore, AWaitThatIsCancelledIsAFailure) {

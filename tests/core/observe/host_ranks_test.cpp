@@ -43,7 +43,8 @@ TEST(RanksOnThisHost, AForkIsNotARankOfItsOwn) {
       ::_exit(0);
     }
     const auto count = [&](int pid) {
-      return std::ranges::count_if(ranks_on_this_host("local"), [&](const HostRank& r) { return r.pid == pid; });
+      return std::ranges::count_if(ranks_on_this_host("local"),
+                                   [&](const HostRank& r) { return r.pid == pid; });
     };
     EXPECT_EQ(count(fork_of_ours), 0);
     EXPECT_EQ(count(::getpid()), 1);

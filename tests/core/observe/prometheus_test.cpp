@@ -16,13 +16,19 @@ using ::testing::HasSubstr;
 
 std::string fetch(int port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port)), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return "cannot connect";
+  sockaddr_in address{.sin_family = AF_INET,
+                      .sin_port = htons(static_cast<std::uint16_t>(port)),
+                      .sin_addr = {htonl(INADDR_LOOPBACK)},
+                      .sin_zero = {}};
+  if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    return "cannot connect";
   const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
-  EXPECT_EQ(::send(socket, request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+  EXPECT_EQ(::send(socket, request.data(), request.size(), 0),
+            static_cast<ssize_t>(request.size()));
   std::string answer;
   char bytes[4096];
-  for (ssize_t got = 0; (got = ::recv(socket, bytes, sizeof(bytes), 0)) > 0;) answer.append(bytes, static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = ::recv(socket, bytes, sizeof(bytes), 0)) > 0;)
+    answer.append(bytes, static_cast<std::size_t>(got));
   ::close(socket);
   return answer;
 }
@@ -36,7 +42,9 @@ TEST(PrometheusEndpoint, ServesTheLastFigures) {
   const std::string answer = fetch(endpoint.port());
   EXPECT_THAT(answer, HasSubstr("200 OK"));
   EXPECT_THAT(answer, HasSubstr("paceline_loss{rank=\"3\"} 0.5\n"));
-  EXPECT_THAT(answer, HasSubstr("# TYPE paceline_steps_total counter\npaceline_steps_total{rank=\"3\"} 9\n"));
+  EXPECT_THAT(
+      answer,
+      HasSubstr("# TYPE paceline_steps_total counter\npaceline_steps_total{rank=\"3\"} 9\n"));
 }
 
 TEST(PrometheusEndpoint, APortThatIsTakenIsToldWithARemedy) {

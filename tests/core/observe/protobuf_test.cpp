@@ -11,8 +11,10 @@ using namespace std::string_literals;
 TEST(Protobuf, HasTheBytesOfTheSpecificationsExamples) {
   EXPECT_EQ(ProtobufMessage().integer(1, 150).bytes(), "\x08\x96\x01");
   EXPECT_EQ(ProtobufMessage().text(2, "testing").bytes(), "\x12\x07testing");
-  EXPECT_EQ(ProtobufMessage().message(3, ProtobufMessage().integer(1, 150)).bytes(), "\x1a\x03\x08\x96\x01");
-  EXPECT_EQ(ProtobufMessage().integer(1, static_cast<std::uint64_t>(-2)).bytes(), "\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+  EXPECT_EQ(ProtobufMessage().message(3, ProtobufMessage().integer(1, 150)).bytes(),
+            "\x1a\x03\x08\x96\x01");
+  EXPECT_EQ(ProtobufMessage().integer(1, static_cast<std::uint64_t>(-2)).bytes(),
+            "\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
 }
 
 TEST(Protobuf, NumbersAreLittleEndianAndFieldsMayBeLarge) {

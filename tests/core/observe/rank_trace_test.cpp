@@ -8,7 +8,12 @@ namespace paceline::observe {
 namespace {
 
 TEST(RankTrace, ComesBackAsItWas) {
-  const RankTrace trace{3, "höst", -5, {{TraceLane::operations, "all_reduce", 1, 9'000'000'000'000'000}, {TraceLane::training, "", -1, 2}}, 4};
+  const RankTrace trace{3,
+                        "höst",
+                        -5,
+                        {{TraceLane::operations, "all_reduce", 1, 9'000'000'000'000'000},
+                         {TraceLane::training, "", -1, 2}},
+                        4};
   const RankTrace back = decode_rank_trace(encode(trace));
   EXPECT_EQ(back.rank, trace.rank);
   EXPECT_EQ(back.host, trace.host);
@@ -26,7 +31,8 @@ TEST(RankTrace, BytesOfAnotherMakeAreRefused) {
   unknown_lane.replace(unknown_lane.find("[[0"), 3, "[[9");
   EXPECT_THROW(decode_rank_trace(unknown_lane), Error);
   EXPECT_THROW(decode_rank_trace("[]"), Error);
-  EXPECT_THROW(decode_rank_trace(R"({"rank":"x","host":"a","clock_ns":0,"dropped":0,"spans":[]})"), Error);
+  EXPECT_THROW(decode_rank_trace(R"({"rank":"x","host":"a","clock_ns":0,"dropped":0,"spans":[]})"),
+               Error);
 }
 
 }  // namespace

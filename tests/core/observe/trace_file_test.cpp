@@ -14,7 +14,8 @@ namespace {
 
 // What is in them is read by readers of others: tests/readers.
 TEST(TraceFile, TheNameChoosesTheFormat) {
-  const std::vector<RankTrace> ranks = {{0, "a", 0, {{TraceLane::training, "step", 1000, 9000}}, 0}};
+  const std::vector<RankTrace> ranks = {
+      {0, "a", 0, {{TraceLane::training, "step", 1000, 9000}}, 0}};
   for (const std::string name : {"t.json", "t.pftrace", "t"}) {
     const std::string path = testing::TempDir() + "paceline_" + name;
     write_trace(path, ranks);
@@ -27,10 +28,12 @@ TEST(TraceFile, TheNameChoosesTheFormat) {
 
 TEST(TraceFile, ThePerfettoFormIsSmallerAndDoesNotDependOnWhenItBegan) {
   std::vector<RankTrace> ranks = {{0, "a", 0, {}, 0}};
-  for (int i = 0; i < 100; ++i) ranks[0].spans.push_back({TraceLane::training, "forward", i * 1000, i * 1000 + 700});
+  for (int i = 0; i < 100; ++i)
+    ranks[0].spans.push_back({TraceLane::training, "forward", i * 1000, i * 1000 + 700});
   EXPECT_LT(perfetto_trace(ranks).size(), chrome_trace(ranks).size());
   auto later = ranks;
-  for (TraceSpan& span : later[0].spans) span.begin_ns += 1'000'000'007, span.end_ns += 1'000'000'007;
+  for (TraceSpan& span : later[0].spans)
+    span.begin_ns += 1'000'000'007, span.end_ns += 1'000'000'007;
   EXPECT_EQ(perfetto_trace(ranks), perfetto_trace(later));
   EXPECT_EQ(chrome_trace(ranks), chrome_trace(later));
 }

@@ -7,8 +7,12 @@
 namespace paceline::transport {
 namespace {
 
-bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
-int opened() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+bool is_open(int fd) {
+  return ::fcntl(fd, F_GETFD) >= 0;
+}
+int opened() {
+  return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
 
 TEST(FileDescriptor, ClosesItselfOnce) {
   const int raw = opened();

@@ -52,7 +52,8 @@ class FrameConnectionTest : public testing::Test {
 };
 
 TEST_F(FrameConnectionTest, FramesGoOutAtOnceAndComeInByCallback) {
-  for (std::uint64_t i = 0; i < 100; ++i) one.connection->send({.type = FrameType::store_get, .sequence = i}, bytes_of(i));
+  for (std::uint64_t i = 0; i < 100; ++i)
+    one.connection->send({.type = FrameType::store_get, .sequence = i}, bytes_of(i));
   EXPECT_TRUE(one.connection->flushed());
   wait([&] { return other.heard.size() == 100; });
   EXPECT_EQ(other.heard.back().sequence, 99u);
@@ -97,7 +98,8 @@ TEST_F(FrameConnectionTest, ARefusedFrameOrGarbageEndsIt) {
   Side third;
   third.open(std::move(socket), test::kSecond);
   third.connection->watch(poller);
-  const std::string text = "GET / HTTP/1.1\r\nHost: somebody\r\nUser-Agent: somebody\r\nAccept: */*\r\n\r\n";
+  const std::string text =
+      "GET / HTTP/1.1\r\nHost: somebody\r\nUser-Agent: somebody\r\nAccept: */*\r\n\r\n";
   ASSERT_TRUE(send_all(stranger.get(), std::as_bytes(std::span(text)), Deadline::in(1s)));
   wait([&] { return !third.ends.empty(); });
   EXPECT_EQ(third.ends[0].what, "malformed frame: it does not begin with Paceline's magic number");

@@ -23,7 +23,7 @@ class Pipe final : public ByteChannel {
  public:
   std::deque<std::byte> bytes;
   std::function<std::size_t()> portion = [] { return ~std::size_t{0}; };  // of one read or write
-  std::optional<Failure> end;                                             // told when the pipe is empty
+  std::optional<Failure> end;  // told when the pipe is empty
 
   Result<std::size_t> read(MutableBytes into) override {
     const std::size_t count = std::min({into.size(), bytes.size(), portion()});
@@ -53,7 +53,9 @@ struct Heard {
 class Receiver final : public FrameReceiver {
  public:
   std::vector<Heard> heard;
-  std::function<MutableBytes(const FrameHeader&)> place_at = [](const FrameHeader&) { return MutableBytes(); };
+  std::function<MutableBytes(const FrameHeader&)> place_at = [](const FrameHeader&) {
+    return MutableBytes();
+  };
   MutableBytes place(const FrameHeader& header) override { return place_at(header); }
   Result<> received(const FrameHeader& header, Bytes payload, bool) override {
     heard.push_back({header, {payload.begin(), payload.end()}});
@@ -79,8 +81,11 @@ std::vector<Heard> send_mixed(FrameStream& stream, int count, std::uint64_t seed
   SeededNumbers numbers(seed);
   std::vector<Heard> sent;
   for (int i = 0; i < count; ++i) {
-    const std::size_t size = numbers.below(3) == 0 ? 0 : numbers.below(numbers.below(4) == 0 ? 20000 : 100);
-    Heard frame{{.type = FrameType::data, .sequence = static_cast<std::uint64_t>(i), .length = static_cast<std::uint32_t>(size)},
+    const std::size_t size =
+        numbers.below(3) == 0 ? 0 : numbers.below(numbers.below(4) == 0 ? 20000 : 100);
+    Heard frame{{.type = FrameType::data,
+                 .sequence = static_cast<std::uint64_t>(i),
+                 .length = static_cast<std::uint32_t>(size)},
                 pattern(size, numbers())};
     stream.send(frame.header, frame.payload);
     frame.header.job = kSender.job;
@@ -128,9 +133,12 @@ TEST(FrameStream, RandomAndDamagedBytesAreRefusedAndNeverHandedOver) {
     while (!pipe.bytes.empty() && !failed) failed = !in.receive();
     EXPECT_TRUE(failed || truncated) << "seed " << seed;
     ASSERT_LE(receiver.heard.size(), sent.size());
-    EXPECT_TRUE(std::equal(receiver.heard.begin(), receiver.heard.end(), sent.begin(), [](const Heard& a, const Heard& b) {
-      return a.payload == b.payload && a.header.sequence == b.header.sequence;
-    })) << "seed " << seed;
+    EXPECT_TRUE(std::equal(receiver.heard.begin(), receiver.heard.end(), sent.begin(),
+                           [](const Heard& a, const Heard& b) {
+                             return a.payload == b.payload &&
+                                    a.header.sequence == b.header.sequence;
+                           }))
+        << "seed " << seed;
   }
 }
 
@@ -154,8 +162,8 @@ TEST(FrameStream, ThePayloadChecksumCatchesEveryFlippedBit) {
 }
 
 TEST(FrameStream, FramesOfAnotherJobGenerationOrSenderAreRefusedBeforeAPlaceIsAskedFor) {
-  for (StreamIdentity stranger : {StreamIdentity{12, 3, 0, 1}, StreamIdentity{11, 2, 0, 1}, StreamIdentity{11, 4, 0, 1},
-                                  StreamIdentity{11, 3, 2, 1}}) {
+  for (StreamIdentity stranger : {StreamIdentity{12, 3, 0, 1}, StreamIdentity{11, 2, 0, 1},
+                                  StreamIdentity{11, 4, 0, 1}, StreamIdentity{11, 3, 2, 1}}) {
     Pipe pipe;
     Receiver receiver;
     receiver.place_at = [](const FrameHeader&) {
@@ -167,7 +175,9 @@ TEST(FrameStream, FramesOfAnotherJobGenerationOrSenderAreRefusedBeforeAPlaceIsAs
     ASSERT_TRUE(out.flush());
     const auto read = in.receive();
     ASSERT_FALSE(read);
-    EXPECT_NE(read.error().what.find("on the link to rank 0 of job b, generation 3"), std::string::npos) << read.error().what;
+    EXPECT_NE(read.error().what.find("on the link to rank 0 of job b, generation 3"),
+              std::string::npos)
+        << read.error().what;
     EXPECT_TRUE(receiver.heard.empty());
   }
 }
@@ -176,7 +186,9 @@ TEST(FrameStream, PayloadsLandWhereTheReceiverSays) {
   Pipe pipe;
   Receiver receiver;
   std::vector<std::byte> target(5000);
-  receiver.place_at = [&](const FrameHeader& h) { return h.type == FrameType::data ? MutableBytes(target) : MutableBytes(); };
+  receiver.place_at = [&](const FrameHeader& h) {
+    return h.type == FrameType::data ? MutableBytes(target) : MutableBytes();
+  };
   FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
   const auto payload = pattern(5000, 4);
   out.send({.type = FrameType::data}, payload);
@@ -194,7 +206,8 @@ TEST(FrameStream, APlaceOfAnotherSizeThanThePayloadEndsTheStream) {
     FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
     out.send({.type = FrameType::data}, pattern(size, 1));
     ASSERT_TRUE(out.flush());
-    EXPECT_EQ(in.receive().error().what, std::to_string(size) + " bytes came where 100 were expected");
+    EXPECT_EQ(in.receive().error().what,
+              std::to_string(size) + " bytes came where 100 were expected");
   }
 }
 
@@ -215,7 +228,8 @@ TEST(FrameStream, TheListenerIsToldOfEachFrameOnceAndInOrder) {
   EXPECT_FALSE(out.has_unsent());
 }
 
-// One write that takes whole frames and a part of the next; what the listener does then must not tear the stream.
+// One write that takes whole frames and a part of the next; what the listener does then must not
+// tear the stream.
 TEST(FrameStream, AbandonFromWithinAListenerKeepsTheStreamWhole) {
   for (std::size_t portion = 1; portion < 3 * (kFrameHeaderBytes + 100); portion += 7) {
     Pipe pipe;
@@ -228,7 +242,8 @@ TEST(FrameStream, AbandonFromWithinAListenerKeepsTheStreamWhole) {
       out.send({.type = FrameType::failure}, pattern(10, 2));
     };
     auto payload = std::make_unique<std::vector<std::byte>>(pattern(100, 1));
-    for (std::uint64_t i = 0; i < 4; ++i) out.send({.type = FrameType::data, .sequence = i}, *payload, &listener, i);
+    for (std::uint64_t i = 0; i < 4; ++i)
+      out.send({.type = FrameType::data, .sequence = i}, *payload, &listener, i);
     while (listener.cookies.empty()) ASSERT_TRUE(out.flush());
     payload.reset();  // the caller's memory is gone
     for (int i = 0; i < 1000 && (out.has_unsent() || !pipe.bytes.empty()); ++i) {
@@ -275,7 +290,9 @@ TEST(FrameStream, AbandonInTheMiddleOfAPlacedReadNeverWritesTheCallersMemoryAgai
     Pipe pipe;
     Receiver receiver;
     auto target = std::make_unique<std::vector<std::byte>>(100);
-    receiver.place_at = [&](const FrameHeader& h) { return h.length == 100 && target ? MutableBytes(*target) : MutableBytes(); };
+    receiver.place_at = [&](const FrameHeader& h) {
+      return h.length == 100 && target ? MutableBytes(*target) : MutableBytes();
+    };
     FrameStream out(pipe, receiver, kSender, true), in(pipe, receiver, kReceiver, true);
     out.send({.type = FrameType::data}, pattern(100, 1));
     out.send({.type = FrameType::data}, pattern(300, 2));
@@ -330,7 +347,8 @@ class Spring final : public ByteChannel {
 };
 
 TEST(FrameStream, APeerThatNeverPausesDoesNotKeepTheDriverForEver) {
-  Spring spring(encode(FrameHeader{.type = FrameType::taken, .job = 11, .generation = 3, .source = 0}));
+  Spring spring(
+      encode(FrameHeader{.type = FrameType::taken, .job = 11, .generation = 3, .source = 0}));
   Receiver receiver;
   FrameStream in(spring, receiver, kReceiver, false);
   EXPECT_TRUE(in.receive().value()) << "and says that there is more";

@@ -68,13 +68,18 @@ TEST(Frame, RandomHeadersAreRefusedWithAReason) {
 
 TEST(Frame, LengthsAboveTheLimitOfTheTypeAreRefused) {
   for (int type = 1; type <= kTypes; ++type) {
-    EXPECT_FALSE(decode(encode({.type = static_cast<FrameType>(type), .length = kLongestPayload + 1}))) << type;
-    EXPECT_FALSE(decode(encode({.type = static_cast<FrameType>(type), .length = ~std::uint32_t{0}}))) << type;
+    EXPECT_FALSE(
+        decode(encode({.type = static_cast<FrameType>(type), .length = kLongestPayload + 1})))
+        << type;
+    EXPECT_FALSE(
+        decode(encode({.type = static_cast<FrameType>(type), .length = ~std::uint32_t{0}})))
+        << type;
   }
   EXPECT_TRUE(decode(encode({.type = FrameType::data, .length = kLongestPayload})));
   const auto refused = decode(encode({.type = FrameType::data, .length = kLongestPayload + 1}));
-  EXPECT_EQ(refused.error().what,
-            "malformed frame: 4194305 bytes of payload in a data frame, which carries at most 4194304");
+  EXPECT_EQ(
+      refused.error().what,
+      "malformed frame: 4194305 bytes of payload in a data frame, which carries at most 4194304");
   EXPECT_FALSE(decode(encode({.type = FrameType::goodbye, .length = 1})));
 }
 
@@ -85,13 +90,16 @@ TEST(Frame, UnknownTypesAndVersionsAreRefusedByName) {
     EXPECT_EQ(refused.error().what, "malformed frame: unknown type " + std::to_string(type));
   }
   const auto newer = decode(forged(good, 4, bytes_of(std::uint16_t{2})));
-  EXPECT_EQ(newer.error().what, "malformed frame: wire version 2, this build speaks 1; run the same build on all ranks");
+  EXPECT_EQ(
+      newer.error().what,
+      "malformed frame: wire version 2, this build speaks 1; run the same build on all ranks");
 }
 
 TEST(Frame, FailuresComeBackAsTheyWere) {
   const Failure failure{Fault::peer_lost, "rank 3 was lost: its process was killed", {3, 0, -1}};
   EXPECT_EQ(decode_failure(encode(failure)), failure);
-  EXPECT_EQ(decode_failure(encode(Failure{Fault::refused, "", {}})), (Failure{Fault::refused, "", {}}));
+  EXPECT_EQ(decode_failure(encode(Failure{Fault::refused, "", {}})),
+            (Failure{Fault::refused, "", {}}));
 }
 
 TEST(Frame, OverlongFailuresAreCutToWhatTheReceiverTakes) {
@@ -106,7 +114,8 @@ TEST(Frame, OverlongFailuresAreCutToWhatTheReceiverTakes) {
 TEST(Frame, MalformedFailuresAreRefusedAndNeverReadPastTheirEnd) {
   const auto good = encode(Failure{Fault::io, "text", {1, 2}});
   for (std::size_t length = 0; length < good.size(); ++length) {
-    const std::vector<std::byte> cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length));
+    const std::vector<std::byte> cut(good.begin(),
+                                     good.begin() + static_cast<std::ptrdiff_t>(length));
     EXPECT_FALSE(decode_failure(cut));
   }
   auto longer = good;
@@ -118,7 +127,8 @@ TEST(Frame, MalformedFailuresAreRefusedAndNeverReadPastTheirEnd) {
   SeededNumbers numbers(4);
   for (int i = 0; i < 20000; ++i) {
     auto bad = good;
-    for (int flips = 0; flips < 3; ++flips) bad[numbers.below(bad.size())] = static_cast<std::byte>(numbers());
+    for (int flips = 0; flips < 3; ++flips)
+      bad[numbers.below(bad.size())] = static_cast<std::byte>(numbers());
     (void)decode_failure(bad);  // the sanitizers watch
   }
 }

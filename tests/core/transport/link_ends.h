@@ -1,4 +1,5 @@
-// Two connected links of each kind, each with a reactor and an owner that keeps what it hears: for the conformance of links.
+// Two connected links of each kind, each with a reactor and an owner that keeps what it hears: for
+// the conformance of links.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,23 +31,30 @@ inline std::string name_of(Kind kind) {
 
 inline std::pair<transport::FileDescriptor, transport::FileDescriptor> tcp_pair() {
   auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
-  auto one = transport::connect_tcp(transport::local_address(listener.get()).value(), Deadline::in(5s)).value();
+  auto one =
+      transport::connect_tcp(transport::local_address(listener.get()).value(), Deadline::in(5s))
+          .value();
   EXPECT_TRUE(transport::wait_for(listener.get(), POLLIN, Deadline::in(5s)));
   return {std::move(one), transport::accept(listener.get()).value()};
 }
 
 inline std::pair<transport::FileDescriptor, transport::FileDescriptor> record_pair() {
   std::array<int, 2> ends;
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()),
+            0);
   return {transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
 }
 
-using Mediums = std::pair<std::unique_ptr<transport::SharedMedium>, std::unique_ptr<transport::SharedMedium>>;
+using Mediums =
+    std::pair<std::unique_ptr<transport::SharedMedium>, std::unique_ptr<transport::SharedMedium>>;
 
 inline Mediums process_mediums(std::size_t ring_bytes = 64 << 10) {
   auto [one, other] = record_pair();
-  auto first = transport::make_process_medium(std::move(one), 0, ring_bytes, Deadline::in(5s)).value();
-  return {std::move(first), transport::make_process_medium(std::move(other), 1, ring_bytes, Deadline::in(5s)).value()};
+  auto first =
+      transport::make_process_medium(std::move(one), 0, ring_bytes, Deadline::in(5s)).value();
+  return {
+      std::move(first),
+      transport::make_process_medium(std::move(other), 1, ring_bytes, Deadline::in(5s)).value()};
 }
 
 // One end. Everything but `heard` and `lost` belongs to the reactor's driver.
@@ -59,7 +67,8 @@ class End final : public transport::LinkOwner, public transport::SendListener {
     bool placed = false;
   };
 
-  explicit End(transport::ReactorOptions options = {.spin = 20us, .share_cores = true}) : reactor(options) {}
+  explicit End(transport::ReactorOptions options = {.spin = 20us, .share_cores = true})
+      : reactor(options) {}
   ~End() override { close(); }
 
   void close() {
@@ -78,10 +87,18 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   transport::Reactor reactor;
   std::unique_ptr<transport::Link> link;
 
-  bool wait_for_heard(int count) { return wait([&] { return heard_count >= count; }); }
-  bool wait_for_sent(int count) { return wait([&] { return sent_count >= count; }); }
-  bool wait_for_lost() { return wait([&] { return lost_count > 0; }); }
-  bool wait(const std::function<bool()>& done) { return reactor.drive_until(done, Deadline::in(20s)); }
+  bool wait_for_heard(int count) {
+    return wait([&] { return heard_count >= count; });
+  }
+  bool wait_for_sent(int count) {
+    return wait([&] { return sent_count >= count; });
+  }
+  bool wait_for_lost() {
+    return wait([&] { return lost_count > 0; });
+  }
+  bool wait(const std::function<bool()>& done) {
+    return reactor.drive_until(done, Deadline::in(20s));
+  }
 
   // For what only the driver may look at.
   bool wait_driving(const std::function<bool()>& condition) {
@@ -95,7 +112,8 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   MutableBytes place(int, const transport::FrameHeader& header) override {
     return place_at ? place_at(header) : MutableBytes();
   }
-  Result<> received(int, const transport::FrameHeader& header, Bytes payload, bool placed) override {
+  Result<> received(int, const transport::FrameHeader& header, Bytes payload,
+                    bool placed) override {
     return keep({header, {payload.begin(), payload.end()}, false, placed});
   }
   Result<> borrowed(int, const transport::FrameHeader& header, Bytes payload) override {
@@ -126,20 +144,30 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   }
 };
 
-constexpr transport::StreamIdentity kFirst{.job = 7, .generation = 2, .own_rank = 0, .peer_rank = 1};
-constexpr transport::StreamIdentity kSecond{.job = 7, .generation = 2, .own_rank = 1, .peer_rank = 0};
+constexpr transport::StreamIdentity kFirst{
+    .job = 7, .generation = 2, .own_rank = 0, .peer_rank = 1};
+constexpr transport::StreamIdentity kSecond{
+    .job = 7, .generation = 2, .own_rank = 1, .peer_rank = 0};
 
 inline void connect(Kind kind, End& one, End& other) {
   if (kind == Kind::tcp) {
     auto [first, second] = tcp_pair();
-    one.reactor.run([&] { one.link = make_tcp_link(std::move(first), kFirst, true, one, one.reactor); });
-    other.reactor.run([&] { other.link = make_tcp_link(std::move(second), kSecond, true, other, other.reactor); });
+    one.reactor.run(
+        [&] { one.link = make_tcp_link(std::move(first), kFirst, true, one, one.reactor); });
+    other.reactor.run([&] {
+      other.link = make_tcp_link(std::move(second), kSecond, true, other, other.reactor);
+    });
     return;
   }
-  Mediums mediums = kind == Kind::threads ? transport::make_thread_mediums(64 << 10) : process_mediums();
-  one.reactor.run([&] { one.link = make_shared_link(std::move(mediums.first), kFirst, one.segments, one, one.reactor); });
-  other.reactor.run(
-      [&] { other.link = make_shared_link(std::move(mediums.second), kSecond, other.segments, other, other.reactor); });
+  Mediums mediums =
+      kind == Kind::threads ? transport::make_thread_mediums(64 << 10) : process_mediums();
+  one.reactor.run([&] {
+    one.link = make_shared_link(std::move(mediums.first), kFirst, one.segments, one, one.reactor);
+  });
+  other.reactor.run([&] {
+    other.link =
+        make_shared_link(std::move(mediums.second), kSecond, other.segments, other, other.reactor);
+  });
 }
 
 }  // namespace paceline::test

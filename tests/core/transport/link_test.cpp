@@ -37,20 +37,24 @@ class LinkConformance : public testing::TestWithParam<Kind> {
     return memory;
   }
   static void send(End& end, const FrameHeader& header, Bytes payload = {}, bool listen = false) {
-    end.reactor.run([&] { end.link->send(header, payload, listen ? &end : nullptr, header.sequence); });
+    end.reactor.run(
+        [&] { end.link->send(header, payload, listen ? &end : nullptr, header.sequence); });
   }
 
   End one, other;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, LinkConformance, testing::Values(Kind::threads, Kind::processes, Kind::tcp),
+INSTANTIATE_TEST_SUITE_P(Over, LinkConformance,
+                         testing::Values(Kind::threads, Kind::processes, Kind::tcp),
                          [](const auto& instance) { return test::name_of(instance.param); });
 
 TEST_P(LinkConformance, FramesArriveInOrderWithTheirPayloads) {
   EXPECT_EQ(one.link->peer(), 1);
   EXPECT_EQ(other.link->peer(), 0);
   for (std::uint64_t i = 0; i < 200; ++i) {
-    send(one, {.type = FrameType::message, .sequence = i, .index = 5, .descriptor = i * i, .group = 3}, pattern(i * 97, i));
+    send(one,
+         {.type = FrameType::message, .sequence = i, .index = 5, .descriptor = i * i, .group = 3},
+         pattern(i * 97, i));
   }
   ASSERT_TRUE(other.wait_for_heard(200));
   other.reactor.run([&] {
@@ -67,7 +71,8 @@ TEST_P(LinkConformance, FramesArriveInOrderWithTheirPayloads) {
 
 TEST_P(LinkConformance, TheListenerIsToldOfEachPayloadExactlyOnce) {
   const auto payload = pattern(100000, 1);
-  for (std::uint64_t i = 0; i < 50; ++i) send(one, {.type = FrameType::data, .sequence = i}, payload, true);
+  for (std::uint64_t i = 0; i < 50; ++i)
+    send(one, {.type = FrameType::data, .sequence = i}, payload, true);
   ASSERT_TRUE(one.wait_for_sent(50));
   ASSERT_TRUE(other.wait_for_heard(50));
   one.reactor.run([&] {
@@ -79,7 +84,11 @@ TEST_P(LinkConformance, TheListenerIsToldOfEachPayloadExactlyOnce) {
 
 TEST_P(LinkConformance, PayloadsLandWhereTheReceiverSays) {
   std::vector<std::byte> target(300000);
-  other.reactor.run([&] { other.place_at = [&](const FrameHeader& h) { return h.length == 0 ? MutableBytes() : MutableBytes(target); }; });
+  other.reactor.run([&] {
+    other.place_at = [&](const FrameHeader& h) {
+      return h.length == 0 ? MutableBytes() : MutableBytes(target);
+    };
+  });
   send(one, {.type = FrameType::data}, pattern(target.size(), 3));
   ASSERT_TRUE(other.wait_for_heard(1));
   other.reactor.run([&] { EXPECT_TRUE(other.heard[0].placed); });
@@ -96,14 +105,16 @@ TEST_P(LinkConformance, SharedPayloadsAreReadInPlaceThenTakenOthersAreCopied) {
     EXPECT_EQ(other.heard[0].borrowed, shares());
     EXPECT_EQ(other.heard[0].header.sequence, 1u);
     const auto whole = pattern(100000, 5);
-    EXPECT_TRUE(std::equal(other.heard[0].payload.begin(), other.heard[0].payload.end(), whole.begin() + 1000));
+    EXPECT_TRUE(std::equal(other.heard[0].payload.begin(), other.heard[0].payload.end(),
+                           whole.begin() + 1000));
   });
   if (shares()) {
     EXPECT_EQ(one.sent_count, 0) << "not before it is taken";
     other.reactor.run([&] { other.link->release(other.heard[0].header); });
   }
   EXPECT_TRUE(one.wait_for_sent(1));
-  send(one, {.type = FrameType::data, .sequence = 2}, memory->bytes().first(100), true);  // short: cheaper to copy
+  send(one, {.type = FrameType::data, .sequence = 2}, memory->bytes().first(100),
+       true);  // short: cheaper to copy
   send(one, {.type = FrameType::message, .sequence = 3}, memory->bytes(), true);
   ASSERT_TRUE(other.wait_for_heard(3));
   EXPECT_TRUE(one.wait_for_sent(3));
@@ -133,7 +144,8 @@ TEST_P(LinkConformance, ThereIsNoWindowOutsideThePeersMemory) {
   send(other, {.type = FrameType::call});
   ASSERT_TRUE(one.wait_for_heard(1));
   one.reactor.run([&] {
-    for (const Remote where : {Remote{}, Remote{7, 0}, Remote{8, 65536 - 99}, Remote{8, 65537}, Remote{8, ~std::uint64_t{0}}}) {
+    for (const Remote where : {Remote{}, Remote{7, 0}, Remote{8, 65536 - 99}, Remote{8, 65537},
+                               Remote{8, ~std::uint64_t{0}}}) {
       EXPECT_TRUE(one.link->window(where, 100).empty());
     }
   });
@@ -164,7 +176,8 @@ TEST_P(LinkConformance, MemoryThatIsBeingReadCannotBeWithdrawn) {
 }
 
 TEST_P(LinkConformance, ClosingIsToldOnceAfterAllFramesAndTheGoodbye) {
-  for (std::uint64_t i = 0; i < 20; ++i) send(one, {.type = FrameType::message, .sequence = i}, pattern(1000, i));
+  for (std::uint64_t i = 0; i < 20; ++i)
+    send(one, {.type = FrameType::message, .sequence = i}, pattern(1000, i));
   send(one, {.type = FrameType::goodbye, .sequence = 20});
   ASSERT_TRUE(one.wait_driving([&] { return one.link->flushed(); }));
   one.close();
@@ -172,7 +185,8 @@ TEST_P(LinkConformance, ClosingIsToldOnceAfterAllFramesAndTheGoodbye) {
   EXPECT_EQ(other.heard_count, 21);
   other.reactor.run([&] {
     EXPECT_EQ(other.heard.back().header.type, FrameType::goodbye);
-    other.link->send({.type = FrameType::message}, pattern(10, 1), &other, 1);  // goes nowhere, and says nothing
+    other.link->send({.type = FrameType::message}, pattern(10, 1), &other,
+                     1);  // goes nowhere, and says nothing
     EXPECT_TRUE(other.link->flushed());
   });
   other.reactor.drive_until([] { return false; }, Deadline::in(std::chrono::milliseconds(5)));
@@ -180,7 +194,8 @@ TEST_P(LinkConformance, ClosingIsToldOnceAfterAllFramesAndTheGoodbye) {
   EXPECT_EQ(other.losses[0].fault, Fault::peer_lost);
 }
 
-// The peer says why it ends and is gone, while we are in the middle of telling it something: writing fails first.
+// The peer says why it ends and is gone, while we are in the middle of telling it something:
+// writing fails first.
 TEST_P(LinkConformance, LastWordsAreHeardThoughWritingFails) {
   const auto much = pattern(kLongestPayload, 1);
   for (int round = 0; round < 5; ++round) {
@@ -188,7 +203,8 @@ TEST_P(LinkConformance, LastWordsAreHeardThoughWritingFails) {
     test::connect(GetParam(), here, there);
     there.reactor.stop();  // reads nothing, until it goes
     here.reactor.run([&] {
-      for (std::uint64_t i = 0; i < 3; ++i) here.link->send({.type = FrameType::message, .sequence = i}, much);
+      for (std::uint64_t i = 0; i < 3; ++i)
+        here.link->send({.type = FrameType::message, .sequence = i}, much);
     });
     here.reactor.stop();
     there.reactor.post([&] {
@@ -204,7 +220,11 @@ TEST_P(LinkConformance, LastWordsAreHeardThoughWritingFails) {
 }
 
 TEST_P(LinkConformance, AFrameThatTheOwnerRefusesEndsTheLink) {
-  other.reactor.run([&] { other.on_frame = [](const End::Heard&) -> Result<> { return Failure{Fault::io, "nonsense", {}}; }; });
+  other.reactor.run([&] {
+    other.on_frame = [](const End::Heard&) -> Result<> {
+      return Failure{Fault::io, "nonsense", {}};
+    };
+  });
   send(one, {.type = FrameType::call});
   send(one, {.type = FrameType::call});
   ASSERT_TRUE(other.wait_for_lost());
@@ -217,7 +237,9 @@ TEST_P(LinkConformance, AnAbandonedLinkTouchesNoMemoryOfItsCallerAndStillSpeaks)
   auto heap = std::make_unique<std::vector<std::byte>>(pattern(1 << 20, 1));
   auto target = std::make_unique<std::vector<std::byte>>(1 << 20);
   other.reactor.run([&] {
-    other.place_at = [&](const FrameHeader& h) { return h.length == 1 << 20 && target ? MutableBytes(*target) : MutableBytes(); };
+    other.place_at = [&](const FrameHeader& h) {
+      return h.length == 1 << 20 && target ? MutableBytes(*target) : MutableBytes();
+    };
     other.release_at_once = false;
   });
   one.reactor.run([&] {
@@ -240,8 +262,9 @@ TEST_P(LinkConformance, AnAbandonedLinkTouchesNoMemoryOfItsCallerAndStillSpeaks)
     memory.reset();
     one.link->send({.type = FrameType::goodbye}, {});
   });
-  ASSERT_TRUE(other.wait_driving(
-      [&] { return !other.heard.empty() && other.heard.back().header.type == FrameType::goodbye; }));
+  ASSERT_TRUE(other.wait_driving([&] {
+    return !other.heard.empty() && other.heard.back().header.type == FrameType::goodbye;
+  }));
   EXPECT_EQ(one.sent_count, told) << "no listener is called any more";
   EXPECT_EQ(other.lost_count + one.lost_count, 0);
 }
@@ -254,7 +277,9 @@ TEST_P(LinkConformance, AThousandMixedMessagesBothWays) {
     for (std::uint64_t i = 0; i < 1000; ++i) {
       const std::size_t size = numbers.below(4) == 0 ? numbers.below(100000) : numbers.below(300);
       const Bytes payload = memory->bytes().subspan(numbers.below((1 << 18) - size), size);
-      send(end, {.type = numbers.below(2) == 0 ? FrameType::data : FrameType::message, .sequence = i}, payload, true);
+      send(end,
+           {.type = numbers.below(2) == 0 ? FrameType::data : FrameType::message, .sequence = i},
+           payload, true);
     }
     EXPECT_TRUE(end.wait_for_heard(1000));
     EXPECT_TRUE(end.wait_for_sent(1000));

@@ -32,7 +32,9 @@ struct Pipe {
   FileDescriptor read, write;
 };
 
-Deadline now() { return Deadline::in(0s); }
+Deadline now() {
+  return Deadline::in(0s);
+}
 
 TEST(Poller, CallsBackWhileADescriptorIsReadyAndNotAfter) {
   Poller poller;

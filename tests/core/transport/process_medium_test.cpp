@@ -1,4 +1,5 @@
-// Two processes' shared memory, both ends in this process (paceline/core/transport/shared_medium.h).
+// Two processes' shared memory, both ends in this process
+// (paceline/core/transport/shared_medium.h).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -37,8 +38,13 @@ TEST(ProcessMedium, OfferedSegmentsAreFoundAndOnlyWhatLiesInThem) {
   lent->bytes()[4096] = std::byte{3};
   one->offer(5, lent);
   EXPECT_EQ(other->resolve({5, 4096}, 4096)[0], std::byte{3});
-  for (const auto& [place, bytes] : std::vector<std::pair<Remote, std::size_t>>{
-           {{5, 0}, 8193}, {{5, 8193}, 0}, {{5, 1}, 8192}, {{5, ~std::uint64_t{0}}, 2}, {{5, 2}, ~std::size_t{0}}, {{6, 0}, 1}}) {
+  for (const auto& [place, bytes] :
+       std::vector<std::pair<Remote, std::size_t>>{{{5, 0}, 8193},
+                                                   {{5, 8193}, 0},
+                                                   {{5, 1}, 8192},
+                                                   {{5, ~std::uint64_t{0}}, 2},
+                                                   {{5, 2}, ~std::size_t{0}},
+                                                   {{6, 0}, 1}}) {
     EXPECT_TRUE(other->resolve(place, bytes).empty());
   }
   other->withdraw(5);
@@ -52,10 +58,10 @@ TEST(ProcessMedium, MalformedRecordsAreIgnored) {
   auto medium = make_process_medium(std::move(other), 1, 4096, Deadline::in(1s)).value();
   const auto sealed = memory(4096);
   const FileDescriptor unsealed(::memfd_create("test", MFD_CLOEXEC));
-  ASSERT_TRUE(send_record(one.get(), record(3, 1, 4096)));                      // without a descriptor
-  ASSERT_TRUE(send_record(one.get(), record(3, 1, 8192), sealed->fd()));        // shorter than it says
-  ASSERT_TRUE(send_record(one.get(), record(3, 1, 0), unsealed.get()));         // not sealed
-  ASSERT_TRUE(send_record(one.get(), record(77, 1, 4096), sealed->fd()));       // unknown
+  ASSERT_TRUE(send_record(one.get(), record(3, 1, 4096)));                 // without a descriptor
+  ASSERT_TRUE(send_record(one.get(), record(3, 1, 8192), sealed->fd()));   // shorter than it says
+  ASSERT_TRUE(send_record(one.get(), record(3, 1, 0), unsealed.get()));    // not sealed
+  ASSERT_TRUE(send_record(one.get(), record(77, 1, 4096), sealed->fd()));  // unknown
   ASSERT_TRUE(send_record(one.get(), bytes_of(std::uint8_t{3}), sealed->fd()));  // cut
   EXPECT_TRUE(medium->resolve({1, 0}, 1).empty());
   ASSERT_TRUE(send_record(one.get(), record(3, 1, 4096), sealed->fd()));
@@ -83,10 +89,12 @@ TEST(ProcessMedium, WhatIsNoRegionIsRefused) {
 
 TEST(ProcessMedium, APeerThatSendsNoRegionIsNotWaitedForLongerThanTheDeadline) {
   auto [one, other] = test::record_pair();
-  EXPECT_EQ(make_process_medium(std::move(other), 1, 4096, Deadline::in(10ms)).error().fault, Fault::timed_out);
+  EXPECT_EQ(make_process_medium(std::move(other), 1, 4096, Deadline::in(10ms)).error().fault,
+            Fault::timed_out);
   auto [gone, left] = test::record_pair();
   gone.reset();
-  EXPECT_EQ(make_process_medium(std::move(left), 1, 4096, Deadline::in(10s)).error().fault, Fault::peer_lost);
+  EXPECT_EQ(make_process_medium(std::move(left), 1, 4096, Deadline::in(10s)).error().fault,
+            Fault::peer_lost);
 }
 
 // S10: a process that writes anything anywhere in the rings ends the link, and never this process.
@@ -104,7 +112,9 @@ TEST(ProcessMedium, ALinkSurvivesAScribblerWithAnErrorAtMost) {
     });
     for (int i = 0; i < 50 && end.lost_count == 0; ++i) {
       end.reactor.run([&] {
-        for (int k = 0; k < 100; ++k) region->bytes()[numbers.below(region->bytes().size())] = static_cast<std::byte>(numbers());
+        for (int k = 0; k < 100; ++k)
+          region->bytes()[numbers.below(region->bytes().size())] =
+              static_cast<std::byte>(numbers());
         end.link->send({.type = FrameType::message}, std::vector<std::byte>(numbers.below(3000)));
       });
     }

@@ -17,7 +17,9 @@ using namespace std::chrono_literals;
 std::chrono::microseconds processor_time() {
   rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto us = [](const timeval& t) { return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec); };
+  const auto us = [](const timeval& t) {
+    return std::chrono::seconds(t.tv_sec) + std::chrono::microseconds(t.tv_usec);
+  };
   return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
@@ -127,7 +129,9 @@ TEST(Reactor, ManyThreadsWaitAtOnceAndEachIsWokenWhenItsTurnIsDone) {
             ++turns[(t + 1) % kThreads];
             reactor.note_completion();
           });
-          ASSERT_TRUE(reactor.drive_until([&, t, round] { return turns[t] >= round; }, Deadline::in(20s))) << round;
+          ASSERT_TRUE(
+              reactor.drive_until([&, t, round] { return turns[t] >= round; }, Deadline::in(20s)))
+              << round;
         }
       });
     }
@@ -153,9 +157,8 @@ TEST(Reactor, ATaskPostedWhileOthersDriveIsDoneThoughTheyLeave) {
 TEST(Reactor, AWaiterTakesTheBatonWhenTheDriverLeaves) {
   Reactor reactor;
   std::atomic<bool> first_may_go = false, second_done = false, second_waits = false;
-  std::jthread first([&] {
-    reactor.drive_until([&] { return first_may_go.load(); }, Deadline::in(20s));
-  });
+  std::jthread first(
+      [&] { reactor.drive_until([&] { return first_may_go.load(); }, Deadline::in(20s)); });
   std::jthread second([&] {
     second_waits = true;
     EXPECT_TRUE(reactor.drive_until([&] { return second_done.load(); }, Deadline::in(20s)));
@@ -232,7 +235,8 @@ TEST(Reactor, WhenIdleItBurnsNoProcessorTime) {
   reactor.drive_until([] { return false; }, Deadline::in(5ms));  // past the spin and the park
   const auto before = processor_time();
   Poller elsewhere;
-  elsewhere.wait(Deadline::in(200ms));  // this thread sleeps; the communication thread has the baton
+  elsewhere.wait(
+      Deadline::in(200ms));  // this thread sleeps; the communication thread has the baton
   EXPECT_LT(processor_time() - before, 4ms) << "2 % of 200 ms";
 }
 

@@ -16,7 +16,8 @@ TEST(Resolve, NumbersStayAndNamesBecomeNumbers) {
 }
 
 TEST(Resolve, WhatIsWrongIsNamed) {
-  EXPECT_THAT(resolve_tcp_address("no-such-host.invalid:80").error().what, HasSubstr("'no-such-host.invalid' cannot be resolved"));
+  EXPECT_THAT(resolve_tcp_address("no-such-host.invalid:80").error().what,
+              HasSubstr("'no-such-host.invalid' cannot be resolved"));
   for (const char* wrong : {"", "localhost", "localhost:x", ":80", "localhost:70000"}) {
     EXPECT_EQ(resolve_tcp_address(wrong).error().fault, Fault::misuse) << wrong;
   }

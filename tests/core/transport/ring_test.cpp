@@ -19,7 +19,7 @@ constexpr std::size_t kCapacity = 4096;
 // Exactly as large as the rings, so that ASan sees the first byte outside.
 class Region {
  public:
-  Region() : data_(new(std::align_val_t(64)) std::byte[kSize]()) {}
+  Region() : data_(new (std::align_val_t(64)) std::byte[kSize]()) {}
   ~Region() { ::operator delete[](data_, std::align_val_t(64)); }
   MutableBytes bytes() { return {data_, kSize}; }
 
@@ -28,14 +28,18 @@ class Region {
   std::byte* data_;
 };
 
-std::byte nth(std::uint64_t n) { return static_cast<std::byte>(n * 151 + (n >> 8)); }
+std::byte nth(std::uint64_t n) {
+  return static_cast<std::byte>(n * 151 + (n >> 8));
+}
 
 TEST(Ring, AnyInterleavingKeepsTheBytesInOrderBothWays) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SeededNumbers numbers(seed);
     Region region;
-    std::array<RingChannel, 2> sides = {RingChannel(region.bytes(), 0), RingChannel(region.bytes(), 1)};
-    std::array<std::deque<std::byte>, 2> model;  // what side s has written and the other has not read
+    std::array<RingChannel, 2> sides = {RingChannel(region.bytes(), 0),
+                                        RingChannel(region.bytes(), 1)};
+    std::array<std::deque<std::byte>, 2>
+        model;  // what side s has written and the other has not read
     std::array<std::uint64_t, 2> next = {0, 1000};
     for (int i = 0; i < 3000; ++i) {
       const std::size_t s = numbers.below(2);
@@ -53,7 +57,9 @@ TEST(Ring, AnyInterleavingKeepsTheBytesInOrderBothWays) {
         std::vector<std::byte> into(numbers.below(5000));
         const std::size_t got = sides[1 - s].read(into).value();
         ASSERT_EQ(got, std::min(into.size(), model[s].size()));
-        ASSERT_TRUE(std::equal(into.begin(), into.begin() + static_cast<std::ptrdiff_t>(got), model[s].begin())) << "seed " << seed;
+        ASSERT_TRUE(std::equal(into.begin(), into.begin() + static_cast<std::ptrdiff_t>(got),
+                               model[s].begin()))
+            << "seed " << seed;
         model[s].erase(model[s].begin(), model[s].begin() + static_cast<std::ptrdiff_t>(got));
         EXPECT_EQ(sides[1 - s].take_moved(), got > 0);
       }
@@ -73,7 +79,8 @@ TEST(Ring, TwoThreadsPassAMegabyteEachWayUnharmed) {
       const std::size_t most = 1 + numbers.below(buffer.size());
       std::size_t count = std::min<std::size_t>(most, kBytes - written);
       for (std::size_t i = 0; i < count; ++i) buffer[i] = nth(written + i);
-      const std::size_t took = channel.write(std::array<Bytes, 1>{Bytes(buffer).first(count)}).value();
+      const std::size_t took =
+          channel.write(std::array<Bytes, 1>{Bytes(buffer).first(count)}).value();
       written += took;
       const std::size_t got = channel.read(MutableBytes(buffer).first(most)).value();
       for (std::size_t i = 0; i < got; ++i) ASSERT_EQ(buffer[i], nth(read + i));
@@ -104,7 +111,8 @@ TEST(Ring, ScribbledCountersAreAnErrorAndNeverAnAccessOutside) {
     const auto written = one.write(std::array<Bytes, 1>{into});
     for (const auto& result : {read, written}) {
       EXPECT_TRUE(!result || result.value() <= kCapacity);
-      EXPECT_TRUE(result || result.error().what == "the shared memory between two ranks was overwritten");
+      EXPECT_TRUE(result ||
+                  result.error().what == "the shared memory between two ranks was overwritten");
     }
   }
 }
@@ -116,7 +124,8 @@ TEST(Ring, AllOfTheSharedRegionMayBeScribbledOn) {
     RingChannel one(region.bytes(), 0), other(region.bytes(), 1);
     std::vector<std::byte> buffer(2000);
     for (int i = 0; i < 20; ++i) {
-      for (int k = 0; k < 50; ++k) region.bytes()[numbers.below(region.bytes().size())] = static_cast<std::byte>(numbers());
+      for (int k = 0; k < 50; ++k)
+        region.bytes()[numbers.below(region.bytes().size())] = static_cast<std::byte>(numbers());
       (void)one.write(std::array<Bytes, 1>{Bytes(buffer).first(numbers.below(2000))});
       (void)other.read(MutableBytes(buffer).first(numbers.below(2000)));
       (void)one.peer_asleep();

@@ -18,7 +18,8 @@ TEST(SegmentTable, FindsWhatLiesWhollyInOneSegment) {
   EXPECT_EQ(table.find(one->bytes().subspan(100, 50)), (Remote{3, 100}));
   EXPECT_EQ(table.find(other->bytes().last(1)), (Remote{9, 4095}));
   EXPECT_EQ(table.find(one->bytes().last(0)), (Remote{3, 8192}));
-  EXPECT_EQ(table.find({one->bytes().data() + 8000, 193}), std::nullopt) << "it sticks out by one byte";
+  EXPECT_EQ(table.find({one->bytes().data() + 8000, 193}), std::nullopt)
+      << "it sticks out by one byte";
   const std::vector<std::byte> heap(64);
   EXPECT_EQ(table.find(heap), std::nullopt);
 }

@@ -85,10 +85,12 @@ TEST(SharedMemory, MovedItIsMappedOnce) {
 TEST(SharedMemory, UnsealedOrWrongSizedOffersAreRefused) {
   constexpr unsigned kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   EXPECT_TRUE(SharedMemory::attach(memfd(4096, kAll), 4096));
-  for (const unsigned seals : {0u, unsigned{F_SEAL_SHRINK}, unsigned{F_SEAL_GROW}, unsigned{F_SEAL_SHRINK | F_SEAL_GROW}}) {
+  for (const unsigned seals : {0u, unsigned{F_SEAL_SHRINK}, unsigned{F_SEAL_GROW},
+                               unsigned{F_SEAL_SHRINK | F_SEAL_GROW}}) {
     EXPECT_FALSE(SharedMemory::attach(memfd(4096, seals), 4096)) << seals;
   }
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{4095}, std::size_t{8192}, ~std::size_t{0}}) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{4095}, std::size_t{8192}, ~std::size_t{0}}) {
     EXPECT_FALSE(SharedMemory::attach(memfd(4096, kAll), bytes)) << bytes;
   }
   EXPECT_FALSE(SharedMemory::attach(memfd(0, kAll), 0));
@@ -109,7 +111,8 @@ TEST(SharedMemory, AFileSizeLimitIsNamedWithTheRemedy) {
   const Limit limit(RLIMIT_FSIZE, 1 << 20);
   EXPECT_TRUE(SharedMemory::create(1 << 20));
   EXPECT_EQ(refusal((1 << 20) + 1),
-            "cannot have 1052672 bytes of shared memory: RLIMIT_FSIZE: File too large; raise the limit of file sizes "
+            "cannot have 1052672 bytes of shared memory: RLIMIT_FSIZE: File too large; raise the "
+            "limit of file sizes "
             "(`ulimit -f unlimited`), or run with PACELINE_TRANSPORT=tcp");
 }
 
@@ -120,7 +123,8 @@ TEST(SharedMemory, AnAddressSpaceLimitIsNamedWithTheRemedy) {
     told = refusal(64 << 20);
   }
   EXPECT_EQ(told,
-            "cannot have 67108864 bytes of shared memory: mmap: Cannot allocate memory; raise the limit of address space "
+            "cannot have 67108864 bytes of shared memory: mmap: Cannot allocate memory; raise the "
+            "limit of address space "
             "(`ulimit -v unlimited`) or free memory, or run with PACELINE_TRANSPORT=tcp");
 }
 
@@ -132,14 +136,17 @@ TEST(SharedMemory, ALimitOfOpenFilesIsNamedWithTheRemedy) {
     told = refusal(4096);
   }
   EXPECT_EQ(told,
-            "cannot have 4096 bytes of shared memory: memfd_create: Too many open files; raise the limit of open files "
+            "cannot have 4096 bytes of shared memory: memfd_create: Too many open files; raise the "
+            "limit of open files "
             "(`ulimit -n`), or run with PACELINE_TRANSPORT=tcp");
 }
 
 TEST(SharedMemory, MoreThanTheMachineHasIsRefusedBeforeItIsTaken) {
   for (const std::size_t bytes : {std::size_t{1} << 50, ~std::size_t{0}, ~std::size_t{0} - 4095}) {
     const std::string told = refusal(bytes);
-    EXPECT_NE(told.find("cannot have " + std::to_string(bytes) + " bytes of shared memory: available memory"), std::string::npos)
+    EXPECT_NE(told.find("cannot have " + std::to_string(bytes) +
+                        " bytes of shared memory: available memory"),
+              std::string::npos)
         << told;
     EXPECT_NE(told.find("free memory"), std::string::npos);
   }

@@ -17,7 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Deadline soon() { return Deadline::in(10s); }
+Deadline soon() {
+  return Deadline::in(10s);
+}
 
 std::pair<FileDescriptor, FileDescriptor> pair_of(int type) {
   std::array<int, 2> ends;
@@ -47,8 +49,9 @@ TEST(Socket, AddressesAreReadAndWritten) {
 }
 
 TEST(Socket, WhatIsNoAddressIsRefusedByName) {
-  for (const std::string text : {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1",
-                                 "127.0.0.1:80x", "256.0.0.1:80", "localhost:80", "[]:80", "127.0.0.1:99999999999"}) {
+  for (const std::string text :
+       {"", ":", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1",
+        "127.0.0.1:80x", "256.0.0.1:80", "localhost:80", "[]:80", "127.0.0.1:99999999999"}) {
     const auto address = parse_tcp_address(text);
     ASSERT_FALSE(address) << text;
     EXPECT_EQ(address.error().fault, Fault::misuse);
@@ -64,8 +67,9 @@ TEST(Socket, WhatIsNoAddressIsRefusedByName) {
 TEST(Socket, APortInUseIsNamedWithTheRemedy) {
   const auto listener = listen_tcp({"127.0.0.1", 0}).value();
   const auto where = local_address(listener.get()).value();
-  EXPECT_EQ(listen_tcp(where).error().what, "cannot listen on " + to_string(where) +
-                                                ": Address already in use; choose another port, or 0 for any free one");
+  EXPECT_EQ(listen_tcp(where).error().what,
+            "cannot listen on " + to_string(where) +
+                ": Address already in use; choose another port, or 0 for any free one");
 }
 
 TEST(Socket, ConnectingToNobodyEndsAtTheDeadlineAndNamesTheAddress) {
@@ -77,7 +81,8 @@ TEST(Socket, ConnectingToNobodyEndsAtTheDeadlineAndNamesTheAddress) {
   const auto begin = Clock::now();
   const auto connected = connect_tcp(free, Deadline::in(50ms));
   ASSERT_FALSE(connected);
-  EXPECT_EQ(connected.error().what, "cannot connect to " + to_string(free) + ": Connection refused");
+  EXPECT_EQ(connected.error().what,
+            "cannot connect to " + to_string(free) + ": Connection refused");
   EXPECT_LT(Clock::now() - begin, 5s);
   EXPECT_FALSE(connect_unix("paceline.test.nobody", Deadline::in(10ms)));
 }
@@ -164,7 +169,8 @@ TEST(Socket, AChannelReadsAndWritesWithoutBlocking) {
   std::array<std::byte, 10> into;
   EXPECT_EQ(in.read(into).value(), 0u);
   const std::string hello = "hello", world = "world";
-  const std::array<Bytes, 2> pieces = {std::as_bytes(std::span(hello)), std::as_bytes(std::span(world))};
+  const std::array<Bytes, 2> pieces = {std::as_bytes(std::span(hello)),
+                                       std::as_bytes(std::span(world))};
   EXPECT_EQ(out.write(pieces).value(), 10u);
   ASSERT_TRUE(wait_for(other.get(), POLLIN, soon()));
   EXPECT_EQ(in.read(into).value(), 10u);

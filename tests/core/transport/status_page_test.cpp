@@ -69,7 +69,8 @@ TEST(StatusPage, AReaderNeverSeesHalfAChange) {
   std::vector<std::thread> writers;
   for (int t = 0; t < 2; ++t) {
     writers.emplace_back([&] {
-      for (std::int64_t step = 1; !stop; ++step) page.report(step, static_cast<double>(step), static_cast<double>(step));
+      for (std::int64_t step = 1; !stop; ++step)
+        page.report(step, static_cast<double>(step), static_cast<double>(step));
     });
   }
   const std::string path = own_page();

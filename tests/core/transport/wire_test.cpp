@@ -9,7 +9,10 @@ enum class Colour : std::uint8_t { red = 1, blue = 2 };
 
 TEST(Wire, WhatIsWrittenIsReadBack) {
   WireWriter w;
-  w.integer(std::uint8_t{7}).integer(std::int32_t{-5}).integer(std::uint64_t{1} << 63).integer(Colour::blue);
+  w.integer(std::uint8_t{7})
+      .integer(std::int32_t{-5})
+      .integer(std::uint64_t{1} << 63)
+      .integer(Colour::blue);
   w.real(-0.5).text("rank").text("").raw(bytes_of(std::uint16_t{513}));
   WireReader r(w.bytes());
   EXPECT_EQ(r.integer<std::uint8_t>(), 7);

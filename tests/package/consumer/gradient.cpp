@@ -1,10 +1,9 @@
-#include <cstdio>
-
+#include <paceline/core/membership/membership.h>
+#include <paceline/torch/parallel/parallel.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
-#include <paceline/core/membership/membership.h>
-#include <paceline/torch/parallel/parallel.h>
+#include <cstdio>
 
 int main() {
   paceline::Job job = paceline::init();

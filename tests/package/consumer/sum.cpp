@@ -1,8 +1,8 @@
-#include <cstdio>
-#include <vector>
-
 #include <paceline/core/collective/collective.h>
 #include <paceline/core/membership/membership.h>
+
+#include <cstdio>
+#include <vector>
 
 int main() {
   paceline::Job job = paceline::init();

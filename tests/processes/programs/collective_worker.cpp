@@ -1,6 +1,7 @@
 // A worker that does collectives, for the tests of what happens to the others when one fails.
 //
-//   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
+//   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not
+//   named
 //
 //   stream          joins, says "ready PID", and sums up for ever
 //   before          says "ready PID" instead of joining, and waits
@@ -34,31 +35,39 @@ void say(const std::string& text) {
   if (::write(1, line.data(), line.size()) < 0) ::_exit(99);
 }
 
-void ready() { say(fmt::format("ready {}", ::getpid())); }
+void ready() {
+  say(fmt::format("ready {}", ::getpid()));
+}
 
 void sum_up(Job& job, int count) {
   std::vector<float> values(20'000, 1);
-  for (int i = 0; count < 0 || i < count; ++i) job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
+  for (int i = 0; count < 0 || i < count; ++i)
+    job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
 }
 
 std::uint64_t hash(paceline::Bytes bytes, std::uint64_t seed) {
-  for (const std::byte b : bytes) seed = (seed ^ std::to_integer<std::uint64_t>(b)) * 1099511628211U;
+  for (const std::byte b : bytes)
+    seed = (seed ^ std::to_integer<std::uint64_t>(b)) * 1099511628211U;
   return seed;
 }
 
-// What the operations with a result for one rank each leave, brought together on all; the last one in a group of its own.
+// What the operations with a result for one rank each leave, brought together on all; the last one
+// in a group of its own.
 std::vector<std::byte> of_one_rank_each(Job& job, std::span<float> values) {
   paceline::Communicator& world = job.world();
   const auto ranks = static_cast<std::size_t>(world.size());
   const int last = world.size() - 1;
-  std::vector<float> mine(values.size() / ranks), all(mine.size() * ranks), turned(all.size()), scattered(mine.size());
+  std::vector<float> mine(values.size() / ranks), all(mine.size() * ranks), turned(all.size()),
+      scattered(mine.size());
   world.reduce(paceline::buffer_of(values), last).wait();
   world.broadcast(paceline::buffer_of(values), last).wait();
-  world.scatter(paceline::const_buffer_of(values.first(all.size())), paceline::buffer_of(scattered)).wait();
+  world.scatter(paceline::const_buffer_of(values.first(all.size())), paceline::buffer_of(scattered))
+      .wait();
   world.gather(paceline::const_buffer_of(scattered), paceline::buffer_of(all), last).wait();
   world.broadcast(paceline::buffer_of(all), last).wait();
   world.all_to_all(paceline::const_buffer_of(all), paceline::buffer_of(turned)).wait();
-  const paceline::Buffer halves{std::as_writable_bytes(std::span(turned)).data(), turned.size() * 2, paceline::Dtype::bf16};
+  const paceline::Buffer halves{std::as_writable_bytes(std::span(turned)).data(), turned.size() * 2,
+                                paceline::Dtype::bf16};
   world.split(0, -world.rank())->all_reduce(halves, {.op = paceline::ReduceOp::max}).wait();
   const auto bytes = std::as_bytes(std::span(turned));
   return {bytes.begin(), bytes.end()};
@@ -67,18 +76,24 @@ std::vector<std::byte> of_one_rank_each(Job& job, std::span<float> values) {
 // Bits that depend on the order of every sum.
 void say_hash(Job& job) {
   std::uint64_t sum = 1469598103934665603U;
-  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{65537}, (std::size_t{3} << 18) + 1}) {
+  for (const std::size_t count :
+       {std::size_t{1}, std::size_t{1000}, std::size_t{65537}, (std::size_t{3} << 18) + 1}) {
     paceline::Allocation memory = job.allocate(count * sizeof(float));
     std::vector<float> ordinary(count);
     for (const bool allocated : {false, true}) {
-      const std::span<float> values = allocated ? std::span(reinterpret_cast<float*>(memory.data()), count) : ordinary;
+      const std::span<float> values =
+          allocated ? std::span(reinterpret_cast<float*>(memory.data()), count) : ordinary;
       const auto refill = [&] {
         for (std::size_t i = 0; i < count; ++i) {
-          values[i] = std::sin(static_cast<float>(i + 1) * static_cast<float>(job.rank() + 2)) * (i % 3 == 0 ? 1e6F : 1e-3F);
+          values[i] = std::sin(static_cast<float>(i + 1) * static_cast<float>(job.rank() + 2)) *
+                      (i % 3 == 0 ? 1e6F : 1e-3F);
         }
       };
       refill();
-      job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::average, .weight = job.rank() + 1}).wait();
+      job.world()
+          .all_reduce(paceline::buffer_of(values),
+                      {.op = paceline::ReduceOp::average, .weight = job.rank() + 1})
+          .wait();
       sum = hash(std::as_bytes(values), sum);
       refill();
       job.world().all_reduce(paceline::buffer_of(values)).wait();
@@ -125,7 +140,8 @@ void behave(const std::string& behaviour) {
 
 int main(int argc, char** argv) {
   const char* rank = nullptr;
-  for (const char* name : {"SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "PACELINE_RANK"}) {
+  for (const char* name :
+       {"SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "PACELINE_RANK"}) {
     if (const char* value = std::getenv(name)) rank = value;
   }
   const std::string mine = fmt::format("{}=", rank == nullptr ? "0" : rank);

@@ -13,7 +13,8 @@ namespace paceline {
 namespace {
 
 std::shared_ptr<void> memory_for(const at::Tensor& tensor) {
-  const auto owner = std::make_shared<std::vector<double>>(static_cast<std::size_t>(tensor.numel()));
+  const auto owner =
+      std::make_shared<std::vector<double>>(static_cast<std::size_t>(tensor.numel()));
   return {owner, owner->data()};
 }
 
@@ -37,7 +38,8 @@ at::Tensor f64(at::IntArrayRef shape, int seed) {
   return at::randn(shape, generator, at::TensorOptions().dtype(at::kDouble));
 }
 
-// The weight, the input's gradient and the result are all of one size: every allocation is as long as the gradient.
+// The weight, the input's gradient and the result are all of one size: every allocation is as long
+// as the gradient.
 TEST(GradientBirth, is_where_it_was_asked_for_from_the_second_pass_with_the_same_bits) {
   for (const bool view : {false, true}) {
     Watched watched(f64({8, 8}, 1));
@@ -96,7 +98,9 @@ TEST(GradientBirth, a_gradient_whose_memory_a_hook_keeps_is_told_of) {
   std::vector<at::Tensor> kept;
   for (const bool keep : {false, false, true}) {
     watched.leaf.mutable_grad().reset();
-    if (keep) watched.leaf.register_hook([&](const at::Tensor& gradient) { kept.push_back(gradient.detach()); });
+    if (keep)
+      watched.leaf.register_hook(
+          [&](const at::Tensor& gradient) { kept.push_back(gradient.detach()); });
     at::exp(watched.leaf).sum().backward();
     EXPECT_EQ(watched.was_held, keep);
   }
@@ -120,7 +124,8 @@ TEST(GradientBirth, the_memory_lives_as_long_as_the_gradient) {
   EXPECT_TRUE(memory.expired());
 }
 
-// As oneDNN allocates: an address alone goes back to the allocator, from inside and outside of a backward pass.
+// As oneDNN allocates: an address alone goes back to the allocator, from inside and outside of a
+// backward pass.
 TEST(GradientBirth, leaves_raw_allocation_possible) {
   Watched watched(f64({8, 8}, 1));
   c10::Allocator* const allocator = c10::GetAllocator(c10::kCPU);
@@ -137,9 +142,13 @@ TEST(GradientBirth, leaves_raw_allocation_possible) {
     EXPECT_EQ(watched.born(), pass > 0);
   }
   EXPECT_TRUE(raw);
-  struct Raw : torch::autograd::Function<Raw> {  // the allocation is made by the very node whose result is the gradient
-    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, const torch::autograd::variable_list& dy) {
+  struct Raw : torch::autograd::Function<Raw> {  // the allocation is made by the very node whose
+                                                 // result is the gradient
+    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
+      return x.clone();
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                   const torch::autograd::variable_list& dy) {
       c10::Allocator* const cpu = c10::GetAllocator(c10::kCPU);
       cpu->raw_deallocate(cpu->raw_allocate(dy[0].nbytes()));
       return {dy[0].clone()};

@@ -19,7 +19,8 @@ at::Tensor leaf(std::initializer_list<double> values) {
 TEST(GradientHook, tells_of_a_gradient_after_it_was_accumulated) {
   const at::Tensor p = leaf({1, 2});
   std::vector<double> seen;
-  GradientHook hook(p, {[] { return true; }, [&](bool) { seen.push_back(p.grad()[1].item<double>()); }});
+  GradientHook hook(
+      p, {[] { return true; }, [&](bool) { seen.push_back(p.grad()[1].item<double>()); }});
   (p * 3).sum().backward();
   (p * 4).sum().backward();
   EXPECT_EQ(seen, (std::vector<double>{3, 7}));
@@ -100,7 +101,8 @@ TEST(GradientHook, is_silent_once_it_is_gone_and_others_stay) {
   const at::Tensor p = leaf({1});
   int first = 0, second = 0;
   const at::Tensor loss = (p * 2).sum();  // a graph that holds the node while hooks come and go
-  auto a = std::make_unique<GradientHook>(p, GradientEvents{[] { return true; }, [&](bool) { ++first; }});
+  auto a = std::make_unique<GradientHook>(
+      p, GradientEvents{[] { return true; }, [&](bool) { ++first; }});
   const GradientHook b(p, {[] { return true; }, [&](bool) { ++second; }});
   a.reset();
   loss.backward();

@@ -16,12 +16,14 @@ TEST(Broadcast, gives_all_ranks_the_roots_parameters_and_buffers) {
     broadcast_parameters(*model, job.world(), 2);
     for (const auto& tensor : model->parameters()) EXPECT_TRUE(tensor.eq(2).all().item<bool>());
     for (const auto& tensor : model->buffers()) EXPECT_TRUE(tensor.eq(2).all().item<bool>());
-    EXPECT_THAT(misuse_of([&] { broadcast_parameters(*model, job.world(), 3); }), HasSubstr("group of 3"));
+    EXPECT_THAT(misuse_of([&] { broadcast_parameters(*model, job.world(), 3); }),
+                HasSubstr("group of 3"));
     try {
       broadcast_parameters({at::ones({job.rank() == 1 ? 4 : 3})}, job.world());
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("f32[3]"), HasSubstr("f32[4]"), HasSubstr("rank 1")));
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("f32[3]"), HasSubstr("f32[4]"), HasSubstr("rank 1")));
     }
   });
 }
@@ -37,8 +39,11 @@ TEST(Broadcast, of_an_optimizers_state_lets_training_go_on_as_if_it_had_been_one
   };
   for (const bool adam : {false, true}) {
     const auto optimizer_of = [=](Net& net) -> std::unique_ptr<torch::optim::Optimizer> {
-      if (adam) return std::make_unique<torch::optim::Adam>(net.parameters(), torch::optim::AdamOptions(0.01));
-      return std::make_unique<torch::optim::SGD>(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+      if (adam)
+        return std::make_unique<torch::optim::Adam>(net.parameters(),
+                                                    torch::optim::AdamOptions(0.01));
+      return std::make_unique<torch::optim::SGD>(net.parameters(),
+                                                 torch::optim::SGDOptions(0.1).momentum(0.9));
     };
     Net one;
     const auto optimizer_of_one = optimizer_of(one);

@@ -29,7 +29,8 @@ TEST(ClipGradNorm, does_not_depend_on_the_number_of_threads) {
   for (const int threads : {1, 4}) {
     at::set_num_threads(threads);
     const at::Tensor parameter = at::zeros({100003}).set_requires_grad(true);
-    parameter.mutable_grad() = at::randn({100003}, at::detail::createCPUGenerator(3), at::TensorOptions());
+    parameter.mutable_grad() =
+        at::randn({100003}, at::detail::createCPUGenerator(3), at::TensorOptions());
     norms.push_back(clip_grad_norm({parameter}, 1));
     EXPECT_NEAR(parameter.grad().norm().item<double>(), 1, 1e-4);
   }
@@ -54,12 +55,14 @@ TEST(ClipGradNorm, after_synchronize_equals_one_process_that_clips_the_global_ba
     DataParallel parallel(net, job, kSmallBuckets);
     auto optimizer = sgd(net);
     const std::vector<std::int64_t> edges{0, 1, 3, 8};
-    const auto begin = edges[static_cast<std::size_t>(job.rank())], end = edges[static_cast<std::size_t>(job.rank()) + 1];
+    const auto begin = edges[static_cast<std::size_t>(job.rank())],
+               end = edges[static_cast<std::size_t>(job.rank()) + 1];
     for (int step = 0; step < 4; ++step) {
       optimizer.zero_grad();
       parallel.weight(static_cast<double>(end - begin));
       loss_of(net, samples(step, 8).rows(begin, end)).backward();
-      EXPECT_THAT(misuse_of([&] { parallel.clip_grad_norm(half); }), HasSubstr("synchronize() first"));
+      EXPECT_THAT(misuse_of([&] { parallel.clip_grad_norm(half); }),
+                  HasSubstr("synchronize() first"));
       parallel.synchronize();
       const double norm = parallel.clip_grad_norm(half);
       if (step == 0) {
@@ -74,9 +77,11 @@ TEST(ClipGradNorm, after_synchronize_equals_one_process_that_clips_the_global_ba
 }
 
 TEST(ClipGradNorm, counts_the_rows_of_sparse_gradients_once) {
-  nn::Embedding sparse(nn::EmbeddingOptions(10, 4).sparse(true)), dense(nn::EmbeddingOptions(10, 4));
+  nn::Embedding sparse(nn::EmbeddingOptions(10, 4).sparse(true)),
+      dense(nn::EmbeddingOptions(10, 4));
   dense->weight.set_data(sparse->weight.detach().clone());
-  for (auto* table : {&sparse, &dense}) (*table)->forward(torch::tensor({1, 2, 1, 1})).square().sum().backward();
+  for (auto* table : {&sparse, &dense})
+    (*table)->forward(torch::tensor({1, 2, 1, 1})).square().sum().backward();
   EXPECT_NEAR(clip_grad_norm({sparse->weight}, 0.1), clip_grad_norm({dense->weight}, 0.1), 1e-6);
   EXPECT_LE(difference(sparse->weight.grad().to_dense(), dense->weight.grad()), 1e-6);
 }
@@ -87,10 +92,13 @@ TEST(ClipGradNorm, refuses_what_is_no_norm) {
   loss_of(net, samples(0, 4)).backward();
   net.last->bias.mutable_grad().fill_(NAN);
   const at::Tensor before = net.first->weight.grad().clone();
-  EXPECT_THAT(misuse_of([&] { clip_grad_norm(net.parameters(), 1); }), HasSubstr("norm of the gradients is nan"));
-  EXPECT_TRUE(std::isnan(clip_grad_norm(net.parameters(), 1, {.norm_type = kInfinity, .refuse_non_finite = false})));
+  EXPECT_THAT(misuse_of([&] { clip_grad_norm(net.parameters(), 1); }),
+              HasSubstr("norm of the gradients is nan"));
+  EXPECT_TRUE(std::isnan(
+      clip_grad_norm(net.parameters(), 1, {.norm_type = kInfinity, .refuse_non_finite = false})));
   EXPECT_TRUE(at::equal(net.first->weight.grad(), before));
-  EXPECT_THAT(misuse_of([&] { clip_grad_norm(net.parameters(), -1); }), HasSubstr("must not be negative"));
+  EXPECT_THAT(misuse_of([&] { clip_grad_norm(net.parameters(), -1); }),
+              HasSubstr("must not be negative"));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ TEST(DataParallel, no_sync_accumulates_to_the_gradient_of_the_large_batch) {
   });
 }
 
-// Micro-batches of all sizes: each loss counts for its share of the rank's samples, the rank for its samples.
+// Micro-batches of all sizes: each loss counts for its share of the rank's samples, the rank for
+// its samples.
 TEST(DataParallel, unequal_micro_batches_on_unequal_ranks_equal_the_large_batch) {
   Net one;
   const Samples all = samples(0, 12);
@@ -45,8 +46,9 @@ TEST(DataParallel, unequal_micro_batches_on_unequal_ranks_equal_the_large_batch)
   run_ranks(2, [&](Job& job) {
     Net net;
     DataParallel parallel(net, job, kSmallBuckets);
-    const std::vector<std::int64_t> edges =
-        job.rank() == 0 ? std::vector<std::int64_t>{0, 1, 5} : std::vector<std::int64_t>{5, 6, 9, 10, 12};
+    const std::vector<std::int64_t> edges = job.rank() == 0
+                                                ? std::vector<std::int64_t>{0, 1, 5}
+                                                : std::vector<std::int64_t>{5, 6, 9, 10, 12};
     const auto own = static_cast<double>(edges.back() - edges.front());
     for (int step = 0; step < 3; ++step) {
       net.zero_grad();
@@ -102,7 +104,8 @@ TEST(DataParallel, backward_passes_per_step_is_no_sync_counted_by_itself) {
   });
   run_ranks(1, [](Job& job) {
     Net net;
-    EXPECT_THAT(misuse_of([&] { DataParallel(net, job, {.backward_passes_per_step = 0}); }), HasSubstr("at least one"));
+    EXPECT_THAT(misuse_of([&] { DataParallel(net, job, {.backward_passes_per_step = 0}); }),
+                HasSubstr("at least one"));
   });
 }
 

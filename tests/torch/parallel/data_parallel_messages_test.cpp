@@ -88,19 +88,22 @@ TEST(DataParallel, buffers_are_broadcast_averaged_or_left_alone) {
 // Used in the opposite order of registration.
 struct Backwards : nn::Module {
   Backwards() {
-    for (const char* name : {"last", "middle", "first"}) layers.push_back(register_module(name, nn::Linear(6, 6)));
+    for (const char* name : {"last", "middle", "first"})
+      layers.push_back(register_module(name, nn::Linear(6, 6)));
     const at::NoGradGuard no_grad;
     for (auto& p : parameters()) p.copy_(at::linspace(-1, 1, p.numel()).view(p.sizes()));
     to(at::kDouble);
   }
   at::Tensor loss(at::Tensor x) {
-    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) x = at::tanh((*layer)->forward(x));
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
+      x = at::tanh((*layer)->forward(x));
     return x.square().mean();
   }
   std::vector<nn::Linear> layers;
 };
 
-TEST(DataParallel, a_static_order_is_that_of_the_first_step_and_a_late_gradient_costs_overlap_alone) {
+TEST(DataParallel,
+     a_static_order_is_that_of_the_first_step_and_a_late_gradient_costs_overlap_alone) {
   SameEverywhere same;
   Backwards one;
   one.loss(samples(0, 8).x).backward();
@@ -117,7 +120,8 @@ TEST(DataParallel, a_static_order_is_that_of_the_first_step_and_a_late_gradient_
         net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4).x).backward();
         parallel.synchronize();
         const auto operations = job.world().traffic().operations - before;
-        EXPECT_EQ(operations, 6U + (step == 0 && !static_order)) << "the observed order is broadcast once";
+        EXPECT_EQ(operations, 6U + (step == 0 && !static_order))
+            << "the observed order is broadcast once";
         EXPECT_EQ(parallel.last_step().late > 0, static_order || step == 0);
         expect_equal(grads_of(net), grads_of(one), 1e-12);
         same.tell("gradients", grads_of(net));
@@ -130,7 +134,8 @@ TEST(DataParallel, a_static_order_is_that_of_the_first_step_and_a_late_gradient_
 // As an adversarial training has them: two models, each with an optimizer of its own, on one job.
 TEST(DataParallel, several_modules_share_a_job) {
   const auto turn = [](Net& a, Net& b, const Samples& batch) {
-    return std::pair{loss_of(a, batch), (b.forward(batch.x) - a.forward(batch.x).detach()).square().mean()};
+    return std::pair{loss_of(a, batch),
+                     (b.forward(batch.x) - a.forward(batch.x).detach()).square().mean()};
   };
   Net one_a, one_b;
   auto optimizer_of_one_a = sgd(one_a), optimizer_of_one_b = sgd(one_b);

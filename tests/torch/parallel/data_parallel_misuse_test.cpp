@@ -39,8 +39,9 @@ TEST(DataParallel, models_that_cannot_be_trained_are_refused_with_a_remedy) {
   run_ranks(1, [&](Job& job) {
     nn::Sequential waves(nn::Linear(3, 4));
     waves->to(at::kComplexFloat);
-    EXPECT_THAT(misuse_of([&] { DataParallel(waves, job); }),
-                AllOf(HasSubstr("parameter 0.weight ComplexFloat[4, 3]"), HasSubstr("torch::kFloat")));
+    EXPECT_THAT(
+        misuse_of([&] { DataParallel(waves, job); }),
+        AllOf(HasSubstr("parameter 0.weight ComplexFloat[4, 3]"), HasSubstr("torch::kFloat")));
     nn::Sequential none{nn::ReLU()};
     EXPECT_THAT(misuse_of([&] { DataParallel(none, job); }), HasSubstr("nothing to train"));
     nn::Module elsewhere;
@@ -72,10 +73,8 @@ TEST(DataParallel, a_second_backward_before_synchronize_is_refused_and_the_step_
         << "of another parameter";
     EXPECT_TRUE(parallel.synchronize());
     Net one;
-    if (job.world_size() == 1)
-      loss_of(one, samples(0, 4)).backward();
-    else
-      ((loss_of(one, samples(0, 4)) + loss_of(one, samples(1, 4))) / 2).backward();
+    if (job.world_size() == 1) loss_of(one, samples(0, 4)).backward();
+    else ((loss_of(one, samples(0, 4)) + loss_of(one, samples(1, 4))) / 2).backward();
     expect_equal(grads_of(net), grads_of(one), 1e-12);
   });
 }
@@ -176,10 +175,11 @@ TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
     nn::Module model;
     const at::Tensor table = model.register_parameter("table", at::ones({10, 4}));
     DataParallel parallel(model, job);
-    EXPECT_THAT(misuse_of([&] {
-                  at::embedding(table, torch::tensor({1, 2}), -1, false, /*sparse=*/true).sum().backward();
-                }),
-                AllOf(HasSubstr("'table'"), HasSubstr("DataParallelOptions::sparse")));
+    EXPECT_THAT(
+        misuse_of([&] {
+          at::embedding(table, torch::tensor({1, 2}), -1, false, /*sparse=*/true).sum().backward();
+        }),
+        AllOf(HasSubstr("'table'"), HasSubstr("DataParallelOptions::sparse")));
   });
 }
 
@@ -199,7 +199,8 @@ TEST(DataParallel, a_rank_that_does_not_come_is_told_with_the_bucket_that_waits_
         ADD_FAILURE() << "ended alone";
       } catch (const Error& error) {
         EXPECT_EQ(error.fault(), Fault::timed_out);
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("bucket 1 of "), HasSubstr("'last.bias'"), HasSubstr("rank 1")));
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("bucket 1 of "), HasSubstr("'last.bias'"),
+                                        HasSubstr("rank 1")));
       }
     }
   });

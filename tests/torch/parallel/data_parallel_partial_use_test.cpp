@@ -115,13 +115,16 @@ struct Tied : nn::Module {
     bias = register_parameter("bias", at::zeros({6}, at::kDouble));
     register_parameter("second", weight);
   }
-  at::Tensor forward(const at::Tensor& x) { return at::linear(at::tanh(at::linear(x, weight)), weight, bias); }
+  at::Tensor forward(const at::Tensor& x) {
+    return at::linear(at::tanh(at::linear(x, weight)), weight, bias);
+  }
   at::Tensor weight, bias;
 };
 
 TEST(DataParallel, a_weight_shared_by_two_layers_has_one_gradient_the_sum_of_its_uses) {
   Tied one;
-  torch::optim::SGD optimizer_of_one({one.weight, one.bias}, torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD optimizer_of_one({one.weight, one.bias},
+                                     torch::optim::SGDOptions(0.1).momentum(0.9));
   for (int step = 0; step < 4; ++step) {
     optimizer_of_one.zero_grad();
     one.forward(samples(step, 8).x).square().mean().backward();
@@ -131,7 +134,8 @@ TEST(DataParallel, a_weight_shared_by_two_layers_has_one_gradient_the_sum_of_its
   run_ranks(2, [&](Job& job) {
     Tied net;
     DataParallel parallel(net, job);
-    torch::optim::SGD optimizer({net.weight, net.bias}, torch::optim::SGDOptions(0.1).momentum(0.9));
+    torch::optim::SGD optimizer({net.weight, net.bias},
+                                torch::optim::SGDOptions(0.1).momentum(0.9));
     const std::int64_t begin = job.rank() == 0 ? 0 : 3, end = job.rank() == 0 ? 3 : 8;
     for (int step = 0; step < 4; ++step) {
       optimizer.zero_grad();

@@ -6,7 +6,8 @@
 namespace paceline {
 namespace {
 
-void train(Net& net, DataParallel& parallel, torch::optim::Optimizer& optimizer, Communicator& group, int from, int to) {
+void train(Net& net, DataParallel& parallel, torch::optim::Optimizer& optimizer,
+           Communicator& group, int from, int to) {
   for (int step = from; step < to; ++step) {
     optimizer.zero_grad();
     const std::int64_t rows = 12 / group.size();
@@ -15,7 +16,8 @@ void train(Net& net, DataParallel& parallel, torch::optim::Optimizer& optimizer,
   }
 }
 
-// Rank 2 leaves within a step; the two others give the step up and do it again with a world of their own.
+// Rank 2 leaves within a step; the two others give the step up and do it again with a world of
+// their own.
 TEST(Rebind, after_a_rank_was_lost_training_goes_on_as_one_process_would) {
   Net one;
   auto optimizer_of_one = sgd(one);
@@ -55,7 +57,8 @@ TEST(Rebind, takes_the_roots_parameters_and_their_present_type) {
     }
     parallel.rebind(job.world(), 1);
     EXPECT_TRUE(net.first->bias.eq(1).all().item<bool>());
-    for (const auto& grad : grads_of(net)) EXPECT_FALSE(grad.defined()) << "of the step that was given up";
+    for (const auto& grad : grads_of(net))
+      EXPECT_FALSE(grad.defined()) << "of the step that was given up";
     loss_of(net, samples(0, 4)).backward();
     EXPECT_TRUE(parallel.synchronize());
     EXPECT_EQ(parallel.buckets()[0].dtype, Dtype::f32);

@@ -144,8 +144,9 @@ TEST(DataParallel, several_dtypes_and_odd_parameters_train_together) {
   });
 }
 
-// Every layer is as wide as the batch is long: all that a step allocates is as long as a gradient, so what is born in a slot
-// is told apart by learning alone; and a hook keeps gradients that it was shown.
+// Every layer is as wide as the batch is long: all that a step allocates is as long as a gradient,
+// so what is born in a slot is told apart by learning alone; and a hook keeps gradients that it was
+// shown.
 TEST(DataParallel, gradients_born_in_place_equal_copied_ones_bit_for_bit_and_kept_ones_stay) {
   constexpr std::int64_t kWide = 8;
   const auto train = [=](Job& job, bool born) {
@@ -155,25 +156,30 @@ TEST(DataParallel, gradients_born_in_place_equal_copied_ones_bit_for_bit_and_kep
     at::Generator generator = at::detail::createCPUGenerator(5);
     {
       const at::NoGradGuard no_grad;
-      for (auto& p : net->parameters()) p.copy_(at::randn(p.sizes(), generator, at::TensorOptions().dtype(at::kDouble)));
+      for (auto& p : net->parameters())
+        p.copy_(at::randn(p.sizes(), generator, at::TensorOptions().dtype(at::kDouble)));
     }
     std::vector<at::Tensor> kept, as_seen;
     net->parameters()[2].register_hook([&](const at::Tensor& gradient) {
       kept.push_back(kept.size() % 2 == 0 ? gradient : gradient.detach());
       as_seen.push_back(gradient.clone());
     });
-    DataParallel parallel(net, job, {.first_bucket_bytes = 600, .bucket_bytes = 1200, .born_in_place = born});
+    DataParallel parallel(net, job,
+                          {.first_bucket_bytes = 600, .bucket_bytes = 1200, .born_in_place = born});
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
     for (int step = 0; step < 8; ++step) {
-      const at::Tensor x = at::randn({kWide, kWide}, at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 * step + job.rank())),
-                                     at::TensorOptions().dtype(at::kDouble));
+      const at::Tensor x = at::randn(
+          {kWide, kWide},
+          at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 * step + job.rank())),
+          at::TensorOptions().dtype(at::kDouble));
       if (step != 4) optimizer.zero_grad();  // once it accumulates
       parallel.weight(step < 6 ? 3 : job.rank() + 1);
       net->forward(x).square().mean().backward();
       parallel.step(optimizer);
     }
     EXPECT_EQ(parallel.last_step().copied, born ? 1 : 6) << "all but that which is kept";
-    for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], as_seen[i])) << "step " << i;
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      EXPECT_TRUE(at::equal(kept[i], as_seen[i])) << "step " << i;
     return sha256_of(net->parameters());
   };
   run_ranks(2, [&](Job& job) { EXPECT_EQ(train(job, true), train(job, false)); });

@@ -11,8 +11,9 @@ double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
   return furthest;
 }
 
-// Each rank's gradients are the same on every run, so the mean is known. Sums are made in f32: the mean is rounded once to 8 bits,
-// and where ranks weigh differently the weighted gradients are before.
+// Each rank's gradients are the same on every run, so the mean is known. Sums are made in f32: the
+// mean is rounded once to 8 bits, and where ranks weigh differently the weighted gradients are
+// before.
 TEST(DataParallel, bfloat16_gradients_are_averaged_within_the_roundings_of_the_wire) {
   constexpr int kRanks = 4;
   const std::vector<double> weights{1, 2, 0, 5};
@@ -38,12 +39,17 @@ TEST(DataParallel, bfloat16_gradients_are_averaged_within_the_roundings_of_the_w
           ASSERT_EQ(grads[i].scalar_type(), at::kBFloat16);
           at::Tensor mean = at::zeros(grads[i].sizes(), at::kDouble), magnitude = mean.clone();
           for (std::size_t r = 0; r < kRanks; ++r) {
-            const at::Tensor part = local[r][i].to(at::kDouble) * (weighted ? weights[r] / 8 : 0.25);
+            const at::Tensor part =
+                local[r][i].to(at::kDouble) * (weighted ? weights[r] / 8 : 0.25);
             mean += part;
             magnitude += part.abs();
           }
           const at::Tensor error = (grads[i].to(at::kDouble) - mean).abs();
-          EXPECT_TRUE((error <= (magnitude * (weighted ? 1 : 0) + mean.abs()) * (1.0 / 256 + 1e-5) + magnitude * 1e-6).all().item<bool>()) << "tensor " << i;
+          EXPECT_TRUE((error <= (magnitude * (weighted ? 1 : 0) + mean.abs()) * (1.0 / 256 + 1e-5) +
+                                    magnitude * 1e-6)
+                          .all()
+                          .item<bool>())
+              << "tensor " << i;
         }
         same.tell("gradients", grads);
       }

@@ -9,7 +9,8 @@ namespace {
 TEST(DistributedOptimizer, has_the_bits_of_data_parallel) {
   run_ranks(3, [&](Job& job) {
     const std::vector<std::int64_t> edges{0, 1, 3, 8};
-    const auto begin = edges[static_cast<std::size_t>(job.rank())], end = edges[static_cast<std::size_t>(job.rank()) + 1];
+    const auto begin = edges[static_cast<std::size_t>(job.rank())],
+               end = edges[static_cast<std::size_t>(job.rank()) + 1];
     Net net, other;
     DataParallel parallel(net, job, kSmallBuckets);
     auto inner = sgd(net), wrapped = sgd(other);
@@ -33,7 +34,8 @@ TEST(DistributedOptimizer, has_the_bits_of_data_parallel) {
   });
 }
 
-TEST(DistributedOptimizer, adds_up_passes_and_lets_gradients_be_touched_between_synchronize_and_step) {
+TEST(DistributedOptimizer,
+     adds_up_passes_and_lets_gradients_be_touched_between_synchronize_and_step) {
   Net one;
   auto optimizer_of_one = sgd(one);
   for (int step = 0; step < 3; ++step) {
@@ -86,7 +88,8 @@ TEST(DistributedOptimizer, ends_with_the_last_batch_and_refuses_to_send_twice) {
       DistributedOptimizer optimizer(wrapped, job);
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("group 0, parameter 0 f32[2, 3]"), HasSubstr("f32[4, 3]")));
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("group 0, parameter 0 f32[2, 3]"), HasSubstr("f32[4, 3]")));
     }
   });
 }

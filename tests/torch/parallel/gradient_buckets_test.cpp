@@ -18,11 +18,14 @@ std::vector<at::Tensor> parameters() {
 GradientBuckets one_bucket(std::span<const at::Tensor> tensors) {
   std::vector<schedule::Gradient> shapes;
   for (const auto& tensor : tensors) shapes.push_back({tensor.nbytes(), Dtype::f64, 0});
-  return {schedule::plan_buckets(shapes, schedule::reverse_registration_order(static_cast<int>(shapes.size()))), tensors,
-          nullptr};
+  return {schedule::plan_buckets(
+              shapes, schedule::reverse_registration_order(static_cast<int>(shapes.size()))),
+          tensors, nullptr};
 }
 
-std::uintptr_t address_of(const at::Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()); }
+std::uintptr_t address_of(const at::Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+}
 
 TEST(GradientBuckets, slots_are_aligned_disjoint_and_in_the_order_of_the_plan) {
   const auto tensors = parameters();
@@ -58,7 +61,8 @@ TEST(GradientBuckets, a_grad_of_another_layout_in_the_slots_memory_is_laid_out_a
   auto tensors = parameters();
   GradientBuckets buckets = one_bucket(tensors);
   const auto lent = buckets.lend(1);
-  const at::Tensor born = at::from_blob(lent.get(), tensors[1].sizes(), at::kDouble);  // rows, where the slot has columns
+  const at::Tensor born = at::from_blob(lent.get(), tensors[1].sizes(),
+                                        at::kDouble);  // rows, where the slot has columns
   const at::Tensor values = at::rand(tensors[1].sizes(), at::kDouble);
   born.copy_(values);
   tensors[1].mutable_grad() = born;
@@ -76,7 +80,8 @@ TEST(GradientBuckets, what_somebody_else_holds_is_left_to_him_and_never_lent_aga
     buckets.take(0, false);  // came before
 
     auto lent = buckets.lend(2);
-    at::Tensor held = at::from_blob(lent.get(), tensors[2].sizes(), [lent](void*) {}, at::kDouble);
+    at::Tensor held = at::from_blob(
+        lent.get(), tensors[2].sizes(), [lent](void*) {}, at::kDouble);
     lent.reset();
     held.fill_(7);
     tensors[2].mutable_grad() = it_is_the_gradient ? held.detach() : at::full_like(held, 7);

@@ -55,7 +55,9 @@ TEST(Join, ranks_of_different_lengths_end_together_and_nobody_steps_in_the_closi
 }
 
 // Batch k of rank r, of a size of its own.
-Samples uneven_batch(int rank, int k) { return samples(10 * rank + k, 1 + (rank + 2 * k) % 4); }
+Samples uneven_batch(int rank, int k) {
+  return samples(10 * rank + k, 1 + (rank + 2 * k) % 4);
+}
 
 // What one process does: in turn k it has the batches of all ranks that still have one.
 void expect_joined_equals_one_process(const std::vector<int>& lengths, bool tell_weights) {
@@ -86,7 +88,8 @@ void expect_joined_equals_one_process(const std::vector<int>& lengths, bool tell
     DataParallel parallel(net, job, kSmallBuckets);
     auto optimizer = sgd(net);
     std::vector<Samples> loader;
-    for (int k = 0; k < lengths[static_cast<std::size_t>(job.rank())]; ++k) loader.push_back(uneven_batch(job.rank(), k));
+    for (int k = 0; k < lengths[static_cast<std::size_t>(job.rank())]; ++k)
+      loader.push_back(uneven_batch(job.rank(), k));
     int turns = 0, batches = 0;
     for (auto turn : parallel.join(loader)) {
       ++turns;
@@ -136,7 +139,9 @@ TEST(Join, walks_libtorchs_data_loader) {
     auto optimizer = sgd(net);
     const Samples own = samples(job.rank(), job.rank() == 0 ? 5 : 9);
     auto loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
-        torch::data::datasets::TensorDataset(own.x).map(torch::data::transforms::Stack<torch::data::TensorExample>()), 3);
+        torch::data::datasets::TensorDataset(own.x).map(
+            torch::data::transforms::Stack<torch::data::TensorExample>()),
+        3);
     std::vector<at::Tensor> seen;
     int turns = 0;
     for (auto turn : parallel.join(*loader)) {

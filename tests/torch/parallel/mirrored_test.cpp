@@ -10,10 +10,13 @@ namespace paceline {
 namespace {
 
 std::unique_ptr<torch::optim::Optimizer> make_sgd(std::vector<at::Tensor> parameters) {
-  return std::make_unique<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(0.1).momentum(0.9));
+  return std::make_unique<torch::optim::SGD>(std::move(parameters),
+                                             torch::optim::SGDOptions(0.1).momentum(0.9));
 }
 
-at::Tensor loss(Net& net, const std::vector<at::Tensor>& part) { return at::mse_loss(net.forward(part[0]), part[1]); }
+at::Tensor loss(Net& net, const std::vector<at::Tensor>& part) {
+  return at::mse_loss(net.forward(part[0]), part[1]);
+}
 
 const MirroredOptions kSmall{.parallel = kSmallBuckets};
 
@@ -21,7 +24,9 @@ TEST(Mirrored, has_the_bits_of_processes_and_the_numbers_of_one) {
   for (const std::size_t devices : {1, 2, 3}) {
     Net one;
     auto optimizer_of_one = sgd(one);
-    Mirrored<Net> mirrored(std::vector<torch::Device>(devices, torch::kCPU), [] { return std::make_shared<Net>(); }, make_sgd, kSmall);
+    Mirrored<Net> mirrored(
+        std::vector<torch::Device>(devices, torch::kCPU), [] { return std::make_shared<Net>(); },
+        make_sgd, kSmall);
     ASSERT_EQ(mirrored.size(), devices);
     for (int step = 0; step < 4; ++step) {
       const Samples batch = samples(step, 7);
@@ -40,7 +45,8 @@ TEST(Mirrored, has_the_bits_of_processes_and_the_numbers_of_one) {
       for (int step = 0; step < 4; ++step) {
         const Samples batch = samples(step, 7);
         const auto split = static_cast<std::int64_t>(devices);
-        const Samples own{batch.x.tensor_split(split)[job.rank()], batch.y.tensor_split(split)[job.rank()]};
+        const Samples own{batch.x.tensor_split(split)[job.rank()],
+                          batch.y.tensor_split(split)[job.rank()]};
         optimizer.zero_grad();
         parallel.weight(static_cast<double>(own.x.size(0)));
         loss_of(net, own).backward();
@@ -48,12 +54,14 @@ TEST(Mirrored, has_the_bits_of_processes_and_the_numbers_of_one) {
       }
       EXPECT_EQ(sha256_of(net.parameters()), digest);
     });
-    for (std::size_t i = 0; i < devices; ++i) EXPECT_EQ(sha256_of(mirrored.replica(i).parameters()), digest);
+    for (std::size_t i = 0; i < devices; ++i)
+      EXPECT_EQ(sha256_of(mirrored.replica(i).parameters()), digest);
   }
 }
 
 TEST(Mirrored, computes_on_a_thread_for_each_replica_and_leaves_replicas_without_rows_out) {
-  Mirrored<Net> mirrored({torch::kCPU, torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
+  Mirrored<Net> mirrored(
+      {torch::kCPU, torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
   std::mutex mutex;
   std::set<std::thread::id> threads;
   std::set<Net*> nets;
@@ -64,33 +72,45 @@ TEST(Mirrored, computes_on_a_thread_for_each_replica_and_leaves_replicas_without
     nets.insert(&net);
     return loss(net, part);
   };
-  for (int step = 0; step < 3; ++step) mirrored.step({samples(step, 2).x, samples(step, 2).y}, watched);
+  for (int step = 0; step < 3; ++step)
+    mirrored.step({samples(step, 2).x, samples(step, 2).y}, watched);
   EXPECT_EQ(threads.size(), 2U);
   EXPECT_EQ(nets.size(), 2U);
   EXPECT_EQ(mirrored.parallel(2).last_step().shadows, 1);
-  EXPECT_EQ(sha256_of(mirrored.replica(2).parameters()), sha256_of(mirrored.replica(0).parameters()));
+  EXPECT_EQ(sha256_of(mirrored.replica(2).parameters()),
+            sha256_of(mirrored.replica(0).parameters()));
 }
 
 TEST(Mirrored, ends_with_the_cause_when_one_replica_fails) {
-  Mirrored<Net> mirrored({torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
+  Mirrored<Net> mirrored(
+      {torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
   const Samples batch = samples(0, 4);
   EXPECT_THROW(mirrored.step({batch.x, batch.y},
                              [&](Net& net, const std::vector<at::Tensor>& part) {
-                               if (&net == &mirrored.replica(1)) throw std::domain_error("no loss today");
+                               if (&net == &mirrored.replica(1))
+                                 throw std::domain_error("no loss today");
                                return loss(net, part);
                              }),
                std::domain_error);
-  EXPECT_THAT(misuse_of([&] { mirrored.step({batch.x, batch.y}, loss); }), HasSubstr("failed before"));
+  EXPECT_THAT(misuse_of([&] {
+                mirrored.step({batch.x, batch.y}, loss);
+              }),
+              HasSubstr("failed before"));
 }
 
 TEST(Mirrored, refuses_what_it_cannot_mirror) {
   const auto make = [](std::vector<torch::Device> devices) {
-    Mirrored<Net>(devices, [] { return std::make_shared<Net>(); }, make_sgd);
+    Mirrored<Net>(
+        devices, [] { return std::make_shared<Net>(); }, make_sgd);
   };
   EXPECT_THAT(misuse_of([&] { make({}); }), HasSubstr("no device"));
   EXPECT_THAT(misuse_of([&] { make({torch::kCPU, torch::kCUDA}); }), HasSubstr("cuda"));
-  Mirrored<Net> mirrored({torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
-  EXPECT_THAT(misuse_of([&] { mirrored.step({samples(0, 4).x, samples(0, 3).y}, loss); }), HasSubstr("same number of rows"));
+  Mirrored<Net> mirrored(
+      {torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
+  EXPECT_THAT(misuse_of([&] {
+                mirrored.step({samples(0, 4).x, samples(0, 3).y}, loss);
+              }),
+              HasSubstr("same number of rows"));
   EXPECT_THAT(misuse_of([&] { mirrored.replica(1); }), HasSubstr("no replica 1"));
 }
 

@@ -40,7 +40,8 @@ TEST(ReplicaCheck, names_the_rank_that_differs_from_the_others_and_the_first_par
   for (const Failure& failure : failures) {
     EXPECT_EQ(failure.fault, Fault::mismatch);
     EXPECT_EQ(failure.ranks, std::vector<int>{2});
-    EXPECT_THAT(failure.what, AllOf(HasSubstr("before step 6: rank 2 differs from ranks 0, 1"), HasSubstr("'second.weight'")));
+    EXPECT_THAT(failure.what, AllOf(HasSubstr("before step 6: rank 2 differs from ranks 0, 1"),
+                                    HasSubstr("'second.weight'")));
   }
 }
 
@@ -49,7 +50,8 @@ TEST(ReplicaCheck, of_two_says_that_they_disagree) {
   ASSERT_EQ(failures.size(), 2U);
   for (const Failure& failure : failures) {
     EXPECT_EQ(failure.ranks, (std::vector<int>{0, 1}));
-    EXPECT_THAT(failure.what, AllOf(HasSubstr("ranks 0, 1 disagree"), HasSubstr("'second.weight'")));
+    EXPECT_THAT(failure.what,
+                AllOf(HasSubstr("ranks 0, 1 disagree"), HasSubstr("'second.weight'")));
   }
 }
 

@@ -1,4 +1,5 @@
-// Small trainings in fp64, for the tests of this room: a net, its samples, and what a result is compared with.
+// Small trainings in fp64, for the tests of this room: a net, its samples, and what a result is
+// compared with.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -21,7 +22,6 @@ namespace nn = torch::nn;
 using test::run_ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
 
 // Three layers and a side branch that a step may use or not.
 struct Net : nn::Module {
@@ -70,8 +70,8 @@ inline double difference(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / (b.abs().max() + 1e-12)).item<double>();
 }
 
-inline void expect_equal(const std::vector<at::Tensor>& got, const std::vector<at::Tensor>& expected,
-                  double tolerance) {
+inline void expect_equal(const std::vector<at::Tensor>& got,
+                         const std::vector<at::Tensor>& expected, double tolerance) {
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].defined(), expected[i].defined()) << "tensor " << i;

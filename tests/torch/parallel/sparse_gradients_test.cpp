@@ -9,7 +9,8 @@ namespace {
 struct Table : nn::Module {
   Table(bool sparse, at::ScalarType type) {
     words = register_module("words", nn::Embedding(nn::EmbeddingOptions(12, 3).sparse(sparse)));
-    bags = register_module("bags", nn::EmbeddingBag(nn::EmbeddingBagOptions(7, 3).mode(torch::kSum).sparse(sparse)));
+    bags = register_module(
+        "bags", nn::EmbeddingBag(nn::EmbeddingBagOptions(7, 3).mode(torch::kSum).sparse(sparse)));
     out = register_module("out", nn::Linear(3, 2));
     const at::NoGradGuard no_grad;
     for (auto& p : parameters()) p.copy_(at::linspace(-1, 1, p.numel()).view(p.sizes()));
@@ -26,14 +27,17 @@ struct Table : nn::Module {
 };
 
 at::Tensor indices(int step, std::int64_t count) {
-  return at::randint(12, {count}, at::detail::createCPUGenerator(static_cast<std::uint64_t>(step)), at::TensorOptions(at::kLong));
+  return at::randint(12, {count}, at::detail::createCPUGenerator(static_cast<std::uint64_t>(step)),
+                     at::TensorOptions(at::kLong));
 }
 
 std::vector<at::Tensor> dense_grads_of(const nn::Module& net) {
   std::vector<at::Tensor> grads;
   for (const auto& p : net.parameters()) {
     const at::Tensor& grad = p.grad();
-    grads.push_back(!grad.defined() ? at::Tensor() : grad.layout() == at::kSparse ? grad.to_dense() : grad.clone());
+    grads.push_back(!grad.defined()                ? at::Tensor()
+                    : grad.layout() == at::kSparse ? grad.to_dense()
+                                                   : grad.clone());
   }
   return grads;
 }
@@ -64,7 +68,8 @@ TEST(SparseGradients, equal_the_dense_ones_of_one_process) {
         for (const at::Tensor& table : {net.words->weight, net.bags->weight}) {
           ASSERT_EQ(table.grad().layout(), at::kSparse);
           EXPECT_TRUE(table.grad().is_coalesced());
-          same.tell(c10::str("rows of ", table.size(0), " in step ", step), {table.grad().indices(), table.grad().values()});
+          same.tell(c10::str("rows of ", table.size(0), " in step ", step),
+                    {table.grad().indices(), table.grad().values()});
         }
         optimizer.step();
       }
@@ -126,12 +131,14 @@ TEST(SparseGradients, of_a_model_of_nothing_else_train_too) {
     at::embedding(table, torch::tensor({job.rank(), 3}), -1, false, true).sum().backward();
     EXPECT_TRUE(parallel.synchronize());
     EXPECT_TRUE(at::equal(table.grad().indices()[0], torch::tensor({0, 1, 3})));
-    EXPECT_TRUE(at::equal(table.grad().to_dense().select(1, 0), torch::tensor({0.5, 0.5, 0.0, 1.0, 0.0}, at::kDouble)));
+    EXPECT_TRUE(at::equal(table.grad().to_dense().select(1, 0),
+                          torch::tensor({0.5, 0.5, 0.0, 1.0, 0.0}, at::kDouble)));
     EXPECT_EQ(parallel.last_step().total_weight, 2);
   });
   run_ranks(1, [](Job& job) {
     Net net;
-    EXPECT_THAT(misuse_of([&] { DataParallel(net, job, {.sparse = {"nowhere"}}); }), HasSubstr("'nowhere'"));
+    EXPECT_THAT(misuse_of([&] { DataParallel(net, job, {.sparse = {"nowhere"}}); }),
+                HasSubstr("'nowhere'"));
   });
 }
 

@@ -47,7 +47,8 @@ void expect_equals_batch_norm(const Case& each) {
 
   run_ranks(static_cast<int>(each.rows.size()), [&](Job& job) {
     const auto own = each.rows.begin() + job.rank();
-    const std::int64_t begin = std::accumulate(each.rows.begin(), own, std::int64_t{0}), end = begin + *own;
+    const std::int64_t begin = std::accumulate(each.rows.begin(), own, std::int64_t{0}),
+                       end = begin + *own;
     const at::Tensor input = x.slice(0, begin, end).clone().set_requires_grad(true);
     SyncBatchNorm norm(options);
     ready(norm);
@@ -55,7 +56,9 @@ void expect_equals_batch_norm(const Case& each) {
     const at::Tensor output = norm->forward(input);
     output.backward(dy.slice(0, begin, end));
     if (*own > 0) {
-      expect_equal({output.detach(), input.grad()}, {expected.detach().slice(0, begin, end), whole.grad().slice(0, begin, end)}, 1e-10);
+      expect_equal({output.detach(), input.grad()},
+                   {expected.detach().slice(0, begin, end), whole.grad().slice(0, begin, end)},
+                   1e-10);
     }
     expect_equal(norm->buffers(), one.buffers(), 1e-12);
     if (!each.affine) return;
@@ -93,12 +96,15 @@ nn::Sequential model() {
   return net;
 }
 
-at::Tensor loss_of(nn::Sequential& net, const Samples& s) { return at::mse_loss(net->forward(s.x), s.y); }
+at::Tensor loss_of(nn::Sequential& net, const Samples& s) {
+  return at::mse_loss(net->forward(s.x), s.y);
+}
 
 TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
   const std::vector<std::int64_t> edges{0, 2, 2, 8};  // rank 1 has no batch
   nn::Sequential one = model();
-  torch::optim::SGD optimizer_of_one(one->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD optimizer_of_one(one->parameters(),
+                                     torch::optim::SGDOptions(0.1).momentum(0.9));
   for (int step = 0; step < 5; ++step) {
     optimizer_of_one.zero_grad();
     loss_of(one, samples(step, 8)).backward();
@@ -118,7 +124,8 @@ TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
         optimizer.zero_grad();
         parallel.weight(static_cast<double>(edges[rank + 1] - edges[rank]));
         const Samples own = samples(step, 8).rows(edges[rank], edges[rank + 1]);
-        // A mean over nothing is NaN; a shadow's loss may be any, so long as its backward passes the same layers.
+        // A mean over nothing is NaN; a shadow's loss may be any, so long as its backward passes
+        // the same layers.
         (own.x.size(0) > 0 ? loss_of(net, own) : net->forward(own.x).sum()).backward();
         ASSERT_TRUE(parallel.step(optimizer));
       }
@@ -132,7 +139,8 @@ TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
 
 struct Branched : nn::Module {
   Branched() {
-    in = register_module("in", nn::Linear(nn::LinearOptions(6, 5).bias(false)));  // before a norm it would have no gradient
+    in = register_module("in", nn::Linear(nn::LinearOptions(6, 5).bias(
+                                   false)));  // before a norm it would have no gradient
     norm = register_module("norm", SyncBatchNorm(nn::BatchNormOptions(5)));
     side = register_module("side", nn::Linear(5, 3));
     out = register_module("out", nn::Linear(5, 3));
@@ -145,14 +153,16 @@ struct Branched : nn::Module {
   at::Tensor loss(const Samples& s, std::int64_t from) {
     const at::Tensor h = at::tanh(norm(in(s.x)));
     at::Tensor y = out(h);
-    if (from < s.x.size(0)) y = at::cat({y.slice(0, 0, from), y.slice(0, from) + side(h.slice(0, from))});
+    if (from < s.x.size(0))
+      y = at::cat({y.slice(0, 0, from), y.slice(0, from) + side(h.slice(0, from))});
     return at::mse_loss(y, s.y);
   }
   nn::Linear in{nullptr}, side{nullptr}, out{nullptr};
   SyncBatchNorm norm{nullptr};
 };
 
-// A bucket that waits for the side branch starts before the layer's own messages on one rank and after them on the other.
+// A bucket that waits for the side branch starts before the layer's own messages on one rank and
+// after them on the other.
 TEST(SyncBatchNorm, may_stand_among_parameters_that_not_all_ranks_use) {
   Branched one;
   one.loss(samples(0, 8), 4).backward();
@@ -161,13 +171,15 @@ TEST(SyncBatchNorm, may_stand_among_parameters_that_not_all_ranks_use) {
     DataParallel parallel(net, job, kSmallBuckets);
     for (int step = 0; step < 3; ++step) {
       net.zero_grad();
-      net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4), job.rank() == 0 ? 4 : 0).backward();
+      net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4), job.rank() == 0 ? 4 : 0)
+          .backward();
       parallel.synchronize();
       expect_equal(grads_of(net), grads_of(one), 1e-10);
     }
     parallel.rebind(job.world());
     net.zero_grad();
-    net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4), job.rank() == 0 ? 4 : 0).backward();
+    net.loss(samples(0, 8).rows(4 * job.rank(), 4 * job.rank() + 4), job.rank() == 0 ? 4 : 0)
+        .backward();
     parallel.synchronize();
     expect_equal(grads_of(net), grads_of(one), 1e-10);
   });
@@ -177,7 +189,10 @@ TEST(SyncBatchNorm, needs_more_than_one_value_for_each_channel) {
   run_ranks(2, [](Job& job) {
     SyncBatchNorm norm(nn::BatchNormOptions(3));
     norm->compute_over(std::make_shared<BatchRanks>(BatchRanks{&job.world(), 1}));
-    EXPECT_THAT(misuse_of([&] { norm->forward(at::ones({job.rank(), 3})); }), HasSubstr("larger batches"));
+    EXPECT_THAT(misuse_of([&] {
+                  norm->forward(at::ones({job.rank(), 3}));
+                }),
+                HasSubstr("larger batches"));
     EXPECT_THAT(misuse_of([&] { norm->forward(at::ones({4, 2})); }), HasSubstr("(N, 3, ...)"));
     norm->eval();
     EXPECT_TRUE(norm->forward(at::zeros({1, 3})).eq(0).all().item<bool>());

@@ -8,8 +8,8 @@
 //     distance 1    0 <--> 1
 //     distance 2    0 <--> 2 --> 1
 //
-// Rounds: ceil(lg n), half of what `binomial` takes; a message each way, and more only from the last
-// block when n is no power of two. Bytes a rank: lg n times the buffer. For short buffers.
+// Rounds: ceil(lg n), half of what `binomial` takes; a message each way, and more only from the
+// last block when n is no power of two. Bytes a rank: lg n times the buffer. For short buffers.
 // Ranks: any n >= 1. Order of summation: the balanced tree in rank order (class D3).
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2. There the ranks beyond a
 // power of two are folded in beforehand, which sums by another tree and takes two rounds more.
@@ -50,7 +50,8 @@ Program build(const Shape& shape) {
     if (middle >= n) continue;  // an odd block out waits
     const Meeting with = meeting(shape.rank, first, middle, std::min(n, middle + distance));
     const bool is_last = 2 * distance >= n;
-    // Two places take turns: the sum that leaves in a round lies in the one, the new sum goes to the other.
+    // Two places take turns: the sum that leaves in a round lies in the one, the new sum goes to
+    // the other.
     const Slot other = scratch(sum == scratch(0, 0) ? 1 : 0, 0);
     Round round;
     for (const int to : with.to) round.push_back(send(to, sum));

@@ -21,7 +21,9 @@ Program build(const Shape& shape) {
   const bool is_root = shape.rank == root;
   Program program{.chunks = 1, .scratch_places = is_root ? 0 : 1};
   // Who holds the sum of the ranks from `first` up to `end`.
-  const auto holder = [&](int first, int end) { return first <= root && root < end ? root : first; };
+  const auto holder = [&](int first, int end) {
+    return first <= root && root < end ? root : first;
+  };
   const Slot target = is_root ? output(0) : scratch(0, 0);
   Slot sum = input(0);
   for (int distance = 1; distance < n; distance *= 2) {

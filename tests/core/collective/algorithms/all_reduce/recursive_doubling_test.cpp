@@ -28,13 +28,16 @@ TEST(RecursiveDoublingAllReduce, IsThisPictureFor3And4Ranks) {
 TEST(RecursiveDoublingAllReduce, TakesOneRoundForEachLevelOfTheTree) {
   for (const int ranks : {2, 4, 8, 16, 32}) {
     const Proof proof = proof_of(algorithm(), ranks);
-    EXPECT_EQ(proof.sent_chunks, std::vector<long>(static_cast<std::size_t>(ranks), tree_levels(ranks)));
-    EXPECT_EQ(proof.rounds, ranks == 2 ? 2 : tree_levels(ranks)) << "for 2 ranks the output is written in a round of its own";
+    EXPECT_EQ(proof.sent_chunks,
+              std::vector<long>(static_cast<std::size_t>(ranks), tree_levels(ranks)));
+    EXPECT_EQ(proof.rounds, ranks == 2 ? 2 : tree_levels(ranks))
+        << "for 2 ranks the output is written in a round of its own";
   }
 }
 
 TEST(RecursiveDoublingAllReduce, SumsByTheBalancedTreeForAnyCount) {
-  for (int ranks = 1; ranks <= 33; ++ranks) EXPECT_TRUE(proof_of(algorithm(), ranks).balanced_tree) << ranks;
+  for (int ranks = 1; ranks <= 33; ++ranks)
+    EXPECT_TRUE(proof_of(algorithm(), ranks).balanced_tree) << ranks;
   EXPECT_EQ(proof_of(algorithm(), 5).tree, "(((0+1)+(2+3))+4)");
 }
 

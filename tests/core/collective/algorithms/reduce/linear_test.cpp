@@ -20,7 +20,8 @@ TEST(LinearReduce, IsThisPictureFor4Ranks) {
             "round 1: reduce: scratch(1, 0) = input(0) OP scratch(1, 0)\n"
             "         reduce: scratch(2, 0) = scratch(2, 0) OP scratch(3, 0)\n"
             "round 2: reduce: output(0) = scratch(1, 0) OP scratch(2, 0), complete\n");
-  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 3})), "round 0: send to 0: input(0)\n");
+  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 3})),
+            "round 0: send to 0: input(0)\n");
 }
 
 TEST(LinearReduce, SumsByTheBalancedTreeInRankOrderWhateverTheRoot) {
