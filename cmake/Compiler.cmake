@@ -20,7 +20,7 @@ add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                     -Wno-missing-field-initializers)  # designated initialisers name what differs from the default
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)  # GCC 12 warns about its own std::string operator+ (its bug 105329)
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)  # GCC 12 warns about its own std::string operator+ (its bug 105329)
 endif()
 if(PACELINE_WARNINGS_AS_ERRORS)
   add_compile_options(-Werror)

@@ -47,11 +47,15 @@ function(paceline_floor floor)
   if(floor STREQUAL "core")
     target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads
                                     PRIVATE OpenSSL::Crypto prometheus-cpp::pull paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+    # What most of its files include themselves: reading these is a third of their compilation.
+    target_precompile_headers(${target} PRIVATE
+      <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json)
+    target_precompile_headers(${target} REUSE_FROM paceline_core)
   endif()
 endfunction()
 
