@@ -153,7 +153,8 @@ class DataParallel {
   // equalises the models as the constructor does, from rank `root` of the new group. The parameters
   // and buffers are those that this was made with, in their present shape and type (also after
   // model.to(dtype)). A step that was under way is given up: its gradients are dropped. The weight
-  // is again 1.
+  // is again 1. Of ranks that saw a failure some may have completed the step that others gave up:
+  // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends

@@ -11,13 +11,14 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/collective/plan.h"
 #include "tests/core/collective/programs.h"
+#include "tests/support/sanitized.h"
 
 namespace paceline::collective {
 namespace {
 
 using namespace testing;
 
-constexpr int kMostRanks = 64;
+constexpr int kMostRanks = test::kSanitized ? 17 : 64;
 
 std::string label(const Algorithm& algorithm) {
   return std::string(name_of(algorithm.operation)) + " " + std::string(algorithm.name);

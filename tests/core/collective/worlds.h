@@ -12,16 +12,11 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/partition.h"
 #include "tests/support/local_world.h"
+#include "tests/support/sanitized.h"
 
 namespace paceline::collective::testing {
 
-// Sanitizers make everything ten times slower: fewer ranks and schedules then.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
+using test::kSanitized;
 using test::run_ranks;
 using namespace std::chrono_literals;
 

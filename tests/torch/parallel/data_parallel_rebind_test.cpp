@@ -1,4 +1,5 @@
 // A DataParallel that goes on with another group of ranks.
+#include <barrier>
 #include <optional>
 
 #include "tests/torch/parallel/small_training.h"
@@ -28,6 +29,7 @@ TEST(Rebind, after_a_rank_was_lost_training_goes_on_as_one_process_would) {
   }
   std::vector<Job> second = make_local_world(2);
   SameEverywhere same;
+  std::barrier all_have_done_three(3);  // else who hears of the loss late loses its third step, too
   run_ranks(3, [&](Job& job) {
     std::optional<Job> next;  // outlives the DataParallel
     if (job.rank() < 2) next.emplace(std::move(second[static_cast<std::size_t>(job.rank())]));
@@ -35,6 +37,7 @@ TEST(Rebind, after_a_rank_was_lost_training_goes_on_as_one_process_would) {
     DataParallel parallel(net, job, kSmallBuckets);
     auto optimizer = sgd(net);
     train(net, parallel, optimizer, job.world(), 0, 3);
+    all_have_done_three.arrive_and_wait();
     if (job.rank() == 2) return;
     EXPECT_THROW(train(net, parallel, optimizer, job.world(), 3, 6), Error);
     parallel.rebind(next->world());
