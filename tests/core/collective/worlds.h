@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,16 @@ inline const LocalWorldOptions kTcpFast = {.share_memory = false, .reproducible 
 
 inline std::string label(const LocalWorldOptions& options) {
   return options.share_memory ? "shared memory" : "tcp";
+}
+
+// 2..5 ranks, whichever differs, on both transports.
+inline void for_every_odd_one(
+    const std::function<void(const LocalWorldOptions& options, int ranks, int odd)>& body) {
+  for (const auto& options : {kShared, kTcp}) {
+    for (int ranks = 2; ranks <= (kSanitized ? 3 : 5); ++ranks) {
+      for (int odd = 0; odd < ranks; ++odd) body(options, ranks, odd);
+    }
+  }
 }
 
 // Memory in pieces, each between guard bytes; of Job::allocate, or ordinary.

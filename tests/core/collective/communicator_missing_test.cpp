@@ -1,0 +1,89 @@
+// Ranks that do not come: who waits for them is told who it was, and what for.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/core/collective/worlds.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CommunicatorMissing, ARankThatLeavesIsNamed) {
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int leaver) {
+    run_ranks(ranks, options, [leaver](Job& job) {
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {
+        job.world().all_reduce(buffer_of(values)).wait();
+        if (job.rank() != leaver) job.world().all_reduce(buffer_of(values)).wait();
+      });
+      if (job.rank() == leaver) return;
+      EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{leaver}) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} has left the job", leaver)));
+      EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[2000] sum by "));
+      EXPECT_THAT(failure.what, HasSubstr("operation 2 of group 'world'"));
+    });
+  });
+}
+
+TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
+  run_ranks(3, [](Job& job) {
+    const auto held = std::make_shared<std::vector<float>>(2000, 1.0F);
+    std::vector<float>& values = *held;
+    const auto failure = failure_of([&] {  // thrown by the call already where rank 1 was quick
+      const Work work = job.world().all_reduce(buffer_of(values));
+      work.keep(held);
+      if (job.rank() != 1) work.wait(Deadline::in(5s));
+    });
+    if (job.rank() == 1) return;  // unwinds with its Work in flight
+    // Rank 2 may have come before rank 1 left: then all is done.
+    if (failure.what.empty()) return;
+    EXPECT_THAT(failure.ranks, ::testing::Contains(1)) << failure.what;
+  });
+}
+
+TEST(CommunicatorMissing, TheDeadlineNamesWhoHasNotCalled) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<int> failed = 0;
+    run_ranks(4, options, [&failed](Job& job) {
+      std::vector<float> values(2000, 1);
+      if (job.rank() == 1 || job.rank() == 3) {
+        while (failed < 2) std::this_thread::yield();
+      }
+      const auto begin = Clock::now();
+      const auto failure =
+          failure_of([&] { job.world().all_reduce(buffer_of(values), {.within = 60ms}).wait(); });
+      ++failed;
+      EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+      EXPECT_EQ(failure.ranks, (std::vector{1, 3})) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr("rank 1, 3, which have not called it"));
+      EXPECT_THAT(failure.what, HasSubstr("operation 1 of group 'world'"));
+      EXPECT_LT(Clock::now() - begin, 1s);
+      EXPECT_EQ(values, std::vector<float>(2000, 1));
+    });
+  }
+}
+
+TEST(CommunicatorMissing, TheDeadlineOfACallThatWaitsBehindAnotherCounts) {
+  std::atomic<bool> failed = false;
+  run_ranks(2, [&failed](Job& job) {
+    if (job.rank() == 1) {
+      while (!failed) std::this_thread::yield();
+      return;
+    }
+    std::vector<float> values(10);
+    const Work first = job.world().barrier();
+    const Work second = job.world().all_reduce(buffer_of(values), {.within = 50ms});
+    const auto failure = failure_of([&] { second.wait(Deadline::in(5s)); });
+    failed = true;
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+    EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[10] sum"));
+    EXPECT_THAT(failure.what, HasSubstr("barrier"));
+  });
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing
