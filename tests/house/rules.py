@@ -198,6 +198,9 @@ def sources_built(tree):
     if not database.exists():
         return
     built = {os.path.realpath(entry["file"]) for entry in json.loads(database.read_text(encoding="utf-8"))}
+    for path in [path for path in built if "/Unity/" in path]:  # gathers some sources by including them
+        with open(path, encoding="utf-8") as gathered:
+            built.update(os.path.realpath(source) for source in re.findall(r'#include "([^"]+)"', gathered.read()))
     needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):

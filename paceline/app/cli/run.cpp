@@ -53,6 +53,8 @@ What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same as torchrun names it
   OMP_NUM_THREADS                                                cores / N, unless it was set
+  GLIBC_TUNABLES                                                 freed memory is kept, in huge pages, unless it or a
+                                                                 MALLOC_* variable was set (GLIBC_TUNABLES= for neither)
   PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT, PACELINE_LOG pass through as you set them.
 
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
@@ -112,8 +114,8 @@ void add_options(CLI::App& app, Given& given) {
   add("--ssh", given.ssh, "PACELINE_RUN_SSH", "CMD",
       "how to run a command on a host: CMD host command (ssh -T -o BatchMode=yes ...)");
   app.add_option("-x", given.passed,
-                 "a variable for the workers on every host; PACELINE_* settings and "
-                 "OMP_NUM_THREADS go anyway")
+                 "a variable for the workers on every host; PACELINE_* settings, "
+                 "OMP_NUM_THREADS and GLIBC_TUNABLES go anyway")
       ->type_name("NAME[=VALUE]")
       ->allow_extra_args(false);
   add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N", "one `paceline run` on each of N nodes");

@@ -80,5 +80,15 @@ TEST(Environment, KnowsTheVariablesOfOtherLaunchers) {
   }
 }
 
+TEST(Environment, FreedMemoryIsKeptUnlessTheUserSaysHow) {
+  const auto of = [](const Environment& inherited) {
+    return value(worker_environment(inherited, job_of(2), place(0, 2)), "GLIBC_TUNABLES");
+  };
+  EXPECT_TRUE(of({}).find("glibc.malloc.trim_threshold=") != std::string::npos) << of({});
+  EXPECT_EQ(of({"GLIBC_TUNABLES="}), "");
+  EXPECT_EQ(of({"GLIBC_TUNABLES=glibc.malloc.hugetlb=0"}), "glibc.malloc.hugetlb=0");
+  EXPECT_EQ(of({"MALLOC_ARENA_MAX=2"}), "");
+}
+
 }  // namespace
 }  // namespace paceline::launch
