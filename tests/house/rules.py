@@ -247,6 +247,18 @@ def links_resolve(tree):
                     yield Violation(path, number, f"the link {link} leads nowhere", "correct it, or write the page")
 
 
+def guide_programs_run(tree):
+    """the programs in the guides for newcomers are the tested ones"""
+    tested = "tests/processes/torch_programs/coming_from.cpp"
+    lines = "\n".join(line.strip() for line in tree.text(tested).split("\n")) if tree.exists(tested) else ""
+    for path in tree.files("docs/guide", ".md"):
+        if "/coming_from_" not in path:
+            continue
+        for program in re.findall(r"^```cpp\n(.*?)\n```$", tree.text(path), re.S | re.M):
+            if "\n".join(line.strip() for line in program.split("\n")) not in lines:
+                yield Violation(path, 1, f"its program is not in {tested}", "copy it from there, where it is run")
+
+
 def formatted(tree):
     """every source is formatted as .clang-format says"""
     # Of .venv, where scripts/setup puts the version that decides: others break some lines elsewhere.
@@ -266,5 +278,6 @@ def formatted(tree):
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
     headers_self_contained, rooms_are_known, doors, catalogue_files_tested, sources_tested, sources_built, examples_run,
-    environment_read_in_one_place, links_resolve, formatted,
+    environment_read_in_one_place, links_resolve, guide_programs_run,
+    formatted,
 ]

@@ -1,7 +1,7 @@
 // TF_CONFIG: how TensorFlow's cluster managers tell a process its place.
 //
-//   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"]}, "task":
-//   {"type": "worker", "index": 0}}
+//   {"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"]},
+//    "task": {"type": "worker", "index": 0}}
 //
 // Ranks are the chief ("master" in older clusters), then the workers in their order. An evaluator
 // looks at checkpoints and is no rank of the training world.

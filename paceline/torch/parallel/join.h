@@ -3,11 +3,10 @@
 //   for (auto turn : parallel.join(loader)) {   // as long as any rank has a batch
 //     optimizer.zero_grad();
 //     if (turn) {                               // this rank still has one
-//       parallel.weight(turn->size());          // if never said: each rank that has a batch weighs
-//       1 loss(model, *turn).backward();
+//       parallel.weight(turn->size());          // if never said: 1 for a rank that has a batch
+//       loss(model, *turn).backward();
 //     }
-//     parallel.step(optimizer);                 // always: without a batch this rank takes part as
-//     a shadow, of weight 0
+//     parallel.step(optimizer);                 // always: without a batch as a shadow, of weight 0
 //   }
 //
 // A turn is one step. To accumulate over several batches let `loader` hand out windows of batches.

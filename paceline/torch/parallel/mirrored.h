@@ -1,12 +1,10 @@
 // Mirrored: data parallel training on several devices of one process.
 //
-//   paceline::Mirrored<Net> mirrored({torch::kCPU, torch::kCPU}, [] { return
-//   std::make_shared<Net>(); },
-//                                    [](auto parameters) { return
-//                                    std::make_unique<torch::optim::SGD>(parameters, 0.1); });
+//   paceline::Mirrored<Net> mirrored(
+//       {torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); },
+//       [](auto parameters) { return std::make_unique<torch::optim::SGD>(parameters, 0.1); });
 //   for (auto& batch : loader)
-//     double loss = mirrored.step({batch.data, batch.target}, [](Net& net, const
-//     std::vector<at::Tensor>& part) {
+//     double loss = mirrored.step({batch.data, batch.target}, [](Net& net, const auto& part) {
 //       return torch::nn::functional::cross_entropy(net.forward(part[0]), part[1]);
 //     });
 //

@@ -1,9 +1,8 @@
 // SyncBatchNorm: batch normalisation over the global batch (specification D3).
 //
-//   paceline::SyncBatchNorm norm(torch::nn::BatchNormOptions(64));   // in place of BatchNorm1d,
-//   2d, 3d paceline::convert_sync_batch_norm(*model);                       // or in a whole model
-//   paceline::DataParallel parallel(model, job);                     // from here on over all its
-//   ranks
+//   paceline::SyncBatchNorm norm(torch::nn::BatchNormOptions(64));  // for BatchNorm1d, 2d, 3d
+//   paceline::convert_sync_batch_norm(*model);                      // or in a whole model
+//   paceline::DataParallel parallel(model, job);                    // from here on over all ranks
 //
 // Forward normalises with mean and variance of all ranks' samples, backward lets gradients flow
 // through them: the numbers are those of one process with the whole batch, also where batches

@@ -1,7 +1,6 @@
 // A worker that does collectives, for the tests of what happens to the others when one fails.
 //
-//   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not
-//   named
+//   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is that of all other ranks
 //
 //   stream          joins, says "ready PID", and sums up for ever
 //   before          says "ready PID" instead of joining, and waits
