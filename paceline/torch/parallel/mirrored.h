@@ -11,8 +11,8 @@
 // Each device has a replica of the model, an optimizer and a thread. A step cuts the global batch
 // into one part for each, as equal as can be, computes on all at once, and averages over a world of
 // ranks inside this process: the path, and the bits, of as many processes with a DataParallel each.
-// at::set_num_threads counts for every replica. At present devices are the CPU, any number of
-// times.
+// at::set_num_threads of the caller's thread counts for every replica. At present devices are the
+// CPU, any number of times.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   const std::string from = argc == 2 ? argv[1] : "";
   torch::set_num_threads(1);
   torch::manual_seed(1);
-  const data::LabelledImages images = data::load_fashion_mnist(data::Split::train, "");
+  const data::LabelledImages images = data::load_fashion_mnist(data::Split::train);
   if (from == "ddp") return from_ddp(images);
   if (from == "horovod") return from_horovod(images);
   if (from == "tensorflow") return from_tensorflow(images);

@@ -59,6 +59,22 @@ TEST(Mirrored, has_the_bits_of_processes_and_the_numbers_of_one) {
   }
 }
 
+TEST(Mirrored, replicas_compute_with_the_threads_of_the_caller) {
+  const int before = at::get_num_threads();
+  Mirrored<Net> mirrored(
+      std::vector<torch::Device>(2, torch::kCPU), [] { return std::make_shared<Net>(); }, make_sgd,
+      kSmall);
+  const Samples batch = samples(0, 6);
+  for (const int threads : {1, 2, 1}) {
+    at::set_num_threads(threads);
+    mirrored.step({batch.x, batch.y}, [&](Net& net, const std::vector<at::Tensor>& part) {
+      EXPECT_EQ(at::get_num_threads(), threads);
+      return loss(net, part);
+    });
+  }
+  at::set_num_threads(before);
+}
+
 TEST(Mirrored, computes_on_a_thread_for_each_replica_and_leaves_replicas_without_rows_out) {
   Mirrored<Net> mirrored(
       {torch::kCPU, torch::kCPU, torch::kCPU}, [] { return std::make_shared<Net>(); }, make_sgd);
