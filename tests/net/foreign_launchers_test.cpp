@@ -84,14 +84,17 @@ bool is_there(const std::string& file) {
   if (!is_there(file)) \
   GTEST_SKIP() << "NOT TESTED: " << (file) << " is missing; run scripts/setup --launchers"
 
-ProcessOptions started_by(const Launcher& launcher, int ranks,
-                          const std::vector<std::string>& program) {
+// Some leave files in the temporary folder: theirs ends with the run.
+Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::string>& program,
+                Deadline deadline = Deadline::in(60s)) {
+  const Folder temporary;
   ProcessOptions options{.command = launcher.command, .environment = launcher.environment};
+  options.environment["TMPDIR"] = temporary.path();
   for (auto& word : options.command) {
     if (word == "RANKS") word = std::to_string(ranks);
   }
   options.command.insert(options.command.end(), program.begin(), program.end());
-  return options;
+  return run(options, deadline);
 }
 
 // The one word behind `key` on every rank's line, "" when ranks differ or are missing.
@@ -120,8 +123,7 @@ class ForeignLauncher : public ::testing::TestWithParam<Launcher> {};
 
 TEST_P(ForeignLauncher, GivesTheBitsOfPacelineRun) {
   NEED(GetParam().needs);
-  const auto result =
-      run(started_by(GetParam(), 3, {binary("collective_worker"), "hash"}), Deadline::in(60s));
+  const auto result = run_by(GetParam(), 3, {binary("collective_worker"), "hash"});
   EXPECT_EQ(result.exit_code, 0) << result.error << result.output;
   EXPECT_EQ(agreed(result.output, "hash", 3), expected_hash(3)) << result.error;
 }
@@ -129,17 +131,14 @@ TEST_P(ForeignLauncher, GivesTheBitsOfPacelineRun) {
 TEST_P(ForeignLauncher, FindsItsRanksThroughWrappers) {
   NEED(GetParam().needs);
   const auto result =
-      run(started_by(GetParam(), 2, {"bash", "-c", binary("collective_worker") + " hash; true"}),
-          Deadline::in(60s));
+      run_by(GetParam(), 2, {"bash", "-c", binary("collective_worker") + " hash; true"});
   EXPECT_EQ(agreed(result.output, "hash", 2), expected_hash(2)) << result.error;
 }
 
 TEST_P(ForeignLauncher, ARankThatDiesEndsTheOthers) {
   NEED(GetParam().needs);
   const auto start = Clock::now();
-  const auto result =
-      run(started_by(GetParam(), 3, {binary("collective_worker"), "1=exit:3", "stream"}),
-          Deadline::in(60s));
+  const auto result = run_by(GetParam(), 3, {binary("collective_worker"), "1=exit:3", "stream"});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(result.exit_code, -1) << "it had to be killed";
   EXPECT_LT(Clock::now() - start, 40s);  // torchrun itself takes some
@@ -164,7 +163,8 @@ TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
                     "--node-rank", node, "--rdzv-backend", "c10d", "--rdzv-endpoint",
                     "127.0.0.1:29467", "--rdzv-id", "paceline-test", "--nproc-per-node", "2",
                     "--no-python", binary("collective_worker"), "hash"},
-        .environment = {{"PACELINE_SECRET_FILE", folder.secret_file()}}}));
+        .environment = {{"PACELINE_SECRET_FILE", folder.secret_file()},
+                        {"TMPDIR", folder.path()}}}));
   }
   std::string output;
   for (auto& node : nodes) {
@@ -307,7 +307,7 @@ TEST_F(SameParameters, UnderTorchrunAndBothMpis) {
   for (const Launcher& launcher : launchers_of_others()) {
     if (!is_there(launcher.needs)) continue;  // the tests above say so
     SCOPED_TRACE(launcher.name);
-    EXPECT_EQ(parameters(run(started_by(launcher, 2, example()), Deadline::in(90s))), own);
+    EXPECT_EQ(parameters(run_by(launcher, 2, example(), Deadline::in(90s))), own);
   }
 }
 

@@ -115,7 +115,7 @@ void add_options(CLI::App& app, Given& given) {
       "how to run a command on a host: CMD host command (ssh -T -o BatchMode=yes ...)");
   app.add_option("-x", given.passed,
                  "a variable for the workers on every host; PACELINE_* settings, "
-                 "OMP_NUM_THREADS and GLIBC_TUNABLES go anyway")
+                 "OMP_NUM_THREADS, GLIBC_TUNABLES and MALLOC_* go anyway")
       ->type_name("NAME[=VALUE]")
       ->allow_extra_args(false);
   add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N", "one `paceline run` on each of N nodes");

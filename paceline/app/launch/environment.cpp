@@ -98,18 +98,17 @@ void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {
 }
 
 // Training allocates and frees the same tensors in every step. By default glibc gives large ones
-// back to the system, which clears each page anew: 4 % of a step of resnet18 (docs/benchmarks.md).
+// back to the system, which clears each page anew
+// (docs/decisions/0009-workers-keep-freed-memory.md).
 constexpr std::string_view kKeepMemory =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:"
     "glibc.malloc.trim_threshold=8589934592";
 
-bool has_a_memory_policy(const Environment& environment) {
-  return std::ranges::any_of(environment, [](std::string_view entry) {
-    return entry.starts_with("GLIBC_TUNABLES=") || entry.starts_with("MALLOC_");
-  });
-}
-
 }  // namespace
+
+bool is_memory_policy(std::string_view name) {
+  return name == "GLIBC_TUNABLES" || name.starts_with("MALLOC_");
+}
 
 bool is_a_launchers(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
@@ -125,7 +124,9 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
   if (!result.has("OMP_NUM_THREADS")) {
     result.set("OMP_NUM_THREADS", std::max(1, job.usable_cores / place.local_world_size));
   }
-  if (!has_a_memory_policy(inherited)) result.set("GLIBC_TUNABLES", kKeepMemory);
+  const bool decided = std::ranges::any_of(
+      inherited, [](const std::string& entry) { return is_memory_policy(name_in(entry)); });
+  if (!decided) result.set("GLIBC_TUNABLES", kKeepMemory);
   return result.take();
 }
 

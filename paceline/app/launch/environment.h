@@ -44,6 +44,9 @@ void set_variable(Environment& environment, const std::string& entry);  // "NAME
 // job such as PACELINE_TRANSPORT or PACELINE_LOG are neither.
 bool is_a_launchers(std::string_view name);
 
+// Whether a variable tells glibc's malloc what to do with freed memory.
+bool is_memory_policy(std::string_view name);
+
 Environment own_environment();
 // As getenv, in a value. Empty: not set.
 std::string_view value_of(const Environment& environment, std::string_view name);

@@ -99,7 +99,7 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   for (const std::string& entry : own_environment()) {
     const auto name = entry.substr(0, entry.find('='));
     const bool setting = name.starts_with("PACELINE_") && !is_a_launchers(name);
-    if (setting || name == "OMP_NUM_THREADS" || name == "GLIBC_TUNABLES")
+    if (setting || name == "OMP_NUM_THREADS" || is_memory_policy(name))
       orders.environment.insert(orders.environment.begin(), entry);
   }
   return orders;

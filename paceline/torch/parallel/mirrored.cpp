@@ -71,8 +71,8 @@ void MirroredModules::on_each(const std::function<void(Replica&, std::size_t)>& 
   for (std::size_t i = 0; i < size(); ++i) alive(i);
   std::mutex mutex;
   std::exception_ptr first;
-  const int intra_op_threads =
-      at::get_num_threads();  // belongs to a thread, new ones do not inherit it
+  // libtorch keeps this number for each thread; new ones do not inherit it.
+  const int intra_op_threads = at::get_num_threads();
   threads_.run([&](std::size_t i) {
     try {
       if (at::get_num_threads() != intra_op_threads) at::set_num_threads(intra_op_threads);
