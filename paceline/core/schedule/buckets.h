@@ -22,7 +22,8 @@ struct Gradient {
 struct BucketCaps {
   std::size_t first_bytes = std::size_t{1}
                             << 20;  // the first bucket is small, so that its message starts early
-  std::size_t bytes = std::size_t{25} << 20;  // all others
+  // All others; PyTorch takes 25 MiB (docs/decisions/0010-smaller-buckets.md).
+  std::size_t bytes = std::size_t{8} << 20;
   bool operator==(const BucketCaps&) const = default;
 };
 

@@ -46,10 +46,10 @@ enum class BufferMode : std::uint8_t {
 };
 
 struct DataParallelOptions {
-  std::size_t first_bucket_bytes = std::size_t{1}
-                                   << 20;  // small, so that the first message starts early
-  std::size_t bucket_bytes = std::size_t{25}
-                             << 20;  // larger: fewer messages; smaller: more overlap
+  // Small, so that the first message starts early.
+  std::size_t first_bucket_bytes = schedule::BucketCaps{}.first_bytes;
+  // Larger: fewer messages; smaller: more overlap.
+  std::size_t bucket_bytes = schedule::BucketCaps{}.bytes;
   BufferMode buffers = BufferMode::broadcast;
   // The messages of the first step are those of all steps: buckets in reverse order of
   // registration, nothing observed, nothing broadcast after it. By default they follow, after the

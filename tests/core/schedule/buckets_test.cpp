@@ -45,12 +45,12 @@ TEST(Buckets, a_gradient_larger_than_the_cap_stands_alone) {
 }
 
 TEST(Buckets, a_large_first_gradient_uses_up_the_small_cap) {
-  const std::vector<Gradient> gradients = {{10 * kMiB}, {10 * kMiB}, {2 * kMiB}};
+  const std::vector<Gradient> gradients = {{3 * kMiB}, {3 * kMiB}, {2 * kMiB}};
   EXPECT_EQ(members(plan_in_reverse(gradients)), (Lists{{2}, {1, 0}}));
 }
 
 TEST(Buckets, a_bucket_may_be_filled_to_its_cap_exactly) {
-  const std::vector<Gradient> gradients = {{13 * kMiB}, {12 * kMiB}, {kMiB / 2}, {kMiB / 2}};
+  const std::vector<Gradient> gradients = {{5 * kMiB}, {3 * kMiB}, {kMiB / 2}, {kMiB / 2}};
   EXPECT_EQ(members(plan_in_reverse(gradients)), (Lists{{3, 2}, {1, 0}}));
 }
 
