@@ -42,6 +42,14 @@ bool is_valid(const Shape& shape) {
   return names_a_rank(shape.rank) && names_a_rank(shape.root);
 }
 
+bool for_any_count(int) {
+  return true;
+}
+
+bool for_one_rank(int ranks) {
+  return ranks == 1;
+}
+
 std::string to_string(const Slot& slot) {
   switch (slot.space) {
     case Slot::Space::input: return fmt::format("input({})", slot.chunk);

@@ -80,20 +80,27 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// What a program is made for. 0 <= rank < ranks, 0 <= root < ranks; radix and groups are for later
-// algorithms.
+// What a program is made for. 0 <= rank < ranks, 0 <= root < ranks.
 struct Shape {
   int ranks = 1;
   int rank = 0;
   int root = 0;
-  int radix = 2;
+  int radix = 2;  // of trees: children of a rank; of bcube: members of a group
+  // The hosts as lists of their ranks, each rank on one of them. Empty: nothing is known.
   std::vector<std::vector<int>> groups = {};
+  // The ranks as a grid: how many along each dimension, the first one's neighbours first (rank r is
+  // at r mod dimensions[0], ..). Their product is `ranks`. Empty: nothing is known.
+  std::vector<int> dimensions = {};
   bool operator==(const Shape&) const = default;
 };
 
 // Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks. What most algorithms'
 // `fits` is.
 bool is_valid(const Shape& shape);
+
+// Rank counts for which a summation tree is the balanced one; see Algorithm.
+bool for_any_count(int ranks);
+bool for_one_rank(int ranks);
 
 // Which promise about the bits of a sum an algorithm makes (specification A0.1).
 enum class DeterminismClass : std::uint8_t {
@@ -106,9 +113,9 @@ struct Algorithm {
   Operation operation = Operation::all_reduce;
   std::string_view name;
   DeterminismClass determinism = DeterminismClass::d3;
-  // The summation tree is the balanced tree in rank order for every rank count (or nothing is
-  // summed): `reproducible` may choose it.
-  bool balanced_tree = false;
+  // For which rank counts the summation tree is the balanced tree in rank order (or nothing is
+  // summed): there `reproducible` may choose it.
+  bool (*has_balanced_tree)(int ranks) = for_one_rank;
   // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32
   // and round once (plan.h); or nothing is summed. What `reproducible` needs for them.
   bool rounds_once = false;

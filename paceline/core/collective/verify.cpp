@@ -109,11 +109,12 @@ Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shap
 }
 
 // The promises that the algorithm makes about its bits, against the trees that were found.
-Result<Done> check_promises(const Algorithm& algorithm, const std::vector<Symbols::Id>& trees,
-                            Symbols& symbols) {
+Result<Done> check_promises(const Algorithm& algorithm, int ranks,
+                            const std::vector<Symbols::Id>& trees, Symbols& symbols) {
+  const bool promises_balanced = algorithm.has_balanced_tree(ranks);
   for (std::size_t chunk = 0; chunk < trees.size(); ++chunk) {
     const std::string tree = symbols.text(trees[chunk]);
-    if (algorithm.balanced_tree && trees[chunk] != symbols.balanced()) {
+    if (promises_balanced && trees[chunk] != symbols.balanced()) {
       return Failure{
           Fault::misuse,
           fmt::format("chunk {} is summed as {}, but the algorithm promises the balanced tree {}",
@@ -164,7 +165,7 @@ Result<Proof> verify(const Algorithm& algorithm, const Shape& shape) {
   Symbols symbols(shape.ranks);
   const auto trees = trees_of(algorithm.operation, shape, *programs, symbols);
   if (!trees) return named(trees.error());
-  const auto kept = check_promises(algorithm, trees.value(), symbols);
+  const auto kept = check_promises(algorithm, shape.ranks, trees.value(), symbols);
   if (!kept) return named(kept.error());
   return proof_of(*programs, trees.value(), symbols);
 }

@@ -61,7 +61,7 @@ inline Algorithm swap_and_sum() {
   return {.operation = Operation::all_reduce,
           .name = "swap_and_sum",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true};
+          .has_balanced_tree = for_any_count};
 }
 
 inline std::vector<Program> swap_and_sum_programs() {

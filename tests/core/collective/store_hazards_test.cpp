@@ -26,9 +26,10 @@ std::vector<Program> sum_and_store() {
 }
 
 std::string fault_of_all_reduce(const std::vector<Program>& programs) {
-  return fault_of(
-      {.operation = Operation::all_reduce, .name = "sum_and_store", .balanced_tree = true},
-      programs);
+  return fault_of({.operation = Operation::all_reduce,
+                   .name = "sum_and_store",
+                   .has_balanced_tree = for_any_count},
+                  programs);
 }
 
 TEST(StoreHazards, AllowAStoreIntoASlotThatWasSentToTheStoringRankBefore) {

@@ -120,7 +120,7 @@ TEST(Verify, LetsAFastRankRunAheadOfItsMessages) {
   // Rank 1 takes part late: rank 0's first round ends only then, and messages between two ranks
   // keep their order.
   const Algorithm algorithm{
-      .operation = Operation::all_gather, .name = "relay", .balanced_tree = true};
+      .operation = Operation::all_gather, .name = "relay", .has_balanced_tree = for_any_count};
   const std::vector<Program> programs = {
       {.chunks = 2,
        .rounds = {{send(1, input(0)), copy(input(0), output(0))}, {recv(1, output(1))}}},
@@ -170,7 +170,7 @@ TEST(Verify, RefusesRanksThatSumByDifferentTrees) {
   auto programs = swap_and_sum_programs();
   std::swap(programs[1].rounds[1][0].source, programs[1].rounds[1][0].operand);
   Algorithm promises_nothing = swap_and_sum();
-  promises_nothing.balanced_tree = false;
+  promises_nothing.has_balanced_tree = for_one_rank;
   promises_nothing.determinism = DeterminismClass::d2;
   EXPECT_THAT(fault_of(promises_nothing, programs),
               HasSubstr("summed as (1+0), and elsewhere as (0+1)"));
@@ -184,7 +184,7 @@ TEST(Verify, RefusesAnotherTreeThanPromised) {
               HasSubstr("promises the balanced tree (0+1)"));
 
   Algorithm promises_less = swap_and_sum();
-  promises_less.balanced_tree = false;
+  promises_less.has_balanced_tree = for_one_rank;
   EXPECT_FALSE(proof_of(with_programs(promises_less, careful(programs)), 2).balanced_tree);
 }
 

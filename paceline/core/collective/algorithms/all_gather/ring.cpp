@@ -35,7 +35,7 @@ Algorithm ring() {
   return {.operation = Operation::all_gather,
           .name = "ring",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
           .build = build};

@@ -39,7 +39,7 @@ Algorithm direct() {
   return {.operation = Operation::all_reduce,
           .name = "direct",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
           .build = build};

@@ -73,7 +73,7 @@ Algorithm recursive_doubling() {
   return {.operation = Operation::all_reduce,
           .name = "recursive_doubling",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .fits = is_valid,
           .build = build};
 }

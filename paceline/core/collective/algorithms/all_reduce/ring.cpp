@@ -48,7 +48,6 @@ Algorithm ring() {
   return {.operation = Operation::all_reduce,
           .name = "ring",
           .determinism = DeterminismClass::d2,
-          .balanced_tree = false,
           .fits = is_valid,
           .build = build};
 }

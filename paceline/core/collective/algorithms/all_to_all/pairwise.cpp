@@ -40,7 +40,7 @@ Algorithm pairwise() {
   return {.operation = Operation::all_to_all,
           .name = "pairwise",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
           .build = build};

@@ -43,7 +43,7 @@ Algorithm binomial() {
   return {.operation = Operation::broadcast,
           .name = "binomial",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
           .build = build};

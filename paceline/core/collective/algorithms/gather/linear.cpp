@@ -29,7 +29,7 @@ Algorithm linear() {
   return {.operation = Operation::gather,
           .name = "linear",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
           .build = build};

@@ -50,7 +50,7 @@ Algorithm binomial() {
   return {.operation = Operation::reduce,
           .name = "binomial",
           .determinism = DeterminismClass::d3,
-          .balanced_tree = true,
+          .has_balanced_tree = for_any_count,
           .fits = is_valid,
           .build = build};
 }

@@ -48,7 +48,6 @@ Algorithm ring() {
   return {.operation = Operation::reduce_scatter,
           .name = "ring",
           .determinism = DeterminismClass::d2,
-          .balanced_tree = false,
           .fits = is_valid,
           .build = build};
 }
