@@ -355,6 +355,23 @@ TEST(FrameStream, APeerThatNeverPausesDoesNotKeepTheDriverForEver) {
   EXPECT_FALSE(receiver.heard.empty());
 }
 
+TEST(FrameStream, FramesThatCameTogetherTakeOneRead) {
+  Pipe pipe;
+  int reads = 0;
+  Receiver receiver;
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  const auto payload = pattern(8, 1);
+  for (int i = 0; i < 20; ++i) out.send({.type = FrameType::data}, payload);
+  ASSERT_TRUE(out.flush());
+  pipe.portion = [&reads] {
+    ++reads;
+    return ~std::size_t{0};
+  };
+  EXPECT_TRUE(in.receive().value());
+  EXPECT_EQ(receiver.heard.size(), 20u);
+  EXPECT_EQ(reads, 1);
+}
+
 TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {
   Pipe pipe;
   Receiver receiver;
@@ -362,6 +379,7 @@ TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {
   const auto sent = send_mixed(out, 10, 1);
   ASSERT_TRUE(out.flush());
   pipe.end = Failure{Fault::peer_lost, "closed", {}};
+  EXPECT_TRUE(in.receive().value()) << "and says that there may be more";
   EXPECT_EQ(in.receive().error().what, "closed");
   EXPECT_EQ(receiver.heard, sent);
 }
