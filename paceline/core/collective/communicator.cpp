@@ -85,6 +85,11 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
+  request.suits_board = algorithm.empty() && collective::ShortCalls::suits(call, size);
+  if (request.suits_board) {
+    request.print = fingerprint(call);
+    if (group->try_at_once(request)) return {};
+  }
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
     const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};

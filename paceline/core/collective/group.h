@@ -14,11 +14,12 @@
 
 namespace paceline::collective {
 
-class Group final : public membership::FrameSink {
+class Group final : public membership::FrameSink, private transport::Pollable {
  public:
   // `id`: the same on all members, and of no other group that any of them is in.
   Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
         Members members);
+  ~Group() override = default;
 
   std::uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
@@ -29,6 +30,9 @@ class Group final : public membership::FrameSink {
 
   // The group lives at least until the call has reached the driver. THREAD: any.
   static void submit(const std::shared_ptr<Group>& group, Request request);
+  // Carries a call that suits the board out here and now, if no rank must be waited for longer than
+  // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
+  bool try_at_once(const Request& request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void abort(const std::shared_ptr<Group>& group,
@@ -57,6 +61,8 @@ class Group final : public membership::FrameSink {
   void begin_next();
   void end_current_if_done();
   void go_on();
+  bool poll() override;
+  void set_asleep(bool asleep) override { short_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
@@ -77,12 +83,16 @@ class Group final : public membership::FrameSink {
   // THREAD: driver.
   Traffic traffic_;
   PointToPoint point_to_point_;
+  ShortCalls short_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;
   std::uint64_t next_sequence_ = 1;  // of the call that will be begun next
-  std::vector<EarlyFrame> early_;    // of the call with next_sequence_: a peer is at most one ahead
-  bool replaying_ = false;           // the early frames are being handed over
+  std::uint64_t posted_ = 0;         // the call that try_at_once has posted last
+  // Of the call with next_sequence_, or if that is posted, of the one after it: a peer is at most
+  // one ahead of what this rank has called.
+  std::vector<EarlyFrame> early_;
+  bool replaying_ = false;  // the early frames are being handed over
   std::optional<Clock::time_point> active_since_;
   Clock::time_point current_since_ = {};
   bool stall_told_ = false;

@@ -7,16 +7,12 @@
 #include <optional>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/pattern.h"
 
 namespace paceline::transport {
 namespace {
 
-std::vector<std::byte> pattern(std::size_t count, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(numbers());
-  return bytes;
-}
+using test::pattern;
 
 // A pipe in memory that gives and takes as much at a time as the test says.
 class Pipe final : public ByteChannel {
