@@ -28,10 +28,26 @@ Program on(const Part& part, const Program& program);
 Program in_sequence(const std::vector<Program>& programs);
 
 // Side by side, round by round. REQUIRES: as in_sequence, and no two of them touch the same chunk.
+// What waits in one round waits for all of it: where messages meet, the rounds must be the same for
+// all ranks, empty ones among them.
 Program side_by_side(const std::vector<Program>& programs);
+
+// The same without rounds in which nothing is done.
+Program without_empty_rounds(Program program);
 
 // The same where its input lies in the output already, as what a part before it has left there.
 Program reads_output(Program program);
+
+// The same where the chunks that it reads from the output before it has written them lie in the
+// input instead, as the operation's own input does.
+Program reads_input(Program program);
+
+// The same for a rank whose output has chunk `kept` alone, as in reduce_scatter (-1: no output at
+// all): the other chunks of its output lie in scratch.
+Program others_in_scratch(Program program, int kept);
+
+// The same, and in its last round, where nobody waits for it, input(chunk) is copied to the output.
+Program with_copy(Program program, int chunk);
 
 // The same where what it sums up is not the whole sum: no step completes.
 Program partial(Program program);
