@@ -1,6 +1,7 @@
 #include "paceline/core/collective/program.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace paceline::collective {
 
@@ -84,6 +85,22 @@ std::string text_without_completes(const Step& step) {
 
 std::string to_string(const Step& step) {
   return text_without_completes(step) + (step.completes ? ", complete" : "");
+}
+
+std::string to_string(const Counters& counters) {
+  return fmt::format("{} rounds, {} messages, {} chunks from the busiest rank", counters.depth,
+                     counters.messages, counters.chunks);
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = fmt::format("{} ranks, root {}", shape.ranks, shape.root);
+  if (shape.radix != Shape{}.radix) text += fmt::format(", radix {}", shape.radix);
+  for (std::size_t i = 0; i < shape.groups.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? ", groups " : "/", fmt::join(shape.groups[i], ","));
+  }
+  if (!shape.dimensions.empty())
+    text += fmt::format(", dimensions {}", fmt::join(shape.dimensions, "x"));
+  return text;
 }
 
 std::string to_string(const Program& program) {
