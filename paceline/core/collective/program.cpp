@@ -88,8 +88,11 @@ std::string to_string(const Step& step) {
 }
 
 std::string to_string(const Counters& counters) {
-  return fmt::format("{} rounds, {} messages, {} chunks from the busiest rank", counters.depth,
-                     counters.messages, counters.chunks);
+  const auto some = [](long count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  return fmt::format("{}, {}, {} from the busiest rank", some(counters.depth, "round"),
+                     some(counters.messages, "message"), some(counters.chunks, "chunk"));
 }
 
 std::string to_string(const Shape& shape) {

@@ -176,6 +176,10 @@ Result<Proof> prove(const Algorithm& algorithm, const Shape& shape) {
 
 }  // namespace
 
+Counters counters_of(const Proof& proof) {
+  return {proof.depth, proof.messages, std::ranges::max(proof.sent_chunks)};
+}
+
 Result<Proof> verify(const Algorithm& algorithm, const Shape& shape) {
   auto proof = prove(algorithm, shape);
   if (proof) return proof;

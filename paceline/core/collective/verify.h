@@ -22,6 +22,8 @@ struct Proof {
       tree;  // the summation tree of chunk 0, e.g. "((0+1)+2)"; empty where nothing is summed
 };
 
+Counters counters_of(const Proof& proof);
+
 // Verifies the programs of all ranks of `shape.ranks` (shape.rank is ignored), in place and out of
 // place, under rendezvous (a send ends when its receive has it: the strictest case): every rank
 // ends with each contribution exactly once in the slots that the operation promises, the same tree

@@ -78,11 +78,10 @@ TEST(Counters, AreHeldAgainstWhatTheAlgorithmStates) {
   boastful.closed_form = [](const Shape&) {
     return Counters{.depth = 1, .messages = 2, .chunks = 3};
   };
-  EXPECT_EQ(
-      fault_of(boastful, 4),
-      "all_reduce ring, 4 ranks, root 0: takes 6 rounds, 24 messages, 6 chunks from the "
-      "busiest rank, but the algorithm states 1 rounds, 2 messages, 3 chunks from the busiest "
-      "rank");
+  EXPECT_EQ(fault_of(boastful, 4),
+            "all_reduce ring, 4 ranks, root 0: takes 6 rounds, 24 messages, 6 chunks from the "
+            "busiest rank, but the algorithm states 1 round, 2 messages, 3 chunks from the busiest "
+            "rank");
 }
 
 }  // namespace
