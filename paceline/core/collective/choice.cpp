@@ -43,7 +43,7 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
     throw_misuse(
         fmt::format("no algorithm '{}' for {}: choose one of {}", name, name_of(operation), names));
   }
-  PACELINE_CHECK(determinism_ == Determinism::fast || found->has_balanced_tree(shape.ranks),
+  PACELINE_CHECK(determinism_ == Determinism::fast || found->has_balanced_tree(shape),
                  "algorithm '{}' adds in another order than the balanced tree, which determinism "
                  "'reproducible' promises; run with "
                  "PACELINE_DETERMINISM=fast to use it",
@@ -64,7 +64,7 @@ const Algorithm& Choice::cheapest(Operation operation, const Shape& shape, std::
   double best_cost = std::numeric_limits<double>::infinity();
   for (const Algorithm& a : catalogue_) {
     if (a.operation != operation || !a.fits(shape)) continue;
-    if (determinism_ == Determinism::reproducible && !a.has_balanced_tree(shape.ranks)) continue;
+    if (determinism_ == Determinism::reproducible && !a.has_balanced_tree(shape)) continue;
     if (one_rounding && !a.rounds_once) continue;
     const Program program = a.build(shape);
     const double price = cost(a, shape, Partition::even(bytes, program.chunks), 1, prices_);

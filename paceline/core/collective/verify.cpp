@@ -106,9 +106,9 @@ Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shap
 }
 
 // The promises that the algorithm makes about its bits, against the trees that were found.
-Result<Done> check_promises(const Algorithm& algorithm, int ranks,
+Result<Done> check_promises(const Algorithm& algorithm, const Shape& shape,
                             const std::vector<Symbols::Id>& trees, Symbols& symbols) {
-  const bool promises_balanced = algorithm.has_balanced_tree(ranks);
+  const bool promises_balanced = algorithm.has_balanced_tree(shape);
   for (std::size_t chunk = 0; chunk < trees.size(); ++chunk) {
     const std::string tree = symbols.text(trees[chunk]);
     if (promises_balanced && trees[chunk] != symbols.balanced()) {
@@ -175,7 +175,7 @@ Result<Proof> verify(const Algorithm& algorithm, const Shape& shape) {
   if (!meeting) return named(meeting.error());
   const auto trees = trees_of(algorithm.operation, shape, *programs, *meeting, symbols);
   if (!trees) return named(trees.error());
-  const auto kept = check_promises(algorithm, shape.ranks, trees.value(), symbols);
+  const auto kept = check_promises(algorithm, shape, trees.value(), symbols);
   if (!kept) return named(kept.error());
   return proof_of(*programs, *meeting, trees.value(), symbols);
 }

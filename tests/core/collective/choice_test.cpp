@@ -26,7 +26,7 @@ TEST(Choice, IsTheSameOnEveryRank) {
               other.algorithm(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
           EXPECT_EQ(a.name, b.name);
           EXPECT_EQ(a.operation, operation);
-          EXPECT_TRUE(determinism == Determinism::fast || a.has_balanced_tree(ranks)) << a.name;
+          EXPECT_TRUE(determinism == Determinism::fast || a.has_balanced_tree({.ranks = ranks})) << a.name;
         }
       }
     }
