@@ -21,7 +21,7 @@ constexpr int kMostBalanced = 64;
 std::vector<int> balanced_for(const Algorithm& algorithm) {
   std::vector<int> counts;
   for (int ranks = 1; ranks <= kMostBalanced; ++ranks)
-    if (algorithm.has_balanced_tree(ranks)) counts.push_back(ranks);
+    if (algorithm.has_balanced_tree({.ranks = ranks})) counts.push_back(ranks);
   return counts;
 }
 

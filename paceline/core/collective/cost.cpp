@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/cells.h"
@@ -27,14 +28,14 @@ class Clockwork {
   double run() {
     for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) begin_rounds(rank);
     while (!waiting_.empty()) {
-      Message message = waiting_.top();
+      Part part = waiting_.top();
       waiting_.pop();
-      const double start = earliest_start(message.sending);
-      if (start > message.start) {  // a port has been taken since it was queued
-        message.start = start;
-        waiting_.push(message);
+      const double start = earliest_start(part.sending);
+      if (start > part.start) {  // a port has been taken since it was queued
+        part.start = start;
+        waiting_.push(part);
       } else {
-        move(message);
+        move(part);
       }
     }
     double last = 0;
@@ -47,18 +48,24 @@ class Clockwork {
 
   struct State {
     int round = -1;
-    int outstanding = 0;    // messages of the round that have not moved
-    double round_ends = 0;  // when the last message of the round so far is through
-    double port_out = 0;    // when the port is free to send
+    int outstanding = 0;           // messages of the round that have not moved
+    std::vector<int> messages;     // by step of the round: the first of its message
+    std::vector<double> start_up;  // by first step of a message: what it still pays
+    double round_ends = 0;         // when the last message of the round so far is through
+    double port_out = 0;           // when the port is free to send
     double port_in = 0;
   };
 
-  // In order of start; of those that can start together, a rank's first step goes first.
-  struct Message {
+  // One step's part of a message. In order of start; of those that can start together, a rank's
+  // first message goes first, and as a whole.
+  struct Part {
     double start;
     StepAt sending;
-    bool operator<(const Message& other) const { return key() > other.key(); }
-    std::tuple<double, int, int> key() const { return {start, sending.step, sending.rank}; }
+    int message;
+    bool operator<(const Part& other) const { return key() > other.key(); }
+    std::tuple<double, int, int, int> key() const {
+      return {start, message, sending.rank, sending.step};
+    }
   };
 
   State& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
@@ -77,6 +84,8 @@ class Clockwork {
     while (++own.round < static_cast<int>(rounds(rank).size())) {
       const Round& round = rounds(rank)[static_cast<std::size_t>(own.round)];
       own.outstanding = 0;
+      own.messages = messages_of(round);
+      own.start_up.assign(round.size(), prices_.alpha);
       for (int i = 0; i < static_cast<int>(round.size()); ++i) {
         const Step& step = round[static_cast<std::size_t>(i)];
         if (!is_send(step) && !is_recv(step)) continue;
@@ -93,7 +102,7 @@ class Clockwork {
     const StepAt& other = meeting_.partner(at);
     if (posted_[meeting_.numbers.of(other)] == kNotPosted) return;
     const StepAt& sending = sends ? at : other;
-    waiting_.push({earliest_start(sending), sending});
+    waiting_.push({earliest_start(sending), sending, message_of(sending)});
   }
 
   double earliest_start(const StepAt& sending) {
@@ -102,8 +111,12 @@ class Clockwork {
                      state(sending.rank).port_out, state(receiving.rank).port_in});
   }
 
-  void move(const Message& message) {
-    const StepAt sending = message.sending, receiving = meeting_.partner(sending);
+  int message_of(const StepAt& sending) {
+    return state(sending.rank).messages[static_cast<std::size_t>(sending.step)];
+  }
+
+  void move(const Part& part) {
+    const StepAt sending = part.sending, receiving = meeting_.partner(sending);
     const double size = bytes(step_at(programs_, sending).source);
     // An empty chunk is not sent (specification A0 point 2), so it takes neither time nor ports.
     if (size == 0) {
@@ -113,7 +126,8 @@ class Clockwork {
       arrive(receiving.rank, now);
       return;
     }
-    const double end = message.start + prices_.alpha + size * prices_.beta;
+    double& start_up = state(sending.rank).start_up[static_cast<std::size_t>(part.message)];
+    const double end = part.start + std::exchange(start_up, 0) + size * prices_.beta;
     state(sending.rank).port_out = end;
     state(receiving.rank).port_in = end;
     arrive(sending.rank, end);
@@ -144,7 +158,7 @@ class Clockwork {
   topology::Prices prices_;
   std::vector<double> posted_;  // by step number
   std::vector<State> states_;   // by rank
-  std::priority_queue<Message> waiting_;
+  std::priority_queue<Part> waiting_;
 };
 
 }  // namespace

@@ -8,14 +8,11 @@
 namespace paceline::collective {
 namespace {
 
-// What a rank sends another in one round counts once.
-long messages_of(const Round& round) {
-  std::vector<int> peers;
-  for (const Step& step : round) {
-    if (is_send(step)) peers.push_back(step.peer);
-  }
-  std::ranges::sort(peers);
-  return std::ranges::unique(peers).begin() - peers.begin();
+long messages_in(const Round& round) {
+  const std::vector<int> first = messages_of(round);
+  long messages = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) messages += first[i] == static_cast<int>(i);
+  return messages;
 }
 
 }  // namespace
@@ -33,7 +30,7 @@ std::vector<long> sent_chunks(std::span<const Program> programs) {
 Counters count(std::span<const Program> programs, const Rendezvous& meeting) {
   Counters counters{.depth = timeline(programs, meeting, /*local_round=*/0).end};
   for (const Program& program : programs) {
-    for (const Round& round : program.rounds) counters.messages += messages_of(round);
+    for (const Round& round : program.rounds) counters.messages += messages_in(round);
   }
   if (!programs.empty()) counters.chunks = std::ranges::max(sent_chunks(programs));
   return counters;

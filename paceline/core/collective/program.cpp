@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
+#include <map>
+
 namespace paceline::collective {
 
 Step send(int peer, Slot source) {
@@ -38,17 +42,60 @@ Step completing(Step step) {
   return step;
 }
 
-bool is_valid(const Shape& shape) {
-  const auto names_a_rank = [&](int rank) { return 0 <= rank && rank < shape.ranks; };
-  return names_a_rank(shape.rank) && names_a_rank(shape.root);
+std::vector<int> messages_of(const Round& round) {
+  std::map<int, int> first;  // by peer
+  std::vector<int> messages(round.size(), -1);
+  for (std::size_t i = 0; i < round.size(); ++i) {
+    const Step& step = round[i];
+    const bool sends = step.kind == Step::Kind::send || step.kind == Step::Kind::store;
+    if (sends) messages[i] = first.emplace(step.peer, static_cast<int>(i)).first->second;
+  }
+  return messages;
 }
 
-bool for_any_count(int) {
+namespace {
+
+// Each rank stands in one group, and no group is empty.
+bool are_hosts(const std::vector<std::vector<int>>& groups, int ranks) {
+  std::vector<int> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != static_cast<int>(i)) return false;
+  }
+  return static_cast<int>(all.size()) == ranks;
+}
+
+bool is_grid(const std::vector<int>& dimensions, int ranks) {
+  for (const int dimension : dimensions) {
+    if (dimension < 1 || ranks % dimension != 0) return false;
+    ranks /= dimension;
+  }
+  return ranks == 1;
+}
+
+}  // namespace
+
+bool is_valid(const Shape& shape) {
+  const auto names_a_rank = [&](int rank) { return 0 <= rank && rank < shape.ranks; };
+  return names_a_rank(shape.rank) && names_a_rank(shape.root) &&
+         (shape.groups.empty() || are_hosts(shape.groups, shape.ranks)) &&
+         (shape.dimensions.empty() || is_grid(shape.dimensions, shape.ranks));
+}
+
+bool is_power_of_two(const Shape& shape) {
+  return is_valid(shape) && std::has_single_bit(static_cast<unsigned>(shape.ranks));
+}
+
+bool for_any_count(const Shape&) {
   return true;
 }
 
-bool for_one_rank(int ranks) {
-  return ranks == 1;
+bool for_one_rank(const Shape& shape) {
+  return shape.ranks == 1;
 }
 
 std::string to_string(const Slot& slot) {

@@ -6,6 +6,9 @@
 // (partition.h), so uneven counts and empty chunks need no other program, and a long buffer is cut
 // into segments by running the same program once for each.
 //
+// A message is what a rank sends to one peer in one round: its steps travel back to back, so that
+// several of them have one start-up time (the alpha of cost.h).
+//
 // The same value is verified (verify.h), priced (cost.h), executed (execution.h) and printed
 // (to_string).
 #pragma once
@@ -72,6 +75,9 @@ Step completing(Step step);  // the same step with `completes` set
 
 using Round = std::vector<Step>;
 
+// By step of the round: the first step of the message that it belongs to; -1 where nothing is sent.
+std::vector<int> messages_of(const Round& round);
+
 struct Program {
   int chunks =
       0;  // chunks of the whole vector (for all_reduce the buffer, for all_gather the result, ...)
@@ -94,13 +100,16 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks. What most algorithms'
-// `fits` is.
+// Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks; groups and dimensions
+// are what Shape says. What most algorithms' `fits` is.
 bool is_valid(const Shape& shape);
 
-// Rank counts for which a summation tree is the balanced one; see Algorithm.
-bool for_any_count(int ranks);
-bool for_one_rank(int ranks);
+// The same for algorithms that want a power of two of ranks.
+bool is_power_of_two(const Shape& shape);
+
+// Shapes for which a summation tree is the balanced one; see Algorithm.
+bool for_any_count(const Shape& shape);
+bool for_one_rank(const Shape& shape);
 
 // Which promise about the bits of a sum an algorithm makes (specification A0.1).
 enum class DeterminismClass : std::uint8_t {
@@ -122,9 +131,9 @@ struct Algorithm {
   std::string_view name;
   std::string_view purpose = {};  // what it is for, in less than a line
   DeterminismClass determinism = DeterminismClass::d3;
-  // For which rank counts the summation tree is the balanced tree in rank order (or nothing is
-  // summed): there `reproducible` may choose it.
-  bool (*has_balanced_tree)(int ranks) = for_one_rank;
+  // For which shapes the summation tree is the balanced tree in rank order (or nothing is summed):
+  // there `reproducible` may choose it. shape.rank does not matter.
+  bool (*has_balanced_tree)(const Shape& shape) = for_one_rank;
   // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32
   // and round once (plan.h); or nothing is summed. What `reproducible` needs for them.
   bool rounds_once = false;

@@ -108,9 +108,9 @@ Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shap
 }
 
 // The promises that the algorithm makes about its bits, against the trees that were found.
-Result<Done> check_promises(const Algorithm& algorithm, int ranks,
+Result<Done> check_promises(const Algorithm& algorithm, const Shape& shape,
                             const std::vector<Symbols::Id>& trees, Symbols& symbols) {
-  const bool promises_balanced = algorithm.has_balanced_tree(ranks);
+  const bool promises_balanced = algorithm.has_balanced_tree(shape);
   for (std::size_t chunk = 0; chunk < trees.size(); ++chunk) {
     const std::string tree = symbols.text(trees[chunk]);
     if (promises_balanced && trees[chunk] != symbols.balanced()) {
@@ -167,8 +167,7 @@ Result<Proof> prove(const Algorithm& algorithm, const Shape& shape) {
   Symbols symbols(shape.ranks);
   auto trees = trees_of(algorithm.operation, shape, *programs, *meeting, symbols);
   if (!trees) return trees.error();
-  if (auto kept = check_promises(algorithm, shape.ranks, *trees, symbols); !kept)
-    return kept.error();
+  if (auto kept = check_promises(algorithm, shape, *trees, symbols); !kept) return kept.error();
   const Counters counters = count(*programs, *meeting);
   if (auto kept = check_cost(algorithm, shape, counters); !kept) return kept.error();
   return proof_of(*programs, counters, *trees, symbols);

@@ -14,10 +14,11 @@ using namespace testing;
 
 TEST(Rendezvous, EverySendMeetsOneReceiveAndTheOtherWayRound) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
-    const auto programs = programs_of(algorithm, 7);
+    const int ranks = algorithm.fits({.ranks = 7}) ? 7 : 8;
+    const auto programs = programs_of(algorithm, ranks);
     auto meeting = meet(programs);
     ASSERT_TRUE(meeting.has_value()) << meeting.error().what;
-    for (int rank = 0; rank < 7; ++rank) {
+    for (int rank = 0; rank < ranks; ++rank) {
       const auto& rounds = programs[static_cast<std::size_t>(rank)].rounds;
       for (int r = 0; r < static_cast<int>(rounds.size()); ++r) {
         for (int i = 0; i < static_cast<int>(rounds[static_cast<std::size_t>(r)].size()); ++i) {

@@ -1,0 +1,106 @@
+// Hierarchical all_reduce: sums within each host first, so that every host sends as little as can
+// be.
+//
+// Hosts of one size: each rank sums up its share of the buffer over its host, the ranks that have
+// the same share do so over the hosts, and each host brings its shares together again.
+//     hosts 0 1 | 2 3, 4 chunks      rank 0            rank 1            rank 2            rank 3
+//       within the hosts             0 1: 0+1          2 3: 0+1          0 1: 2+3          2 3: 2+3
+//       0 with 2, 1 with 3           0 1: all          2 3: all          0 1: all          2 3: all
+//       within the hosts             everything        ..
+// Hosts of several sizes: the first rank of each has the host's sum, these ranks make the sum of
+// all, and each hands it out on its host.
+//     hosts 0 1 2 | 3 4              0 <-- 1, 0 <-- 2, 3 <-- 4;   0 <--> 3;   0 --> 1 2, 3 --> 4
+//
+// With n ranks on q hosts a host sends 2(q-1)/q of the buffer to others (a lower bound), in two
+// rounds; on one host it is `direct`. Ranks: any n >= 1, any hosts.
+// Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
+// rank order where each host holds as many neighbours, a power of two (the last one may hold
+// fewer). Reference: specification A8.
+#include <bit>
+#include <functional>
+#include <numeric>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/catalogue_entries.h"
+#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/grid.h"
+#include "paceline/core/collective/hosts.h"
+
+namespace paceline::collective::catalogue::all_reduce {
+namespace {
+
+// 0, 1, .., each by itself.
+std::vector<std::vector<int>> one_by_one(int count) {
+  std::vector<std::vector<int>> chunks;
+  for (int chunk = 0; chunk < count; ++chunk) chunks.push_back({chunk});
+  return chunks;
+}
+
+// The grid: along the first dimension the ranks of a host.
+Program by_shares(const Hosts& hosts, int rank) {
+  std::vector<int> ranks;
+  for (const auto& host : hosts) ranks.insert(ranks.end(), host.begin(), host.end());
+  const int all = static_cast<int>(ranks.size()), count = static_cast<int>(hosts.size());
+  return on({ranks, one_by_one(all), all},
+            all_reduce_on_grid({all / count, count}, shape_among(ranks, rank).rank,
+                               reduce_scatter::direct(), all_gather::direct()));
+}
+
+Program by_leaders(const Hosts& hosts, int rank) {
+  const std::vector<int> leaders = leaders_of(hosts), &host = host_of(hosts, rank);
+  const int shares = static_cast<int>(leaders.size());
+  std::vector<int> everything(leaders.size());
+  std::iota(everything.begin(), everything.end(), 0);
+  const Part within{host, {everything}, shares}, among{leaders, one_by_one(shares), shares};
+
+  std::vector<Program> phases{
+      partial(on(within, reduce::binomial().build(shape_among(host, rank))))};
+  if (rank == host.front()) {
+    const Program sum = on(among, all_reduce::direct().build(shape_among(leaders, rank)));
+    phases.push_back(reads_output(without_stores(sum)));
+  }
+  phases.push_back(reads_output(on(within, broadcast::direct().build(shape_among(host, rank)))));
+  return in_sequence(phases);
+}
+
+Program build(const Shape& shape) {
+  const Hosts hosts = hosts_of(shape);
+  return are_of_one_size(hosts) ? by_shares(hosts, shape.rank) : by_leaders(hosts, shape.rank);
+}
+
+// What a host has summed up, then several.
+struct Sum {
+  int first = 0, count = 0;  // ranks
+  bool is_balanced = false;
+};
+
+Sum operator+(const Sum& left, const Sum& right) {
+  // The balanced tree is split at the largest power of two below its count.
+  const bool is_split_there = left.first + left.count == right.first &&
+                              std::has_single_bit(static_cast<unsigned>(left.count)) &&
+                              left.count >= right.count;
+  return {left.first, left.count + right.count,
+          left.is_balanced && right.is_balanced && is_split_there};
+}
+
+bool has_balanced_tree(const Shape& shape) {
+  std::vector<Sum> sums;
+  for (const auto& host : hosts_of(shape)) {
+    const int count = static_cast<int>(host.size());
+    sums.push_back({host.front(), count, host.back() - host.front() == count - 1});
+  }
+  return balanced_sum(sums, std::plus<Sum>()).is_balanced;
+}
+
+}  // namespace
+
+Algorithm hierarchical() {
+  return {.operation = Operation::all_reduce,
+          .name = "hierarchical",
+          .determinism = DeterminismClass::d3,
+          .has_balanced_tree = has_balanced_tree,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::all_reduce
