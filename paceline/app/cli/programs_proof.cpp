@@ -46,19 +46,24 @@ class Queue {
       prove(*tasks_[next]);
       const std::lock_guard lock(mutex_);
       done_ += cost(*tasks_[next]);
-      ++ended_tasks_;
-      ended_.notify_one();
+      if (++ended_tasks_ == tasks_.size()) ended_.notify_one();
     }
   }
 
   void watch(const std::function<void(double)>& progress) {
     double all = 0;
     for (const Task* task : tasks_) all += cost(*task);
+    const auto all_ended = [&] { return ended_tasks_ == tasks_.size(); };
+    bool is_told = false;  // that all have ended
     std::unique_lock lock(mutex_);
-    while (ended_tasks_ < tasks_.size()) {
-      ended_.wait_for(lock, std::chrono::milliseconds(200));
-      progress(done_ / all);
-    }
+    do {
+      ended_.wait_for(lock, std::chrono::milliseconds(200), all_ended);
+      const double part = done_ / all;
+      is_told = all_ended();
+      lock.unlock();
+      progress(part);
+      lock.lock();
+    } while (!is_told);
   }
 
  private:

@@ -97,8 +97,9 @@ class Picture {
     body += sums();
     for (const Mark& mark : plan_.marks) body += drawn(mark);
     const std::string key = legend();
-    const double width = std::max(
-        {kLeft + column_ * ranks_ + 12, legend_width_ + 12, 24 + 1.4 * width_of(caption_.title)});
+    const double width =
+        std::max({kLeft + column_ * ranks_ + 12, legend_width_ + 12,
+                  24 + 1.6 * width_of(caption_.title), 24 + 1.2 * width_of(caption_.subtitle)});
     return fmt::format(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 "
                "0 {0} {1}\" font-family=\"system-ui,sans-serif\" font-size=\"10\" role=\"img\">\n"
@@ -131,10 +132,15 @@ class Picture {
     }
     tops_.push_back(y);
     bottom_ = y;
+    int round = 0;
+    for (const int lanes : plan_.lanes)
+      times_.push_back(lanes > 0 ? fmt::format("round {}", round++) : "locally");
   }
 
   double x_of(int rank) const { return kLeft + column_ * (rank + 0.5); }
   double top_of(int time) const { return tops_[static_cast<std::size_t>(time)]; }
+  // As the costs count them: rounds with messages have numbers.
+  const std::string& name_of_time(int time) const { return times_[static_cast<std::size_t>(time)]; }
   std::string label_of(const std::vector<int>& chunks) const {
     return shortened(chunk_list(chunks));
   }
@@ -146,8 +152,7 @@ class Picture {
       if (time % 2 == 0)
         text += fmt::format("<rect class=\"band\" y=\"{}\" width=\"100%\" height=\"{}\"/>\n",
                             number(top), number(height));
-      text += text_at(12, top + height / 2 + 3, "class=\"faint\"", fmt::format("round {}", time)) +
-              "\n";
+      text += text_at(12, top + height / 2 + 3, "class=\"faint\"", name_of_time(time)) + "\n";
     }
     return text;
   }
@@ -187,10 +192,10 @@ class Picture {
     const double x1 = x_of(arrow.from), x2 = x_of(arrow.to);
     const std::string colour = colour_of(arrow.chunks.front(), chunks_);
     std::string text = fmt::format(
-        "<g class=\"message\" stroke=\"{0}\" fill=\"{0}\"><title>round {1}: rank {2} {3} rank {4}: "
+        "<g class=\"message\" stroke=\"{0}\" fill=\"{0}\"><title>{1}: rank {2} {3} rank {4}: "
         "chunk {5}{6}</title>{7}",
-        colour, arrow.time, arrow.from, arrow.stores ? "stores to" : "sends to", arrow.to,
-        chunk_list(arrow.chunks), arrow.reduces ? ", which adds it" : "",
+        colour, name_of_time(arrow.time), arrow.from, arrow.stores ? "stores to" : "sends to",
+        arrow.to, chunk_list(arrow.chunks), arrow.reduces ? ", which adds it" : "",
         shaft_and_head(x1, y1, x2, y2, arrow.reduces ? kSymbol : 0, arrow.stores));
     if (has_labels_) {
       const bool to_the_right = x2 > x1;
@@ -218,9 +223,9 @@ class Picture {
                                    : top_of(mark.time + 1) - kGap - kMarkHeight / 2 + 2;
     const double x = x_of(mark.rank);
     const char* symbol = mark.completes ? "completes" : mark.reduces ? "adds" : "copies";
-    std::string text = fmt::format(
-        "<g class=\"local\"><title>round {}: rank {} {} chunk {}</title>{}", mark.time, mark.rank,
-        mark.reduces ? "adds up" : "copies", chunk_list(mark.chunks), use(symbol, x, y));
+    std::string text = fmt::format("<g class=\"local\"><title>rank {} {} chunk {}</title>{}",
+                                   mark.rank, mark.reduces ? "adds up" : "copies",
+                                   chunk_list(mark.chunks), use(symbol, x, y));
     if (has_labels_) text += text_at(x + 8, y + 3.5, "class=\"label\"", label_of(mark.chunks));
     return text + "</g>\n";
   }
@@ -273,7 +278,8 @@ class Picture {
   bool has_labels_;
   double lane_height_ = 0;
   double column_ = 0;
-  std::vector<double> tops_;  // by time; the last one is the end
+  std::vector<double> tops_;        // by time; the last one is the end
+  std::vector<std::string> times_;  // what they are called
   double bottom_ = 0;
   double legend_width_ = 0;
 };

@@ -42,4 +42,22 @@ Program all_reduce_on_grid(std::vector<int> dimensions, int rank, const Algorith
   return in_sequence(phases);
 }
 
+Counters counters_on_grid(const std::vector<int>& dimensions, const Algorithm& reduce_scatter,
+                          const Algorithm& all_gather) {
+  const int ranks =
+      std::accumulate(dimensions.begin(), dimensions.end(), 1, std::multiplies<int>());
+  Counters all;
+  int held = ranks;  // chunks that a line shares out
+  for (const int size : dimensions) {
+    held /= size;
+    for (const Algorithm* along : {&reduce_scatter, &all_gather}) {
+      const Counters of_line = along->closed_form({.ranks = size});
+      all.depth += of_line.depth;
+      all.messages += ranks / size * of_line.messages;
+      all.chunks += held * of_line.chunks;
+    }
+  }
+  return all;
+}
+
 }  // namespace paceline::collective

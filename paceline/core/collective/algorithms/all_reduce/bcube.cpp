@@ -41,15 +41,21 @@ bool has_balanced_tree(const Shape& shape) {
   return factors(shape).size() <= 1 || std::has_single_bit(static_cast<unsigned>(shape.radix));
 }
 
+Counters closed_form(const Shape& shape) {
+  return counters_on_grid(factors(shape), reduce_scatter::direct(), all_gather::direct());
+}
+
 }  // namespace
 
 Algorithm bcube() {
   return {.operation = Operation::all_reduce,
           .name = "bcube",
+          .purpose = "BCube networks: one digit of the rank after the other",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = has_balanced_tree,
           .fits = fits,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

@@ -42,14 +42,20 @@ Program build(const Shape& shape) {
                             all_gather::ring());
 }
 
+Counters closed_form(const Shape& shape) {
+  return counters_on_grid(dimensions_of(shape), reduce_scatter::ring(), all_gather::ring());
+}
+
 }  // namespace
 
 Algorithm blueconnect() {
   return {.operation = Operation::all_reduce,
           .name = "blueconnect",
+          .purpose = "networks of several speeds: rings, the fastest first",
           .determinism = DeterminismClass::d2,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

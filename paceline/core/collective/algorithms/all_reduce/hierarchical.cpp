@@ -16,6 +16,7 @@
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
 // rank order where each host holds as many neighbours, a power of two (the last one may hold
 // fewer). Reference: specification A8.
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <numeric>
@@ -92,15 +93,35 @@ bool has_balanced_tree(const Shape& shape) {
   return balanced_sum(sums, std::plus<Sum>()).is_balanced;
 }
 
+// By leaders: up to the slowest host's leader, twice among the leaders, and down on each host.
+Counters counters_by_leaders(const Hosts& hosts, int ranks) {
+  const int shares = static_cast<int>(hosts.size());
+  int largest = 0;
+  for (const auto& host : hosts) largest = std::max(largest, static_cast<int>(host.size()));
+  return {.depth = tree_levels(largest) + 3,
+          .messages = 2L * (ranks - shares) + 2L * shares * (shares - 1),
+          .chunks = 2 * (shares - 1) + 1L * (largest - 1) * shares};
+}
+
+Counters closed_form(const Shape& shape) {
+  const Hosts hosts = hosts_of(shape);
+  if (!are_of_one_size(hosts)) return counters_by_leaders(hosts, shape.ranks);
+  const int count = static_cast<int>(hosts.size());
+  return counters_on_grid({shape.ranks / count, count}, reduce_scatter::direct(),
+                          all_gather::direct());
+}
+
 }  // namespace
 
 Algorithm hierarchical() {
   return {.operation = Operation::all_reduce,
           .name = "hierarchical",
+          .purpose = "several ranks a host: within hosts, then over them",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = has_balanced_tree,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

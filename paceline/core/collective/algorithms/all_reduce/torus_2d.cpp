@@ -29,9 +29,17 @@ bool fits(const Shape& shape) {
   return is_valid(shape) && (shape.dimensions.empty() || shape.dimensions.size() == 2);
 }
 
+std::vector<int> dimensions_of(const Shape& shape) {
+  return shape.dimensions.empty() ? most_square(shape.ranks) : shape.dimensions;
+}
+
 Program build(const Shape& shape) {
-  const auto dimensions = shape.dimensions.empty() ? most_square(shape.ranks) : shape.dimensions;
-  return all_reduce_on_grid(dimensions, shape.rank, reduce_scatter::ring(), all_gather::ring());
+  return all_reduce_on_grid(dimensions_of(shape), shape.rank, reduce_scatter::ring(),
+                            all_gather::ring());
+}
+
+Counters closed_form(const Shape& shape) {
+  return counters_on_grid(dimensions_of(shape), reduce_scatter::ring(), all_gather::ring());
 }
 
 }  // namespace
@@ -39,9 +47,11 @@ Program build(const Shape& shape) {
 Algorithm torus_2d() {
   return {.operation = Operation::all_reduce,
           .name = "torus_2d",
+          .purpose = "a torus of ranks: rings along rows, then columns",
           .determinism = DeterminismClass::d2,
           .fits = fits,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce
