@@ -29,8 +29,7 @@ int leader_of(const std::vector<int>& host, int root);
 std::vector<int> leaders_of(const Hosts& hosts, int root = 0);
 
 // Who keeps a chunk on each host, when there is one chunk for each rank: its own rank, and
-// elsewhere one of the same place among its host's ranks, so that every rank keeps as many as can
-// be.
+// elsewhere one in the same place on its host, so that the ranks of a host keep about as many each.
 std::vector<int> keepers_of(const Hosts& hosts, int chunk);
 // By rank of `host`, one of `hosts`: the chunks that it keeps there.
 std::vector<std::vector<int>> kept_on(const Hosts& hosts, const std::vector<int>& host);

@@ -1,5 +1,4 @@
-// Hierarchical all_reduce: sums within each host first, so that every host sends as little as can
-// be.
+// Hierarchical all_reduce: sums within each host first, so that hosts send as little as can be.
 //
 // Hosts of one size: each rank sums up its share of the buffer over its host, the ranks that have
 // the same share do so over the hosts, and each host brings its shares together again.
@@ -14,8 +13,8 @@
 // With n ranks on q hosts a host sends 2(q-1)/q of the buffer to others (a lower bound), in two
 // rounds; on one host it is `direct`. Ranks: any n >= 1, any hosts.
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
-// rank order where each host holds as many neighbours, a power of two (the last one may hold
-// fewer). Reference: specification A8.
+// rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
+// Reference: specification A8.
 #include <numeric>
 
 #include "paceline/core/collective/catalogue_entries.h"
