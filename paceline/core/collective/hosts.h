@@ -17,10 +17,22 @@ bool are_of_one_size(const Hosts& hosts);
 // Rank 0 and those after it are on the first host, the next ones on the second, and so on.
 bool hold_neighbours(const Hosts& hosts);
 
+// Whether sums by the balanced tree over each host's ranks, and then over the hosts, make the
+// balanced tree over all ranks in their order: where each host holds as many neighbours, a power of
+// two (the last one may hold fewer), and for some others.
+bool sum_by_balanced_tree(const Hosts& hosts);
+
 // REQUIRES: a host holds `rank`.
 const std::vector<int>& host_of(const Hosts& hosts, int rank);
-// The first rank of each host, and of its own host `root`.
+// Its first rank, or `root` when that is there; those of all hosts.
+int leader_of(const std::vector<int>& host, int root);
 std::vector<int> leaders_of(const Hosts& hosts, int root = 0);
+
+// Who keeps a chunk on each host, when there is one chunk for each rank: its own rank, and
+// elsewhere one in the same place on its host, so that the ranks of a host keep about as many each.
+std::vector<int> keepers_of(const Hosts& hosts, int chunk);
+// By rank of `host`, one of `hosts`: the chunks that it keeps there.
+std::vector<std::vector<int>> kept_on(const Hosts& hosts, const std::vector<int>& host);
 
 // The shape of a program by `ranks` alone, in this order, as `rank` sees it. REQUIRES: `rank` and
 // `root` are among them.

@@ -38,7 +38,10 @@ TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
   Choice choice(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
   const auto& shortest = choice.algorithm(Operation::broadcast, "", {.ranks = 16}, 4);
   EXPECT_EQ(shortest.name, "binomial");
-  EXPECT_EQ(choice.algorithm(Operation::all_reduce, "", {.ranks = 16}, 64 << 20).name, "direct");
+  const auto& longest = choice.algorithm(Operation::all_reduce, "", {.ranks = 16}, 64 << 20);
+  const long chunks = longest.build({.ranks = 16}).chunks;
+  for (const long sent : testing::proof_of(longest, 16).sent_chunks)
+    EXPECT_EQ(16 * sent, 2 * 15 * chunks) << longest.name << " sends more than it must";
 }
 
 TEST(Choice, OfTheSameMessagesTheFewestRoundingsAndTheLeastMemoryWin) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "paceline/core/base/result.h"
 
 namespace paceline::collective {
@@ -32,6 +34,31 @@ TEST(Hosts, ARankIsOnOneAndTheRootLeadsItsOwn) {
   EXPECT_THROW(host_of(hosts, 6), Error);
   EXPECT_EQ(leaders_of(hosts), (std::vector<int>{0, 1, 3}));
   EXPECT_EQ(leaders_of(hosts, 4), (std::vector<int>{4, 1, 3}));
+}
+
+TEST(Hosts, EveryChunkHasAKeeperOnEach) {
+  const Hosts hosts{{0, 1, 2}, {3, 4}, {5}};
+  EXPECT_EQ(keepers_of(hosts, 0), (std::vector<int>{0, 3, 5}));
+  EXPECT_EQ(keepers_of(hosts, 2), (std::vector<int>{2, 3, 5}));
+  EXPECT_EQ(keepers_of(hosts, 4), (std::vector<int>{1, 4, 5}));
+  using Chunks = std::vector<std::vector<int>>;
+  EXPECT_EQ(kept_on(hosts, hosts[1]), (Chunks{{0, 2, 3, 5}, {1, 4}}));
+  for (const auto& host : hosts) {
+    const auto kept = kept_on(hosts, host);
+    for (std::size_t place = 0; place < host.size(); ++place) {
+      for (const int chunk : kept[place])
+        EXPECT_EQ(std::ranges::count(keepers_of(hosts, chunk), host[place]), 1);
+    }
+  }
+}
+
+TEST(Hosts, SumByTheBalancedTreeWhereItsHalvesFallTogetherWithThem) {
+  EXPECT_TRUE(sum_by_balanced_tree({{0, 1, 2}}));
+  EXPECT_TRUE(sum_by_balanced_tree({{0, 1}, {2, 3}, {4}}));
+  EXPECT_TRUE(sum_by_balanced_tree({{0, 1}, {2, 3}, {4, 5, 6, 7}}));
+  EXPECT_FALSE(sum_by_balanced_tree({{0, 1, 2}, {3, 4, 5}}));
+  EXPECT_FALSE(sum_by_balanced_tree({{0}, {1, 2}}));
+  EXPECT_FALSE(sum_by_balanced_tree({{0, 2}, {1, 3}}));
 }
 
 TEST(Hosts, SomeRanksAloneAreNumberedAnew) {

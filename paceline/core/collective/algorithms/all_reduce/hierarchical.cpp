@@ -1,5 +1,4 @@
-// Hierarchical all_reduce: sums within each host first, so that every host sends as little as can
-// be.
+// Hierarchical all_reduce: sums within each host first, so that hosts send as little as can be.
 //
 // Hosts of one size: each rank sums up its share of the buffer over its host, the ranks that have
 // the same share do so over the hosts, and each host brings its shares together again.
@@ -14,11 +13,9 @@
 // With n ranks on q hosts a host sends 2(q-1)/q of the buffer to others (a lower bound), in two
 // rounds; on one host it is `direct`. Ranks: any n >= 1, any hosts.
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
-// rank order where each host holds as many neighbours, a power of two (the last one may hold
-// fewer). Reference: specification A8.
+// rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
+// Reference: specification A8.
 #include <algorithm>
-#include <bit>
-#include <functional>
 #include <numeric>
 
 #include "paceline/core/collective/balanced_tree.h"
@@ -54,14 +51,12 @@ Program by_leaders(const Hosts& hosts, int rank) {
   std::iota(everything.begin(), everything.end(), 0);
   const Part within{host, {everything}, shares}, among{leaders, one_by_one(shares), shares};
 
-  std::vector<Program> phases{
-      partial(on(within, reduce::binomial().build(shape_among(host, rank))))};
-  if (rank == host.front()) {
-    const Program sum = on(among, all_reduce::direct().build(shape_among(leaders, rank)));
-    phases.push_back(reads_output(without_stores(sum)));
-  }
-  phases.push_back(reads_output(on(within, broadcast::direct().build(shape_among(host, rank)))));
-  return in_sequence(phases);
+  const Shape place = shape_among(host, rank);
+  std::vector<Program> phases{partial(on(within, reduce::binomial().build(place)))};
+  if (rank == host.front())
+    phases.push_back(without_stores(on(among, direct().build(shape_among(leaders, rank)))));
+  phases.push_back(on(within, broadcast::direct().build(place)));
+  return reads_input(reads_output(in_sequence(phases)));
 }
 
 Program build(const Shape& shape) {
@@ -69,28 +64,8 @@ Program build(const Shape& shape) {
   return are_of_one_size(hosts) ? by_shares(hosts, shape.rank) : by_leaders(hosts, shape.rank);
 }
 
-// What a host has summed up, then several.
-struct Sum {
-  int first = 0, count = 0;  // ranks
-  bool is_balanced = false;
-};
-
-Sum operator+(const Sum& left, const Sum& right) {
-  // The balanced tree is split at the largest power of two below its count.
-  const bool is_split_there = left.first + left.count == right.first &&
-                              std::has_single_bit(static_cast<unsigned>(left.count)) &&
-                              left.count >= right.count;
-  return {left.first, left.count + right.count,
-          left.is_balanced && right.is_balanced && is_split_there};
-}
-
 bool has_balanced_tree(const Shape& shape) {
-  std::vector<Sum> sums;
-  for (const auto& host : hosts_of(shape)) {
-    const int count = static_cast<int>(host.size());
-    sums.push_back({host.front(), count, host.back() - host.front() == count - 1});
-  }
-  return balanced_sum(sums, std::plus<Sum>()).is_balanced;
+  return sum_by_balanced_tree(hosts_of(shape));
 }
 
 // By leaders: up to the slowest host's leader, twice among the leaders, and down on each host.

@@ -1,11 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
-
-#include "paceline/core/base/seed.h"
-#include "tests/core/collective/programs.h"
-#include "tests/support/sanitized.h"
+#include "tests/core/collective/random_hosts.h"
 
 namespace paceline::collective {
 namespace {
@@ -14,45 +9,6 @@ using namespace testing;
 
 Algorithm algorithm() {
   return built_in(Operation::all_reduce, "hierarchical");
-}
-
-// Hosts of any sizes; the ranks in order, or in none.
-Shape random_hosts(SeededNumbers& numbers, int ranks, bool in_order) {
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  for (std::size_t i = all.size(); !in_order && i > 1; --i)
-    std::swap(all[i - 1], all[numbers.below(i)]);
-  Shape shape{.ranks = ranks};
-  const auto most = 1 + numbers.below(static_cast<std::uint64_t>(ranks));
-  for (std::size_t used = 0, left = 0; used < all.size(); ++used, --left) {
-    if (left == 0) {
-      shape.groups.emplace_back();
-      left = 1 + numbers.below(most);
-    }
-    shape.groups.back().push_back(all[used]);
-  }
-  return shape;
-}
-
-// Chunks that leave each host.
-std::vector<long> leaving(const Shape& shape) {
-  std::vector<int> host(static_cast<std::size_t>(shape.ranks));
-  for (std::size_t h = 0; h < shape.groups.size(); ++h) {
-    for (const int rank : shape.groups[h])
-      host[static_cast<std::size_t>(rank)] = static_cast<int>(h);
-  }
-  std::vector<long> leaving(shape.groups.size());
-  const auto programs = programs_of(algorithm(), shape);
-  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    for (const Round& round : programs[rank].rounds) {
-      for (const Step& step : round) {
-        const bool sends = step.kind == Step::Kind::send || step.kind == Step::Kind::store;
-        if (sends && host[static_cast<std::size_t>(step.peer)] != host[rank])
-          ++leaving[static_cast<std::size_t>(host[rank])];
-      }
-    }
-  }
-  return leaving;
 }
 
 TEST(HierarchicalAllReduce, IsThisPictureForTwoHostsOfTwo) {
@@ -111,7 +67,8 @@ TEST(HierarchicalAllReduce, EveryHostSendsTheLeastThatCanDo) {
       const long hosts = static_cast<long>(shape.groups.size());
       const long chunks = algorithm().build(shape).chunks;
       ASSERT_EQ(chunks % hosts, 0);
-      for (const long sent : leaving(shape)) EXPECT_EQ(sent, 2 * (hosts - 1) * chunks / hosts);
+      for (const long sent : chunks_leaving(algorithm(), shape))
+        EXPECT_EQ(sent, 2 * (hosts - 1) * chunks / hosts);
     }
   }
 }
