@@ -245,20 +245,21 @@ void everything(const LocalWorldOptions& options, int ranks) {
     const Catalogue catalogue = built_in_algorithms();
     for (int i = 0; i < job.world_size(); ++i)
       (void)c.next_length();  // another world, other lengths
+    int turn = job.world_size();
     for (int round = 0; round < rounds; ++round) {
       for (const Dtype dtype : kDtypes) {
         c.dtype = dtype;
         for (const Algorithm& algorithm : catalogue) {
           if (!algorithm.fits({.ranks = job.world_size()})) continue;
           c.algorithm = algorithm.name;
-          for (const bool in_place : {false, true}) {
-            if (!is_reduction(algorithm.operation)) {
-              moves(c, algorithm, in_place);
-              continue;
-            }
-            for (const ReduceOp op : kOps) {
-              if (can_reduce(op, dtype)) reductions(c, algorithm, op, in_place);
-            }
+          if (!is_reduction(algorithm.operation)) {
+            for (const bool in_place : {false, true}) moves(c, algorithm, in_place);
+            continue;
+          }
+          for (const ReduceOp op : kOps) {
+            // Worlds of even and odd size take turns, and so do rounds.
+            const bool in_place = (++turn + round) % 2 == 0;
+            if (can_reduce(op, dtype)) reductions(c, algorithm, op, in_place);
           }
         }
       }

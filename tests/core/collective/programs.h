@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,11 @@ inline Shape on_hosts_of(int size, int ranks) {
     shape.groups.back().push_back(rank);
   }
   return shape;
+}
+
+// What the whole job sends, in chunks.
+inline long chunks_sent(const Proof& proof) {
+  return std::accumulate(proof.sent_chunks.begin(), proof.sent_chunks.end(), 0L);
 }
 
 // All-reduce of one chunk by two ranks that both sum for themselves: right, and easily made wrong.

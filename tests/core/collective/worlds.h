@@ -85,9 +85,13 @@ T value(int rank, std::size_t i) {
   return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 13 + 1);
 }
 
+// After so many elements they repeat.
+constexpr std::size_t kPeriod = 11 * 13;
+
 template <typename T>
 void fill(std::span<T> values, int rank, std::size_t first = 0) {
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value<T>(rank, first + i);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = i < kPeriod ? value<T>(rank, first + i) : values[i - kPeriod];
 }
 
 // Element `i` of the reduction over all ranks, one after the other.
@@ -101,6 +105,14 @@ T expected(int ranks, ReduceOp op, std::size_t i) {
     else result = static_cast<T>(result + other);
   }
   return op == ReduceOp::average ? static_cast<T>(result * static_cast<T>(1.0 / ranks)) : result;
+}
+
+// The same for many elements.
+template <typename T>
+auto expected_by_index(int ranks, ReduceOp op) {
+  std::vector<T> period;
+  for (std::size_t i = 0; i < kPeriod; ++i) period.push_back(expected<T>(ranks, op, i));
+  return [period](std::size_t i) { return period[i % kPeriod]; };
 }
 
 // The first index that differs; values.size() when none does.

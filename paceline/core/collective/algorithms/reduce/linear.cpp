@@ -12,26 +12,9 @@
 //
 // Over shared memory the receives are views: the root reads every buffer once, side by side.
 #include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {
-
-Program build(const Shape& shape) {
-  const int n = shape.ranks, root = shape.root;
-  if (shape.rank != root) return {.chunks = 1, .rounds = {{send(root, input(0))}}};
-  Program program{.chunks = 1, .scratch_places = n == 1 ? 0 : n};
-  Round collect;
-  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(0));
-  for (int rank = 0; rank < n; ++rank) {
-    if (rank == root) continue;
-    collect.push_back(recv(rank, scratch(rank, 0)));
-    leaves[static_cast<std::size_t>(rank)] = scratch(rank, 0);
-  }
-  if (n > 1) program.rounds.push_back(collect);
-  for (Round& level : balanced_reduction(leaves, output(0))) program.rounds.push_back(level);
-  return program;
-}
 
 Counters closed_form(const Shape& shape) {
   const int n = shape.ranks;
@@ -48,7 +31,7 @@ Algorithm linear() {
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build,
+          .build = sum_at_root,
           .closed_form = closed_form};
 }
 
