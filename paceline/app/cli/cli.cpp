@@ -7,6 +7,7 @@
 
 #include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
+#include "paceline/app/cli/programs.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/suggestion.h"
 #include "paceline/app/cli/top.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
 
 std::vector<Subcommand> subcommands() {
-  return {run(), doctor(), top()};
+  return {run(), programs(), doctor(), top()};
 }
 
 std::string help() {

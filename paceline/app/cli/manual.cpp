@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <CLI/App.hpp>
 
 namespace paceline::cli {
@@ -31,8 +33,26 @@ std::string title(std::string_view page, std::string_view version, std::string_v
   return fmt::format(".TH {} 1 {} \"Paceline {}\" \"Paceline\"\n", upper(page), date, version);
 }
 
+std::vector<const CLI::App*> parts_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<const CLI::Option*> own_options(const CLI::App& app) {
+  return app.get_options([](const CLI::Option* option) {
+    return !option->get_group().empty() && option->nonpositional();
+  });
+}
+
+// Its own and those of its parts, each name once.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
-  return app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
+  std::vector<const CLI::Option*> options = own_options(app);
+  for (const CLI::App* part : parts_of(app)) {
+    for (const CLI::Option* option : own_options(*part)) {
+      const auto same = [&](const CLI::Option* o) { return o->get_name() == option->get_name(); };
+      if (std::ranges::none_of(options, same)) options.push_back(option);
+    }
+  }
+  return options;
 }
 
 bool takes_value(const CLI::Option& option) {
@@ -41,7 +61,7 @@ bool takes_value(const CLI::Option& option) {
 
 std::string options_of(const CLI::App& app) {
   std::string text;
-  for (const CLI::Option* option : shown_options(app)) {
+  for (const CLI::Option* option : own_options(app)) {
     text += fmt::format(
         ".TP\n\\fB{}\\fR{}\n{}\n", roff(option->get_name(false, true)),
         takes_value(*option) ? fmt::format(" \\fI{}\\fR", roff(option->get_type_name())) : "",
@@ -49,11 +69,17 @@ std::string options_of(const CLI::App& app) {
     if (!option->get_envname().empty())
       text += fmt::format(".br\nAlso read from {}.\n", roff(option->get_envname()));
   }
+  for (const CLI::App* part : parts_of(app)) {
+    text += fmt::format(".SS {}\n{}\n", roff(part->get_name()), roff(part->get_description())) +
+            options_of(*part) +
+            (part->get_footer().empty() ? "" : fmt::format(".PP\n{}\n", roff(part->get_footer())));
+  }
   return text;
 }
 
 std::string words_of(const CLI::App& app) {
   std::string words;
+  for (const CLI::App* part : parts_of(app)) words += (words.empty() ? "" : " ") + part->get_name();
   for (const CLI::Option* option : shown_options(app)) {
     for (const auto& name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
     for (const auto& name : option->get_snames()) words += (words.empty() ? "-" : " -") + name;
@@ -82,8 +108,8 @@ std::string bash(std::span<const Described> subcommands) {
       "    return\n"
       "  fi\n"
       "  case \"${{COMP_WORDS[1]}}\" in\n{}  esac\n"
-      "  if [[ $current == -* ]]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
-      "\"$current\")\n"
+      "  if [[ $current == -* || ( $COMP_CWORD == 2 && $words != -* ) ]]; then\n"
+      "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
       "  else mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); fi\n"
       "}}\n"
       "complete -o filenames -F _paceline paceline\n",
@@ -115,7 +141,9 @@ std::string zsh(std::span<const Described> subcommands) {
             fmt::format(" '--{}[{}]{}'", name, quoted(option->get_description(), "[]:"), value);
       }
     }
-    cases += " '*:file:_files' ;;\n";
+    std::string parts;
+    for (const CLI::App* part : parts_of(*subcommand.app)) parts += part->get_name() + ' ';
+    cases += parts.empty() ? " '*:file:_files' ;;\n" : fmt::format(" '1:part:({})' ;;\n", parts);
   }
   return fmt::format(
       "#compdef paceline\n"
@@ -134,6 +162,11 @@ std::string fish(std::span<const Described> subcommands) {
   for (const auto& subcommand : subcommands) {
     text += fmt::format("complete -c paceline -n __fish_use_subcommand -a {} -d '{}'\n",
                         subcommand.name, quoted(subcommand.summary, "\\"));
+    for (const CLI::App* part : parts_of(*subcommand.app)) {
+      text +=
+          fmt::format("complete -c paceline -n '__fish_seen_subcommand_from {}' -a {} -d '{}'\n",
+                      subcommand.name, part->get_name(), quoted(part->get_description(), "\\"));
+    }
     for (const CLI::Option* option : shown_options(*subcommand.app)) {
       for (const auto& name : option->get_lnames()) {
         text += fmt::format(

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "paceline/core/collective/balanced_tree.h"
+
 namespace paceline::collective {
 
 Program binomial_gather(const Shape& shape) {
@@ -26,6 +28,11 @@ Program binomial_gather(const Shape& shape) {
   if (n == 1) program.rounds.emplace_back();
   program.rounds.back().push_back(copy(input(root), output(root)));
   return program;
+}
+
+int largest_subtree(int ranks) {
+  const int farthest = (1 << tree_levels(ranks)) / 2;  // the root's child; all others are whole
+  return ranks == 1 ? 0 : std::max(ranks - farthest, farthest / 2);
 }
 
 }  // namespace paceline::collective

@@ -49,6 +49,12 @@ Tree k_ary_tree(int ranks, int radix) {
   return tree;
 }
 
+int k_ary_height(int ranks, int radix) {
+  int height = 0;
+  for (long level = radix, all = 1; all < ranks; all += level, level *= radix) ++height;
+  return height;
+}
+
 Tree in_order_tree(int ranks) {
   Tree tree = without_edges(ranks);
   for (int rank = 1; rank < ranks; ++rank) {

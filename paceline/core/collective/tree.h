@@ -23,6 +23,9 @@ struct Tree {
 // up to k r + k. REQUIRES: ranks >= 1, radix >= 1.
 Tree k_ary_tree(int ranks, int radix);
 
+// Its height: ceil(log_k(ranks (k-1) + 1)) - 1, for a chain ranks - 1.
+int k_ary_height(int ranks, int radix);
+
 // In order: the odd ranks are leaves, and a subtree holds neighbours. Rank 0 is the root and has
 // one child, the largest power of two below the count; ceil(lg ranks) levels below it. 6 ranks:
 //     0 -- 4 -- 2 -- 1

@@ -60,7 +60,7 @@ TEST(Catalogue, CanBeExtendedByACaller) {
   EXPECT_EQ(find(mine, own.operation, "my own"), &mine.back());
 }
 
-TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksAndEveryRoot) {
+TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksEveryRootAndHosts) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     for (const int ranks : rank_counts(algorithm, kMostRanks)) {
       const auto proven = programs_of(algorithm, ranks);
@@ -69,6 +69,12 @@ TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksAndEveryRoot) {
         // Most operations have no root: the same programs need no second proof.
         if (programs_of(algorithm, ranks, root) == proven) continue;
         EXPECT_EQ(fault_of(algorithm, ranks, root), "");
+      }
+      for (const int size : {2, 3}) {
+        Shape hosts = on_hosts_of(size, ranks);
+        hosts.root = ranks - 1;
+        if (programs_of(algorithm, hosts) == programs_of(algorithm, ranks, ranks - 1)) continue;
+        EXPECT_EQ(fault_of(algorithm, hosts), "") << "hosts of " << size;
       }
     }
   }
@@ -91,7 +97,7 @@ TEST(Catalogue, EveryAlgorithmHasTheTreeThatItPromises) {
     bool always_balanced = true, always_promised = true;
     for (const int ranks : rank_counts(algorithm, kMostRanks)) {
       always_balanced = always_balanced && proof_of(algorithm, ranks).balanced_tree;
-      always_promised = always_promised && algorithm.has_balanced_tree(ranks);
+      always_promised = always_promised && algorithm.has_balanced_tree({.ranks = ranks});
     }
     EXPECT_EQ(always_promised, always_balanced) << label(algorithm);
     EXPECT_TRUE(!always_balanced || algorithm.determinism == DeterminismClass::d3)
@@ -103,19 +109,27 @@ TEST(Catalogue, EveryAlgorithmRoundsAsItPromises) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     bool always_once = true;
     for (const int ranks : rank_counts(algorithm, kMostRanks)) {
-      for (const Program& program : programs_of(algorithm, ranks, ranks / 2)) {
-        always_once = always_once && make_plan(program, ranks)->rounds_once;
+      Shape hosts = on_hosts_of(2, ranks);
+      hosts.root = ranks / 2;
+      for (const Shape& shape : {hosts, Shape{.ranks = ranks, .root = ranks / 2}}) {
+        for (const Program& program : programs_of(algorithm, shape))
+          always_once = always_once && make_plan(program, ranks)->rounds_once;
       }
     }
     EXPECT_EQ(algorithm.rounds_once, always_once) << label(algorithm);
   }
 }
 
-TEST(Catalogue, EveryAlgorithmRefusesShapesWithoutItsRankOrRoot) {
+TEST(Catalogue, EveryAlgorithmRefusesShapesThatAreNone) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     EXPECT_FALSE(algorithm.fits({.ranks = 4, .rank = 4})) << label(algorithm);
     EXPECT_FALSE(algorithm.fits({.ranks = 4, .root = 4})) << label(algorithm);
     EXPECT_FALSE(algorithm.fits({.ranks = 0})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0}}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {}}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {1}}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {2, 3}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {-2, -2}})) << label(algorithm);
   }
 }
 
@@ -190,7 +204,7 @@ std::string spoil(const Algorithm& algorithm, Program& program, int ranks, Seede
       step.target.chunk += 1;
       return "other target chunk: " + was;
     case 6:
-      if (!algorithm.has_balanced_tree(ranks)) return "";
+      if (!algorithm.has_balanced_tree({.ranks = ranks})) return "";
       if (step.kind == Step::Kind::reduce) std::swap(step.source, step.operand);
       else if (step.kind == Step::Kind::recv_reduce) step.operand_is_left = !step.operand_is_left;
       else return "";

@@ -26,7 +26,8 @@ TEST(Choice, IsTheSameOnEveryRank) {
               other.algorithm(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
           EXPECT_EQ(a.name, b.name);
           EXPECT_EQ(a.operation, operation);
-          EXPECT_TRUE(determinism == Determinism::fast || a.has_balanced_tree(ranks)) << a.name;
+          EXPECT_TRUE(determinism == Determinism::fast || a.has_balanced_tree({.ranks = ranks}))
+              << a.name;
         }
       }
     }
@@ -34,15 +35,25 @@ TEST(Choice, IsTheSameOnEveryRank) {
 }
 
 TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
-  const auto chosen = [](Operation operation, int ranks, std::size_t bytes) {
-    Choice choice(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
-    return choice.algorithm(operation, "", {.ranks = ranks}, bytes).name;
-  };
-  EXPECT_EQ(chosen(Operation::broadcast, 16, 4), "binomial");
-  EXPECT_EQ(chosen(Operation::all_reduce, 5, 64 << 20), "direct");
-  // For a power of two both are the same program, with as few bytes as direct and fewer messages.
-  EXPECT_THAT(chosen(Operation::all_reduce, 16, 64 << 20),
-              ::testing::AnyOf("binary_blocks", "rabenseifner"));
+  Choice choice(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
+  const auto& shortest = choice.algorithm(Operation::broadcast, "", {.ranks = 16}, 4);
+  EXPECT_EQ(shortest.name, "binomial");
+  const auto& longest = choice.algorithm(Operation::all_reduce, "", {.ranks = 16}, 64 << 20);
+  const long chunks = longest.build({.ranks = 16}).chunks;
+  for (const long sent : testing::proof_of(longest, 16).sent_chunks)
+    EXPECT_EQ(16 * sent, 2 * 15 * chunks) << longest.name << " sends more than it must";
+}
+
+TEST(Choice, OfTheSameMessagesTheFewestRoundingsAndTheLeastMemoryWin) {
+  for (const int ranks : {1, 2, 3, 5}) {  // bcube and hierarchical are direct there
+    Choice strict(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
+    EXPECT_EQ(strict.algorithm(Operation::all_reduce, "", {.ranks = ranks}, 64 << 20).name,
+              "direct");
+  }
+  Catalogue rings = {testing::built_in(Operation::all_reduce, "blueconnect"),
+                     testing::built_in(Operation::all_reduce, "ring")};
+  Choice fast(rings, Determinism::fast, topology::kLoopback);
+  EXPECT_EQ(fast.algorithm(Operation::all_reduce, "", {.ranks = 7}, 64 << 20).name, "ring");
 }
 
 TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {

@@ -78,6 +78,16 @@ inline Proof proof_of(const Algorithm& algorithm, int ranks, int root = 0) {
   return proof_of(algorithm, Shape{.ranks = ranks, .root = root});
 }
 
+// `ranks` on hosts of `size` neighbours each, the last one with what remains.
+inline Shape on_hosts_of(int size, int ranks) {
+  Shape shape{.ranks = ranks};
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank % size == 0) shape.groups.emplace_back();
+    shape.groups.back().push_back(rank);
+  }
+  return shape;
+}
+
 // What the whole job sends, in chunks.
 inline long chunks_sent(const Proof& proof) {
   return std::accumulate(proof.sent_chunks.begin(), proof.sent_chunks.end(), 0L);

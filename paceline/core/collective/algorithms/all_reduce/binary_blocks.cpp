@@ -18,6 +18,7 @@
 // distributed training (2018); specification A5.
 #include <bit>
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/halving.h"
 
@@ -92,15 +93,30 @@ Program build(const Shape& shape) {
   return in_sequence({there, way_back(there)});
 }
 
+Counters closed_form(const Shape& shape) {
+  const std::vector<Block> blocks = blocks_of(shape.ranks);
+  const int largest = blocks[0].size;
+  Counters all{.depth = 2 * tree_levels(largest) + (blocks.size() > 1 ? 2 : 0)};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    all.messages += 2L * blocks[i].size * tree_levels(blocks[i].size);
+    if (i > 0) all.messages += 2L * blocks[i - 1].size;
+  }
+  // A rank of a middle block sends two buffers, one of the first block its own piece less.
+  all.chunks = blocks.size() == 1 ? 2 * (largest - 1) : 2 * largest - (blocks.size() == 2 ? 1 : 0);
+  return all;
+}
+
 }  // namespace
 
 Algorithm binary_blocks() {
   return {.operation = Operation::all_reduce,
           .name = "binary_blocks",
+          .purpose = "long buffers for any rank count, summed by the balanced tree",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

@@ -15,6 +15,7 @@
 // specification A4b.
 #include "paceline/core/collective/circulant.h"
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
@@ -25,14 +26,21 @@ Program build(const Shape& shape) {
   return in_sequence({sums, way_back(sums)});
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = 2 * tree_levels(n), .messages = 2L * n * tree_levels(n), .chunks = 2 * (n - 1)};
+}
+
 }  // namespace
 
 Algorithm circulant() {
   return {.operation = Operation::all_reduce,
           .name = "circulant",
+          .purpose = "long buffers in 2 lg n rounds, for any rank count",
           .determinism = DeterminismClass::d2,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

@@ -12,6 +12,9 @@
 // first, in each tree; so it depends on the half (class D2). Reference: Sanders, Speck, Traeff,
 // Two-tree algorithms for full bandwidth broadcast, reduction and scan (2009); trees as in NCCL;
 // specification A6, schedule A.
+#include <algorithm>
+
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/tree.h"
 
@@ -28,14 +31,22 @@ Program build(const Shape& shape) {
   return without_empty_rounds(side_by_side(halves));
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {
+      .depth = 2 * tree_levels(n), .messages = 4L * (n - 1), .chunks = n == 1 ? 0 : std::min(n, 4)};
+}
+
 }  // namespace
 
 Algorithm double_binary_tree() {
   return {.operation = Operation::all_reduce,
           .name = "double_binary_tree",
+          .purpose = "long buffers on many ranks: two trees share the links",
           .determinism = DeterminismClass::d2,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

@@ -13,6 +13,8 @@
 // Ranks: any n >= 1, k = Shape::radix >= 1 (1 is a chain).
 // Order of summation: own part, then the children's in rank order (class D3).
 // Reference: specification A3.
+#include <algorithm>
+
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/tree.h"
 
@@ -29,14 +31,26 @@ Program build(const Shape& shape) {
       in_sequence({sum_up(tree, shape.rank), spread_down(tree, shape.rank)}));
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  // Up and down from rank 1, the first inner one; or down from the root alone.
+  const int first = std::min(shape.radix, n - 1);
+  const int second = std::min(shape.radix, n - 1 - first);
+  return {.depth = 2 * k_ary_height(n, shape.radix),
+          .messages = 2 * (n - 1),
+          .chunks = std::max(first, second > 0 ? second + 1 : 0)};
+}
+
 }  // namespace
 
 Algorithm k_ary_tree() {
   return {.operation = Operation::all_reduce,
           .name = "k_ary_tree",
+          .purpose = "middle and long buffers in pieces, k children a rank",
           .determinism = DeterminismClass::d3,
           .fits = fits,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

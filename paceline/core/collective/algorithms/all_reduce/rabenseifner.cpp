@@ -17,13 +17,15 @@
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A4, A2 (fold).
 #include <bit>
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/halving.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {
 
-bool has_one_run_of_ones(int number) {
+bool has_one_run_of_ones(const Shape& shape) {
+  const int number = shape.ranks;
   const int odd = number >> std::countr_zero(static_cast<unsigned>(number));
   return (odd & (odd + 1)) == 0;
 }
@@ -54,15 +56,26 @@ Program build(const Shape& shape) {
   return in_sequence({there, way_back(there)});
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+  const int levels = tree_levels(power), extra = n - power;
+  return {.depth = 2 * levels + (extra > 0 ? 2 : 0),
+          .messages = 2L * power * levels + 2L * extra,
+          .chunks = 2 * (power - 1) + (extra > 0 ? power : 0)};
+}
+
 }  // namespace
 
 Algorithm rabenseifner() {
   return {.operation = Operation::all_reduce,
           .name = "rabenseifner",
+          .purpose = "long buffers: halving, then doubling",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = has_one_run_of_ones,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

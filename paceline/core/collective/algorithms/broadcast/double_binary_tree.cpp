@@ -10,6 +10,7 @@
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Sanders, Speck, Traeff, Two-tree algorithms for full bandwidth broadcast, reduction
 // and scan (2009); trees as in NCCL; specification A10.
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/tree.h"
 
@@ -30,16 +31,25 @@ Program build(const Shape& shape) {
   return shape.rank == shape.root ? with_copy(with_copy(reads_input(down), 0), 1) : down;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  if (n == 1) return {};
+  // Two ranks: both halves in one message.
+  return {.depth = 1 + tree_levels(n - 1), .messages = n == 2 ? 1 : 2L * (n - 1), .chunks = 2};
+}
+
 }  // namespace
 
 Algorithm double_binary_tree() {
   return {.operation = Operation::broadcast,
           .name = "double_binary_tree",
+          .purpose = "long buffers on many ranks: two trees share the links",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::broadcast

@@ -10,6 +10,8 @@
 // Ranks: any n >= 1, any root, k = Shape::radix >= 1 (1 is a chain).
 // Order of summation: nothing is summed.
 // Reference: specification A3, A10.
+#include <algorithm>
+
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/tree.h"
 
@@ -27,16 +29,25 @@ Program build(const Shape& shape) {
   return shape.rank == shape.root ? with_copy(reads_input(down), 0) : down;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = k_ary_height(n, shape.radix),
+          .messages = n - 1,
+          .chunks = std::min(shape.radix, n - 1)};
+}
+
 }  // namespace
 
 Algorithm k_ary_tree() {
   return {.operation = Operation::broadcast,
           .name = "k_ary_tree",
+          .purpose = "middle and long buffers in pieces, k children a rank",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = fits,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::broadcast

@@ -11,6 +11,7 @@
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Barnett, Shuler, van de Geijn et al., Interprocessor collective communication library
 // (1994); specification A10.
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"
 #include "paceline/core/collective/catalogue_entries.h"
 #include "paceline/core/collective/cells.h"
@@ -41,16 +42,25 @@ Program build(const Shape& shape) {
   return program;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n == 1 ? 0 : tree_levels(n) + n - 1,
+          .messages = 1L * n * (n - 1),
+          .chunks = 2 * (n - 1)};
+}
+
 }  // namespace
 
 Algorithm scatter_all_gather() {
   return {.operation = Operation::broadcast,
           .name = "scatter_all_gather",
+          .purpose = "long buffers: dealt out, then round the ring",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::broadcast

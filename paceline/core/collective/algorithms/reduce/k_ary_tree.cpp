@@ -27,14 +27,21 @@ Program build(const Shape& shape) {
   return without_empty_rounds(sum_up(tree, shape.rank));
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = k_ary_height(n, shape.radix), .messages = n - 1, .chunks = n == 1 ? 0 : 1};
+}
+
 }  // namespace
 
 Algorithm k_ary_tree() {
   return {.operation = Operation::reduce,
           .name = "k_ary_tree",
+          .purpose = "middle and long buffers in pieces, k children a rank",
           .determinism = DeterminismClass::d3,
           .fits = fits,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce

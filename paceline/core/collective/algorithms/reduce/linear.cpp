@@ -14,14 +14,25 @@
 #include "paceline/core/collective/balanced_tree.h"
 
 namespace paceline::collective::catalogue::reduce {
+namespace {
+
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n == 1 ? 0 : 1, .messages = n - 1, .chunks = n == 1 ? 0 : 1};
+}
+
+}  // namespace
+
 Algorithm linear() {
   return {.operation = Operation::reduce,
           .name = "linear",
+          .purpose = "one host: the root reads all ranks side by side",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = sum_at_root};
+          .build = sum_at_root,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce

@@ -11,6 +11,7 @@
 // but n messages in each. Ranks: any n >= 1, any root.
 // Order of summation: that of the circulant reduce_scatter (class D2).
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10, "large: RS + gather".
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"
 #include "paceline/core/collective/circulant.h"
 #include "paceline/core/collective/composition.h"
@@ -24,14 +25,23 @@ Program build(const Shape& shape) {
   return shape.rank == shape.root ? program : others_in_scratch(program, -1);
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = 2 * tree_levels(n),
+          .messages = 1L * n * tree_levels(n) + n - 1,
+          .chunks = n - 1 + largest_subtree(n)};
+}
+
 }  // namespace
 
 Algorithm reduce_scatter_gather() {
   return {.operation = Operation::reduce,
           .name = "reduce_scatter_gather",
+          .purpose = "long buffers over a network: every rank sums a part",
           .determinism = DeterminismClass::d2,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce

@@ -10,6 +10,7 @@
 // For short chunks. Ranks: any n >= 1, any root, any counts.
 // Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10.
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"
 #include "paceline/core/collective/composition.h"
 
@@ -22,16 +23,23 @@ Program build(const Shape& shape) {
   return with_copy(reads_input(program), shape.rank);
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = n - 1, .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm binomial() {
   return {.operation = Operation::scatter,
           .name = "binomial",
+          .purpose = "short chunks: a subtree's go in one message",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::scatter

@@ -58,7 +58,8 @@ TEST(RabenseifnerAllReduce, IsTheBalancedTreeWhereTheOnesOfTheCountFormOneRun) {
   std::vector<int> balanced;
   for (int ranks = 1; ranks <= 64; ++ranks) {
     if (proof_of(algorithm(), ranks).balanced_tree) balanced.push_back(ranks);
-    EXPECT_EQ(proof_of(algorithm(), ranks).balanced_tree, algorithm().has_balanced_tree(ranks));
+    EXPECT_EQ(proof_of(algorithm(), ranks).balanced_tree,
+              algorithm().has_balanced_tree({.ranks = ranks}));
   }
   EXPECT_EQ(balanced, (std::vector{1,  2,  3,  4,  6,  7,  8,  12, 14, 15, 16,
                                    24, 28, 30, 31, 32, 48, 56, 60, 62, 63, 64}));
