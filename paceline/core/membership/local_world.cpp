@@ -51,6 +51,7 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
         environment,
         transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));
     impls.back()->mesh->set_shares_memory(options.share_memory);
+    impls.back()->mesh->set_hosts(membership::Hosts::this_one(world_size, options.share_memory));
   }
   for (int low = 0; low < world_size; ++low) {
     for (int high = low + 1; high < world_size; ++high) {
