@@ -48,14 +48,16 @@ int Communicator::world_rank(int rank) const {
   return impl_->group->members().world_rank(rank);
 }
 
-Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::milliseconds t)
+Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::milliseconds t,
+                         const topology::Profile& p)
     : group(std::move(g)),
       determinism(d),
       timeout(t),
+      profile(p),
       rank(group->members().rank()),
       size(group->members().size()),
-      choice(collective::built_in_algorithms(), d,
-             group->mesh().shares_memory() ? topology::kSharedMemory : topology::kLoopback) {
+      shape(group->members().shape()),
+      choice(collective::built_in_algorithms(), d, group->members().topology(), profile) {
   group->open();
 }
 
@@ -87,21 +89,17 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
-    const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};
     const bool one_rounding = is_reduction(call.operation) &&
                               determinism == Determinism::reproducible && is_half(call.dtype) &&
                               rounds(call.op, call.dtype);
-    const auto& chosen =
-        choice.algorithm(call.operation, algorithm, shape, call.count * element, one_rounding);
-    call.algorithm = chosen.name;
-    request.plan = plan(chosen, shape);
+    const collective::Candidate chosen = choice.choose(
+        call.operation, algorithm, shape_with_root(call.root), call.count * element, one_rounding);
+    call.algorithm = chosen.algorithm->name;
+    request.plan = plan(*chosen.algorithm, call.root);
     if (collective::chunks_needed(call.operation, size) == 0) {
       request.input_chunks = Partition::even(call.count, request.plan->chunks);
     }
-    const std::size_t piece =
-        std::max<std::size_t>(1, collective::piece_bytes(std::min(request.plan->chunks, size),
-                                                         group->mesh().shares_memory()) /
-                                     element);
+    const std::size_t piece = std::max<std::size_t>(1, chosen.piece_bytes / element);
     const std::size_t longest = request.input_chunks.longest();
     request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
     if (call.operation == Operation::all_to_all)
@@ -115,11 +113,17 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   return work;
 }
 
+collective::Shape Communicator::Impl::shape_with_root(int root) const {
+  collective::Shape asked = shape;
+  asked.root = root;
+  return asked;
+}
+
 std::shared_ptr<const collective::Plan> Communicator::Impl::plan(
-    const collective::Algorithm& algorithm, const collective::Shape& shape) {
+    const collective::Algorithm& algorithm, int root) {
   const std::lock_guard lock(mutex);
-  auto& known = plans[{&algorithm, shape.root}];
-  if (!known) known = make_plan(algorithm.build(shape), shape.ranks);
+  auto& known = plans[{&algorithm, root}];
+  if (!known) known = make_plan(algorithm.build(shape_with_root(root)), size);
   return known;
 }
 

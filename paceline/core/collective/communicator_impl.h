@@ -14,7 +14,7 @@ namespace paceline {
 class Communicator::Impl {
  public:
   Impl(std::shared_ptr<collective::Group> group, Determinism determinism,
-       std::chrono::milliseconds timeout);
+       std::chrono::milliseconds timeout, const topology::Profile& profile);
   ~Impl();
 
   Work submit(collective::Request request, std::string_view algorithm,
@@ -25,6 +25,7 @@ class Communicator::Impl {
   const std::shared_ptr<collective::Group> group;
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
+  const topology::Profile profile;  // the same on all ranks
   const int rank, size;
   std::uint64_t splits =
       0;  // how many groups were asked of this one; ordered by the caller, as all calls
@@ -41,9 +42,10 @@ class Communicator::Impl {
   }
 
  private:
-  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm,
-                                               const collective::Shape& shape);
+  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
+  collective::Shape shape_with_root(int root) const;
 
+  const collective::Shape shape;
   collective::Choice choice;
   std::mutex mutex;
   std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
