@@ -10,8 +10,7 @@
 namespace paceline::collective {
 namespace {
 
-// Measured with bench_collective_exchange on two cores: pieces of 64-256 KiB differ by less than
-// the spread.
+// Measured on two cores: pieces of 64-256 KiB differ by less than the spread.
 constexpr std::size_t kSharedSegmentBytes = 512 << 10;
 constexpr std::size_t kStreamSegmentBytes = 1 << 20;
 constexpr std::size_t kShortestPiece = 16 << 10;
@@ -30,6 +29,20 @@ const Algorithm& Choice::algorithm(Operation operation, std::string_view name, c
   if (chosen == nullptr)
     chosen = &cheapest(operation, shape, std::size_t{1} << size_class, one_rounding);
   return *chosen;
+}
+
+std::vector<std::string_view> Choice::names(Operation operation, const Shape& shape,
+                                            bool one_rounding) const {
+  std::vector<std::string_view> found;
+  for (const Algorithm& a : catalogue_) {
+    if (a.operation == operation && allows(a, shape, one_rounding)) found.push_back(a.name);
+  }
+  return found;
+}
+
+bool Choice::allows(const Algorithm& a, const Shape& shape, bool one_rounding) const {
+  return a.fits(shape) && (!one_rounding || a.rounds_once) &&
+         (determinism_ == Determinism::fast || a.has_balanced_tree(shape.ranks));
 }
 
 const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape,
@@ -63,9 +76,7 @@ const Algorithm& Choice::cheapest(Operation operation, const Shape& shape, std::
   const Algorithm* best = nullptr;
   double best_cost = std::numeric_limits<double>::infinity();
   for (const Algorithm& a : catalogue_) {
-    if (a.operation != operation || !a.fits(shape)) continue;
-    if (determinism_ == Determinism::reproducible && !a.has_balanced_tree(shape.ranks)) continue;
-    if (one_rounding && !a.rounds_once) continue;
+    if (a.operation != operation || !allows(a, shape, one_rounding)) continue;
     const Program program = a.build(shape);
     const double price = cost(a, shape, Partition::even(bytes, program.chunks), 1, prices_);
     if (price < best_cost) {

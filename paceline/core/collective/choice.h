@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "paceline/core/collective/catalogue.h"
 #include "paceline/core/collective/communicator.h"
@@ -23,8 +24,12 @@ class Choice {
   // 16-bit types once.
   const Algorithm& algorithm(Operation operation, std::string_view name, const Shape& shape,
                              std::size_t bytes, bool one_rounding = false);
+  // What may be named.
+  std::vector<std::string_view> names(Operation operation, const Shape& shape,
+                                      bool one_rounding = false) const;
 
  private:
+  bool allows(const Algorithm& algorithm, const Shape& shape, bool one_rounding) const;
   const Algorithm& named(Operation operation, std::string_view name, const Shape& shape,
                          bool one_rounding) const;
   const Algorithm& cheapest(Operation operation, const Shape& shape, std::size_t bytes,

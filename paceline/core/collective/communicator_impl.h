@@ -26,9 +26,12 @@ class Communicator::Impl {
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
   const int rank, size;
+  collective::Choice choice;
   std::uint64_t splits =
       0;  // how many groups were asked of this one; ordered by the caller, as all calls
 
+  // Whether sums of a 16-bit type must be rounded once.
+  bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;
   // The names below are told in what is thrown.
   void check_root(std::string_view what, int root) const;
   // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the
@@ -44,7 +47,6 @@ class Communicator::Impl {
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm,
                                                const collective::Shape& shape);
 
-  collective::Choice choice;
   std::mutex mutex;
   std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
       plans;  // by algorithm and root
