@@ -36,6 +36,11 @@ const std::string& Communicator::name() const {
 Determinism Communicator::determinism() const {
   return impl_->determinism;
 }
+std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
+                                                       ReduceOp op) const {
+  const collective::Shape shape{.ranks = size(), .rank = rank()};
+  return impl_->choice.names(operation, shape, impl_->needs_one_rounding(operation, op, dtype));
+}
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
 }
@@ -82,6 +87,11 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
+bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const {
+  return is_reduction(operation) && determinism == Determinism::reproducible && is_half(dtype) &&
+         rounds(op, dtype);
+}
+
 // --- collectives ---------------------------------------------------------------------------------
 
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
@@ -89,6 +99,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
+<<<<<<< HEAD
     const bool one_rounding = is_reduction(call.operation) &&
                               determinism == Determinism::reproducible && is_half(call.dtype) &&
                               rounds(call.op, call.dtype);
@@ -96,6 +107,13 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
         call.operation, algorithm, shape_with_root(call.root), call.count * element, one_rounding);
     call.algorithm = chosen.algorithm->name;
     request.plan = plan(*chosen.algorithm, call.root);
+=======
+    const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};
+    const auto& chosen = choice.algorithm(call.operation, algorithm, shape, call.count * element,
+                                          needs_one_rounding(call.operation, call.op, call.dtype));
+    call.algorithm = chosen.name;
+    request.plan = plan(chosen, shape);
+>>>>>>> wd
     if (collective::chunks_needed(call.operation, size) == 0) {
       request.input_chunks = Partition::even(call.count, request.plan->chunks);
     }

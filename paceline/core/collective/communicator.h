@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
@@ -109,6 +110,10 @@ class Communicator {
   int world_rank(int rank) const;   // of a rank of this group
   const std::string& name() const;  // "world"; of the third split of it, color 1: "world.3.1"
   Determinism determinism() const;
+  // Names that options.algorithm may have here: those of the catalogue that fit this group and that
+  // its determinism allows. They live as long as the Communicator.
+  std::vector<std::string_view> algorithms(Operation operation, Dtype dtype = Dtype::f32,
+                                           ReduceOp op = ReduceOp::sum) const;
 
   // Buffers: input and output are the same memory (in place) or do not overlap.
 

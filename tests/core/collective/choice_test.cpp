@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "paceline/core/transport/frame.h"
 #include "tests/core/collective/programs.h"
 #include "tests/core/collective/worlds.h"
@@ -55,6 +57,27 @@ TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_EQ(failure.fault, Fault::misuse);
   EXPECT_THAT(failure.what, HasSubstr("no algorithm 'rign' for all_reduce: choose one of binomial, "
                                       "direct, recursive_doubling, ring"));
+}
+
+TEST(Choice, NamesAreThoseThatCanBeHad) {
+  const Catalogue catalogue = built_in_algorithms();
+  for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
+    Choice choice(catalogue, determinism, topology::kLoopback);
+    for (const int ranks : {1, 4, 5}) {
+      for (const bool one_rounding : {false, true}) {
+        const Shape shape{.ranks = ranks};
+        for (const Algorithm& a : catalogue) {
+          const auto names = choice.names(a.operation, shape, one_rounding);
+          const bool named = std::ranges::find(names, a.name) != names.end();
+          const auto take = [&] {
+            choice.algorithm(a.operation, a.name, shape, 100, one_rounding);
+          };
+          if (named) EXPECT_NO_THROW(take()) << a.name;
+          else EXPECT_EQ(failure_of(take).fault, Fault::misuse) << a.name;
+        }
+      }
+    }
+  }
 }
 
 TEST(Choice, ReproducibleRefusesAnotherOrder) {
