@@ -33,13 +33,24 @@ int Communicator::size() const {
 const std::string& Communicator::name() const {
   return impl_->group->name();
 }
+topology::Topology Communicator::topology() const {
+  return impl_->group->members().topology();
+}
 Determinism Communicator::determinism() const {
   return impl_->determinism;
 }
 std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
                                                        ReduceOp op) const {
-  const collective::Shape shape{.ranks = size(), .rank = rank()};
-  return impl_->choice.names(operation, shape, impl_->needs_one_rounding(operation, op, dtype));
+  return impl_->choice.names(operation, impl_->shape,
+                             impl_->needs_one_rounding(operation, op, dtype));
+}
+std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
+                                              ReduceOp op) const {
+  std::vector<Forecast> forecasts;
+  for (const collective::Candidate& one : impl_->choice.candidates(
+           operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
+    forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
+  return forecasts;
 }
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
@@ -99,21 +110,11 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
-<<<<<<< HEAD
-    const bool one_rounding = is_reduction(call.operation) &&
-                              determinism == Determinism::reproducible && is_half(call.dtype) &&
-                              rounds(call.op, call.dtype);
-    const collective::Candidate chosen = choice.choose(
-        call.operation, algorithm, shape_with_root(call.root), call.count * element, one_rounding);
+    const collective::Candidate chosen =
+        choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
+                      needs_one_rounding(call.operation, call.op, call.dtype));
     call.algorithm = chosen.algorithm->name;
     request.plan = plan(*chosen.algorithm, call.root);
-=======
-    const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};
-    const auto& chosen = choice.algorithm(call.operation, algorithm, shape, call.count * element,
-                                          needs_one_rounding(call.operation, call.op, call.dtype));
-    call.algorithm = chosen.name;
-    request.plan = plan(chosen, shape);
->>>>>>> wd
     if (collective::chunks_needed(call.operation, size) == 0) {
       request.input_chunks = Partition::even(call.count, request.plan->chunks);
     }

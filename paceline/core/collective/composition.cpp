@@ -1,8 +1,10 @@
 #include "paceline/core/collective/composition.h"
 
 #include <algorithm>
+#include <map>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/collective/cells.h"
 
 namespace paceline::collective {
 namespace {
@@ -19,13 +21,26 @@ Slot moved(Slot slot, const Part& part, std::size_t nth, std::size_t widest) {
   return slot;
 }
 
-// The slots that a step uses.
-template <typename AnyStep, typename Function>
-void for_each_slot(AnyStep& step, Function function) {
+// The slots that a step reads.
+template <typename Function>
+void for_each_read(Step& step, Function function) {
   using Kind = Step::Kind;
   if (step.kind != Kind::recv && step.kind != Kind::recv_reduce) function(step.source);
   if (step.kind == Kind::reduce || step.kind == Kind::recv_reduce) function(step.operand);
-  if (step.kind != Kind::send) function(step.target);
+}
+
+// The slots of its own rank that a step uses.
+template <typename Function>
+void for_each_own_slot(Step& step, Function function) {
+  for_each_read(step, function);
+  if (!is_send(step)) function(step.target);
+}
+
+// The slots that a step uses, also the peer's that it stores into.
+template <typename Function>
+void for_each_slot(Step& step, Function function) {
+  for_each_read(step, function);
+  if (step.kind != Step::Kind::send) function(step.target);
 }
 
 // The chunk that a step is about: all its slots hold it.
@@ -110,6 +125,46 @@ Program reads_output(Program program) {
   });
 }
 
+Program reads_input(Program program) {
+  std::vector<bool> is_written(static_cast<std::size_t>(program.chunks));
+  for (Round& round : program.rounds) {
+    for (Step& step : round) {
+      for_each_read(step, [&](Slot& slot) {
+        const bool lies_there =
+            slot.space == Slot::Space::output && !is_written[static_cast<std::size_t>(slot.chunk)];
+        if (lies_there) slot.space = Slot::Space::input;
+      });
+    }
+    for (const Step& step : round) {
+      const auto written = written_slot(step);
+      if (written && written->space == Slot::Space::output)
+        is_written[static_cast<std::size_t>(written->chunk)] = true;
+    }
+  }
+  return program;
+}
+
+Program others_in_scratch(Program program, int kept) {
+  std::map<int, int> places;  // by chunk
+  for (Round& round : program.rounds) {
+    for (Step& step : round) {
+      for_each_own_slot(step, [&](Slot& slot) {
+        if (slot.space != Slot::Space::output || slot.chunk == kept) return;
+        const int next = program.scratch_places + static_cast<int>(places.size());
+        slot = scratch(places.emplace(slot.chunk, next).first->second, slot.chunk);
+      });
+    }
+  }
+  program.scratch_places += static_cast<int>(places.size());
+  return program;
+}
+
+Program with_copy(Program program, int chunk) {
+  if (program.rounds.empty()) program.rounds.emplace_back();
+  program.rounds.back().push_back(copy(input(chunk), output(chunk)));
+  return program;
+}
+
 Program partial(Program program) {
   return with_each_step(std::move(program), [](Step& step) { step.completes = false; });
 }
@@ -127,8 +182,7 @@ Program way_back(const Program& program) {
     for (const Step& step : *round) {
       if (!has_peer(step)) continue;
       const Slot slot = output(chunk_of(step));
-      const bool gave = step.kind == Step::Kind::send || step.kind == Step::Kind::store;
-      turned.push_back(gave ? recv(step.peer, slot) : send(step.peer, slot));
+      turned.push_back(is_send(step) ? recv(step.peer, slot) : send(step.peer, slot));
     }
     if (turned.empty()) back.rounds.pop_back();
   }

@@ -33,6 +33,17 @@ Program side_by_side(const std::vector<Program>& programs);
 // The same where its input lies in the output already, as what a part before it has left there.
 Program reads_output(Program program);
 
+// The same where the chunks that it reads from the output before it has written them lie in the
+// input instead, as the operation's own input does.
+Program reads_input(Program program);
+
+// The same for a rank whose output has chunk `kept` alone, as in reduce_scatter (-1: no output at
+// all): the other chunks of its output lie in scratch.
+Program others_in_scratch(Program program, int kept);
+
+// The same, and in its last round, where nobody waits for it, input(chunk) is copied to the output.
+Program with_copy(Program program, int chunk);
+
 // The same where what it sums up is not the whole sum: no step completes.
 Program partial(Program program);
 

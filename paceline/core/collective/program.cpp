@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <map>
+
 namespace paceline::collective {
 
 Step send(int peer, Slot source) {
@@ -37,9 +40,24 @@ Step completing(Step step) {
   return step;
 }
 
+std::vector<int> messages_of(const Round& round) {
+  std::map<int, int> first;  // by peer
+  std::vector<int> messages(round.size(), -1);
+  for (std::size_t i = 0; i < round.size(); ++i) {
+    const Step& step = round[i];
+    const bool sends = step.kind == Step::Kind::send || step.kind == Step::Kind::store;
+    if (sends) messages[i] = first.emplace(step.peer, static_cast<int>(i)).first->second;
+  }
+  return messages;
+}
+
 bool is_valid(const Shape& shape) {
   const auto names_a_rank = [&](int rank) { return 0 <= rank && rank < shape.ranks; };
   return names_a_rank(shape.rank) && names_a_rank(shape.root);
+}
+
+bool is_power_of_two(const Shape& shape) {
+  return is_valid(shape) && std::has_single_bit(static_cast<unsigned>(shape.ranks));
 }
 
 bool for_any_count(int) {

@@ -6,6 +6,9 @@
 // (partition.h), so uneven counts and empty chunks need no other program, and a long buffer is cut
 // into segments by running the same program once for each.
 //
+// A message is what a rank sends to one peer in one round: its steps travel back to back, so that
+// several of them have one start-up time (the alpha of cost.h).
+//
 // The same value is verified (verify.h), priced (cost.h), executed (execution.h) and printed
 // (to_string).
 #pragma once
@@ -72,6 +75,9 @@ Step completing(Step step);  // the same step with `completes` set
 
 using Round = std::vector<Step>;
 
+// By step of the round: the first step of the message that it belongs to; -1 where nothing is sent.
+std::vector<int> messages_of(const Round& round);
+
 struct Program {
   int chunks =
       0;  // chunks of the whole vector (for all_reduce the buffer, for all_gather the result, ...)
@@ -97,6 +103,9 @@ struct Shape {
 // Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks. What most algorithms'
 // `fits` is.
 bool is_valid(const Shape& shape);
+
+// The same for algorithms that want a power of two of ranks.
+bool is_power_of_two(const Shape& shape);
 
 // Rank counts for which a summation tree is the balanced one; see Algorithm.
 bool for_any_count(int ranks);

@@ -84,19 +84,16 @@ class Results {
 
 // The summation tree of each chunk; none where nothing is summed.
 Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shape,
-                                          const std::vector<Program>& programs, Symbols& symbols) {
-  if (auto sound = check_form(operation, shape, programs); !sound) return sound.error();
-  Result<Rendezvous> meeting = meet(programs);
-  if (!meeting) return meeting.error();
-
+                                          const std::vector<Program>& programs,
+                                          const Rendezvous& meeting, Symbols& symbols) {
   std::vector<Symbols::Id> trees;
   for (const bool in_place : {false, true}) {
-    SymbolicRun run(operation, shape, programs, *meeting, in_place, symbols);
+    SymbolicRun run(operation, shape, programs, meeting, in_place, symbols);
     Results results(operation, shape, programs[0].chunks, run, symbols);
     auto right = run.run();
     if (right) right = results.check();
-    if (right) right = check_stores(programs, *meeting, in_place);
-    if (right) right = check_views(programs, *meeting, in_place);
+    if (right) right = check_stores(programs, meeting, in_place);
+    if (right) right = check_views(programs, meeting, in_place);
     if (!right) {
       Failure failure = right.error();
       if (in_place) failure.what = "in place, " + failure.what;
@@ -131,17 +128,26 @@ Result<Done> check_promises(const Algorithm& algorithm, int ranks,
   return Done{};
 }
 
-Proof proof_of(const std::vector<Program>& programs, const std::vector<Symbols::Id>& trees,
-               Symbols& symbols) {
-  Proof proof;
+long messages_in(const Round& round) {
+  const std::vector<int> first = messages_of(round);
+  long messages = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) messages += first[i] == static_cast<int>(i);
+  return messages;
+}
+
+Proof proof_of(const std::vector<Program>& programs, const Rendezvous& meeting,
+               const std::vector<Symbols::Id>& trees, Symbols& symbols) {
+  Proof proof{.depth = depth_of(programs, meeting)};
   const auto is_balanced = [&](Symbols::Id tree) { return tree == symbols.balanced(); };
   proof.balanced_tree = std::ranges::all_of(trees, is_balanced);
   if (!trees.empty()) proof.tree = symbols.text(trees[0]);
   for (const Program& program : programs) {
     long sent = 0;
-    for (const Round& round : program.rounds) sent += std::ranges::count_if(round, is_send);
+    for (const Round& round : program.rounds) {
+      sent += std::ranges::count_if(round, is_send);
+      proof.messages += messages_in(round);
+    }
     proof.rounds = std::max(proof.rounds, static_cast<int>(program.rounds.size()));
-    proof.messages += sent;
     proof.sent_chunks.push_back(sent);
   }
   return proof;
@@ -163,11 +169,15 @@ Result<Proof> verify(const Algorithm& algorithm, const Shape& shape) {
   if (!programs) return named(programs.error());
 
   Symbols symbols(shape.ranks);
-  const auto trees = trees_of(algorithm.operation, shape, *programs, symbols);
+  if (auto sound = check_form(algorithm.operation, shape, *programs); !sound)
+    return named(sound.error());
+  Result<Rendezvous> meeting = meet(*programs);
+  if (!meeting) return named(meeting.error());
+  const auto trees = trees_of(algorithm.operation, shape, *programs, *meeting, symbols);
   if (!trees) return named(trees.error());
   const auto kept = check_promises(algorithm, shape.ranks, trees.value(), symbols);
   if (!kept) return named(kept.error());
-  return proof_of(*programs, trees.value(), symbols);
+  return proof_of(*programs, *meeting, trees.value(), symbols);
 }
 
 }  // namespace paceline::collective

@@ -15,6 +15,7 @@ struct Proof {
       false;  // every finished element is summed by the balanced tree in rank order (split at the
               // largest power of two below the count); true where nothing is summed
   int rounds = 0;                 // of the rank that has most
+  int depth = 0;                  // the most messages of which each waits for the one before
   long messages = 0;              // over all ranks
   std::vector<long> sent_chunks;  // by rank: chunks sent or stored
   std::string

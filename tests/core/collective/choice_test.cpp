@@ -62,16 +62,14 @@ TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
 TEST(Choice, NamesAreThoseThatCanBeHad) {
   const Catalogue catalogue = built_in_algorithms();
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
-    Choice choice(catalogue, determinism, topology::kLoopback);
     for (const int ranks : {1, 4, 5}) {
+      Choice choice(catalogue, determinism, loopback(ranks));
       for (const bool one_rounding : {false, true}) {
         const Shape shape{.ranks = ranks};
         for (const Algorithm& a : catalogue) {
           const auto names = choice.names(a.operation, shape, one_rounding);
           const bool named = std::ranges::find(names, a.name) != names.end();
-          const auto take = [&] {
-            choice.algorithm(a.operation, a.name, shape, 100, one_rounding);
-          };
+          const auto take = [&] { choice.choose(a.operation, a.name, shape, 100, one_rounding); };
           if (named) EXPECT_NO_THROW(take()) << a.name;
           else EXPECT_EQ(failure_of(take).fault, Fault::misuse) << a.name;
         }

@@ -249,6 +249,7 @@ void everything(const LocalWorldOptions& options, int ranks) {
       for (const Dtype dtype : kDtypes) {
         c.dtype = dtype;
         for (const Algorithm& algorithm : catalogue) {
+          if (!algorithm.fits({.ranks = job.world_size()})) continue;
           c.algorithm = algorithm.name;
           for (const bool in_place : {false, true}) {
             if (!is_reduction(algorithm.operation)) {

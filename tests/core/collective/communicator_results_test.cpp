@@ -32,11 +32,12 @@ struct Case {
   }
 };
 
-std::vector<std::string_view> algorithms(Operation operation) {
+std::vector<std::string_view> algorithms(Operation operation, int ranks) {
   static const Catalogue all = built_in_algorithms();
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : all) {
-    if (algorithm.operation == operation) names.push_back(algorithm.name);
+    if (algorithm.operation == operation && algorithm.fits({.ranks = ranks}))
+      names.push_back(algorithm.name);
   }
   return names;
 }
@@ -140,7 +141,7 @@ template <typename T>
 void everything(Case c) {
   std::vector<ReduceOp> ops = {ReduceOp::sum, ReduceOp::min, ReduceOp::max};
   if (is_floating(dtype_of<T>())) ops.push_back(ReduceOp::average);
-  for (const auto algorithm : algorithms(Operation::all_reduce)) {
+  for (const auto algorithm : algorithms(Operation::all_reduce, c.ranks())) {
     c.algorithm = algorithm;
     for (const ReduceOp op : ops) all_reduce<T>(c, op);
     if constexpr (std::is_floating_point_v<T>) {
@@ -148,17 +149,17 @@ void everything(Case c) {
     }
     ++c.variant;
   }
-  for (const auto algorithm : algorithms(Operation::reduce_scatter)) {
+  for (const auto algorithm : algorithms(Operation::reduce_scatter, c.ranks())) {
     c.algorithm = algorithm;
     for (const ReduceOp op : ops) reduce_scatter<T>(c, op);
     ++c.variant;
   }
-  for (const auto algorithm : algorithms(Operation::all_gather)) {
+  for (const auto algorithm : algorithms(Operation::all_gather, c.ranks())) {
     c.algorithm = algorithm;
     all_gather<T>(c);
     ++c.variant;
   }
-  for (const auto algorithm : algorithms(Operation::broadcast)) {
+  for (const auto algorithm : algorithms(Operation::broadcast, c.ranks())) {
     c.algorithm = algorithm;
     broadcast<T>(c);
     ++c.variant;
@@ -229,7 +230,7 @@ TEST(CommunicatorResults, AreTheReferencesForManySegments) {
         Arena arena(job, std::size_t{8} << 20);
         Case c{job, arena, "", kBig, 0};
         const auto each = [&c](Operation operation, const auto& body) {
-          for (const auto algorithm : algorithms(operation)) {
+          for (const auto algorithm : algorithms(operation, c.ranks())) {
             c.algorithm = algorithm;
             ++c.variant;
             body();

@@ -90,6 +90,35 @@ TEST(Composition, TheWayBackOfAReduceScatterIsItsAllGather) {
   }
 }
 
+TEST(Composition, AnAllReduceThatTurnsBackEarlyIsAReduceScatter) {
+  for (const auto* name : {"direct", "ring"}) {
+    const auto all = built_in(Operation::all_reduce, name);
+    for (int ranks = 2; ranks <= 5; ++ranks) {
+      EXPECT_EQ(fault_of_all(Operation::reduce_scatter, ranks,
+                             [&](const Shape& shape) {
+                               const Program program = without_stores(all.build(shape));
+                               return others_in_scratch(program, shape.rank);
+                             }),
+                "")
+          << name;
+    }
+  }
+}
+
+TEST(Composition, WhatIsReadBeforeItIsWrittenLiesInTheInput) {
+  const Program program{.chunks = 2,
+                        .rounds = {{send(1, output(0)), recv(1, output(1))},
+                                   {send(1, output(1)), recv_reduce(1, output(0), output(0), true)},
+                                   {send(1, output(0))}}};
+  EXPECT_EQ(to_string(with_copy(reads_input(program), 0)),
+            "round 0: send to 1: input(0)\n"
+            "         recv from 1: output(1)\n"
+            "round 1: send to 1: output(1)\n"
+            "         recv_reduce from 1: output(0) = input(0) OP received\n"
+            "round 2: send to 1: output(0)\n"
+            "         copy: output(0) = input(0)\n");
+}
+
 // Sums of each host at its first rank, of these among each other, and back.
 Program by_hosts(const Shape& shape, const std::vector<std::vector<int>>& hosts) {
   std::vector<int> leaders, local;

@@ -74,6 +74,34 @@ TEST(Cost, BroadcastIsTheHeightOfTheTreeOrAllPeersInTurn) {
   }
 }
 
+TEST(Cost, CirculantTakesTheFewestMessagesAndTheFewestBytes) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 8, 12, 15, 16}) {
+    const double p = ranks, h = tree_levels(ranks);
+    EXPECT_NEAR(cost_of(Operation::reduce_scatter, "circulant", ranks),
+                price(h, (p - 1) / p, (p - 1) / p), 1e-9)
+        << ranks;
+    EXPECT_NEAR(cost_of(Operation::all_gather, "circulant", ranks), price(h, (p - 1) / p, 0), 1e-9)
+        << ranks;
+  }
+}
+
+TEST(Cost, WhatGoesToOnePeerInOneRoundHasOneStartUpTime) {
+  const Algorithm relay{.operation = Operation::broadcast, .name = "relay"};
+  const Round all{recv(0, output(0)), recv(0, output(1)), recv(0, output(2))};
+  const Round interleaved{send(1, input(0)), send(2, input(0)), send(1, input(1)),
+                          send(2, input(1)), send(1, input(2)), send(2, input(2))};
+  const std::vector<Program> programs = {{.chunks = 3, .rounds = {interleaved}},
+                                         {.chunks = 3, .rounds = {all}},
+                                         {.chunks = 3, .rounds = {all}}};
+  const auto seconds = [&](std::vector<std::size_t> counts) {
+    return cost(with_programs(relay, programs), {.ranks = 3}, Partition::of(counts), 1,
+                {.alpha = 100, .beta = 1});
+  };
+  EXPECT_DOUBLE_EQ(seconds({1, 2, 4}), 214);
+  EXPECT_DOUBLE_EQ(seconds({0, 2, 4}), 212) << "also where the first chunk is empty";
+  EXPECT_DOUBLE_EQ(seconds({0, 0, 0}), 0);
+}
+
 TEST(Cost, EmptyChunksAreNotSent) {
   // One element in 16 chunks: only chunk 0 travels, to its owner and back, or round the ring.
   const Algorithm ring = built_in(Operation::all_reduce, "ring");

@@ -11,7 +11,7 @@ using namespace testing;
 
 TEST(Plan, NumbersMessagesAlikeOnBothSides) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
-    for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const int ranks : rank_counts(algorithm, 9)) {
       std::vector<std::shared_ptr<const Plan>> plans;
       for (const Program& program : programs_of(algorithm, ranks))
         plans.push_back(make_plan(program, ranks));

@@ -72,5 +72,13 @@ TEST(Shape, IsValidWhenRankAndRootExist) {
   EXPECT_FALSE(is_valid({.ranks = 3, .root = -1}));
 }
 
+TEST(Program, StepsOfARoundToOnePeerAreOneMessage) {
+  EXPECT_EQ(
+      messages_of({send(2, input(0)), recv(2, output(0)), send(1, input(1)),
+                   store(2, input(3), output(3)), copy(input(2), output(2)), send(1, input(4))}),
+      (std::vector{0, -1, 2, 0, -1, 2}));
+  EXPECT_EQ(messages_of({}), std::vector<int>{});
+}
+
 }  // namespace
 }  // namespace paceline::collective

@@ -29,6 +29,15 @@ inline std::vector<Program> programs_of(const Algorithm& algorithm, int ranks, i
   return programs;
 }
 
+// The rank counts up to `most` that the algorithm takes.
+inline std::vector<int> rank_counts(const Algorithm& algorithm, int most) {
+  std::vector<int> counts;
+  for (int ranks = 1; ranks <= most; ++ranks) {
+    if (algorithm.fits({.ranks = ranks})) counts.push_back(ranks);
+  }
+  return counts;
+}
+
 // The algorithm `like`, but with these programs. Only the latest one works: an Algorithm holds
 // plain functions.
 inline Algorithm with_programs(Algorithm like, std::vector<Program> programs) {

@@ -14,10 +14,11 @@ using namespace testing;
 
 TEST(Rendezvous, EverySendMeetsOneReceiveAndTheOtherWayRound) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
-    const auto programs = programs_of(algorithm, 7);
+    const int ranks = algorithm.fits({.ranks = 7}) ? 7 : 8;
+    const auto programs = programs_of(algorithm, ranks);
     auto meeting = meet(programs);
     ASSERT_TRUE(meeting.has_value()) << meeting.error().what;
-    for (int rank = 0; rank < 7; ++rank) {
+    for (int rank = 0; rank < ranks; ++rank) {
       const auto& rounds = programs[static_cast<std::size_t>(rank)].rounds;
       for (int r = 0; r < static_cast<int>(rounds.size()); ++r) {
         for (int i = 0; i < static_cast<int>(rounds[static_cast<std::size_t>(r)].size()); ++i) {
@@ -80,6 +81,25 @@ TEST(Rendezvous, NumbersStepsThroughAllPrograms) {
   EXPECT_EQ(numbers.of({0, 1, 0}), 0u);
   EXPECT_EQ(numbers.of({1, 0, 0}), 1u);
   EXPECT_EQ(numbers.of({1, 0, 1}), 2u);
+}
+
+TEST(Rendezvous, DepthIsTheLongestChainOfRoundsWithMessages) {
+  // A token from rank to rank: each waits for the one before it, however few rounds each has.
+  std::vector<Program> chain = {{.chunks = 1, .rounds = {{send(1, input(0))}}}};
+  for (int rank = 1; rank < 4; ++rank) {
+    chain.push_back({.chunks = 1, .rounds = {{recv(rank - 1, output(0))}}});
+    if (rank < 3) chain.back().rounds.push_back({send(rank + 1, output(0))});
+  }
+  EXPECT_EQ(depth_of(chain, *meet(chain)), 3);
+  // Rounds without messages do not count.
+  chain[1].rounds.insert(chain[1].rounds.begin() + 1, 2, Round{copy(output(0), output(0))});
+  EXPECT_EQ(depth_of(chain, *meet(chain)), 3);
+  // Who comes late makes its peer wait: rank 0 can send to 1 only when 1 has served 2.
+  const std::vector<Program> late = {
+      {.chunks = 1, .rounds = {{send(1, input(0))}}},
+      {.chunks = 1, .rounds = {{send(2, input(0))}, {recv(0, output(0))}}},
+      {.chunks = 1, .rounds = {{recv(1, output(0))}}}};
+  EXPECT_EQ(depth_of(late, *meet(late)), 2);
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+Algorithm algorithm() {
+  return built_in(Operation::all_gather, "circulant");
+}
+
+TEST(CirculantAllGather, IsThisPictureFor4Ranks) {
+  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
+            "round 0: recv from 2: output(2)\n"
+            "         send to 0: input(1)\n"
+            "round 1: recv from 3: output(3)\n"
+            "         recv from 3: output(0)\n"
+            "         send to 3: input(1)\n"
+            "         send to 3: output(2)\n"
+            "         copy: output(1) = input(1)\n");
+}
+
+TEST(CirculantAllGather, TakesTheFewestRoundsAndTheFewestChunksForAnyCount) {
+  for (int ranks = 2; ranks <= 64; ++ranks) {
+    const Proof proof = proof_of(algorithm(), ranks);
+    EXPECT_EQ(proof.rounds, tree_levels(ranks));
+    EXPECT_EQ(proof.depth, tree_levels(ranks));
+    EXPECT_EQ(proof.messages, ranks * tree_levels(ranks));
+    EXPECT_EQ(proof.sent_chunks, std::vector<long>(static_cast<std::size_t>(ranks), ranks - 1));
+    EXPECT_EQ(algorithm().build({.ranks = ranks}).scratch_places, 0);
+  }
+}
+
+TEST(CirculantAllGather, IsProvenForManyRanks) {
+  for (const int ranks : {127, 200}) EXPECT_EQ(fault_of(algorithm(), ranks), "");
+}
+
+TEST(CirculantAllGather, AloneCopies) {
+  EXPECT_EQ(algorithm().build({}), (Program{.chunks = 1, .rounds = {{copy(input(0), output(0))}}}));
+}
+
+}  // namespace
+}  // namespace paceline::collective

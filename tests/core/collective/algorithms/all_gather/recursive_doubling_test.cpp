@@ -1,0 +1,40 @@
+#include <gtest/gtest.h>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+Algorithm algorithm() {
+  return built_in(Operation::all_gather, "recursive_doubling");
+}
+
+TEST(RecursiveDoublingAllGather, IsThisPictureFor4Ranks) {
+  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
+            "round 0: recv from 0: output(0)\n"
+            "         send to 0: input(1)\n"
+            "round 1: recv from 3: output(2)\n"
+            "         recv from 3: output(3)\n"
+            "         send to 3: output(0)\n"
+            "         send to 3: input(1)\n"
+            "         copy: output(1) = input(1)\n");
+}
+
+TEST(RecursiveDoublingAllGather, TakesTheFewestRoundsAndTheFewestChunks) {
+  for (const int ranks : rank_counts(algorithm(), 128)) {
+    const Proof proof = proof_of(algorithm(), ranks);
+    EXPECT_EQ(proof.depth, tree_levels(ranks));
+    EXPECT_EQ(proof.messages, ranks * tree_levels(ranks));
+    EXPECT_EQ(proof.sent_chunks, std::vector<long>(static_cast<std::size_t>(ranks), ranks - 1));
+  }
+}
+
+TEST(RecursiveDoublingAllGather, FitsPowersOfTwoAlone) {
+  EXPECT_EQ(rank_counts(algorithm(), 64), (std::vector{1, 2, 4, 8, 16, 32, 64}));
+}
+
+}  // namespace
+}  // namespace paceline::collective

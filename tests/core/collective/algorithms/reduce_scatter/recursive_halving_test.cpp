@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+Algorithm algorithm() {
+  return built_in(Operation::reduce_scatter, "recursive_halving");
+}
+
+TEST(RecursiveHalvingReduceScatter, IsThisPictureFor4Ranks) {
+  EXPECT_EQ(to_string(algorithm().build({.ranks = 4, .rank = 1})),
+            "round 0: send to 3: input(2)\n"
+            "         send to 3: input(3)\n"
+            "         recv_reduce from 3: scratch(0, 0) = input(0) OP received\n"
+            "         recv_reduce from 3: output(1) = input(1) OP received\n"
+            "round 1: send to 0: scratch(0, 0)\n"
+            "         recv_reduce from 0: output(1) = received OP output(1), complete\n");
+}
+
+TEST(RecursiveHalvingReduceScatter, TakesTheFewestRoundsAndTheFewestChunks) {
+  for (const int ranks : rank_counts(algorithm(), 128)) {
+    const Proof proof = proof_of(algorithm(), ranks);
+    EXPECT_EQ(proof.depth, tree_levels(ranks));
+    EXPECT_EQ(proof.messages, ranks * tree_levels(ranks));
+    EXPECT_EQ(proof.sent_chunks, std::vector<long>(static_cast<std::size_t>(ranks), ranks - 1));
+  }
+}
+
+TEST(RecursiveHalvingReduceScatter, FitsPowersOfTwoAlone) {
+  EXPECT_EQ(rank_counts(algorithm(), 64), (std::vector{1, 2, 4, 8, 16, 32, 64}));
+}
+
+TEST(RecursiveHalvingReduceScatter, SumsEveryChunkByTheSameTreeWhichIsNotTheBalancedOne) {
+  EXPECT_EQ(proof_of(algorithm(), 4).tree, "((0+2)+(1+3))");
+  EXPECT_EQ(algorithm().determinism, DeterminismClass::d3);
+}
+
+}  // namespace
+}  // namespace paceline::collective
