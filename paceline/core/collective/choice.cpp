@@ -12,7 +12,7 @@ namespace paceline::collective {
 namespace {
 
 // Bytes of all chunks in one segment. In memory a segment stays in the cache from its reduction to
-// its store, which no price tells (measured with bench_collective_exchange on two cores: 64 to 256
+// its store, which no price tells (measured on two cores: 64 to 256
 // KiB differ by less than the spread); over streams the price decides.
 constexpr std::array<std::size_t, 2> kMemorySegments = {512 << 10, 256 << 10};
 constexpr std::array<std::size_t, 4> kStreamSegments = {16 << 20, 4 << 20, 1 << 20, 256 << 10};
@@ -74,13 +74,22 @@ std::vector<Candidate> Choice::candidates(Operation operation, const Shape& shap
   const std::lock_guard lock(mutex_);
   std::vector<Candidate> all;
   for (const Algorithm& algorithm : catalogue_) {
-    if (may_choose(algorithm, operation, shape, one_rounding))
+    if (allows(algorithm, operation, shape, one_rounding))
       all.push_back(cheaper({}, algorithm, shape, size_class(bytes)));
   }
   std::ranges::stable_sort(all, [&](const Candidate& one, const Candidate& other) {
     return is_better(one, other, shape);
   });
   return all;
+}
+
+std::vector<std::string_view> Choice::names(Operation operation, const Shape& shape,
+                                            bool one_rounding) const {
+  std::vector<std::string_view> found;
+  for (const Algorithm& algorithm : catalogue_) {
+    if (allows(algorithm, operation, shape, one_rounding)) found.push_back(algorithm.name);
+  }
+  return found;
 }
 
 const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape,
@@ -109,8 +118,8 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
   return *found;
 }
 
-bool Choice::may_choose(const Algorithm& algorithm, Operation operation, const Shape& shape,
-                        bool one_rounding) const {
+bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
+                    bool one_rounding) const {
   return algorithm.operation == operation && algorithm.fits(shape) &&
          (determinism_ == Determinism::fast || algorithm.has_balanced_tree(shape)) &&
          (!one_rounding || algorithm.rounds_once);
@@ -120,7 +129,7 @@ Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t 
                            bool one_rounding) {
   Candidate best;
   for (const Algorithm& algorithm : catalogue_) {
-    if (may_choose(algorithm, operation, shape, one_rounding))
+    if (allows(algorithm, operation, shape, one_rounding))
       best = cheaper(best, algorithm, shape, bytes);
   }
   PACELINE_CHECK(best.algorithm != nullptr, "no algorithm for {} with {} ranks", name_of(operation),

@@ -40,11 +40,15 @@ class Choice {
   std::vector<Candidate> candidates(Operation operation, const Shape& shape, std::size_t bytes,
                                     bool one_rounding = false);
 
+  // What may be named.
+  std::vector<std::string_view> names(Operation operation, const Shape& shape,
+                                      bool one_rounding = false) const;
+
  private:
   const Algorithm& named(Operation operation, std::string_view name, const Shape& shape,
                          bool one_rounding) const;
-  bool may_choose(const Algorithm& algorithm, Operation operation, const Shape& shape,
-                  bool one_rounding) const;
+  bool allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
+              bool one_rounding) const;
   Candidate cheapest(Operation operation, const Shape& shape, std::size_t bytes, bool one_rounding);
   Candidate cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
                     std::size_t bytes);

@@ -33,8 +33,24 @@ int Communicator::size() const {
 const std::string& Communicator::name() const {
   return impl_->group->name();
 }
+topology::Topology Communicator::topology() const {
+  return impl_->group->members().topology();
+}
 Determinism Communicator::determinism() const {
   return impl_->determinism;
+}
+std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
+                                                       ReduceOp op) const {
+  return impl_->choice.names(operation, impl_->shape,
+                             impl_->needs_one_rounding(operation, op, dtype));
+}
+std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
+                                              ReduceOp op) const {
+  std::vector<Forecast> forecasts;
+  for (const collective::Candidate& one : impl_->choice.candidates(
+           operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
+    forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
+  return forecasts;
 }
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
@@ -82,6 +98,11 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
+bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const {
+  return is_reduction(operation) && determinism == Determinism::reproducible && is_half(dtype) &&
+         rounds(op, dtype);
+}
+
 // --- collectives ---------------------------------------------------------------------------------
 
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
@@ -89,11 +110,9 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   Call& call = request.call;
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
-    const bool one_rounding = is_reduction(call.operation) &&
-                              determinism == Determinism::reproducible && is_half(call.dtype) &&
-                              rounds(call.op, call.dtype);
-    const collective::Candidate chosen = choice.choose(
-        call.operation, algorithm, shape_with_root(call.root), call.count * element, one_rounding);
+    const collective::Candidate chosen =
+        choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
+                      needs_one_rounding(call.operation, call.op, call.dtype));
     call.algorithm = chosen.algorithm->name;
     request.plan = plan(*chosen.algorithm, call.root);
     if (collective::chunks_needed(call.operation, size) == 0) {

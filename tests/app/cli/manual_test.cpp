@@ -52,5 +52,22 @@ TEST(Completion, of_every_shell_names_every_subcommand_and_option) {
   }
 }
 
+TEST(ManPage, of_a_group_has_the_options_of_its_parts_and_shells_know_their_names) {
+  const Sample sample;
+  const auto part = std::make_shared<CLI::App>("Of the part.", "paceline group inner");
+  std::string value;
+  part->add_option("--depth", value, "how deep")->type_name("N");
+  CLI::App group("A group.", "paceline group");
+  group.add_subcommand(part);
+  const std::vector<Described> all = {{"group", "several", &group}};
+  const std::string page = man_page(all[0], "1", "2026-11-21");
+  EXPECT_THAT(page, HasSubstr(".SH INNER\nOf the part.\n"));
+  EXPECT_THAT(page, HasSubstr("\\fB\\-\\-depth\\fR \\fIN\\fR\nhow deep"));
+  for (const std::string& shell : shells()) {
+    for (const char* word : {"inner", "depth"})
+      EXPECT_THAT(completion(shell, all), HasSubstr(word)) << shell;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::cli

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "paceline/core/transport/frame.h"
 #include "tests/core/collective/programs.h"
 #include "tests/core/collective/worlds.h"
@@ -73,6 +75,25 @@ TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   for (const Algorithm& a : built_in_algorithms()) {
     if (a.operation != Operation::all_reduce) continue;
     EXPECT_THAT(failure.what, HasSubstr(std::string(a.name)));
+  }
+}
+
+TEST(Choice, NamesAreThoseThatCanBeHad) {
+  const Catalogue catalogue = built_in_algorithms();
+  for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
+    for (const int ranks : {1, 4, 5}) {
+      Choice choice(catalogue, determinism, loopback(ranks));
+      for (const bool one_rounding : {false, true}) {
+        const Shape shape{.ranks = ranks};
+        for (const Algorithm& a : catalogue) {
+          const auto names = choice.names(a.operation, shape, one_rounding);
+          const bool named = std::ranges::find(names, a.name) != names.end();
+          const auto take = [&] { choice.choose(a.operation, a.name, shape, 100, one_rounding); };
+          if (named) EXPECT_NO_THROW(take()) << a.name;
+          else EXPECT_EQ(failure_of(take).fault, Fault::misuse) << a.name;
+        }
+      }
+    }
   }
 }
 
