@@ -10,7 +10,7 @@ import re
 ROOMS = {
     "core": ["base", "transport", "membership", "topology", "compress", "collective", "server", "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "optim", "parallel", "strategy", "checkpoint"],
-    "app": ["launch", "cli"],
+    "app": ["launch", "measure", "cli"],
     "python": [],
 }
 USES = {"core": [], "torch": ["core"], "app": ["core"], "python": ["core", "torch"]}

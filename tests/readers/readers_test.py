@@ -1,7 +1,8 @@
 """readers_test.py BIN_FOLDER: what a run shows of itself, read by the readers that people use.
 
 Trains a small network on two workers with every face on and reads the files back: TensorBoard's own loader, Perfetto's own
-protobuf classes, Prometheus's own parser, and Python's json for Chrome's format. Run by .venv/bin/python (scripts/setup).
+protobuf classes, Prometheus's own parser, and Python's json for Chrome's format; and the page of `paceline bench collective`
+by an XML parser. Run by .venv/bin/python (scripts/setup).
 """
 import collections
 import json
@@ -13,6 +14,7 @@ import tempfile
 import time
 import unittest
 import urllib.request
+import xml.etree.ElementTree
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 from prometheus_client.parser import text_string_to_metric_families
@@ -121,6 +123,27 @@ class Readers(unittest.TestCase):
         finally:
             process.terminate()
             process.communicate(timeout=30)
+
+    def test_the_page_of_a_measurement_is_well_formed_and_draws_every_row_with_nothing_from_elsewhere(self):
+        subprocess.run([BIN / "paceline", "bench", "collective", "--ranks", "2", "--sizes", "4..1KiB", "--algorithms", "all",
+                        "--yardstick", "--blocks", "1", "--operations", "2", "--html", self.path("page"), "--json",
+                        self.path("json")], check=True, stdout=subprocess.DEVNULL, timeout=120)
+        rows = json.loads(pathlib.Path(self.path("json")).read_text())
+        sizes = {row["bytes"] for row in rows}
+        page = xml.etree.ElementTree.parse(self.path("page")).getroot()
+        self.assertEqual(len(page.findall(".//tbody/tr")), len(rows))
+        pictures = page.findall(".//{*}svg")
+        self.assertEqual(len(pictures), 2)
+        for picture in pictures:
+            curves = picture.findall("{*}polyline")
+            self.assertEqual(len(curves), len({row["algorithm"] for row in rows}) + 1, "the yardstick has one too")
+            for curve in curves:
+                points = [tuple(map(float, point.split(","))) for point in curve.get("points").split()]
+                self.assertEqual(len(points), len(sizes))
+                self.assertEqual([x for x, _ in points], sorted(x for x, _ in points))
+        for element in page.iter():
+            self.assertFalse({"src", "href"} & set(element.keys()), element.tag)
+            self.assertNotIn("url(", element.text or "")
 
     def scrape(self, port, wanted):
         deadline = time.time() + 60

@@ -33,19 +33,32 @@ std::string title(std::string_view page, std::string_view version, std::string_v
   return fmt::format(".TH {} 1 {} \"Paceline {}\" \"Paceline\"\n", upper(page), date, version);
 }
 
-std::vector<const CLI::App*> parts_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
 std::vector<const CLI::Option*> own_options(const CLI::App& app) {
   return app.get_options([](const CLI::Option* option) {
     return !option->get_group().empty() && option->nonpositional();
   });
 }
 
+// Subcommands of the subcommand.
+std::vector<const CLI::App*> parts_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// "paceline bench collective" -> "collective"
+std::string part_name(const CLI::App& part) {
+  const std::string& name = part.get_name();
+  return name.substr(name.rfind(' ') + 1);
+}
+
+std::string part_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* part : parts_of(app)) names += (names.empty() ? "" : " ") + part_name(*part);
+  return names;
+}
+
 // Its own and those of its parts, each name once.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
-  std::vector<const CLI::Option*> options = own_options(app);
+  auto options = own_options(app);
   for (const CLI::App* part : parts_of(app)) {
     for (const CLI::Option* option : own_options(*part)) {
       const auto same = [&](const CLI::Option* o) { return o->get_name() == option->get_name(); };
@@ -69,17 +82,11 @@ std::string options_of(const CLI::App& app) {
     if (!option->get_envname().empty())
       text += fmt::format(".br\nAlso read from {}.\n", roff(option->get_envname()));
   }
-  for (const CLI::App* part : parts_of(app)) {
-    text += fmt::format(".SS {}\n{}\n", roff(part->get_name()), roff(part->get_description())) +
-            options_of(*part) +
-            (part->get_footer().empty() ? "" : fmt::format(".PP\n{}\n", roff(part->get_footer())));
-  }
   return text;
 }
 
 std::string words_of(const CLI::App& app) {
   std::string words;
-  for (const CLI::App* part : parts_of(app)) words += (words.empty() ? "" : " ") + part->get_name();
   for (const CLI::Option* option : shown_options(app)) {
     for (const auto& name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
     for (const auto& name : option->get_snames()) words += (words.empty() ? "-" : " -") + name;
@@ -98,18 +105,21 @@ std::string names_of(std::span<const Described> subcommands) {
 std::string bash(std::span<const Described> subcommands) {
   std::string cases;
   for (const auto& subcommand : subcommands) {
-    cases += fmt::format("    {}) words='{}' ;;\n", subcommand.name, words_of(*subcommand.app));
+    cases += fmt::format("    {}) words='{}' parts='{}' ;;\n", subcommand.name,
+                         words_of(*subcommand.app), part_names(*subcommand.app));
   }
   return fmt::format(
       "_paceline() {{\n"
-      "  local current=\"${{COMP_WORDS[COMP_CWORD]}}\" words=''\n"
+      "  local current=\"${{COMP_WORDS[COMP_CWORD]}}\" words='' parts=''\n"
       "  if [[ $COMP_CWORD == 1 ]]; then\n"
       "    mapfile -t COMPREPLY < <(compgen -W '{} --help --version' -- \"$current\")\n"
       "    return\n"
       "  fi\n"
       "  case \"${{COMP_WORDS[1]}}\" in\n{}  esac\n"
-      "  if [[ $current == -* || ( $COMP_CWORD == 2 && $words != -* ) ]]; then\n"
-      "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "  if [[ $current == -* ]]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
+      "\"$current\")\n"
+      "  elif [[ $COMP_CWORD == 2 && $parts ]]; then mapfile -t COMPREPLY < <(compgen -W "
+      "\"$parts\" -- \"$current\")\n"
       "  else mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); fi\n"
       "}}\n"
       "complete -o filenames -F _paceline paceline\n",
@@ -141,9 +151,9 @@ std::string zsh(std::span<const Described> subcommands) {
             fmt::format(" '--{}[{}]{}'", name, quoted(option->get_description(), "[]:"), value);
       }
     }
-    std::string parts;
-    for (const CLI::App* part : parts_of(*subcommand.app)) parts += part->get_name() + ' ';
-    cases += parts.empty() ? " '*:file:_files' ;;\n" : fmt::format(" '1:part:({})' ;;\n", parts);
+    const std::string parts = part_names(*subcommand.app);
+    if (!parts.empty()) cases += fmt::format(" '1:subcommand:({})'", parts);
+    cases += " '*:file:_files' ;;\n";
   }
   return fmt::format(
       "#compdef paceline\n"
@@ -162,10 +172,9 @@ std::string fish(std::span<const Described> subcommands) {
   for (const auto& subcommand : subcommands) {
     text += fmt::format("complete -c paceline -n __fish_use_subcommand -a {} -d '{}'\n",
                         subcommand.name, quoted(subcommand.summary, "\\"));
-    for (const CLI::App* part : parts_of(*subcommand.app)) {
-      text +=
-          fmt::format("complete -c paceline -n '__fish_seen_subcommand_from {}' -a {} -d '{}'\n",
-                      subcommand.name, part->get_name(), quoted(part->get_description(), "\\"));
+    if (const std::string parts = part_names(*subcommand.app); !parts.empty()) {
+      text += fmt::format("complete -c paceline -n '__fish_seen_subcommand_from {}' -a '{}'\n",
+                          subcommand.name, parts);
     }
     for (const CLI::Option* option : shown_options(*subcommand.app)) {
       for (const auto& name : option->get_lnames()) {
@@ -186,12 +195,18 @@ std::string man_page(const Described& subcommand, std::string_view version, std:
   std::string usage = app.help();
   usage = usage.substr(usage.find("Usage: ") + 7);
   usage = usage.substr(0, usage.find('\n'));
+  std::string parts;
+  for (const CLI::App* part : parts_of(app)) {
+    parts +=
+        fmt::format(".SH {}\n{}\n{}.PP\n.nf\n{}\n.fi\n", upper(part_name(*part)),
+                    roff(part->get_description()), options_of(*part), roff(part->get_footer()));
+  }
   return title(fmt::format("paceline-{}", subcommand.name), version, date) +
          fmt::format(".SH NAME\npaceline\\-{} \\- {}\n", roff(subcommand.name),
                      roff(subcommand.summary)) +
          fmt::format(".SH SYNOPSIS\n.B {}\n", roff(usage)) +
          fmt::format(".SH DESCRIPTION\n{}\n", roff(app.get_description())) + ".SH OPTIONS\n" +
-         options_of(app) +
+         options_of(app) + parts +
          fmt::format(".SH MORE\n.nf\n{}\n.fi\n.SH SEE ALSO\n.BR paceline (1)\n",
                      roff(app.get_footer()));
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "paceline/app/cli/suggestion.h"
 #include "paceline/core/base/check.h"
@@ -31,6 +32,23 @@ std::optional<double> seconds_of_unit(std::string_view unit) {
   if (unit == "h") return 3600.0;
   return std::nullopt;
 }
+
+constexpr std::pair<std::string_view, std::size_t> kSizeUnits[] = {
+    {"GiB", std::size_t{1} << 30},
+    {"MiB", std::size_t{1} << 20},
+    {"KiB", std::size_t{1} << 10},
+    {"B", 1},
+};
+
+std::size_t bytes_of_unit(std::string_view unit) {
+  if (unit.empty()) return 1;
+  for (const auto& [name, bytes] : kSizeUnits) {
+    if (unit == name) return bytes;
+  }
+  return 0;
+}
+
+constexpr std::size_t kStepOfSizes = 4;
 
 bool is_loopback(const std::string& host) {
   in_addr address = {};
@@ -96,6 +114,57 @@ std::string parse_choice(std::string_view option, const std::string& text,
   PACELINE_CHECK(known, "{}: \"{}\" is not known; choose one of {}{}", option, text,
                  fmt::join(allowed, ", "), suggestion(text, allowed));
   return text;
+}
+
+std::vector<std::string> parse_list(std::string_view option, const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto comma = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, comma - at));
+    PACELINE_CHECK(!parts.back().empty(),
+                   "{}: \"{}\" has nothing in one of its places; separate values by single commas",
+                   option, text);
+    at = comma + 1;
+  }
+  return parts;
+}
+
+std::size_t parse_size(std::string_view option, const std::string& text) {
+  constexpr std::size_t kMost = std::size_t{1} << 40;
+  const auto unit_at = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto value = number_in<std::size_t>(std::string_view(text).substr(0, unit_at));
+  const std::size_t unit = bytes_of_unit(std::string_view(text).substr(unit_at));
+  PACELINE_CHECK(value && unit > 0,
+                 "{}: \"{}\" is not a size; write it as 4, 16KiB, 64MiB or 1GiB (bytes without a "
+                 "suffix)",
+                 option, text);
+  PACELINE_CHECK(*value > 0 && *value <= kMost / unit,
+                 "{}: {} is out of range; give at least 1 byte, at most 1024GiB", option, text);
+  return *value * unit;
+}
+
+std::vector<std::size_t> parse_sizes(std::string_view option, const std::string& text) {
+  std::vector<std::size_t> sizes;
+  for (const std::string& part : parse_list(option, text)) {
+    const auto dots = part.find("..");
+    const std::size_t first = parse_size(option, part.substr(0, dots));
+    const std::size_t last =
+        dots == std::string::npos ? first : parse_size(option, part.substr(dots + 2));
+    PACELINE_CHECK(first <= last, "{}: {} goes downwards; write the smaller size first", option,
+                   part);
+    for (std::size_t size = first; size <= last; size *= kStepOfSizes) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::string size_text(std::size_t bytes) {
+  for (const auto& [name, unit] : kSizeUnits) {
+    if (bytes < unit) continue;
+    const double value = static_cast<double>(bytes) / static_cast<double>(unit);
+    return bytes % unit == 0 ? fmt::format("{} {}", bytes / unit, name)
+                             : fmt::format("{:.4g} {}", value, name);
+  }
+  return "0 B";
 }
 
 Address parse_address(std::string_view option, const std::string& text) {

@@ -1,6 +1,7 @@
 // The values of options, from text. Each function takes the option's name for its error text.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,17 @@ Clock::duration parse_duration(std::string_view option, const std::string& text)
 // THROWS Error (misuse) when it is none of `allowed`.
 std::string parse_choice(std::string_view option, const std::string& text,
                          const std::vector<std::string>& allowed);
+
+// "4", "16KiB", "64MiB", "1GiB": bytes, more than zero. THROWS Error (misuse)
+std::size_t parse_size(std::string_view option, const std::string& text);
+// "4..256MiB" goes from the one to the other by factors of 4; "4,1MiB,4MiB..64MiB" is a list. In
+// the order given. THROWS Error (misuse)
+std::vector<std::size_t> parse_sizes(std::string_view option, const std::string& text);
+// "4 B", "16 KiB", "1.5 MiB"
+std::string size_text(std::size_t bytes);
+
+// "a,b" -> a and b. THROWS Error (misuse) when one of them is empty.
+std::vector<std::string> parse_list(std::string_view option, const std::string& text);
 
 struct Address {
   std::string host;

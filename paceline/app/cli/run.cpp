@@ -6,15 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "paceline/app/cli/job_options.h"
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/split_command.h"
@@ -164,34 +162,6 @@ void take_other_names(Given& given) {
   }
 }
 
-std::string text_of(const std::string& option, const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  PACELINE_CHECK(in.is_open(), "{}: {} cannot be read; check the path", option, file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void take_hosts(const Given& given, launch::RunOptions& options) {
-  if (given.hosts.empty() && given.hostfile.empty()) {
-    PACELINE_CHECK(given.ssh.empty(),
-                   "--ssh: there is no other host to reach; name them by --hosts or --hostfile");
-    return;
-  }
-  PACELINE_CHECK(given.hosts.empty() || given.hostfile.empty(),
-                 "--hosts and --hostfile are both given; leave one out");
-  const auto hosts =
-      given.hostfile.empty()
-          ? launch::parse_hosts(given.hosts).value()
-          : launch::parse_hostfile(text_of("--hostfile", given.hostfile), given.hostfile).value();
-  options.hosts =
-      launch::share_ranks(hosts, given.processes.empty() ? 0 : options.processes).value();
-  options.processes = options.hosts.back().first + options.hosts.back().count;
-  if (given.ssh.empty()) return;
-  std::istringstream words(given.ssh);
-  options.ssh.assign(std::istream_iterator<std::string>(words), {});
-  PACELINE_CHECK(!options.ssh.empty(),
-                 "--ssh: it is empty; give the command that reaches a host, or leave it out");
-}
-
 void take_nodes(const Given& given, launch::RunOptions& options) {
   if (given.nodes.empty()) {
     const auto lonely = [](const char* option, const std::string& value) {
@@ -279,18 +249,14 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
-  if (!given.transport.empty()) {
-    options.transport = parse_choice("--transport", given.transport, {"auto", "shm", "tcp"});
-  }
-  if (!given.determinism.empty()) {
-    options.determinism =
-        parse_choice("--determinism", given.determinism, {"reproducible", "fast"});
-  }
+  if (!given.transport.empty()) options.transport = parse_transport(given.transport);
+  if (!given.determinism.empty()) options.determinism = parse_determinism(given.determinism);
   if (!given.operation_timeout.empty()) {
     parse_duration("--operation-timeout", given.operation_timeout);
     options.operation_timeout = given.operation_timeout;
   }
-  take_hosts(given, options);
+  take_hosts({given.hosts, given.hostfile, given.ssh},
+             given.processes.empty() ? 0 : options.processes, options);
   take_nodes(given, options);
   take_store(given, options);
   take_logs(given, options);

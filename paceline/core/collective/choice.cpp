@@ -1,51 +1,95 @@
 #include "paceline/core/collective/choice.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <limits>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/cost.h"
+#include "paceline/core/transport/frame.h"
 
 namespace paceline::collective {
 namespace {
 
-// Measured with bench_collective_exchange on two cores: pieces of 64-256 KiB differ by less than
-// the spread.
-constexpr std::size_t kSharedSegmentBytes = 512 << 10;
-constexpr std::size_t kStreamSegmentBytes = 1 << 20;
-constexpr std::size_t kShortestPiece = 16 << 10;
+// Bytes of all chunks in one segment. In memory a segment stays in the cache from its reduction to
+// its store, which no price tells (measured on two cores: 64 to 256
+// KiB differ by less than the spread); over streams the price decides.
+constexpr std::array<std::size_t, 2> kMemorySegments = {512 << 10, 256 << 10};
+constexpr std::array<std::size_t, 4> kStreamSegments = {16 << 20, 4 << 20, 1 << 20, 256 << 10};
+constexpr std::size_t kShortestPiece = 16 << 10;  // shorter ones would be all header
 
-// What speaks for an algorithm. Many send the same messages on few ranks; of these it is the one
-// that loses least of 16-bit sums, and then the one that needs least memory.
-struct Bid {
-  double seconds = std::numeric_limits<double>::infinity();
-  bool rounds_once = false;
-  int scratch_places = 0;
+// Of an all_to_all with counts nobody knows the length.
+constexpr std::size_t kUnknownBytes = 1 << 20;
 
-  bool is_better_than(const Bid& other) const {
-    constexpr double kSame = 1e-9;  // sums of the same prices in another order
-    if (seconds < other.seconds * (1 - kSame)) return true;
-    if (seconds > other.seconds * (1 + kSame)) return false;
-    if (rounds_once != other.rounds_once) return rounds_once;
-    return scratch_places < other.scratch_places;
-  }
-};
+std::vector<std::size_t> pieces(int chunks, bool in_memory) {
+  std::vector<std::size_t> pieces;
+  const auto add = [&](std::size_t segment) {
+    const std::size_t piece = segment / static_cast<std::size_t>(std::max(1, chunks));
+    pieces.push_back(std::clamp(piece, kShortestPiece, transport::kLongestPayload));
+  };
+  if (in_memory) std::ranges::for_each(kMemorySegments, add);
+  else std::ranges::for_each(kStreamSegments, add);
+  return pieces;
+}
+
+// On few ranks many algorithms send the same messages. Of these it is the one that loses least of
+// 16-bit sums, and then the one that needs least memory.
+bool is_better(const Candidate& one, const Candidate& other, Shape shape) {
+  if (one.seconds != other.seconds) return one.seconds < other.seconds;
+  if (one.algorithm->rounds_once != other.algorithm->rounds_once) return one.algorithm->rounds_once;
+  shape.rank = shape.root = 0;  // the same on all ranks
+  return one.algorithm->build(shape).scratch_places < other.algorithm->build(shape).scratch_places;
+}
 
 }  // namespace
 
-Choice::Choice(Catalogue catalogue, Determinism determinism, topology::Prices prices)
-    : catalogue_(std::move(catalogue)), determinism_(determinism), prices_(prices) {}
+std::size_t size_class(std::size_t bytes) {
+  const int bits = std::bit_width(bytes);
+  return bits <= 3 ? bytes : bytes >> (bits - 3) << (bits - 3);
+}
 
-const Algorithm& Choice::algorithm(Operation operation, std::string_view name, const Shape& shape,
-                                   std::size_t bytes, bool one_rounding) {
-  if (!name.empty()) return named(operation, name, shape, one_rounding);
+Choice::Choice(Catalogue catalogue, Determinism determinism, topology::Topology topology,
+               topology::Profile profile)
+    : catalogue_(std::move(catalogue)),
+      determinism_(determinism),
+      topology_(std::move(topology)),
+      profile_(profile) {}
+
+Candidate Choice::choose(Operation operation, std::string_view name, const Shape& shape,
+                         std::size_t bytes, bool one_rounding) {
+  const Algorithm* algorithm =
+      name.empty() ? nullptr : &named(operation, name, shape, one_rounding);
   const std::lock_guard lock(mutex_);
-  const int size_class = std::bit_width(bytes);
-  const Algorithm*& chosen = chosen_[{operation, size_class, one_rounding}];
-  if (chosen == nullptr)
-    chosen = &cheapest(operation, shape, std::size_t{1} << size_class, one_rounding);
-  return *chosen;
+  const std::size_t length = size_class(bytes);
+  const auto known = chosen_.find(std::tuple(operation, name, length, one_rounding));
+  if (known != chosen_.end()) return known->second;
+  const Candidate found = algorithm == nullptr ? cheapest(operation, shape, length, one_rounding)
+                                               : cheaper({}, *algorithm, shape, length);
+  chosen_.emplace(std::tuple(operation, std::string(name), length, one_rounding), found);
+  return found;
+}
+
+std::vector<Candidate> Choice::candidates(Operation operation, const Shape& shape,
+                                          std::size_t bytes, bool one_rounding) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Candidate> all;
+  for (const Algorithm& algorithm : catalogue_) {
+    if (allows(algorithm, operation, shape, one_rounding))
+      all.push_back(cheaper({}, algorithm, shape, size_class(bytes)));
+  }
+  std::ranges::stable_sort(all, [&](const Candidate& one, const Candidate& other) {
+    return is_better(one, other, shape);
+  });
+  return all;
+}
+
+std::vector<std::string_view> Choice::names(Operation operation, const Shape& shape,
+                                            bool one_rounding) const {
+  std::vector<std::string_view> found;
+  for (const Algorithm& algorithm : catalogue_) {
+    if (allows(algorithm, operation, shape, one_rounding)) found.push_back(algorithm.name);
+  }
+  return found;
 }
 
 const Algorithm& Choice::named(Operation operation, std::string_view name, const Shape& shape,
@@ -74,30 +118,60 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
   return *found;
 }
 
-const Algorithm& Choice::cheapest(Operation operation, const Shape& shape, std::size_t bytes,
-                                  bool one_rounding) const {
-  const Algorithm* best = nullptr;
-  Bid least;
-  for (const Algorithm& a : catalogue_) {
-    if (a.operation != operation || !a.fits(shape)) continue;
-    if (determinism_ == Determinism::reproducible && !a.has_balanced_tree(shape)) continue;
-    if (one_rounding && !a.rounds_once) continue;
-    const Program program = a.build(shape);
-    const Bid bid{.seconds = cost(a, shape, Partition::even(bytes, program.chunks), 1, prices_),
-                  .rounds_once = a.rounds_once,
-                  .scratch_places = program.scratch_places};
-    if (!bid.is_better_than(least)) continue;
-    best = &a;
-    least = bid;
-  }
-  PACELINE_CHECK(best != nullptr, "no algorithm for {} with {} ranks", name_of(operation),
-                 shape.ranks);
-  return *best;
+bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
+                    bool one_rounding) const {
+  return algorithm.operation == operation && algorithm.fits(shape) &&
+         (determinism_ == Determinism::fast || algorithm.has_balanced_tree(shape)) &&
+         (!one_rounding || algorithm.rounds_once);
 }
 
-std::size_t piece_bytes(int chunks, bool shares_memory) {
-  const std::size_t segment = shares_memory ? kSharedSegmentBytes : kStreamSegmentBytes;
-  return std::max(kShortestPiece, segment / static_cast<std::size_t>(std::max(1, chunks)));
+Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t bytes,
+                           bool one_rounding) {
+  Candidate best;
+  for (const Algorithm& algorithm : catalogue_) {
+    if (allows(algorithm, operation, shape, one_rounding))
+      best = cheaper(best, algorithm, shape, bytes);
+  }
+  PACELINE_CHECK(best.algorithm != nullptr, "no algorithm for {} with {} ranks", name_of(operation),
+                 shape.ranks);
+  return best;
+}
+
+// `best`, or the longest of the segments that cost the least with `algorithm`, where they cost
+// less.
+Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
+                          std::size_t bytes) {
+  const Timetable& table = timetable(algorithm, shape);
+  const bool unknown = bytes == 0 && algorithm.operation == Operation::all_to_all;
+  const Partition partition = Partition::even(unknown ? kUnknownBytes : bytes, table.chunks);
+  int priced = 0;
+  for (const std::size_t piece : pieces(std::min(table.chunks, shape.ranks), in_memory())) {
+    const auto segments =
+        static_cast<int>(std::max<std::size_t>(1, (partition.longest() + piece - 1) / piece));
+    if (segments == priced) continue;
+    priced = segments;
+    const Freight freight{partition, 1, segments};
+    const bool is_first = best.algorithm == nullptr;
+    if (!is_first && least_cost(table, freight, topology_, profile_) > best.seconds) continue;
+    const Candidate one{&algorithm, piece, cost(table, freight, topology_, profile_)};
+    if (is_first || is_better(one, best, shape)) best = one;
+  }
+  return best;
+}
+
+bool Choice::in_memory() const {
+  return topology_.hosts.size() == 1 && topology_.within_a_host == topology::LinkClass::memory;
+}
+
+// One root stands for all: the choice may not depend on which was asked for first.
+const Timetable& Choice::timetable(const Algorithm& algorithm, const Shape& shape) {
+  const auto known = timetables_.find(&algorithm);
+  if (known != timetables_.end()) return known->second;
+  Shape any = shape;
+  any.rank = any.root = 0;
+  const bool with_payers = topology_.within_a_host == topology::LinkClass::memory &&
+                           topology_.hosts.size() < static_cast<std::size_t>(shape.ranks);
+  return timetables_.emplace(&algorithm, timetable_of(algorithm, any, with_payers)).first->second;
 }
 
 }  // namespace paceline::collective

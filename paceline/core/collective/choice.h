@@ -1,46 +1,71 @@
-// Which algorithm carries an operation out, and in how many segments. Every rank must come to the
-// same answer, so it follows from what all ranks know: the operation, its length, the rank count
-// and the kind of links.
+// Which algorithm carries an operation out, and in segments of which length. Every rank must come
+// to the same answer, so it follows from what all ranks know: the operation, its length, which
+// ranks share a host, and a profile that all have from rank 0.
 #pragma once
 
 #include <map>
 #include <mutex>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "paceline/core/collective/catalogue.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/topology/prices.h"
+#include "paceline/core/collective/timetable.h"
+#include "paceline/core/topology/topology.h"
 
 namespace paceline::collective {
 
+// One way to do it.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  std::size_t piece_bytes = 0;  // of each chunk in one segment
+  double seconds = 0;           // what the model says (cost.h)
+};
+
 class Choice {
  public:
-  Choice(Catalogue catalogue, Determinism determinism, topology::Prices prices);
+  Choice(Catalogue catalogue, Determinism determinism, topology::Topology topology,
+         topology::Profile profile = {});
 
-  // The algorithm of that name, or without one the cheapest that the determinism allows. THROWS
-  // Error (misuse) that lists the names. THREAD: any. `one_rounding`: only those that round sums of
-  // 16-bit types once.
-  const Algorithm& algorithm(Operation operation, std::string_view name, const Shape& shape,
-                             std::size_t bytes, bool one_rounding = false);
+  // The algorithm of that name, or without one the cheapest that the determinism allows, and the
+  // segments that suit it. THROWS Error (misuse) that lists the names. THREAD: any. `one_rounding`:
+  // only those that round sums of 16-bit types once. COST: the first time for a length a
+  // simulation of each candidate, then a look into a table.
+  Candidate choose(Operation operation, std::string_view name, const Shape& shape,
+                   std::size_t bytes, bool one_rounding = false);
+
+  // Every algorithm that may be chosen, with the segments that suit it; the cheapest first. THREAD:
+  // any.
+  std::vector<Candidate> candidates(Operation operation, const Shape& shape, std::size_t bytes,
+                                    bool one_rounding = false);
+
+  // What may be named.
+  std::vector<std::string_view> names(Operation operation, const Shape& shape,
+                                      bool one_rounding = false) const;
 
  private:
   const Algorithm& named(Operation operation, std::string_view name, const Shape& shape,
                          bool one_rounding) const;
-  const Algorithm& cheapest(Operation operation, const Shape& shape, std::size_t bytes,
-                            bool one_rounding) const;
+  bool allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
+              bool one_rounding) const;
+  Candidate cheapest(Operation operation, const Shape& shape, std::size_t bytes, bool one_rounding);
+  Candidate cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
+                    std::size_t bytes);
+  bool in_memory() const;
+  const Timetable& timetable(const Algorithm& algorithm, const Shape& shape);
 
   const Catalogue catalogue_;
   const Determinism determinism_;
-  const topology::Prices prices_;
+  const topology::Topology topology_;
+  const topology::Profile profile_;
   std::mutex mutex_;
-  std::map<std::tuple<Operation, int, bool>, const Algorithm*>
-      chosen_;  // by the power of two above the length, and one_rounding
+  std::map<const Algorithm*, Timetable> timetables_;
+  // By operation, name, length and one_rounding.
+  std::map<std::tuple<Operation, std::string, std::size_t, bool>, Candidate, std::less<>> chosen_;
 };
 
-// Bytes of a chunk that one segment carries, when it carries a piece of `chunks` chunks: so short
-// that a piece stays in the cache from its reduction to its store, and that transfers overlap
-// reductions.
-std::size_t piece_bytes(int chunks, bool shares_memory);
+// The length that stands for `bytes` and for those up to a quarter longer: its three highest bits.
+std::size_t size_class(std::size_t bytes);
 
 }  // namespace paceline::collective

@@ -33,8 +33,24 @@ int Communicator::size() const {
 const std::string& Communicator::name() const {
   return impl_->group->name();
 }
+topology::Topology Communicator::topology() const {
+  return impl_->group->members().topology();
+}
 Determinism Communicator::determinism() const {
   return impl_->determinism;
+}
+std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
+                                                       ReduceOp op) const {
+  return impl_->choice.names(operation, impl_->shape,
+                             impl_->needs_one_rounding(operation, op, dtype));
+}
+std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
+                                              ReduceOp op) const {
+  std::vector<Forecast> forecasts;
+  for (const collective::Candidate& one : impl_->choice.candidates(
+           operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
+    forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
+  return forecasts;
 }
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
@@ -48,14 +64,16 @@ int Communicator::world_rank(int rank) const {
   return impl_->group->members().world_rank(rank);
 }
 
-Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::milliseconds t)
+Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::milliseconds t,
+                         const topology::Profile& p)
     : group(std::move(g)),
       determinism(d),
       timeout(t),
+      profile(p),
       rank(group->members().rank()),
       size(group->members().size()),
-      choice(collective::built_in_algorithms(), d,
-             group->mesh().shares_memory() ? topology::kSharedMemory : topology::kLoopback) {
+      shape(group->members().shape()),
+      choice(collective::built_in_algorithms(), d, group->members().topology(), profile) {
   group->open();
 }
 
@@ -80,6 +98,11 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
+bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const {
+  return is_reduction(operation) && determinism == Determinism::reproducible && is_half(dtype) &&
+         rounds(op, dtype);
+}
+
 // --- collectives ---------------------------------------------------------------------------------
 
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
@@ -92,21 +115,15 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   }
   const std::size_t element = size_of(call.dtype);
   if (collective::has_programs(call.operation)) {
-    const collective::Shape shape{.ranks = size, .rank = rank, .root = call.root};
-    const bool one_rounding = is_reduction(call.operation) &&
-                              determinism == Determinism::reproducible && is_half(call.dtype) &&
-                              rounds(call.op, call.dtype);
-    const auto& chosen =
-        choice.algorithm(call.operation, algorithm, shape, call.count * element, one_rounding);
-    call.algorithm = chosen.name;
-    request.plan = plan(chosen, shape);
+    const collective::Candidate chosen =
+        choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
+                      needs_one_rounding(call.operation, call.op, call.dtype));
+    call.algorithm = chosen.algorithm->name;
+    request.plan = plan(*chosen.algorithm, call.root);
     if (collective::chunks_needed(call.operation, size) == 0) {
       request.input_chunks = Partition::even(call.count, request.plan->chunks);
     }
-    const std::size_t piece =
-        std::max<std::size_t>(1, collective::piece_bytes(std::min(request.plan->chunks, size),
-                                                         group->mesh().shares_memory()) /
-                                     element);
+    const std::size_t piece = std::max<std::size_t>(1, chosen.piece_bytes / element);
     const std::size_t longest = request.input_chunks.longest();
     request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
     if (call.operation == Operation::all_to_all)
@@ -120,11 +137,17 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   return work;
 }
 
+collective::Shape Communicator::Impl::shape_with_root(int root) const {
+  collective::Shape asked = shape;
+  asked.root = root;
+  return asked;
+}
+
 std::shared_ptr<const collective::Plan> Communicator::Impl::plan(
-    const collective::Algorithm& algorithm, const collective::Shape& shape) {
+    const collective::Algorithm& algorithm, int root) {
   const std::lock_guard lock(mutex);
-  auto& known = plans[{&algorithm, shape.root}];
-  if (!known) known = make_plan(algorithm.build(shape), shape.ranks);
+  auto& known = plans[{&algorithm, root}];
+  if (!known) known = make_plan(algorithm.build(shape_with_root(root)), size);
   return known;
 }
 

@@ -16,9 +16,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
+#include "paceline/core/topology/hosts.h"
 #include "paceline/core/collective/operation.h"
 #include "paceline/core/collective/work.h"
 #include "paceline/core/membership/job.h"
@@ -96,6 +98,13 @@ struct Traffic {
   std::chrono::nanoseconds waited = {};     // time that callers spent in Work::wait
 };
 
+// What an algorithm would take (collective/cost.h).
+struct Forecast {
+  std::string_view algorithm;
+  std::size_t piece_bytes = 0;  // of each chunk in one segment
+  double seconds = 0;
+};
+
 class Communicator {
  public:
   class Impl;
@@ -107,8 +116,18 @@ class Communicator {
   int rank() const;  // in this group
   int size() const;
   int world_rank(int rank) const;   // of a rank of this group
+  topology::Topology topology() const;  // which ranks of this group share a host
   const std::string& name() const;  // "world"; of the third split of it, color 1: "world.3.1"
   Determinism determinism() const;
+  // Names that options.algorithm may have here: those of the catalogue that fit this group and that
+  // its determinism allows. They live as long as the Communicator.
+  std::vector<std::string_view> algorithms(Operation operation, Dtype dtype = Dtype::f32,
+                                           ReduceOp op = ReduceOp::sum) const;
+
+  // The same with what the model says of `bytes` of one rank's buffer, the cheapest first: it is
+  // what an operation without a name takes.
+  std::vector<Forecast> forecasts(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
+                                  ReduceOp op = ReduceOp::sum) const;
 
   // Buffers: input and output are the same memory (in place) or do not overlap.
 

@@ -14,7 +14,7 @@ namespace paceline {
 class Communicator::Impl {
  public:
   Impl(std::shared_ptr<collective::Group> group, Determinism determinism,
-       std::chrono::milliseconds timeout);
+       std::chrono::milliseconds timeout, const topology::Profile& profile);
   ~Impl();
 
   Work submit(collective::Request request, std::string_view algorithm,
@@ -25,10 +25,16 @@ class Communicator::Impl {
   const std::shared_ptr<collective::Group> group;
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
+  const topology::Profile profile;  // the same on all ranks
   const int rank, size;
+  const collective::Shape shape;
+  collective::Choice choice;
   std::uint64_t splits =
       0;  // how many groups were asked of this one; ordered by the caller, as all calls
 
+  // Whether sums of a 16-bit type must be rounded once.
+  bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;
+  collective::Shape shape_with_root(int root) const;
   // The names below are told in what is thrown.
   void check_root(std::string_view what, int root) const;
   // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the
@@ -41,10 +47,8 @@ class Communicator::Impl {
   }
 
  private:
-  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm,
-                                               const collective::Shape& shape);
+  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
 
-  collective::Choice choice;
   std::mutex mutex;
   std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
       plans;  // by algorithm and root

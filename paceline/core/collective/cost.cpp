@@ -1,181 +1,207 @@
 #include "paceline/core/collective/cost.h"
 
 #include <algorithm>
-#include <queue>
-#include <tuple>
-#include <utility>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/cells.h"
-#include "paceline/core/collective/rendezvous.h"
+#include "paceline/core/collective/tariff.h"
 
 namespace paceline::collective {
 namespace {
 
-// Time passes from message to message: always the one goes next that can start first.
-class Clockwork {
- public:
-  Clockwork(std::span<const Program> programs, const Rendezvous& meeting,
-            const Partition& partition, std::size_t element_bytes, const topology::Prices& prices)
-      : programs_(programs),
-        meeting_(meeting),
-        partition_(partition),
-        element_bytes_(element_bytes),
-        prices_(prices),
-        posted_(meeting.numbers.count(), kNotPosted),
-        states_(programs.size()) {}
+using topology::LinkClass;
 
-  double run() {
-    for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) begin_rounds(rank);
-    while (!waiting_.empty()) {
-      Part part = waiting_.top();
-      waiting_.pop();
-      const double start = earliest_start(part.sending);
-      if (start > part.start) {  // a port has been taken since it was queued
-        part.start = start;
-        waiting_.push(part);
-      } else {
-        move(part);
-      }
-    }
-    double last = 0;
-    for (const State& state : states_) last = std::max(last, state.round_ends);
-    return last;
+// The cores of the hosts, and how their ranks take turns on them. By the moment from which each is
+// free.
+class Cores {
+ public:
+  explicit Cores(const Tariff& tariff, std::size_t ranks) : tariff_(tariff), ranks_(ranks) {
+    for (const int cores : tariff.topology().cores)
+      hosts_.emplace_back(static_cast<std::size_t>(cores));
+  }
+
+  // `rank` works for so long, not before `earliest`; when it is done.
+  double work(int rank, double earliest, double seconds) {
+    if (seconds == 0) return earliest;
+    double& own = ranks_[static_cast<std::size_t>(rank)];
+    const int host = tariff_.host(rank);
+    if (!tariff_.topology().is_crowded(host)) return own = std::max(earliest, own) + seconds;
+    double& core = core_for(hosts_[static_cast<std::size_t>(host)], std::max(earliest, own));
+    return own = core = std::max({earliest, own, core}) + seconds;
   }
 
  private:
-  static constexpr double kNotPosted = -1;
+  // Of those that are free by then the one that was busy last, so that it idles least; else the
+  // first to be free.
+  static double& core_for(std::vector<double>& cores, double start) {
+    auto best = cores.begin();
+    for (auto core = cores.begin() + 1; core < cores.end(); ++core) {
+      const bool fits_better = *core <= start ? *core > *best || *best > start : *core < *best;
+      if (fits_better) best = core;
+    }
+    return *best;
+  }
 
+  const Tariff& tariff_;
+  std::vector<double> ranks_;
+  std::vector<std::vector<double>> hosts_;
+};
+
+// Time passes from wave to wave of the timetable.
+class Clockwork {
+ public:
+  Clockwork(const Timetable& table, const Tariff& tariff)
+      : table_(table),
+        tariff_(tariff),
+        states_(table.rounds.size()),
+        out_(table.rounds.size()),
+        in_(table.rounds.size()),
+        uplinks_(tariff.topology().hosts.size()),
+        downlinks_(tariff.topology().hosts.size()),
+        cores_(tariff, table.rounds.size()) {}
+
+  double run() {
+    for (int rank = 0; rank < static_cast<int>(states_.size()); ++rank) begin_rounds(rank);
+    for (auto first = table_.messages.begin(); first != table_.messages.end();) {
+      const auto last =
+          std::ranges::find_if(first, table_.messages.end(),
+                               [&](const Timetable::Message& m) { return m.wave != first->wave; });
+      pass_wave({first, last});
+      first = last;
+    }
+    double end = 0;
+    for (const State& state : states_) end = std::max(end, state.round_ends);
+    return end;
+  }
+
+ private:
   struct State {
-    int round = -1;
-    int outstanding = 0;           // messages of the round that have not moved
-    std::vector<int> messages;     // by step of the round: the first of its message
-    std::vector<double> start_up;  // by first step of a message: what it still pays
-    double round_ends = 0;         // when the last message of the round so far is through
-    double port_out = 0;           // when the port is free to send
-    double port_in = 0;
+    std::size_t round = 0;
+    int outstanding = 0;    // messages of the round that have not moved
+    double begun = 0;       // when the round was posted
+    double round_ends = 0;  // when the last message of the round so far is through
   };
 
-  // One step's part of a message. In order of start; of those that can start together, a rank's
-  // first message goes first, and as a whole.
-  struct Part {
-    double start;
-    StepAt sending;
-    int message;
-    bool operator<(const Part& other) const { return key() > other.key(); }
-    std::tuple<double, int, int, int> key() const {
-      return {start, message, sending.rank, sending.step};
-    }
+  // A message of the wave that is being passed.
+  struct Moving {
+    double at;  // when both ends are ready for it; once it is sent: when it is there
+    const Timetable::Message* message;
+    Charge charge;
   };
 
   State& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
-  const std::vector<Round>& rounds(int rank) const {
-    return programs_[static_cast<std::size_t>(rank)].rounds;
-  }
-  double bytes(const Slot& slot) const {
-    const Range& chunk = partition_.chunks[static_cast<std::size_t>(slot.chunk)];
-    return static_cast<double>(chunk.count * element_bytes_);
-  }
 
-  // Posts the next round; rounds without messages take only the time of their sums, so that several
-  // may pass.
-  void begin_rounds(int rank) {
-    State& own = state(rank);
-    while (++own.round < static_cast<int>(rounds(rank).size())) {
-      const Round& round = rounds(rank)[static_cast<std::size_t>(own.round)];
-      own.outstanding = 0;
-      own.messages = messages_of(round);
-      own.start_up.assign(round.size(), prices_.alpha);
-      for (int i = 0; i < static_cast<int>(round.size()); ++i) {
-        const Step& step = round[static_cast<std::size_t>(i)];
-        if (!is_send(step) && !is_recv(step)) continue;
-        ++own.outstanding;
-        post({rank, own.round, i}, is_send(step));
+  // Messages start in the order in which they can; of those that can together, a rank's first step
+  // goes first: so the timetable has them.
+  void pass_wave(std::span<const Timetable::Message> wave) {
+    wave_.clear();
+    for (const Timetable::Message& message : wave) {
+      const double ready = std::max(state(message.from).begun, state(message.to).begun);
+      wave_.push_back({ready, &message, tariff_.of(message)});
+    }
+    put_in_order();
+    // All set off before any is taken: a rank that has both to do does not wait for the other's.
+    for (Moving& one : wave_) {
+      if (one.charge.link == LinkClass::network) cross(one);
+      else one.at = cores_.work(one.message->from, one.at, one.charge.sender);
+    }
+    put_in_order();
+    for (Moving& one : wave_) {
+      const bool wakes = one.charge.link != LinkClass::network && !one.charge.is_empty;
+      const double sent = one.at;
+      if (wakes) {
+        const double woken = one.at + tariff_.wake(one.message->to);
+        one.at = cores_.work(one.message->to, woken, one.charge.receiver);
       }
-      if (own.outstanding > 0) return;
-      own.round_ends += seconds_of_sums(round);
+      note(one.message->from, sent);
+      note(one.message->to, one.at);
+    }
+    for (const Moving& one : wave_) {
+      arrived(one.message->from);
+      arrived(one.message->to);
     }
   }
 
-  void post(const StepAt& at, bool sends) {
-    posted_[meeting_.numbers.of(at)] = state(at.rank).round_ends;
-    const StepAt& other = meeting_.partner(at);
-    if (posted_[meeting_.numbers.of(other)] == kNotPosted) return;
-    const StepAt& sending = sends ? at : other;
-    waiting_.push({earliest_start(sending), sending, message_of(sending)});
+  void put_in_order() {
+    if (!std::ranges::is_sorted(wave_, {}, &Moving::at))
+      std::ranges::stable_sort(wave_, {}, &Moving::at);
   }
 
-  double earliest_start(const StepAt& sending) {
-    const StepAt& receiving = meeting_.partner(sending);
-    return std::max({posted_[meeting_.numbers.of(sending)], posted_[meeting_.numbers.of(receiving)],
-                     state(sending.rank).port_out, state(receiving.rank).port_in});
+  void cross(Moving& one) {
+    const auto from = static_cast<std::size_t>(one.message->from),
+               to = static_cast<std::size_t>(one.message->to);
+    double &uplink = uplinks_[static_cast<std::size_t>(tariff_.host(one.message->from))],
+           &downlink = downlinks_[static_cast<std::size_t>(tariff_.host(one.message->to))];
+    const double start = std::max({one.at, out_[from], in_[to], uplink, downlink});
+    one.at = out_[from] = in_[to] = start + one.charge.sender;
+    uplink = downlink = start + one.charge.uplink;
   }
 
-  int message_of(const StepAt& sending) {
-    return state(sending.rank).messages[static_cast<std::size_t>(sending.step)];
+  void note(int rank, double now) {
+    state(rank).round_ends = std::max(state(rank).round_ends, now);
   }
 
-  void move(const Part& part) {
-    const StepAt sending = part.sending, receiving = meeting_.partner(sending);
-    const double size = bytes(step_at(programs_, sending).source);
-    // An empty chunk is not sent (specification A0 point 2), so it takes neither time nor ports.
-    if (size == 0) {
-      const double now =
-          std::max(posted_[meeting_.numbers.of(sending)], posted_[meeting_.numbers.of(receiving)]);
-      arrive(sending.rank, now);
-      arrive(receiving.rank, now);
-      return;
-    }
-    double& start_up = state(sending.rank).start_up[static_cast<std::size_t>(part.message)];
-    const double end = part.start + std::exchange(start_up, 0) + size * prices_.beta;
-    state(sending.rank).port_out = end;
-    state(receiving.rank).port_in = end;
-    arrive(sending.rank, end);
-    arrive(receiving.rank, end);
-  }
-
-  void arrive(int rank, double now) {
-    State& own = state(rank);
-    own.round_ends = std::max(own.round_ends, now);
-    if (--own.outstanding > 0) return;
-    own.round_ends += seconds_of_sums(rounds(rank)[static_cast<std::size_t>(own.round)]);
+  void arrived(int rank) {
+    if (--state(rank).outstanding > 0) return;
+    end_round(rank);
     begin_rounds(rank);
   }
 
-  double seconds_of_sums(const Round& round) const {
-    double summed = 0;
-    for (const Step& step : round) {
-      const bool sums = step.kind == Step::Kind::recv_reduce || step.kind == Step::Kind::reduce;
-      if (sums) summed += bytes(step.target);
+  // Posts the next round; rounds without messages take only the time of their work, so that several
+  // may pass.
+  void begin_rounds(int rank) {
+    State& own = state(rank);
+    const auto& rounds = table_.rounds[static_cast<std::size_t>(rank)];
+    for (; own.round < rounds.size(); end_round(rank)) {
+      own.begun = own.round_ends;
+      own.outstanding = rounds[own.round].messages;
+      if (own.outstanding > 0) return;
     }
-    return summed * prices_.gamma;
   }
 
-  std::span<const Program> programs_;
-  const Rendezvous& meeting_;
-  const Partition& partition_;
-  std::size_t element_bytes_;
-  topology::Prices prices_;
-  std::vector<double> posted_;  // by step number
-  std::vector<State> states_;   // by rank
-  std::priority_queue<Part> waiting_;
+  void end_round(int rank) {
+    State& own = state(rank);
+    const Timetable::Work& work = table_.rounds[static_cast<std::size_t>(rank)][own.round++];
+    own.round_ends = cores_.work(rank, own.round_ends, tariff_.of(work));
+  }
+
+  const Timetable& table_;
+  const Tariff& tariff_;
+  std::vector<State> states_;                // by rank
+  std::vector<double> out_, in_;             // from when on a rank's ports are free
+  std::vector<double> uplinks_, downlinks_;  // the same of the hosts'
+  Cores cores_;
+  std::vector<Moving> wave_;
 };
 
 }  // namespace
 
+double cost(const Timetable& timetable, const Freight& freight, const topology::Topology& topology,
+            const topology::Profile& profile) {
+  PACELINE_CHECK(freight.partition.chunks.size() == static_cast<std::size_t>(timetable.chunks),
+                 "a partition of {} chunks for programs of {}", freight.partition.chunks.size(),
+                 timetable.chunks);
+  PACELINE_CHECK(topology.ranks() == static_cast<int>(timetable.rounds.size()),
+                 "a topology of {} ranks for programs of {}", topology.ranks(),
+                 timetable.rounds.size());
+  const Partition piece = freight.partition.segment(0, freight.segments);
+  const Tariff tariff(piece, freight.element_bytes, topology, profile);
+  const double one = Clockwork(timetable, tariff).run();
+  if (freight.segments == 1) return one;
+  return one +
+         (freight.segments - 1) * std::max(tariff.busiest(timetable), one / kSegmentsInFlight);
+}
+
+double least_cost(const Timetable& timetable, const Freight& freight,
+                  const topology::Topology& topology, const topology::Profile& profile) {
+  const Partition piece = freight.partition.segment(0, freight.segments);
+  const Tariff tariff(piece, freight.element_bytes, topology, profile);
+  return freight.segments * tariff.busiest(timetable);
+}
+
 double cost(const Algorithm& algorithm, const Shape& shape, const Partition& partition,
             std::size_t element_bytes, const topology::Prices& prices) {
-  std::vector<Program> programs;
-  for (Shape one = shape; (one.rank = static_cast<int>(programs.size())) < shape.ranks;) {
-    PACELINE_CHECK(algorithm.fits(one), "{} {} does not fit {} ranks", name_of(algorithm.operation),
-                   algorithm.name, shape.ranks);
-    programs.push_back(algorithm.build(one));
-    PACELINE_CHECK(partition.chunks.size() == static_cast<std::size_t>(programs.back().chunks),
-                   "a partition of {} chunks for programs of {}", partition.chunks.size(),
-                   programs.back().chunks);
-  }
-  const Rendezvous meeting = meet(programs).value();
-  return Clockwork(programs, meeting, partition, element_bytes, prices).run();
+  return cost(timetable_of(algorithm, shape), {partition, element_bytes},
+              topology::separate_hosts(shape.ranks), topology::Profile::uniform(prices));
 }
 
 }  // namespace paceline::collective

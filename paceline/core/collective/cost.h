@@ -4,16 +4,36 @@
 #include <cstddef>
 
 #include "paceline/core/collective/partition.h"
-#include "paceline/core/collective/program.h"
-#include "paceline/core/topology/prices.h"
+#include "paceline/core/collective/timetable.h"
+#include "paceline/core/topology/topology.h"
 
 namespace paceline::collective {
 
-// Seconds until the last rank is done: every rank has one full-duplex port (messages of a round
-// leave one after the other, and arrive one after the other, alpha + bytes * beta each; what goes
-// to one peer in one round is one message and has one alpha), a round ends when its messages are
-// through, reductions cost gamma a byte and do not overlap. `partition` in elements of
-// `element_bytes`. No contention between links.
+// What is carried: `partition` in elements of `element_bytes`, each chunk in so many segments.
+struct Freight {
+  const Partition& partition;
+  std::size_t element_bytes = 1;
+  int segments = 1;
+};
+
+// Seconds until the last rank is done: one segment's run, and for each further segment what the
+// busiest resource has to do for one (no sooner than the executor's window lets it begin).
+//
+// Between hosts every rank has one full-duplex port, and so has every host: messages leave one
+// after the other, and arrive one after the other, alpha + bytes * beta each; a host's port is
+// taken for the bytes alone. Within a host the ranks' cores do the work: half of a message's alpha
+// is the sender's, half the receiver's; over sockets so are the bytes, in memory they are paid by
+// who writes or copies them, and reading in place is free. A round ends when its messages are
+// through; its reductions and copies come then, on the rank's core. Ranks that outnumber their
+// host's cores share them.
+double cost(const Timetable& timetable, const Freight& freight, const topology::Topology& topology,
+            const topology::Profile& profile);
+
+// A bound below that which takes no simulation.
+double least_cost(const Timetable& timetable, const Freight& freight,
+                  const topology::Topology& topology, const topology::Profile& profile);
+
+// The model of the specification's A1: each rank on a host of its own, one segment.
 double cost(const Algorithm& algorithm, const Shape& shape, const Partition& partition,
             std::size_t element_bytes, const topology::Prices& prices);
 

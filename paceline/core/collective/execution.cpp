@@ -16,9 +16,6 @@ namespace {
 using transport::FrameHeader;
 using transport::FrameType;
 
-// Segments that run at the same time: enough that the wait of one hides behind the work of others.
-constexpr int kWindow = 8;
-
 // Messages up to this length go out before every rank is known to have made the call; peers keep
 // them until they are wanted.
 constexpr std::size_t kEager = 4096;
@@ -173,7 +170,8 @@ Result<> Execution::advance_all() {
     if (found == segments_.end()) continue;
     if (auto advanced = advance(*found->second); !advanced) return advanced;
   }
-  while (static_cast<int>(segments_.size()) < kWindow && next_segment_ < request_.segments) {
+  while (static_cast<int>(segments_.size()) < kSegmentsInFlight &&
+         next_segment_ < request_.segments) {
     const int number = next_segment_++;
     if (finished_[static_cast<std::size_t>(number)]) continue;
     if (auto advanced = advance(activate(number)); !advanced) return advanced;

@@ -27,6 +27,26 @@ int Members::member(int world_rank) const {
   return members_[static_cast<std::size_t>(world_rank)];
 }
 
+topology::Topology Members::topology() const {
+  const membership::Hosts& hosts = mesh_->hosts();
+  topology::Topology world{.hosts = std::vector<std::vector<int>>(hosts.cores.size()),
+                           .cores = hosts.cores,
+                           .within_a_host = hosts.share_memory ? topology::LinkClass::memory
+                                                               : topology::LinkClass::loopback};
+  for (std::size_t rank = 0; rank < hosts.of_ranks.size(); ++rank)
+    world.hosts[static_cast<std::size_t>(hosts.of_ranks[rank])].push_back(static_cast<int>(rank));
+  return topology_of(world, world_ranks_);
+}
+
+Shape Members::shape() const {
+  Shape shape{.ranks = size(), .rank = rank_};
+  topology::Topology hosts = topology();
+  const bool two_levels =
+      hosts.hosts.size() > 1 && hosts.hosts.size() < static_cast<std::size_t>(size());
+  if (two_levels) shape.groups = std::move(hosts.hosts);
+  return shape;
+}
+
 std::string Members::name(int member) const {
   return is_world_ ? fmt::format("rank {}", member)
                    : fmt::format("rank {} (rank {} of the world)", member, world_rank(member));

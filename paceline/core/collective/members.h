@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/collective/program.h"
 #include "paceline/core/membership/mesh.h"
+#include "paceline/core/topology/topology.h"
 
 namespace paceline::collective {
 
@@ -29,6 +31,9 @@ class Members {
   std::string name(int member) const;
   std::string names(const std::vector<int>& members) const;  // "rank 2, 3"
   Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
+
+  topology::Topology topology() const;
+  Shape shape() const;  // this rank's, with the hosts where they make a difference
 
   membership::Mesh& mesh() const { return *mesh_; }
   const std::shared_ptr<membership::Mesh>& shared_mesh() const { return mesh_; }

@@ -17,6 +17,10 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// Segments of one operation that run at the same time: enough that the wait of one hides behind the
+// work of others.
+constexpr int kSegmentsInFlight = 8;
+
 // Where each chunk lies, in elements. Chunks may be empty and of any length; they lie one after the
 // other.
 struct Partition {

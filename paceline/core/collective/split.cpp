@@ -92,8 +92,8 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     auto group = std::make_shared<collective::Group>(
         number, fmt::format("{}.{}.{}", name(), split, own.color), impl_->group->reactor(),
         collective::Members(impl_->group->members().shared_mesh(), std::move(world_ranks)));
-    return std::make_unique<Communicator>(
-        std::make_unique<Impl>(std::move(group), impl_->determinism, impl_->timeout));
+    return std::make_unique<Communicator>(std::make_unique<Impl>(
+        std::move(group), impl_->determinism, impl_->timeout, impl_->profile));
   }
 }
 

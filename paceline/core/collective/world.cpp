@@ -13,8 +13,13 @@ Communicator& Job::world() {
         collective::Members(impl_->mesh, collective::Members::all_of(*impl_->mesh)));
     const auto determinism =
         impl_->environment.reproducible ? Determinism::reproducible : Determinism::fast;
+    const std::string& measured = impl_->profile;
+    const auto profile =
+        measured.empty()
+            ? topology::Profile()
+            : topology::parse_profile(measured, "of rank 0 (PACELINE_PROFILE)").value();
     impl_->world = std::make_shared<Communicator>(std::make_unique<Communicator::Impl>(
-        std::move(group), determinism, impl_->environment.operation_timeout));
+        std::move(group), determinism, impl_->environment.operation_timeout, profile));
   }
   return *static_cast<Communicator*>(impl_->world.get());
 }

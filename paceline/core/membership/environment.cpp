@@ -91,6 +91,7 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
       return senseless(variable::kOperationTimeout, text, "a duration such as 90s or 10min");
     environment.operation_timeout = *timeout;
   }
+  if (const char* path = variables(variable::kProfile)) environment.profile_file = path;
   return Done{};
 }
 

@@ -46,6 +46,7 @@ struct Environment {
   TransportChoice transport = TransportChoice::automatic;
   bool reproducible = true;
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
+  std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
 };
 
 // nullptr for a variable that is not set; std::getenv by default.

@@ -27,6 +27,7 @@ class Job::Impl {
       hosted_store;  // in rank 0, when no launcher of ours serves one
   std::unique_ptr<membership::StoreClient> store;
   std::atomic<std::uint64_t> next_segment = 1;
+  std::string profile;  // rank 0's, as JSON: what all ranks choose by; empty: as built in
 
   // The world's communicator, kept as a shared_ptr by the collective room, which stands above this
   // one.

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <thread>
+
 namespace paceline::membership {
 
 using transport::FrameHeader;
@@ -12,6 +15,12 @@ namespace {
 constexpr std::size_t kMostEarlyBytes = std::size_t{64} << 20;
 
 }  // namespace
+
+Hosts Hosts::this_one(int ranks, bool share_memory) {
+  return {.of_ranks = std::vector<int>(static_cast<std::size_t>(ranks)),
+          .cores = {static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))},
+          .share_memory = share_memory};
+}
 
 transport::StreamIdentity Mesh::stream_identity(int peer) const {
   return {.job = identity_.job,

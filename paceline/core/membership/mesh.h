@@ -33,6 +33,15 @@ class FrameSink {
       int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
 };
 
+// Where the ranks are, as all of them know it alike.
+struct Hosts {
+  std::vector<int> of_ranks;  // by rank: its host; hosts are numbered by their first rank
+  std::vector<int> cores;     // by host
+  bool share_memory = false;  // ranks of one host do
+
+  static Hosts this_one(int ranks, bool share_memory);
+};
+
 struct MeshIdentity {
   int rank = 0;
   int size = 1;
@@ -43,7 +52,9 @@ struct MeshIdentity {
 class Mesh final : private transport::LinkOwner {
  public:
   explicit Mesh(const MeshIdentity& identity)
-      : identity_(identity), links_(static_cast<std::size_t>(identity.size)) {}
+      : identity_(identity),
+        links_(static_cast<std::size_t>(identity.size)),
+        hosts_(Hosts::this_one(identity.size, false)) {}
 
   const MeshIdentity& identity() const { return identity_; }
   transport::StreamIdentity stream_identity(int peer) const;
@@ -56,6 +67,9 @@ class Mesh final : private transport::LinkOwner {
   }
   void set_shares_memory(bool shares) { shares_memory_ = shares; }
   bool shares_memory() const { return shares_memory_; }
+  // Before anything is chosen; without it all are on this one.
+  void set_hosts(Hosts hosts) { hosts_ = std::move(hosts); }
+  const Hosts& hosts() const { return hosts_; }
 
   // nullptr for this rank itself. THREAD: driver.
   transport::Link* link(int peer) { return links_[static_cast<std::size_t>(peer)].get(); }
@@ -114,6 +128,7 @@ class Mesh final : private transport::LinkOwner {
   std::size_t early_bytes_ = 0;
   std::set<int> departed_;
   bool shares_memory_ = false;
+  Hosts hosts_;
   bool leaving_ = false;
   std::function<void(const Failure&)> on_failure_;
   mutable std::mutex mutex_;

@@ -8,9 +8,11 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "paceline/core/membership/configuration.h"
+#include "paceline/core/membership/variables.h"
 #include "paceline/core/transport/wire.h"
 
 namespace paceline::membership {
@@ -18,12 +20,16 @@ namespace {
 
 using transport::FileDescriptor;
 
+constexpr std::size_t kLongestProfile = 16 << 10;
+
 // What a rank tells the others through the store.
 struct Endpoint {
   std::string host;       // equal on ranks that can share memory
   std::string unix_name;  // empty: not offered
   std::string tcp;        // empty: not offered
   std::string configuration;
+  std::uint32_t cores = 1;  // of its host
+  std::string profile;      // of rank 0: what all choose by
 };
 
 std::vector<std::byte> encode(const Endpoint& e) {
@@ -32,6 +38,8 @@ std::vector<std::byte> encode(const Endpoint& e) {
       .text(e.unix_name)
       .text(e.tcp)
       .text(e.configuration)
+      .integer(e.cores)
+      .text(e.profile)
       .bytes();
 }
 
@@ -42,6 +50,8 @@ Endpoint decode_endpoint(Bytes bytes, int rank) {
   e.unix_name = r.text(1024);
   e.tcp = r.text(1024);
   e.configuration = r.text(4096);
+  e.cores = r.integer<std::uint32_t>();
+  e.profile = r.text(kLongestProfile);
   if (!r.ok_and_empty())
     throw Error({Fault::io, fmt::format("rank {} published a malformed endpoint", rank), {rank}});
   return e;
@@ -62,6 +72,7 @@ std::size_t ring_bytes(int world_size) {
   return std::bit_floor(std::clamp<std::size_t>(share, 64 << 10, 1 << 20));
 }
 
+constexpr std::uint32_t kMostCores = 1 << 16;
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 constexpr std::chrono::milliseconds kVerdict{500};  // from a death until the launcher has told it
 
@@ -96,6 +107,8 @@ class Joining {
     }
     job_.mesh->set_shares_memory(
         std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
+    job_.mesh->set_hosts(hosts());
+    job_.profile = endpoints_[0].profile;
   }
 
  private:
@@ -105,8 +118,24 @@ class Joining {
     return offers_memory() && !e.unix_name.empty() && e.host == self_.host;
   }
 
+  // From what all ranks have read alike.
+  Hosts hosts() const {
+    Hosts hosts;
+    std::map<std::string, int> numbers;
+    hosts.share_memory =
+        std::ranges::none_of(endpoints_, [](const Endpoint& e) { return e.unix_name.empty(); });
+    for (const Endpoint& e : endpoints_) {
+      const auto [host, is_new] = numbers.emplace(e.host, static_cast<int>(numbers.size()));
+      if (is_new) hosts.cores.push_back(static_cast<int>(std::clamp(e.cores, 1U, kMostCores)));
+      hosts.of_ranks.push_back(host->second);
+    }
+    return hosts;
+  }
+
   void listen() {
     self_.host = host_key();
+    self_.cores = std::max(1U, std::thread::hardware_concurrency());
+    self_.profile = job_.profile;
     self_.configuration = configuration_of(environment_);
     if (offers_memory()) {
       std::uint64_t incarnation = 0;
@@ -239,6 +268,19 @@ class Joining {
   int linked_ = 0;
 };
 
+Result<std::string> read_profile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kLongestProfile + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (!text.empty() && text.size() <= kLongestProfile) return text;
+  return Failure{Fault::misuse,
+                 fmt::format("{}={} is no file of 1 to {} bytes that can be read; write one with: "
+                             "paceline bench calibrate --output FILE",
+                             variable::kProfile, path, kLongestProfile),
+                 {}};
+}
+
 transport::ReactorOptions reactor_options(const Environment& environment) {
   const auto cores = std::thread::hardware_concurrency();
   const bool share_cores = environment.local_world_size > static_cast<int>(cores);
@@ -251,6 +293,8 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
   const auto options = reactor_options(environment);
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;
+  // Rank 0 alone, so that the file need not be on every host.
+  if (e.rank == 0 && !e.profile_file.empty()) job->profile = read_profile(e.profile_file).value();
   const bool hosted = e.meeting.kind != Meeting::Kind::launcher;
   if (hosted) job->hosted_store = meet(job->environment, *job->reactor);
   if (e.store.empty()) return job;

@@ -19,6 +19,7 @@ constexpr const char* kRole = "PACELINE_ROLE";
 constexpr const char* kTransport = "PACELINE_TRANSPORT";                 // auto, shm, tcp
 constexpr const char* kDeterminism = "PACELINE_DETERMINISM";             // reproducible, fast
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
+constexpr const char* kProfile = "PACELINE_PROFILE";  // a file that `bench calibrate` has written
 constexpr const char* kLog = "PACELINE_LOG";
 
 }  // namespace paceline::membership::variable

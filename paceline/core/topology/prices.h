@@ -2,6 +2,9 @@
 // 2005).
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 namespace paceline::topology {
 
 struct Prices {
@@ -17,5 +20,31 @@ struct Prices {
 constexpr Prices kSharedMemory{.alpha = 1e-6, .beta = 1.0 / 8e9, .gamma = 1.0 / 8e9};
 constexpr Prices kLoopback{.alpha = 12e-6, .beta = 1.0 / 2e9, .gamma = 1.0 / 8e9};
 constexpr Prices kNetwork{.alpha = 30e-6, .beta = 1.0 / 1.17e8, .gamma = 1.0 / 8e9};
+
+// One straight line does not fit all lengths (specification A12): up to 16 KiB, up to 1 MiB, above.
+inline constexpr std::array<std::size_t, 2> kLineEnds = {16 << 10, 1 << 20};
+
+// Seconds of a message of b bytes: alpha + b * beta.
+struct Line {
+  double alpha = 0;
+  double beta = 0;
+  double operator()(double bytes) const { return alpha + bytes * beta; }
+  bool operator==(const Line&) const = default;
+};
+
+struct LinkPrices {
+  std::array<Line, kLineEnds.size() + 1> lines = {};
+
+  static constexpr LinkPrices straight(double alpha, double beta) {
+    const Line line{alpha, beta};
+    return {{line, line, line}};
+  }
+  const Line& line(double bytes) const {
+    return lines[bytes <= static_cast<double>(kLineEnds[0])   ? 0
+                 : bytes <= static_cast<double>(kLineEnds[1]) ? 1
+                                                              : 2];
+  }
+  bool operator==(const LinkPrices&) const = default;
+};
 
 }  // namespace paceline::topology

@@ -52,27 +52,20 @@ TEST(Completion, of_every_shell_names_every_subcommand_and_option) {
   }
 }
 
-struct SampleOfParts {
-  SampleOfParts() {
-    app.add_subcommand("first", "the first part")->add_option("--depth", number, "how deep");
-    app.add_subcommand("second", "the second part")->add_option("--depth", number, "how deep");
-  }
-  CLI::App app{"About.", "paceline sample"};
-  std::string number;
-  std::vector<Described> all = {{"sample", "two things", &app}};
-};
-
-TEST(ManPage, tells_each_part_with_its_options) {
-  const std::string page = man_page(SampleOfParts().all[0], "1", "2026-11-21");
-  EXPECT_THAT(page, ::testing::ContainsRegex("SS first\nthe first part\n(.*\n)*.*depth"));
-  EXPECT_THAT(page, ::testing::ContainsRegex("SS second\nthe second part\n(.*\n)*.*depth"));
-}
-
-TEST(Completion, of_every_shell_names_the_parts_of_a_subcommand) {
+TEST(ManPage, of_a_group_has_the_options_of_its_parts_and_shells_know_their_names) {
+  const Sample sample;
+  const auto part = std::make_shared<CLI::App>("Of the part.", "paceline group inner");
+  std::string value;
+  part->add_option("--depth", value, "how deep")->type_name("N");
+  CLI::App group("A group.", "paceline group");
+  group.add_subcommand(part);
+  const std::vector<Described> all = {{"group", "several", &group}};
+  const std::string page = man_page(all[0], "1", "2026-11-21");
+  EXPECT_THAT(page, HasSubstr(".SH INNER\nOf the part.\n"));
+  EXPECT_THAT(page, HasSubstr("\\fB\\-\\-depth\\fR \\fIN\\fR\nhow deep"));
   for (const std::string& shell : shells()) {
-    const std::string script = completion(shell, SampleOfParts().all);
-    for (const char* word : {"first", "second", "depth"})
-      EXPECT_THAT(script, HasSubstr(word)) << shell;
+    for (const char* word : {"inner", "depth"})
+      EXPECT_THAT(completion(shell, all), HasSubstr(word)) << shell;
   }
 }
 

@@ -62,5 +62,45 @@ TEST(Quantities, ChoicesAreFromTheList) {
   EXPECT_THROW(parse_choice("-t", "", {"shm", "tcp"}), Error);
 }
 
+TEST(Quantities, SizesHaveBinaryUnits) {
+  EXPECT_EQ(parse_size("-s", "1"), 1U);
+  EXPECT_EQ(parse_size("-s", "7B"), 7U);
+  EXPECT_EQ(parse_size("-s", "16KiB"), 16U << 10);
+  EXPECT_EQ(parse_size("-s", "3MiB"), 3U << 20);
+  EXPECT_EQ(parse_size("-s", "1GiB"), 1U << 30);
+  for (const char* text : {"", "0", "-1", "KiB", "1 KiB", "1.5MiB", "1KB", "1kib", "0x10",
+                           "2000GiB", "99999999999999999999", "16777216TiB"}) {
+    EXPECT_THROW(parse_size("-s", text), Error) << text;
+  }
+}
+
+TEST(Quantities, RangesOfSizesGoByFactorsOfFour) {
+  using Sizes = std::vector<std::size_t>;
+  EXPECT_EQ(parse_sizes("-s", "4..1KiB"), (Sizes{4, 16, 64, 256, 1024}));
+  EXPECT_EQ(parse_sizes("-s", "4..1023"), (Sizes{4, 16, 64, 256}));
+  EXPECT_EQ(parse_sizes("-s", "4..4"), (Sizes{4}));
+  EXPECT_EQ(parse_sizes("-s", "1MiB,4"), (Sizes{1 << 20, 4}));
+  EXPECT_EQ(parse_sizes("-s", "8,1KiB..4KiB,9"), (Sizes{8, 1024, 4096, 9}));
+  const Sizes all = parse_sizes("-s", "4..256MiB");
+  EXPECT_EQ(all.size(), 14U);
+  EXPECT_EQ(all.back(), std::size_t{256} << 20);
+  for (const char* text : {"", ",", "4,", ",4", "4,,8", "8..4", "..4", "4..", "4..8..16", "4...8"})
+    EXPECT_THROW(parse_sizes("-s", text), Error) << text;
+}
+
+TEST(Quantities, ASizeIsToldInTheUnitThatFits) {
+  EXPECT_EQ(size_text(0), "0 B");
+  EXPECT_EQ(size_text(4), "4 B");
+  EXPECT_EQ(size_text(1536), "1.5 KiB");
+  EXPECT_EQ(size_text(std::size_t{256} << 20), "256 MiB");
+}
+
+TEST(Quantities, ListsAreSeparatedByCommas) {
+  EXPECT_EQ(parse_list("-l", "a"), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(parse_list("-l", "a,b c,d"), (std::vector<std::string>{"a", "b c", "d"}));
+  for (const char* text : {"", ",", "a,", ",a"})
+    EXPECT_THROW(parse_list("-l", text), Error) << text;
+}
+
 }  // namespace
 }  // namespace paceline::cli

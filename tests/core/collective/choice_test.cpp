@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "paceline/core/transport/frame.h"
 #include "tests/core/collective/programs.h"
 #include "tests/core/collective/worlds.h"
@@ -12,19 +14,26 @@ namespace {
 
 using testing::failure_of;
 using ::testing::HasSubstr;
+using topology::LinkClass;
+
+topology::Topology loopback(int ranks) {
+  return topology::one_host(ranks, 64, LinkClass::loopback);
+}
 
 TEST(Choice, IsTheSameOnEveryRank) {
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
     for (const int ranks : {1, 2, 5, 16}) {
-      Choice first(built_in_algorithms(), determinism, topology::kLoopback);
-      Choice other(built_in_algorithms(), determinism, topology::kLoopback);
+      Choice first(built_in_algorithms(), determinism, loopback(ranks));
+      Choice other(built_in_algorithms(), determinism, loopback(ranks));
       for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter,
                                         Operation::all_gather, Operation::broadcast}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 3 + 1) {
-          const auto& a = first.algorithm(operation, "", {.ranks = ranks, .rank = 0}, bytes);
-          const auto& b =
-              other.algorithm(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
+          const Candidate one = first.choose(operation, "", {.ranks = ranks, .rank = 0}, bytes);
+          const Candidate two =
+              other.choose(operation, "", {.ranks = ranks, .rank = ranks - 1}, bytes);
+          const Algorithm &a = *one.algorithm, &b = *two.algorithm;
           EXPECT_EQ(a.name, b.name);
+          EXPECT_EQ(one.piece_bytes, two.piece_bytes);
           EXPECT_EQ(a.operation, operation);
           EXPECT_TRUE(determinism == Determinism::fast || a.has_balanced_tree({.ranks = ranks}))
               << a.name;
@@ -35,10 +44,11 @@ TEST(Choice, IsTheSameOnEveryRank) {
 }
 
 TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
-  Choice choice(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
-  const auto& shortest = choice.algorithm(Operation::broadcast, "", {.ranks = 16}, 4);
-  EXPECT_EQ(shortest.name, "binomial");
-  const auto& longest = choice.algorithm(Operation::all_reduce, "", {.ranks = 16}, 64 << 20);
+  Choice choice(built_in_algorithms(), Determinism::reproducible, loopback(16));
+  const Candidate shortest = choice.choose(Operation::broadcast, "", {.ranks = 16}, 4);
+  EXPECT_EQ(shortest.algorithm->name, "binomial");
+  const auto& longest =
+      *choice.choose(Operation::all_reduce, "", {.ranks = 16}, 64 << 20).algorithm;
   const long chunks = longest.build({.ranks = 16}).chunks;
   for (const long sent : testing::proof_of(longest, 16).sent_chunks)
     EXPECT_EQ(16 * sent, 2 * 15 * chunks) << longest.name << " sends more than it must";
@@ -46,20 +56,20 @@ TEST(Choice, ShortBuffersTakeFewRoundsAndLongOnesFewBytes) {
 
 TEST(Choice, OfTheSameMessagesTheFewestRoundingsAndTheLeastMemoryWin) {
   for (const int ranks : {1, 2, 3, 5}) {  // bcube and hierarchical are direct there
-    Choice strict(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
-    EXPECT_EQ(strict.algorithm(Operation::all_reduce, "", {.ranks = ranks}, 64 << 20).name,
-              "direct");
+    Choice strict(built_in_algorithms(), Determinism::reproducible, loopback(ranks));
+    const Candidate chosen = strict.choose(Operation::all_reduce, "", {.ranks = ranks}, 64 << 20);
+    EXPECT_EQ(chosen.algorithm->name, "direct");
   }
-  Catalogue rings = {testing::built_in(Operation::all_reduce, "blueconnect"),
-                     testing::built_in(Operation::all_reduce, "ring")};
-  Choice fast(rings, Determinism::fast, topology::kLoopback);
-  EXPECT_EQ(fast.algorithm(Operation::all_reduce, "", {.ranks = 7}, 64 << 20).name, "ring");
+  const Catalogue rings = {testing::built_in(Operation::all_reduce, "blueconnect"),
+                           testing::built_in(Operation::all_reduce, "ring")};
+  Choice fast(rings, Determinism::fast, loopback(7));
+  EXPECT_EQ(fast.choose(Operation::all_reduce, "", {.ranks = 7}, 64 << 20).algorithm->name, "ring");
 }
 
 TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
-  Choice choice(built_in_algorithms(), Determinism::fast, topology::kLoopback);
+  Choice choice(built_in_algorithms(), Determinism::fast, loopback(4));
   const auto failure =
-      failure_of([&] { choice.algorithm(Operation::all_reduce, "rign", {.ranks = 4}, 100); });
+      failure_of([&] { choice.choose(Operation::all_reduce, "rign", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
   EXPECT_THAT(failure.what, HasSubstr("no algorithm 'rign' for all_reduce: choose one of "));
   for (const Algorithm& known : built_in_algorithms()) {
@@ -68,57 +78,151 @@ TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   }
 }
 
+TEST(Choice, NamesAreThoseThatCanBeHad) {
+  const Catalogue catalogue = built_in_algorithms();
+  for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
+    for (const int ranks : {1, 4, 5}) {
+      Choice choice(catalogue, determinism, loopback(ranks));
+      for (const bool one_rounding : {false, true}) {
+        const Shape shape{.ranks = ranks};
+        for (const Algorithm& a : catalogue) {
+          const auto names = choice.names(a.operation, shape, one_rounding);
+          const bool named = std::ranges::find(names, a.name) != names.end();
+          const auto take = [&] { choice.choose(a.operation, a.name, shape, 100, one_rounding); };
+          if (named) EXPECT_NO_THROW(take()) << a.name;
+          else EXPECT_EQ(failure_of(take).fault, Fault::misuse) << a.name;
+        }
+      }
+    }
+  }
+}
+
 TEST(Choice, ReproducibleRefusesAnotherOrder) {
-  Choice strict(built_in_algorithms(), Determinism::reproducible, topology::kLoopback);
+  Choice strict(built_in_algorithms(), Determinism::reproducible, loopback(4));
   const auto failure =
-      failure_of([&] { strict.algorithm(Operation::all_reduce, "ring", {.ranks = 4}, 100); });
+      failure_of([&] { strict.choose(Operation::all_reduce, "ring", {.ranks = 4}, 100); });
   EXPECT_EQ(failure.fault, Fault::misuse);
   EXPECT_THAT(failure.what, HasSubstr("PACELINE_DETERMINISM=fast"));
-  EXPECT_EQ(strict.algorithm(Operation::all_gather, "ring", {.ranks = 4}, 100).name, "ring");
+  EXPECT_EQ(strict.choose(Operation::all_gather, "ring", {.ranks = 4}, 100).algorithm->name,
+            "ring");
 }
 
 TEST(Choice, WhatDoesNotFitIsRefused) {
   Catalogue pairs_only = {testing::built_in(Operation::all_reduce, "direct")};
   pairs_only[0].fits = [](const Shape& shape) { return shape.ranks == 2; };
-  Choice choice(pairs_only, Determinism::fast, topology::kLoopback);
-  EXPECT_EQ(choice.algorithm(Operation::all_reduce, "direct", {.ranks = 2}, 100).name, "direct");
-  EXPECT_EQ(failure_of([&] {
-              choice.algorithm(Operation::all_reduce, "direct", {.ranks = 3}, 100);
-            }).fault,
-            Fault::misuse);
-  EXPECT_EQ(
-      failure_of([&] { choice.algorithm(Operation::all_reduce, "", {.ranks = 3}, 100); }).fault,
-      Fault::misuse);
+  Choice two(pairs_only, Determinism::fast, loopback(2));
+  Choice three(pairs_only, Determinism::fast, loopback(3));
+  EXPECT_EQ(two.choose(Operation::all_reduce, "direct", {.ranks = 2}, 100).algorithm->name,
+            "direct");
+  for (const std::string_view name : {"direct", ""}) {
+    const auto failure =
+        failure_of([&] { three.choose(Operation::all_reduce, name, {.ranks = 3}, 100); });
+    EXPECT_EQ(failure.fault, Fault::misuse) << name;
+  }
 }
 
 TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
   for (const auto determinism : {Determinism::reproducible, Determinism::fast}) {
-    Choice choice(built_in_algorithms(), determinism, topology::kLoopback);
-    for (const Operation operation :
-         {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce}) {
-      for (const int ranks : {1, 2, 5, 16}) {
+    for (const int ranks : {1, 2, 5, 16}) {
+      Choice choice(built_in_algorithms(), determinism, loopback(ranks));
+      for (const Operation operation :
+           {Operation::all_reduce, Operation::reduce_scatter, Operation::reduce}) {
         for (std::size_t bytes = 0; bytes < (std::size_t{1} << 28); bytes = bytes * 7 + 1) {
-          EXPECT_TRUE(choice.algorithm(operation, "", {.ranks = ranks}, bytes, true).rounds_once);
+          const Candidate chosen = choice.choose(operation, "", {.ranks = ranks}, bytes, true);
+          EXPECT_TRUE(chosen.algorithm->rounds_once);
         }
       }
     }
+    Choice choice(built_in_algorithms(), determinism, loopback(4));
     const auto failure = failure_of(
-        [&] { choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100, true); });
+        [&] { choice.choose(Operation::all_reduce, "binomial", {.ranks = 4}, 100, true); });
     EXPECT_THAT(failure.what, HasSubstr("rounds partial sums of 16-bit types"));
-    EXPECT_EQ(choice.algorithm(Operation::all_reduce, "binomial", {.ranks = 4}, 100).name,
+    EXPECT_EQ(choice.choose(Operation::all_reduce, "binomial", {.ranks = 4}, 100).algorithm->name,
               "binomial");
   }
 }
 
-TEST(PieceBytes, FitIntoAFrameAndShrinkWithTheNumberOfChunks) {
-  for (const bool shares_memory : {false, true}) {
-    std::size_t before = transport::kLongestPayload;
-    for (const int chunks : {1, 2, 7, 64, 4096}) {
-      EXPECT_LE(piece_bytes(chunks, shares_memory), before);
-      before = piece_bytes(chunks, shares_memory);
-      EXPECT_GE(before, 16U << 10) << "shorter ones would be all header";
+TEST(Choice, IsTheCheapestOfItsCandidates) {
+  const topology::Topology two_hosts{.hosts = {{0, 1, 2}, {3, 4, 5}}, .cores = {2, 2}};
+  for (const auto& topology : {loopback(6), two_hosts, topology::separate_hosts(6)}) {
+    Choice choice(built_in_algorithms(), Determinism::fast, topology);
+    const Shape shape{.ranks = 6};
+    for (std::size_t bytes = 4; bytes <= (64 << 20); bytes *= 16) {
+      const auto all = choice.candidates(Operation::all_reduce, shape, bytes);
+      EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Candidate::seconds));
+      const Candidate chosen = choice.choose(Operation::all_reduce, "", shape, bytes);
+      EXPECT_EQ(chosen.algorithm, all[0].algorithm);
+      EXPECT_EQ(chosen.piece_bytes, all[0].piece_bytes);
+      for (const Candidate& other : all) {
+        const auto named =
+            choice.choose(Operation::all_reduce, other.algorithm->name, shape, bytes);
+        EXPECT_EQ(named.piece_bytes, other.piece_bytes) << "by name the segments are the same";
+      }
     }
   }
+}
+
+TEST(Choice, DoesNotDependOnWhichRootWasAskedForFirst) {
+  const topology::Topology uneven{.hosts = {{0}, {1, 2, 3, 4}}, .cores = {2, 2}};
+  Choice forwards(built_in_algorithms(), Determinism::fast, uneven);
+  Choice backwards(built_in_algorithms(), Determinism::fast, uneven);
+  for (int root = 0; root < 5; ++root) {
+    const auto one = forwards.choose(Operation::broadcast, "", {.ranks = 5, .root = root}, 5000);
+    const auto two =
+        backwards.choose(Operation::broadcast, "", {.ranks = 5, .root = 4 - root}, 5000);
+    EXPECT_EQ(one.algorithm->name, two.algorithm->name);
+  }
+}
+
+// What docs/benchmarks.md has measured on one host.
+TEST(Choice, TwoRanksInMemoryExchangeShortBuffersAndShareTheWorkOnLongOnes) {
+  Choice choice(built_in_algorithms(), Determinism::reproducible,
+                topology::one_host(2, 2, LinkClass::memory));
+  const auto name = [&](std::size_t bytes) {
+    return choice.choose(Operation::all_reduce, "", {.ranks = 2}, bytes).algorithm->name;
+  };
+  for (const std::size_t bytes : {4, 256, 1024}) EXPECT_EQ(name(bytes), "recursive_doubling");
+  for (std::size_t bytes = 16 << 10; bytes <= (256 << 20); bytes *= 4)
+    EXPECT_EQ(name(bytes), "direct") << bytes;
+}
+
+TEST(Choice, AnotherProfileMayChooseAnother) {
+  topology::Profile dear_messages, dear_bytes;
+  dear_messages.link(LinkClass::loopback) = topology::LinkPrices::straight(1, 0);
+  dear_bytes.link(LinkClass::loopback) = topology::LinkPrices::straight(0, 1);
+  const auto name = [](const topology::Profile& profile) {
+    Choice choice(built_in_algorithms(), Determinism::reproducible, loopback(8), profile);
+    return choice.choose(Operation::all_reduce, "", {.ranks = 8}, 4096).algorithm->name;
+  };
+  EXPECT_NE(name(dear_messages), name(dear_bytes));
+}
+
+TEST(Choice, PiecesFitIntoAFrameAndAreNotAllHeader) {
+  for (const LinkClass link : {LinkClass::memory, LinkClass::loopback}) {
+    for (const int ranks : {1, 2, 7, 16}) {
+      Choice choice(built_in_algorithms(), Determinism::fast, topology::one_host(ranks, 64, link));
+      for (const Operation operation : {Operation::all_reduce, Operation::broadcast,
+                                        Operation::all_to_all, Operation::reduce_scatter}) {
+        for (std::size_t bytes = 0; bytes < (std::size_t{1} << 33); bytes = bytes * 9 + 1) {
+          for (const Candidate& one : choice.candidates(operation, {.ranks = ranks}, bytes)) {
+            EXPECT_LE(one.piece_bytes, transport::kLongestPayload);
+            EXPECT_GE(one.piece_bytes, 16U << 10);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SizeClass, IsAtMostAQuarterShorterAndKeepsThePowersOfTwo) {
+  for (std::size_t bytes = 0; bytes < (1 << 20); bytes = bytes * 5 / 4 + 1) {
+    const std::size_t stands_for = size_class(bytes);
+    EXPECT_LE(stands_for, bytes);
+    EXPECT_GE(stands_for * 5 / 4 + 1, bytes);
+    EXPECT_EQ(size_class(stands_for), stands_for);
+  }
+  for (int bit = 0; bit < 63; ++bit)
+    EXPECT_EQ(size_class(std::size_t{1} << bit), std::size_t{1} << bit);
 }
 
 }  // namespace

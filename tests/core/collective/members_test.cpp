@@ -34,6 +34,21 @@ TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
       << "failures speak of ranks in the world";
 }
 
+TEST(Members, KnowTheirHostsAndShapeTellsThemWhereTheyMakeTwoLevels) {
+  const auto mesh = mesh_of(1, 4);
+  mesh->set_hosts({.of_ranks = {0, 0, 1, 1}, .cores = {2, 3}, .share_memory = true});
+  const Members world(mesh, Members::all_of(*mesh)), one_each(mesh, {2, 1}), one_host(mesh, {1, 0});
+  using topology::Topology;
+  EXPECT_EQ(world.topology(), (Topology{.hosts = {{0, 1}, {2, 3}}, .cores = {2, 3}}));
+  EXPECT_EQ(one_each.topology(), (Topology{.hosts = {{0}, {1}}, .cores = {3, 2}}));
+  EXPECT_EQ(one_host.topology(), topology::one_host(2, 2, topology::LinkClass::memory));
+  EXPECT_EQ(world.shape().groups, (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
+  EXPECT_TRUE(one_each.shape().groups.empty());
+  EXPECT_TRUE(one_host.shape().groups.empty());
+  EXPECT_EQ(one_each.shape().rank, 1);
+  EXPECT_EQ(one_each.shape().ranks, 2);
+}
+
 TEST(Members, InAnotherOrderAreNotTheWorld) {
   const Members turned(mesh_of(0, 2), {1, 0});
   EXPECT_FALSE(turned.is_world());

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "paceline/core/membership/job_impl.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {
@@ -21,6 +22,18 @@ TEST(World, IsOneGroupForTheLifeOfTheJob) {
       world.barrier().wait();
     });
   }
+}
+
+TEST(World, AProfileThatIsNoneIsToldWhereItIsFirstUsed) {
+  membership::Environment alone;
+  auto impl = std::make_unique<Job::Impl>(alone, transport::ReactorOptions{});
+  impl->profile = R"({"paceline_profile": 7})";
+  Job job(std::move(impl));
+  const Failure failure = failure_of([&] { job.world(); });
+  EXPECT_EQ(failure.fault, Fault::misuse);
+  EXPECT_EQ(failure.what,
+            "profile of rank 0 (PACELINE_PROFILE): paceline_profile must be 1; write it anew with: "
+            "paceline bench calibrate --output FILE");
 }
 
 TEST(World, TheJobsTimeoutIsItsOperations) {

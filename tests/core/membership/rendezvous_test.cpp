@@ -61,6 +61,10 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
           EXPECT_EQ(job->mesh->link(peer) == nullptr, peer == rank);
       });
       EXPECT_EQ(job->mesh->shares_memory(), transport != TransportChoice::tcp);
+      const Hosts& hosts = job->mesh->hosts();
+      EXPECT_EQ(hosts.of_ranks, std::vector<int>(4, 0));
+      EXPECT_EQ(hosts.cores, Hosts::this_one(4, true).cores);
+      EXPECT_EQ(hosts.share_memory, transport != TransportChoice::tcp);
       ++met;
       test::wait_until([&] { return met == 4; });
     });
@@ -105,6 +109,30 @@ TEST(Rendezvous, RanksThatAreSetDifferentlyAreRefusedAtTheStart) {
           << failure->what;
     });
   }
+}
+
+TEST(Rendezvous, EveryRankHasTheProfileThatRank0Read) {
+  StoreWorld world(3);
+  const std::string path = fmt::format("{}/profile.{}", ::testing::TempDir(), ::getpid());
+  std::ofstream(path) << "what rank 0 measured";
+  run_ranks(3, [&](int rank) {
+    Environment e = environment(world, rank, 3, TransportChoice::automatic);
+    e.profile_file = rank == 0 ? path : "/no/such/file";
+    const auto job = join(e);
+    EXPECT_EQ(job->profile, "what rank 0 measured");
+  });
+  std::filesystem::remove(path);
+}
+
+TEST(Rendezvous, AProfileThatCannotBeReadIsNamedWithTheRemedy) {
+  Environment alone;
+  alone.profile_file = "/no/such/file";
+  const auto failure = failure_of([&] { (void)join(alone); });
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->fault, Fault::misuse);
+  EXPECT_EQ(failure->what,
+            "PACELINE_PROFILE=/no/such/file is no file of 1 to 16384 bytes that can be read; write "
+            "one with: paceline bench calibrate --output FILE");
 }
 
 TEST(Rendezvous, AMissingRankIsNamed) {
@@ -157,6 +185,8 @@ void publish(StoreClient& client, int rank, const std::string& tcp, const Enviro
                                                      .text("")
                                                      .text(tcp)
                                                      .text(configuration_of(like))
+                                                     .integer(std::uint32_t{2})
+                                                     .text("")
                                                      .bytes());
 }
 

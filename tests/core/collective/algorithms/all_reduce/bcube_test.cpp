@@ -61,6 +61,16 @@ TEST(BcubeAllReduce, WithRadix2HalvesAndDoublesNearestRanksFirst) {
   }
 }
 
+TEST(BcubeAllReduce, CostsWhatItsDigitsDo) {
+  constexpr topology::Prices kPrices{.alpha = 3, .beta = 1, .gamma = 0.5};
+  for (const auto& digits : {std::vector{2, 2, 2, 2}, {2, 2, 5}, {3, 3}, {3, 3, 2}, {4, 4}, {7}}) {
+    const Shape shape{.ranks = ranks_of(digits), .radix = digits[0]};
+    const auto bytes = static_cast<std::size_t>(2 * shape.ranks);
+    EXPECT_NEAR(price_on_grid(algorithm(), shape, bytes, kPrices),
+                seconds_on_grid(digits, 2 * shape.ranks, kPrices), 1e-9);
+  }
+}
+
 TEST(BcubeAllReduce, OfAPrimeNumberIsDirect) {
   for (const int ranks : {1, 2, 3, 5, 13})
     EXPECT_EQ(programs_of(algorithm(), ranks),

@@ -53,6 +53,17 @@ TEST(BlueconnectAllReduce, SendsTheLeastThatCanDoInTheRoundsOfItsRings) {
   }
 }
 
+TEST(BlueconnectAllReduce, CostsWhatItsRingsDo) {
+  constexpr topology::Prices kPrices{.alpha = 3, .beta = 1, .gamma = 0.5};
+  for (const int ranks : {1, 2, 6, 12, 16, 30, 36}) {
+    for (const auto& dimensions : factorisations(ranks)) {
+      const auto bytes = static_cast<std::size_t>(2 * ranks);
+      EXPECT_NEAR(price_on_grid(algorithm(), on_grid_of(dimensions), bytes, kPrices),
+                  seconds_on_grid(dimensions, 2 * ranks, kPrices), 1e-9);
+    }
+  }
+}
+
 TEST(BlueconnectAllReduce, LittleIsLeftForTheLastDimension) {
   constexpr int kAcross = 2, kRanks = 8;
   const auto programs = programs_of(algorithm(), on_grid_of({kRanks / kAcross, kAcross}));

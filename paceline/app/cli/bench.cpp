@@ -1,0 +1,55 @@
+#include "paceline/app/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "paceline/app/cli/bench_collective.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr const char* kAbout = "Measures what this machine, or these hosts, can do.";
+
+std::vector<Subcommand> benches() {
+  return {bench_collective()};
+}
+
+std::string help() {
+  return fmt::format(
+      "{}\n"
+      "Usage: paceline bench SUBCOMMAND [options]\n\n"
+      "Subcommands:\n{}"
+      "\n`paceline bench SUBCOMMAND --help` tells more.\n\n"
+      "Example:\n"
+      "  paceline bench collective --ranks 2 --algorithms all --html collectives.html\n",
+      kAbout, list_of(benches()));
+}
+
+std::shared_ptr<const CLI::App> described() {
+  const auto app = std::make_shared<CLI::App>(kAbout, "paceline bench");
+  for (const Subcommand& one : benches())
+    app->add_subcommand(std::const_pointer_cast<CLI::App>(one.described()));
+  return app;
+}
+
+int bench_main(const std::vector<std::string>& arguments) {
+  if (arguments.empty())
+    return usage_error("paceline bench",
+                       "which measurement? As in `paceline bench collective --ranks 2`");
+  if (arguments.front() == "-h" || arguments.front() == "--help") {
+    fmt::print("{}", help());
+    return 0;
+  }
+  return run_one_of(benches(), "paceline bench", {"--help"}, arguments);
+}
+
+}  // namespace
+
+Subcommand bench() {
+  return {"bench", "measure: how fast collectives are, and which is best", bench_main, described};
+}
+
+}  // namespace paceline::cli

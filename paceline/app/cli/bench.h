@@ -1,0 +1,10 @@
+// `paceline bench`: measurements, each a subcommand of its own.
+#pragma once
+
+#include "paceline/app/cli/subcommand.h"
+
+namespace paceline::cli {
+
+Subcommand bench();
+
+}  // namespace paceline::cli

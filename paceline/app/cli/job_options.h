@@ -1,0 +1,23 @@
+// Options that `paceline run` and what else starts jobs have in common.
+#pragma once
+
+#include <string>
+
+#include "paceline/app/launch/run_options.h"
+
+namespace paceline::cli {
+
+// As --transport and --determinism name them. THROWS Error (misuse)
+std::string parse_transport(const std::string& text);
+std::string parse_determinism(const std::string& text);
+
+// --hosts, --hostfile and --ssh.
+struct GivenHosts {
+  std::string hosts, hostfile, ssh;
+};
+
+// Fills options.hosts, options.ssh and, from the hosts, options.processes: as many of them as
+// `processes` says (0: every slot). Without hosts nothing changes. THROWS Error (misuse)
+void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& options);
+
+}  // namespace paceline::cli

@@ -1,0 +1,129 @@
+#include "paceline/app/measure/contestant.h"
+
+#include <cstring>
+#include <vector>
+
+#include "paceline/app/measure/pattern.h"
+#include "paceline/core/base/check.h"
+#include "paceline/core/collective/partition.h"
+
+namespace paceline::measure {
+namespace {
+
+using collective::Partition;
+using collective::Range;
+
+constexpr int kRoot = 0;
+
+// The elements `found` of the buffer must be the elements from, from + 1, ... of the source's data.
+struct Expected {
+  Range found;
+  int source;
+  std::size_t from;
+};
+
+std::vector<Expected> expected_of(Operation operation, const Partition& parts, int rank) {
+  const Range whole = {0, parts.count()};
+  const auto part = [&](int r) { return parts.chunks[static_cast<std::size_t>(r)]; };
+  const auto own_untouched = Expected{part(rank), rank, part(rank).offset};
+  switch (operation) {
+    case Operation::all_reduce: return {{whole, Pattern::kSumOfAll, 0}};
+    case Operation::broadcast: return {{whole, kRoot, 0}};
+    case Operation::reduce: return {{whole, rank == kRoot ? Pattern::kSumOfAll : rank, 0}};
+    case Operation::reduce_scatter: return {{part(rank), Pattern::kSumOfAll, part(rank).offset}};
+    case Operation::scatter: return {{part(rank), kRoot, part(rank).offset}};
+    case Operation::gather:
+      if (rank != kRoot) return {own_untouched};
+      break;
+    case Operation::all_gather:
+    case Operation::all_to_all: break;
+    default: return {};
+  }
+  std::vector<Expected> of_each;
+  for (int r = 0; r < static_cast<int>(parts.chunks.size()); ++r) {
+    const bool sent_to_us = operation == Operation::all_to_all;
+    of_each.push_back({part(r), r, sent_to_us ? part(rank).offset : part(r).offset});
+  }
+  return of_each;
+}
+
+class Collective final : public Contestant {
+ public:
+  Collective(Communicator& group, const Candidate& candidate, MutableBytes memory)
+      : group_(group),
+        candidate_(candidate),
+        element_(size_of(candidate.dtype)),
+        parts_(Partition::even(count_of(candidate, group.size()), group.size())),
+        expected_(expected_of(candidate.operation, parts_, group.rank())),
+        memory_(memory.first(memory_of(candidate, group.size()))),
+        buffer_(memory_.first(parts_.count() * element_)),
+        result_(memory_.last(buffer_.size())) {}
+
+  void clear() override {
+    if (!memory_.empty()) std::memset(memory_.data(), 0, memory_.size());
+  }
+
+  void fill(int iteration) override { pattern(iteration).fill(buffer_, group_.rank(), 0); }
+
+  void operate() override { start().wait(); }
+
+  std::size_t wrong(int iteration) override {
+    const Pattern data = pattern(iteration);
+    std::size_t count = 0;
+    for (const Expected& e : expected_)
+      count += data.wrong(result_.subspan(e.found.offset * element_, e.found.count * element_),
+                          e.source, e.from);
+    return count;
+  }
+
+ private:
+  Pattern pattern(int iteration) const { return {candidate_.dtype, group_.size(), iteration}; }
+
+  Buffer view(Range range) const {
+    return {buffer_.data() + range.offset * element_, range.count, candidate_.dtype};
+  }
+
+  Work start() {
+    const std::string_view algorithm = candidate_.algorithm;
+    const Buffer whole = view({0, parts_.count()});
+    const Buffer own = view(parts_.chunks[static_cast<std::size_t>(group_.rank())]);
+    switch (candidate_.operation) {
+      case Operation::all_reduce: return group_.all_reduce(whole, {.algorithm = algorithm});
+      case Operation::broadcast: return group_.broadcast(whole, kRoot, {.algorithm = algorithm});
+      case Operation::reduce: return group_.reduce(whole, kRoot, {.algorithm = algorithm});
+      case Operation::reduce_scatter:
+        return group_.reduce_scatter(whole, own, {.algorithm = algorithm});
+      case Operation::all_gather: return group_.all_gather(own, whole, {.algorithm = algorithm});
+      case Operation::gather: return group_.gather(own, whole, kRoot, {.algorithm = algorithm});
+      case Operation::scatter: return group_.scatter(whole, own, kRoot, {.algorithm = algorithm});
+      case Operation::all_to_all:
+        return group_.all_to_all(whole, {result_.data(), whole.count, whole.dtype},
+                                 {.algorithm = algorithm});
+      case Operation::barrier: return group_.barrier({.algorithm = algorithm});
+      default:
+        throw_misuse(fmt::format("{} cannot be measured: choose a collective operation",
+                                 name_of(candidate_.operation)));
+    }
+  }
+
+  Communicator& group_;
+  const Candidate candidate_;
+  const std::size_t element_;
+  const Partition parts_;
+  const std::vector<Expected> expected_;
+  const MutableBytes memory_, buffer_, result_;
+};
+
+}  // namespace
+
+std::size_t memory_of(const Candidate& candidate, int ranks) {
+  const std::size_t buffer = count_of(candidate, ranks) * size_of(candidate.dtype);
+  return candidate.operation == Operation::all_to_all ? 2 * buffer : buffer;
+}
+
+std::unique_ptr<Contestant> make_contestant(Communicator& group, const Candidate& candidate,
+                                            MutableBytes memory) {
+  return std::make_unique<Collective>(group, candidate, memory);
+}
+
+}  // namespace paceline::measure

@@ -1,0 +1,51 @@
+// What each entry of a timetable costs, for a given length, on given hosts, at given prices.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "paceline/core/collective/partition.h"
+#include "paceline/core/collective/timetable.h"
+#include "paceline/core/topology/topology.h"
+
+namespace paceline::collective {
+
+// What a message takes, in seconds.
+struct Charge {
+  topology::LinkClass link = topology::LinkClass::memory;
+  double sender = 0;    // of the sender's port (network) or core
+  double receiver = 0;  // of the receiver's
+  double uplink = 0;    // of both hosts' ports; network only
+  bool is_empty = false;
+};
+
+class Tariff {
+ public:
+  // All outlive it.
+  Tariff(const Partition& piece, std::size_t element_bytes, const topology::Topology& topology,
+         const topology::Profile& profile);
+
+  Charge of(const Timetable::Message& message) const;
+  double of(const Timetable::Work& work) const;  // of the rank's core
+  // How long the most wanted port or core is kept busy: nothing can be over sooner.
+  double busiest(const Timetable& table) const;
+
+  const topology::Topology& topology() const { return topology_; }
+  int host(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
+  // What it takes to be let run, once a message is there.
+  double wake(int rank) const { return topology_.is_crowded(host(rank)) ? profile_.crowded : 0; }
+
+ private:
+  double bytes_of(int chunk) const {
+    return static_cast<double>(piece_.chunks[static_cast<std::size_t>(chunk)].count *
+                               element_bytes_);
+  }
+
+  const Partition& piece_;
+  const std::size_t element_bytes_;
+  const topology::Topology& topology_;
+  const topology::Profile& profile_;
+  const std::vector<int> host_of_;
+};
+
+}  // namespace paceline::collective
