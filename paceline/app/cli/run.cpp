@@ -280,6 +280,9 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
   if (!given.transport.empty()) {
+    PACELINE_CHECK(given.transport != "mpi",
+                   "--transport mpi: the MPI library wants its own launcher; start the program by "
+                   "`PACELINE_TRANSPORT=mpi mpirun -n 4 program`");
     options.transport = parse_choice("--transport", given.transport, {"auto", "shm", "tcp"});
   }
   if (!given.determinism.empty()) {

@@ -13,8 +13,11 @@ namespace paceline {
 
 class Communicator::Impl {
  public:
-  Impl(std::shared_ptr<collective::Group> group, Determinism determinism,
-       std::chrono::milliseconds timeout);
+  // `engines`: whose engine carries the group's collectives; nullptr: programs do. With one it
+  // blocks until all members are here. THROWS Error: what enlist (enlist.h) throws.
+  Impl(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+       const collective::Members& members, Determinism determinism,
+       std::chrono::milliseconds timeout, collective::EngineLibrary* engines = nullptr);
   ~Impl();
 
   Work submit(collective::Request request, std::string_view algorithm,
@@ -22,9 +25,10 @@ class Communicator::Impl {
   collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
                                               const PointToPointOptions& options);
 
-  const std::shared_ptr<collective::Group> group;
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
+  collective::EngineLibrary* const engines;
+  const std::shared_ptr<collective::Group> group;
   const int rank, size;
   std::uint64_t splits =
       0;  // how many groups were asked of this one; ordered by the caller, as all calls
@@ -41,6 +45,8 @@ class Communicator::Impl {
   }
 
  private:
+  void choose_engine(collective::Request& request) const;
+  void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm,
                                                const collective::Shape& shape);
 
