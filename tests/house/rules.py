@@ -240,12 +240,15 @@ def sources_built(tree):
     for path in [path for path in built if "/Unity/" in path]:  # gathers some sources by including them
         with open(path, encoding="utf-8") as gathered:
             built.update(os.path.realpath(source) for source in re.findall(r'#include "([^"]+)"', gathered.read()))
+    needs_mpi = ("paceline/plugins/mpi/", "tests/processes/mpi_programs/")
     needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):
             if path.startswith(("paceline/python/", "bench/against/", "tests/house/", "tests/package/consumer/")):
                 continue
             if path.startswith(needs_torch) and not tree.with_torch():
+                continue
+            if path.startswith(needs_mpi) and not tree.with_mpi():
                 continue
             if os.path.realpath(tree.root / path) not in built:
                 yield Violation(path, 1, "no target builds this file",

@@ -158,11 +158,11 @@ Segment& Execution::activate(int number) {
 }
 
 Result<> Execution::advance_all() {
-  if (!request_.plan) return Done{};
   if (request_.scale_input) {
     if (!roll_.is_complete()) return Done{};
     scale_input();
   }
+  if (!request_.plan) return Done{};
   std::vector<int> running;
   for (const auto& [number, segment] : segments_) running.push_back(number);
   for (const int number : running) {

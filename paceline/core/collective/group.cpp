@@ -23,11 +23,12 @@ bool is_point_to_point(FrameType type) {
 }  // namespace
 
 Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-             Members members)
+             Members members, std::shared_ptr<Engine> engine)
     : id_(id),
       name_(std::move(name)),
       reactor_(std::move(reactor)),
       members_(std::move(members)),
+      engine_(std::move(engine)),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
       short_calls_(members_, id) {}
@@ -123,12 +124,27 @@ void Group::begin_next() {
 
 void Group::end_current_if_done() {
   if (!current_ || !current_->done()) return;
+  if (current_->request().by_engine && !carried_by_engine()) return;
+  carriage_.reset();
   current_->publish();
   ++traffic_.operations;
   short_calls_.meet();
   const auto work = current_->request().work;
   current_.reset();
   work->finish(std::nullopt);
+}
+
+// Every rank has made the call: the engine gets it, and its data are there when the engine says so.
+bool Group::carried_by_engine() {
+  if (carriage_) return carriage_->done();
+  carriage_ = std::make_unique<Carriage>(*engine_, *reactor_, current_->request(), current_->roll(),
+                                         [this](const Result<>& ended) {
+                                           if (ended) go_on();
+                                           else mesh().fail(ended.error());
+                                         });
+  const auto begun = carriage_->begin(members_.rank(), members_.size());
+  if (!begun) mesh().fail(begun.error());
+  return false;
 }
 
 void Group::go_on() {
@@ -258,6 +274,8 @@ std::string Group::heard_of(int peer) const {
 
 void Group::failed(const Failure& why) {
   early_.clear();
+  carriage_.reset();
+  if (engine_) engine_->abandon();
   if (current_) {
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
@@ -393,6 +411,8 @@ std::string Group::whom_it_waits_for() const {
       if (!instead.empty())
         whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
     }
+  } else if (carriage_) {
+    whom = "the data, which the library of its engine carries; every rank has called it";
   } else {
     const auto awaited = current_->awaited();
     whom = awaited.empty() ? "its messages to be taken"

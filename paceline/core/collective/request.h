@@ -13,7 +13,8 @@ namespace paceline::collective {
 
 struct Request {
   Call call;
-  std::shared_ptr<const Plan> plan;  // nullptr: nothing is carried
+  std::shared_ptr<const Plan> plan;  // nullptr: no program carries anything
+  bool by_engine = false;            // the group's engine does, once every rank has called
   ConstBuffer input;
   Buffer output;
   // Where the plan's chunks lie in the input and in the output, in elements: the same lengths in
