@@ -8,8 +8,14 @@
 #include "paceline/core/collective/choice.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/group.h"
+#include "paceline/core/membership/job.h"
 
 namespace paceline {
+namespace collective {
+
+topology::Profile agreed_profile(const Job::Impl& job);  // what all its ranks choose by
+
+}  // namespace collective
 
 class Communicator::Impl {
  public:

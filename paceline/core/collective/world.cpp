@@ -6,22 +6,22 @@
 
 namespace paceline {
 
+topology::Profile collective::agreed_profile(const Job::Impl& job) {
+  if (job.profile.empty()) return {};
+  return topology::parse_profile(job.profile, "of rank 0 (PACELINE_PROFILE)").value();
+}
+
 Communicator& Job::world() {
   const std::lock_guard lock(impl_->world_mutex);
   if (!impl_->world) {
     const auto& environment = impl_->environment;
-    const std::string& measured = impl_->profile;
-    const auto profile =
-        measured.empty()
-            ? topology::Profile()
-            : topology::parse_profile(measured, "of rank 0 (PACELINE_PROFILE)").value();
     auto* const engines =
         environment.engine.empty() ? nullptr : collective::load_engine(environment.engine).value();
     impl_->world = std::make_shared<Communicator>(std::make_unique<Communicator::Impl>(
         0, "world", impl_->reactor,
         collective::Members(impl_->mesh, collective::Members::all_of(*impl_->mesh)),
         environment.reproducible ? Determinism::reproducible : Determinism::fast,
-        environment.operation_timeout, profile, engines));
+        environment.operation_timeout, collective::agreed_profile(*impl_), engines));
   }
   return *static_cast<Communicator*>(impl_->world.get());
 }
