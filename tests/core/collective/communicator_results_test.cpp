@@ -200,17 +200,24 @@ TEST(CommunicatorResults, AreTheReferencesForShortBuffersOverTcp) {
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) every_short_count(kTcpFast, ranks);
 }
 
-TEST(CommunicatorResults, AreTheReferencesForManyRanks) {
-  for (const auto& options : {kSharedFast, kTcpFast}) {
-    for (const int ranks : kSanitized ? std::vector{9} : std::vector{9, 13, 16, 17}) {
-      run_ranks(ranks, options, [ranks](Job& job) {
-        Arena arena(job, 1 << 19);
-        for (const std::size_t count : {1, ranks - 1, ranks, 1000}) {
-          everything<float>({job, arena, "", count, 1});
-        }
-      });
-    }
-  }
+void every_algorithm(const LocalWorldOptions& options, int ranks) {
+  SCOPED_TRACE(fmt::format("{}, {} ranks", label(options), ranks));
+  run_ranks(ranks, options, [ranks](Job& job) {
+    Arena arena(job, 1 << 20);
+    int variant = 0;
+    for (const int count : {0, 1, 2, ranks - 1, ranks, ranks + 1, 1000})
+      everything<float>({job, arena, "", static_cast<std::size_t>(count), variant++});
+    if (ranks == 17) everything<float>({job, arena, "", 65537, variant});
+  });
+}
+
+TEST(CommunicatorResults, AreTheReferencesForManyRanksOverSharedMemory) {
+  for (int ranks = 9; ranks <= (kSanitized ? 9 : 17); ++ranks) every_algorithm(kSharedFast, ranks);
+}
+
+TEST(CommunicatorResults, AreTheReferencesForManyRanksOverTcp) {
+  for (const int ranks : kSanitized ? std::vector{9} : std::vector{9, 13, 16, 17})
+    every_algorithm(kTcpFast, ranks);
 }
 
 TEST(CommunicatorResults, AreTheReferencesForLongBuffers) {

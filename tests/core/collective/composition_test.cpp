@@ -119,6 +119,12 @@ TEST(Composition, WhatIsReadBeforeItIsWrittenLiesInTheInput) {
             "         copy: output(0) = input(0)\n");
 }
 
+TEST(Composition, EmptyRoundsCanBeDropped) {
+  const Round one{send(1, input(0))}, two{recv(1, output(0))};
+  const Program program{.chunks = 1, .rounds = {{}, one, {}, {}, two, {}}};
+  EXPECT_EQ(without_empty_rounds(program), (Program{.chunks = 1, .rounds = {one, two}}));
+}
+
 // Sums of each host at its first rank, of these among each other, and back.
 Program by_hosts(const Shape& shape, const std::vector<std::vector<int>>& hosts) {
   std::vector<int> leaders, local;

@@ -11,8 +11,12 @@
 #include "paceline/core/collective/catalogue.h"
 #include "paceline/core/collective/program.h"
 #include "paceline/core/collective/verify.h"
+#include "tests/support/sanitized.h"
 
 namespace paceline::collective::testing {
+
+// Up to so many ranks the tests of an algorithm prove its closed forms.
+inline constexpr int kProofRanks = test::kSanitized ? 17 : 64;
 
 inline Algorithm built_in(Operation operation, std::string_view name) {
   const Catalogue all = built_in_algorithms();

@@ -9,7 +9,7 @@
 // Rounds: 2 ceil(lg n), one message each. Bytes a rank: 2(n-1)/n of the buffer (a lower bound). So
 // few of both for any rank count, powers of two or not. For buffers of middle length and longer.
 // Ranks: any n >= 1.
-// Order of summation: own part first, then those who send, as they come: for 4 ranks and chunk 0
+// Order of summation: own part first, then what each round brings: for 4 ranks and chunk 0
 // (0+2) + (3+1). Class D2, and not the balanced tree.
 // Reference: Traeff, Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024);
 // specification A4b.

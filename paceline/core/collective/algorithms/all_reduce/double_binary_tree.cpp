@@ -5,13 +5,14 @@
 //     chunk 0    0 <-- 2 <-- 1, 3
 //     chunk 1    3 <-- 1 <-- 2, 0
 //
-// Rounds: 2 ceil(lg n). Messages: 4(n-1) in all. Bytes: at most twice the buffer from any rank,
-// half of it up and all of it down from an inner rank (for 2 and 3 ranks 1 and 1.5 times the
-// buffer). The executor cuts a long buffer into m segments that follow each other through the
-// trees. Ranks: any n >= 1. Order of summation: own part, then the two children's, lower rank
-// first, in each tree; so it depends on the half (class D2). Reference: Sanders, Speck, Traeff,
-// Two-tree algorithms for full bandwidth broadcast, reduction and scan (2009); trees as in NCCL;
-// specification A6, schedule A.
+// Rounds: 2 ceil(lg n). Messages: at most 4(n-1) in all.
+// Bytes: at most twice the buffer from any rank, half of it up and all of it down from an inner one
+// (for 2 and 3 ranks 1 and 1.5 times the buffer). The executor cuts a long buffer into m segments
+// that follow each other through the trees. Ranks: any n >= 1.
+// Order of summation: own part, then the children's in the order of their tree; so it depends on
+// the half (class D2).
+// Reference: Sanders, Speck, Traeff, Two-tree algorithms for full bandwidth broadcast, reduction
+// and scan (2009); trees as in NCCL; specification A6, schedule A.
 #include <algorithm>
 
 #include "paceline/core/collective/balanced_tree.h"

@@ -6,9 +6,9 @@
 //     round 2        0 <--chunk 1-- 1     2 <--chunk 3-- 3
 //     round 3        0 <--chunks 2, 3-- 2
 //
-// Rounds: 2 ceil(lg n). Bytes: less than 1 + (lg n)/2 times the buffer from any rank, and from most
-// less than the whole; 2(n-1)/n of it into the root. For long buffers. `direct` takes fewer rounds,
-// but n messages in each. Ranks: any n >= 1, any root.
+// Rounds: 2 ceil(lg n). Bytes: at most 1.5 times the buffer from any rank, 2(n-1)/n of it into the
+// root. For long buffers. `direct` takes fewer rounds, but n messages in each.
+// Ranks: any n >= 1, any root.
 // Order of summation: that of the circulant reduce_scatter (class D2).
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10, "large: RS + gather".
 #include "paceline/core/collective/balanced_tree.h"

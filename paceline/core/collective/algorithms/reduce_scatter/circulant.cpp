@@ -8,7 +8,7 @@
 //
 // Rounds: ceil(lg n), one message each. Bytes a rank: (n-1)/n of the input. Both are lower bounds,
 // together and for any rank count. Ranks: any n >= 1, any counts.
-// Order of summation: own part first, then those who send, as they come: for 4 ranks and chunk 0
+// Order of summation: own part first, then what each round brings: for 4 ranks and chunk 0
 // (0+2) + (3+1). Class D2, and not the balanced tree.
 // Reference: Traeff, Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024);
 // specification A4b.

@@ -49,7 +49,7 @@ TEST(BinaryBlocksAllReduce, IsThisPictureFor7Ranks) {
 }
 
 TEST(BinaryBlocksAllReduce, SendsWhatTheBlocksSayAndHidesTheSmallOnes) {
-  for (int ranks = 1; ranks <= 64; ++ranks) {
+  for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
     const std::vector<int> sizes = block_sizes(ranks);
     const int widest = sizes[0];
@@ -71,7 +71,7 @@ TEST(BinaryBlocksAllReduce, SendsWhatTheBlocksSayAndHidesTheSmallOnes) {
 
 TEST(BinaryBlocksAllReduce, SumsByTheBalancedTreeInRankOrderForAnyCount) {
   EXPECT_EQ(proof_of(algorithm(), 13).tree, "((((0+1)+(2+3))+((4+5)+(6+7)))+(((8+9)+(10+11))+12))");
-  for (int ranks = 1; ranks <= 64; ++ranks)
+  for (int ranks = 1; ranks <= kProofRanks; ++ranks)
     EXPECT_TRUE(proof_of(algorithm(), ranks).balanced_tree) << ranks;
   for (int ranks = 1; ranks <= 20; ++ranks) {
     const std::string tree = proof_of(algorithm(), ranks).tree;

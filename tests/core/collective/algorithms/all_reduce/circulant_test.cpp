@@ -29,7 +29,7 @@ TEST(CirculantAllReduce, IsThisPictureFor4Ranks) {
 }
 
 TEST(CirculantAllReduce, TakesTheFewestChunksInTwiceTheFewestRoundsForAnyCount) {
-  for (int ranks = 1; ranks <= 64; ++ranks) {
+  for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
     EXPECT_EQ(proof.depth, 2 * tree_levels(ranks));
     EXPECT_EQ(proof.messages, 2 * ranks * tree_levels(ranks));

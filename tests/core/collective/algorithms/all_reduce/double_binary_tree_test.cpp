@@ -29,7 +29,7 @@ TEST(DoubleBinaryTreeAllReduce, IsThisPictureFor4Ranks) {
 }
 
 TEST(DoubleBinaryTreeAllReduce, TakesTwiceTheHeightAndNoRankMoreThanTwiceTheBuffer) {
-  for (int ranks = 2; ranks <= 64; ++ranks) {
+  for (int ranks = 2; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
     EXPECT_EQ(proof.depth, 2 * tree_levels(ranks));
     EXPECT_EQ(chunks_sent(proof), 4 * (ranks - 1));
@@ -40,7 +40,7 @@ TEST(DoubleBinaryTreeAllReduce, TakesTwiceTheHeightAndNoRankMoreThanTwiceTheBuff
 }
 
 TEST(DoubleBinaryTreeAllReduce, HasAtMostFourMessagesEachWayInARound) {
-  for (int ranks = 1; ranks <= 64; ++ranks) {
+  for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     for (const Program& program : programs_of(algorithm(), ranks)) {
       for (const Round& round : program.rounds) {
         EXPECT_LE(std::ranges::count_if(round, is_send), 4);

@@ -28,7 +28,7 @@ TEST(KAryTreeAllReduce, IsThisPictureFor6Ranks) {
 
 TEST(KAryTreeAllReduce, TakesTwiceTheHeightOfTheTreeAndTheBufferOncePerEdge) {
   for (const int radix : {1, 2, 3, 4, 8}) {
-    for (int ranks = 1; ranks <= 64; ++ranks) {
+    for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
       const Proof proof = proof_of(algorithm(), Shape{.ranks = ranks, .radix = radix});
       const Tree tree = k_ary_tree(ranks, radix);
       EXPECT_EQ(proof.depth, 2 * tree.height());

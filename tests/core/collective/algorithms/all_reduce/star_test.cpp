@@ -25,7 +25,7 @@ TEST(StarAllReduce, IsThisPictureFor3Ranks) {
 }
 
 TEST(StarAllReduce, SendsTheBufferTwiceBetweenRank0AndEveryOther) {
-  for (int ranks = 2; ranks <= 64; ++ranks) {
+  for (int ranks = 2; ranks <= kProofRanks; ++ranks) {
     const Proof proof = proof_of(algorithm(), ranks);
     std::vector<long> wanted(static_cast<std::size_t>(ranks), 1);
     wanted[0] = ranks - 1;

@@ -27,7 +27,7 @@ TEST(DoubleBinaryTreeBroadcast, IsThisPictureFor5Ranks) {
 }
 
 TEST(DoubleBinaryTreeBroadcast, TakesTheHeightOfTheTreesAndNoRankSendsMoreThanTheBuffer) {
-  for (int ranks = 2; ranks <= 64; ++ranks) {
+  for (int ranks = 2; ranks <= kProofRanks; ++ranks) {
     for (const int root : {0, ranks / 2, ranks - 1}) {
       const Proof proof = proof_of(algorithm(), ranks, root);
       EXPECT_EQ(proof.depth, 1 + tree_levels(ranks - 1));

@@ -31,7 +31,7 @@ TEST(ScatterAllGatherBroadcast, IsThisPictureFor3RanksAndRoot1) {
 }
 
 TEST(ScatterAllGatherBroadcast, IsAScatterAndARingThatEndsAtTheRoot) {
-  for (int ranks = 2; ranks <= 64; ++ranks) {
+  for (int ranks = 2; ranks <= kProofRanks; ++ranks) {
     for (const int root : {0, ranks - 1}) {
       const Proof proof = proof_of(algorithm(), ranks, root);
       EXPECT_EQ(proof.depth, tree_levels(ranks) + ranks - 1);

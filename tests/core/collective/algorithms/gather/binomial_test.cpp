@@ -26,7 +26,7 @@ TEST(BinomialGather, IsThisPictureFor4RanksAndRoot1) {
 }
 
 TEST(BinomialGather, TakesOneMessageFromEachRankAndTheHeightOfTheTree) {
-  for (int ranks = 1; ranks <= 64; ++ranks) {
+  for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     for (const int root : {0, ranks / 2}) {
       const Proof proof = proof_of(algorithm(), ranks, root);
       EXPECT_EQ(proof.depth, tree_levels(ranks));

@@ -26,7 +26,7 @@ TEST(KAryTreeReduce, IsThisPictureFor6RanksAndRoot1) {
 
 TEST(KAryTreeReduce, TakesTheHeightOfTheTreeAndTheBufferFromEachRankButTheRoot) {
   for (const int radix : {1, 2, 3, 4, 8}) {
-    for (int ranks = 1; ranks <= 64; ++ranks) {
+    for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
       const int root = ranks / 3;
       const Shape shape{.ranks = ranks, .root = root, .radix = radix};
       const Proof proof = proof_of(algorithm(), shape);

@@ -30,7 +30,7 @@ TEST(ReduceScatterGatherReduce, IsThisPictureFor3RanksAndRoot0) {
 }
 
 TEST(ReduceScatterGatherReduce, TakesTwiceTheFewestRoundsAndTheBufferIntoTheRootTwiceAtMost) {
-  for (int ranks = 2; ranks <= 64; ++ranks) {
+  for (int ranks = 2; ranks <= kProofRanks; ++ranks) {
     for (const int root : {0, ranks / 2}) {
       const Proof proof = proof_of(algorithm(), ranks, root);
       EXPECT_EQ(proof.depth, 2 * tree_levels(ranks));

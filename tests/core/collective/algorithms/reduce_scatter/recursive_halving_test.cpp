@@ -23,7 +23,7 @@ TEST(RecursiveHalvingReduceScatter, IsThisPictureFor4Ranks) {
 }
 
 TEST(RecursiveHalvingReduceScatter, TakesTheFewestRoundsAndTheFewestChunks) {
-  for (const int ranks : rank_counts(algorithm(), 128)) {
+  for (const int ranks : rank_counts(algorithm(), 2 * kProofRanks)) {
     const Proof proof = proof_of(algorithm(), ranks);
     EXPECT_EQ(proof.depth, tree_levels(ranks));
     EXPECT_EQ(proof.messages, ranks * tree_levels(ranks));

@@ -26,7 +26,7 @@ TEST(BinomialScatter, IsThisPictureFor4RanksAndRoot1) {
 }
 
 TEST(BinomialScatter, IsGatherTurnedRound) {
-  for (int ranks = 1; ranks <= 64; ++ranks) {
+  for (int ranks = 1; ranks <= kProofRanks; ++ranks) {
     for (const int root : {0, ranks / 2}) {
       const Proof there = proof_of(algorithm(), ranks, root),
                   back = proof_of(built_in(Operation::gather, "binomial"), ranks, root);
