@@ -32,6 +32,9 @@ std::vector<std::size_t> pieces(int chunks, bool in_memory) {
   return pieces;
 }
 
+// The same price summed up in another order.
+constexpr double kRounding = 1 - 1e-9;
+
 // On few ranks many algorithms send the same messages. Of these it is the one that loses least of
 // 16-bit sums, and then the one that needs least memory.
 bool is_better(const Candidate& one, const Candidate& other, Shape shape) {
@@ -152,7 +155,8 @@ Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shap
     priced = segments;
     const Freight freight{partition, 1, segments};
     const bool is_first = best.algorithm == nullptr;
-    if (!is_first && least_cost(table, freight, topology_, profile_) > best.seconds) continue;
+    const double least = least_cost(table, freight, topology_, profile_) * kRounding;
+    if (!is_first && least > best.seconds) continue;
     const Candidate one{&algorithm, piece, cost(table, freight, topology_, profile_)};
     if (is_first || is_better(one, best, shape)) best = one;
   }

@@ -131,13 +131,16 @@ long bytes_sent_through_eth0() {
 void say_uplink(Job& job, int mib) {
   paceline::Communicator& world = job.world();
   const auto sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
-  for (const char* algorithm : {"direct", "hierarchical"}) {
+  for (const std::string algorithm : {"direct", "hierarchical", "automatic"}) {
     std::vector<float> values(static_cast<std::size_t>(mib) << 18,
                               static_cast<float>(world.rank() + 1));
     world.barrier().wait();
     const long before = bytes_sent_through_eth0();
     world.barrier().wait();
-    world.all_reduce(paceline::buffer_of(values), {.algorithm = algorithm}).wait();
+    world
+        .all_reduce(paceline::buffer_of(values),
+                    {.algorithm = algorithm == "automatic" ? std::string_view() : algorithm})
+        .wait();
     world.barrier().wait();
     const long after = bytes_sent_through_eth0();
     const bool right = std::ranges::all_of(values, [&](float value) { return value == sum; });
