@@ -59,7 +59,9 @@ Finished run_by(const Carrier& carrier, int ranks, const std::vector<std::string
   std::string temporary = fs::temp_directory_path() / "paceline-conformance-XXXXXX";
   EXPECT_NE(::mkdtemp(temporary.data()), nullptr);
   ProcessOptions options{.command = carrier.launcher, .environment = carrier.environment};
-  options.environment["TMPDIR"] = temporary;  // Open MPI leaves files
+  // Open MPI leaves files, and when a rank dies its shared memory too.
+  options.environment["TMPDIR"] = temporary;
+  options.environment["OMPI_MCA_btl_vader_backing_directory"] = temporary;
   options.environment["PACELINE_TRANSPORT"] = "mpi";
   options.command.insert(options.command.end(), {"-n", std::to_string(ranks)});
   if (carrier.mpi.empty()) {

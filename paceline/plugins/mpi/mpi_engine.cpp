@@ -226,9 +226,6 @@ class MpiLibrary final : public collective::EngineLibrary {
                      {rank}};
     }
     make_types();
-    if (auto made = succeeded(MPI_Comm_dup(MPI_COMM_WORLD, &nursery_), "MPI_Comm_dup"); !made)
-      return made;
-    MPI_Comm_set_errhandler(nursery_, MPI_ERRORS_RETURN);
     started_ = true;
     return Done{};
   }
@@ -236,14 +233,14 @@ class MpiLibrary final : public collective::EngineLibrary {
   Result<std::unique_ptr<collective::Engine>> engine_of(std::span<const int> world_ranks,
                                                         std::uint32_t number) override {
     MPI_Group world, members;
-    MPI_Comm_group(nursery_, &world);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
     MPI_Group_incl(world, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
     MPI_Comm comm = MPI_COMM_NULL;
     ++engines;
     constexpr std::uint32_t kTags = 1 << 15;  // what every MPI has
-    const auto made =
-        succeeded(MPI_Comm_create_group(nursery_, members, static_cast<int>(number % kTags), &comm),
-                  "MPI_Comm_create_group");
+    const int tag = static_cast<int>(number % kTags);
+    const auto made = succeeded(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm),
+                                "MPI_Comm_create_group");
     MPI_Group_free(&members);
     MPI_Group_free(&world);
     if (!made) {
@@ -260,17 +257,12 @@ class MpiLibrary final : public collective::EngineLibrary {
     MPI_Finalized(&finalized);
     // A rank that exits in the midst of its job must not wait here while the others wait for it.
     if (abandoned || engines > 0 || finalized != 0) return;
-    if (started_) {
-      MPI_Comm_free(&nursery_);
-      free_types();
-    }
     MPI_Finalize();
   }
 
  private:
   std::mutex mutex_;
   bool started_ = false;
-  MPI_Comm nursery_ = MPI_COMM_NULL;  // groups are made of it, and nothing else happens on it
 };
 
 MpiLibrary& the_library() {

@@ -38,6 +38,13 @@ void make_op() {
   MPI_Op_create(combine<op>, 1, &own_ops[op]);
 }
 
+// MPI_Finalize begins by deleting what hangs on MPI_COMM_SELF.
+int free_types(MPI_Comm, int, void*, void*) {
+  for (MPI_Datatype* type : {&f16_type, &bf16_type, &bool_type}) MPI_Type_free(type);
+  for (auto& [op, made] : own_ops) MPI_Op_free(&made);
+  return MPI_SUCCESS;
+}
+
 bool is_mpis_own(ReduceOp op, Dtype dtype) {
   if (dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::boolean) return false;
   return !is_floating(dtype) || op == ReduceOp::sum || op == ReduceOp::product;
@@ -56,11 +63,10 @@ void make_types() {
   make_op<ReduceOp::band>();
   make_op<ReduceOp::bor>();
   make_op<ReduceOp::bxor>();
-}
-
-void free_types() {
-  for (MPI_Datatype* type : {&f16_type, &bf16_type, &bool_type}) MPI_Type_free(type);
-  for (auto& [op, made] : own_ops) MPI_Op_free(&made);
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_types, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  MPI_Comm_free_keyval(&key);  // once the attribute is gone
 }
 
 MPI_Datatype type_of(Dtype dtype) {

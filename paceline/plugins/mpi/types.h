@@ -7,9 +7,8 @@
 
 namespace paceline::mpi {
 
-// Once, after MPI_Init, and before MPI_Finalize.
+// Once, after MPI_Init; MPI_Finalize, whoever calls it, frees them.
 void make_types();
-void free_types();
 
 MPI_Datatype type_of(Dtype dtype);
 
