@@ -162,6 +162,14 @@ std::unique_ptr<Report> report_of_rank_0(const CollectiveOptions& given,
   return report;
 }
 
+std::vector<CollectiveRow> rows_of_job(const measure::Comparison& comparison, Job& job) {
+  auto rows = rows_of(comparison, job.world_size(), transport_of(job));
+  for (CollectiveRow& row : rows) {
+    if (row.algorithm != "automatic") row.transport = transport_of(job, true);
+  }
+  return rows;
+}
+
 int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest request) {
   Communicator& world = job.world();
   const auto algorithms = usable_algorithms(request, world);
@@ -175,7 +183,7 @@ int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest reque
     for (const std::string& algorithm : algorithms)
       candidates.push_back({request.operation, algorithm, request.sizes[i], request.dtype});
     const auto comparison = measure::compare(job, world, candidates, request.compare);
-    if (report) report->add(rows_of(comparison, world.size(), transport_of(job)));
+    if (report) report->add(rows_of_job(comparison, job));
   }
   return report ? report->end() : 0;
 }

@@ -28,6 +28,7 @@ bool a_launcher_is_there() {
 }
 
 int start_ranks(const RanksOptions& given, int ranks, std::vector<std::string> words) {
+  if (!given.transport.empty()) parse_own_transport(given.transport);
   launch::RunOptions options;
   options.processes = ranks;
   take_hosts(given.hosts, ranks, options);
@@ -66,7 +67,8 @@ void add_ranks_options(CLI::App& app, RanksOptions& given) {
   app.add_option("--hostfile", given.hosts.hostfile, "the same, a line a host")->type_name("FILE");
   app.add_option("--ssh", given.hosts.ssh, "how to run a command on a host, as for paceline run")
       ->type_name("CMD");
-  app.add_option("--transport", given.transport, "between ranks: auto, shm, tcp (auto)")
+  app.add_option("--transport", given.transport,
+                 "between ranks: auto, shm, tcp; under mpirun also mpi (auto)")
       ->type_name("NAME");
   app.add_option("--determinism", given.determinism, "reproducible, fast (reproducible)")
       ->type_name("NAME");
@@ -93,7 +95,8 @@ int run_on_ranks(RanksOptions given, std::vector<std::string> words,
   }
 }
 
-std::string transport_of(Job& job) {
+std::string transport_of(Job& job, bool by_programs) {
+  if (!by_programs && !job.impl().environment.engine.empty()) return "mpi";
   if (job.impl().mesh->shares_memory()) return "shm";
   const bool some_share = job.local_world_size() > 1 && job.local_world_size() < job.world_size();
   const bool tcp_alone =

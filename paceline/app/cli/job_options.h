@@ -9,6 +9,8 @@ namespace paceline::cli {
 
 // As --transport and --determinism name them. THROWS Error (misuse)
 std::string parse_transport(const std::string& text);
+// Of a job that is ours to start: not mpi, which wants its own launcher.
+std::string parse_own_transport(const std::string& text);
 std::string parse_determinism(const std::string& text);
 
 // --hosts, --hostfile and --ssh.
