@@ -20,10 +20,10 @@
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
-#include "paceline/core/topology/hosts.h"
 #include "paceline/core/collective/operation.h"
 #include "paceline/core/collective/work.h"
 #include "paceline/core/membership/job.h"
+#include "paceline/core/topology/hosts.h"
 
 namespace paceline {
 
@@ -115,9 +115,9 @@ class Communicator {
 
   int rank() const;  // in this group
   int size() const;
-  int world_rank(int rank) const;   // of a rank of this group
+  int world_rank(int rank) const;       // of a rank of this group
   topology::Topology topology() const;  // which ranks of this group share a host
-  const std::string& name() const;  // "world"; of the third split of it, color 1: "world.3.1"
+  const std::string& name() const;      // "world"; of the third split of it, color 1: "world.3.1"
   Determinism determinism() const;
   // Names that options.algorithm may have here: those of the catalogue that fit this group and that
   // its determinism allows. They live as long as the Communicator.
