@@ -45,7 +45,7 @@ function(paceline_floor floor)
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}/generated>)
 
   if(floor STREQUAL "core")
-    target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads
+    target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads ${CMAKE_DL_LIBS}
                                     PRIVATE OpenSSL::Crypto prometheus-cpp::pull paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
     # What most of its files include themselves: reading these is a third of their compilation.
     target_precompile_headers(${target} PRIVATE

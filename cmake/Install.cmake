@@ -2,6 +2,7 @@
 #
 #   bin/paceline                     the command
 #   include/paceline/...             headers; the doors (docs/map.md) are what to include
+#   lib/paceline/                    plugins, with --component engines
 #   lib/libpaceline_{core,torch}.a   static: a Python extension or a program takes what it needs
 #   lib/cmake/paceline/              find_package(paceline COMPONENTS core torch)
 #   lib/pkgconfig/paceline-core.pc   core alone, for builds without CMake
@@ -22,6 +23,11 @@ foreach(floor IN LISTS floors)
   install(DIRECTORY paceline/${floor} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline" FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(TARGETS paceline_hwy EXPORT paceline_core)
+# Plugins only when asked for (--component engines): packages would depend on every library that was there at the build.
+install(DIRECTORY paceline/plugins/mpi DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline/plugins" FILES_MATCHING PATTERN "mpi.h")
+foreach(library IN LISTS PACELINE_MPI_LIBRARIES)
+  install(TARGETS paceline_mpi_${library} LIBRARY DESTINATION lib/paceline COMPONENT engines EXCLUDE_FROM_ALL)
+endforeach()
 install(TARGETS paceline RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 # Man pages and completions come from the command's own options; gzip -n keeps builds the same.

@@ -1,7 +1,8 @@
 # Tests. One executable and one ctest entry for each room; nothing is discovered at build time.
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
-#   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each
+#   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
+#                             mpi_programs/*.cpp -> one for each MPI library
 #   tests/package/            installs, and builds a project that uses what was installed
 #   tests/readers/            traces, TensorBoard and Prometheus as the readers of others see them
 #   tests/net/                *_test.cpp -> test_net: several hosts, and launchers of others
@@ -108,9 +109,23 @@ function(paceline_helpers folder library)
   endforeach()
 endfunction()
 
+# paceline_mpi_helpers(): tests/processes/mpi_programs/<name>.cpp -> <name>_<library> for each MPI library that is there.
+function(paceline_mpi_helpers)
+  paceline_glob(sources "tests/processes/mpi_programs/*.cpp")
+  foreach(library IN LISTS PACELINE_MPI_LIBRARIES)
+    foreach(source IN LISTS sources)
+      get_filename_component(name "${source}" NAME_WE)
+      add_executable(${name}_${library} "${source}")
+      target_link_libraries(${name}_${library} PRIVATE paceline_test_support paceline_${library})
+      set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name}_${library})
+    endforeach()
+  endforeach()
+endfunction()
+
 # paceline_process_tests(): tests that start real processes: the command, helper programs, examples.
 function(paceline_process_tests)
-  paceline_helpers(tests/processes/programs paceline::core)
+  paceline_helpers(tests/processes/programs paceline_test_support)
+  paceline_mpi_helpers()
   if(PACELINE_WITH_TORCH)
     paceline_helpers(tests/processes/torch_programs paceline::torch)
   endif()

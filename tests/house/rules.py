@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import xml.etree.ElementTree
 
 from tree import APART, ROOMS, USES, Violation, place
 
@@ -172,6 +173,44 @@ def catalogue_files_tested(tree):
                                 "write it: what is special about this entry; the catalogue's tests cover the rest")
 
 
+def algorithms_documented(tree):
+    """every algorithm has its page, with a picture, and the index names it"""
+    index = tree.text("docs/algorithms/README.md") if tree.exists("docs/algorithms/README.md") else ""
+    for path in tree.files("paceline/core/collective/algorithms", ".cpp"):
+        name = path.rsplit("/", 1)[-1][:-4]
+        page = f"docs/algorithms/{name}.md"
+        if not tree.exists(page):
+            yield Violation(path, 1, f"its page {page} does not exist",
+                            "write it as the others are: idea, picture, cost, when it is chosen, reference")
+            continue
+        text = tree.text(page)
+        if path not in text:
+            yield Violation(page, 1, f"{path} is not on it", "add the operation to its table of costs")
+        if f"](pictures/{name}.svg)" not in text:
+            yield Violation(page, 1, "it shows no picture of the algorithm",
+                            f"draw pictures/{name}.svg by `paceline programs show {name} --svg`, and show it")
+        if f"]({name}.md)" not in index:
+            yield Violation("docs/algorithms/README.md", 1, f"{name} is not in the index", "add a line for it")
+
+
+def pictures_are_current(tree):
+    """every picture of an algorithm is what the command draws"""
+    paceline = tree.build / "bin" / "paceline"
+    for path in tree.files("docs/algorithms/pictures", ".svg"):
+        try:
+            command = xml.etree.ElementTree.fromstring(tree.text(path)).findtext("{http://www.w3.org/2000/svg}metadata") or ""
+        except xml.etree.ElementTree.ParseError as error:
+            yield Violation(path, 1, f"is no XML: {error}", "draw it by `paceline programs show NAME --svg`")
+            continue
+        words = command.split()
+        if words[:3] != ["paceline", "programs", "show"]:
+            yield Violation(path, 1, "does not say by which command it is made", "draw it by `paceline programs show NAME --svg`")
+        elif paceline.exists():
+            drawn = subprocess.run([paceline, *words[1:], "-"], capture_output=True, text=True, check=False)
+            if drawn.stdout != tree.text(path):
+                yield Violation(path, 1, "is not what the command draws now", f"{command} {path}")
+
+
 def sources_tested(tree):
     """every source of core and app is tested"""
     # Tested means: the mirrored test exists, or some test includes its header or names it in a comment (an inner part:
@@ -201,12 +240,15 @@ def sources_built(tree):
     for path in [path for path in built if "/Unity/" in path]:  # gathers some sources by including them
         with open(path, encoding="utf-8") as gathered:
             built.update(os.path.realpath(source) for source in re.findall(r'#include "([^"]+)"', gathered.read()))
+    needs_mpi = ("paceline/plugins/mpi/", "tests/processes/mpi_programs/")
     needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):
             if path.startswith(("paceline/python/", "bench/against/", "tests/house/", "tests/package/consumer/")):
                 continue
             if path.startswith(needs_torch) and not tree.with_torch():
+                continue
+            if path.startswith(needs_mpi) and not tree.with_mpi():
                 continue
             if os.path.realpath(tree.root / path) not in built:
                 yield Violation(path, 1, "no target builds this file",
@@ -277,7 +319,6 @@ def formatted(tree):
 
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
-    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, sources_tested, sources_built, examples_run,
-    environment_read_in_one_place, links_resolve, guide_programs_run,
-    formatted,
+    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, pictures_are_current,
+    sources_tested, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
 ]

@@ -21,6 +21,9 @@ SOUND = {
     "tests/core/collective/algorithms/all_reduce/ring_test.cpp": "",
     "tests/processes/run_test.cpp": 'auto a = "run"; auto b = "hello";\n',
     "examples/01_hello/main.cpp": "int main() {}\n",
+    "docs/algorithms/README.md": "[ring](ring.md)\n",
+    "docs/algorithms/ring.md": "[all_reduce](../../paceline/core/collective/algorithms/all_reduce/ring.cpp) ![](pictures/ring.svg)\n",
+    "docs/algorithms/pictures/ring.svg": '<svg xmlns="http://www.w3.org/2000/svg"><metadata>paceline programs show ring --svg</metadata></svg>\n',
     "docs/map.md": "[base](../paceline/core/base/base.h) `paceline/core/base/base.h` `paceline/core/collective/collective.h`\n"
                    "`paceline/torch/bridge/bridge.h` `paceline/app/cli/cli.h`\n",
 }
@@ -45,6 +48,12 @@ BROKEN = [
     (rules.doors, {"docs/map.md": "empty\n"}),
     (rules.doors, {"docs/map.md": SOUND["docs/map.md"] + "paceline/core/plan/plan.h\n"}),
     (rules.catalogue_files_tested, {"tests/core/collective/algorithms/all_reduce/ring_test.cpp": None}),
+    (rules.algorithms_documented, {"docs/algorithms/ring.md": None}),
+    (rules.algorithms_documented, {"docs/algorithms/ring.md": "![](pictures/ring.svg)\n"}),
+    (rules.algorithms_documented, {"docs/algorithms/ring.md": "paceline/core/collective/algorithms/all_reduce/ring.cpp\n"}),
+    (rules.algorithms_documented, {"docs/algorithms/README.md": "empty\n"}),
+    (rules.pictures_are_current, {"docs/algorithms/pictures/ring.svg": "<svg>\n"}),
+    (rules.pictures_are_current, {"docs/algorithms/pictures/ring.svg": "<svg></svg>\n"}),
     (rules.sources_tested, {"tests/core/base/bytes_test.cpp": None}),
     (rules.sources_tested, {"tests/processes/run_test.cpp": 'auto b = "hello";\n'}),
     (rules.sources_built, {"tests/core/base/forgotten.cpp": ""}),
@@ -92,6 +101,8 @@ def complaints():
         link_command_with_torch(tree)
         if not list(rules.command_links_no_torch(tree)):
             found.append("command_links_no_torch lets a command pass that is linked with libc10.so")
+        if not list(rules.pictures_are_current(tree)):
+            found.append("pictures_are_current lets a picture pass that a command without output draws")
     for number, (rule, changes) in enumerate(BROKEN):
         with tempfile.TemporaryDirectory() as root:
             if not list(rule(build_tree(root, changes))):

@@ -11,9 +11,10 @@ ROOMS = {
     "core": ["base", "transport", "membership", "topology", "compress", "collective", "server", "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "optim", "parallel", "strategy", "checkpoint"],
     "app": ["launch", "measure", "cli"],
+    "plugins": ["mpi"],
     "python": [],
 }
-USES = {"core": [], "torch": ["core"], "app": ["core"], "python": ["core", "torch"]}
+USES = {"core": [], "torch": ["core"], "app": ["core"], "plugins": ["core"], "python": ["core", "torch"]}
 # Rooms that use less than what stands before them: {(floor, room): rooms of the same floor that it may not use}.
 APART = {
     ("core", "server"): {"collective"},
@@ -84,6 +85,10 @@ class Tree:
         """(floor, room) of every folder that holds sources, also of those that are not on the map."""
         parts = (path.split("/") for path in self.sources())
         return sorted({(p[1], p[2]) for p in parts if len(p) > 3})
+
+    def with_mpi(self):
+        cache = self.build / "CMakeCache.txt"
+        return not cache.exists() or re.search(r"PACELINE_MPI_LIBRARIES:INTERNAL=\w", cache.read_text(encoding="utf-8"))
 
     def with_torch(self):
         cache = self.build / "CMakeCache.txt"

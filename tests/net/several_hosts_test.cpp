@@ -56,6 +56,21 @@ TEST_F(SeveralHosts, GiveTheBitsOfOne) {
   EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4));
 }
 
+TEST_F(SeveralHosts, AreMeasuredByABenchmarkThatStartsItsRanksOnThem) {
+  const std::string command =
+      binary("paceline") + R"( bench collective --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" +
+      hosts_script() + R"( ssh" --sizes 4,64KiB --blocks 1 --operations 2 --json -)";
+  const auto done = run(on_host_1(2, "exec " + command), Deadline::in(60s));
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  const auto rows = nlohmann::json::parse(done.output.substr(done.output.find('[')));
+  ASSERT_EQ(rows.size(), 2U);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("ranks"), 4);
+    EXPECT_EQ(row.at("transport"), "shm+tcp");
+    EXPECT_EQ(row.at("errors"), 0);
+  }
+}
+
 TEST_F(SeveralHosts, AlsoWithoutSshByOneLauncherOnEachNode) {
   const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
   std::ofstream(folder_ / "secret") << std::string(64, '7');

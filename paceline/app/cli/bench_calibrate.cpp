@@ -82,7 +82,7 @@ int calibrate_on(Job& job, const CalibrateOptions& given, const measure::Compare
   on_rank_0(job, [&] {
     if (given.output != "-") file = std::make_unique<observe::WholeFile>("profile", given.output);
   });
-  const measure::Pin pin(job.local_rank());
+  const measure::Pin pin(job);
   const auto found = measure::calibrate(job, options, [&](const std::string& next) {
     if (progress && reports) fmt::print(stderr, "measuring {}\n", next);
   });

@@ -70,7 +70,7 @@ int choose_on(Job& job, const std::string& json, const CollectiveRequest& reques
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
   });
-  const measure::Pin pin(job.local_rank());
+  const measure::Pin pin(job);
   std::vector<ChoiceCell> cells;
   std::int64_t errors = 0;
   if (shows) fmt::print("{}", choice_head());

@@ -165,7 +165,7 @@ std::unique_ptr<Report> report_of_rank_0(const CollectiveOptions& given,
 int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest request) {
   Communicator& world = job.world();
   const auto algorithms = usable_algorithms(request, world);
-  const measure::Pin pin(job.local_rank());
+  const measure::Pin pin(job);
   const std::unique_ptr<Report> report = report_of_rank_0(given, request, job);
   Ticker ticker(request.progress && job.rank() == 0, request.sizes.size());
   request.compare.on_block = [&](int block, int blocks) { ticker.at_block(block, blocks); };

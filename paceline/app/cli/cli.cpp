@@ -8,6 +8,7 @@
 #include "paceline/app/cli/bench.h"
 #include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
+#include "paceline/app/cli/programs.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/top.h"
 #include "paceline/app/cli/version.h"
@@ -16,7 +17,7 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> subcommands() {
-  return {run(), bench(), doctor(), top()};
+  return {run(), bench(), programs(), doctor(), top()};
 }
 
 std::string help() {

@@ -6,13 +6,13 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include "paceline/app/cli/output_file.h"
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/split_command.h"
 #include "paceline/app/cli/version.h"
@@ -76,15 +76,6 @@ int be_worker() {
   return std::ranges::all_of(values, [sum](float value) { return value == sum; }) ? 0 : 1;
 }
 
-void write_json(const std::string& file, const nlohmann::json& report) {
-  if (file == "-") return fmt::print("{}\n", report.dump(2));
-  std::ofstream out(file);
-  out << report.dump(2) << '\n';
-  out.close();
-  PACELINE_CHECK(out.good(), "--json: {} cannot be written; give a file that can, or - for stdout",
-                 file);
-}
-
 struct CommandLine {
   CommandLine() {
     app.footer(kMore);
@@ -117,10 +108,13 @@ int doctor_main(const std::vector<std::string>& arguments) {
   for (const char* transport : {"shm", "tcp"}) {
     checks.push_back(launch::check_transport(transport, executable, {"doctor", "--as-worker"}));
   }
+  for (const char* library : {"openmpi", "mpich"})
+    checks.push_back(launch::check_mpi(library, executable, {"doctor", "--as-worker"}));
+  std::ranges::move(launch::transports_to_come(), std::back_inserter(checks));
   const bool ok = std::ranges::none_of(
       checks, [](const HostCheck& c) { return c.level == HostCheck::Level::fail; });
   if (json != "-") fmt::print("{}", as_text(checks));
-  if (!json.empty()) write_json(json, as_json(checks, ok));
+  if (!json.empty()) write_output("--json", json, as_json(checks, ok).dump(2) + '\n');
   return ok ? 0 : 1;
 }
 

@@ -34,7 +34,9 @@ std::string title(std::string_view page, std::string_view version, std::string_v
 }
 
 std::vector<const CLI::Option*> own_options(const CLI::App& app) {
-  return app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
+  return app.get_options([](const CLI::Option* option) {
+    return !option->get_group().empty() && option->nonpositional();
+  });
 }
 
 // Subcommands of the subcommand.

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "paceline/app/cli/suggestion.h"
@@ -56,6 +57,17 @@ bool is_loopback(const std::string& host) {
 
 }  // namespace
 
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = text.find(at, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
 int parse_count(std::string_view option, const std::string& text, int least, int most) {
   const auto value = number_in<long>(text);
   PACELINE_CHECK(value.has_value(), "{}: \"{}\" is not a whole number; give one from {} to {}",
@@ -65,6 +77,21 @@ int parse_count(std::string_view option, const std::string& text, int least, int
   PACELINE_CHECK(*value <= most, "{}: {} is too many; give a number from {} to {}", option, *value,
                  least, most);
   return static_cast<int>(*value);
+}
+
+std::vector<int> parse_counts(std::string_view option, const std::string& text, int least,
+                              int most) {
+  std::set<int> counts;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dots = part.find("..");
+    const int first = parse_count(option, part.substr(0, dots), least, most);
+    const int last =
+        dots == std::string::npos ? first : parse_count(option, part.substr(dots + 2), least, most);
+    PACELINE_CHECK(first <= last, "{}: {} ends before it begins; write it as {}..{}", option, part,
+                   last, first);
+    for (int count = first; count <= last; ++count) counts.insert(count);
+  }
+  return {counts.begin(), counts.end()};
 }
 
 Clock::duration parse_duration(std::string_view option, const std::string& text) {

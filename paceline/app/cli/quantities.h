@@ -10,8 +10,15 @@
 
 namespace paceline::cli {
 
+std::vector<std::string> split(const std::string& text, char at);  // "a,,b" -> "a", "", "b"
+
 // THROWS Error (misuse) when it is no whole number or outside [least, most].
 int parse_count(std::string_view option, const std::string& text, int least, int most);
+
+// "1..64", "2,4,8", "8": in order, none twice. THROWS Error (misuse) as parse_count does, and for a
+// range that ends before it begins.
+std::vector<int> parse_counts(std::string_view option, const std::string& text, int least,
+                              int most);
 
 // "1.5" (seconds), "500ms", "90s", "10min", "2h"; more than zero. THROWS Error (misuse)
 Clock::duration parse_duration(std::string_view option, const std::string& text);

@@ -249,7 +249,12 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
-  if (!given.transport.empty()) options.transport = parse_transport(given.transport);
+  if (!given.transport.empty()) {
+    PACELINE_CHECK(given.transport != "mpi",
+                   "--transport mpi: the MPI library wants its own launcher; start the program by "
+                   "`PACELINE_TRANSPORT=mpi mpirun -n 4 program`");
+    options.transport = parse_transport(given.transport);
+  }
   if (!given.determinism.empty()) options.determinism = parse_determinism(given.determinism);
   if (!given.operation_timeout.empty()) {
     parse_duration("--operation-timeout", given.operation_timeout);

@@ -1,7 +1,6 @@
 #include "paceline/app/cli/top.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/ranks_table.h"
+#include "paceline/app/cli/terminal.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/deadline.h"
 
@@ -64,19 +64,15 @@ Look look(const std::string& job) {
   return {observe::ranks_on_this_host(job), now};
 }
 
-std::size_t terminal_columns() {
-  winsize size = {};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 10'000;
-  return size.ws_col;
-}
-
 void show(const CommandLine& line, const Look& before, const Look& now, bool live) {
   if (line.json) {
     fmt::print("{}", ranks_json(before, now));
   } else {
+    constexpr std::size_t kNoTerminal = 10'000;  // nothing is cut
     constexpr const char* kHomeAndClear = "\033[H\033[2J";
-    const std::string table = now.ranks.empty() ? "no rank of yours runs on this host\n"
-                                                : ranks_table(before, now, terminal_columns());
+    const std::string table = now.ranks.empty()
+                                  ? "no rank of yours runs on this host\n"
+                                  : ranks_table(before, now, terminal_columns(kNoTerminal));
     fmt::print("{}{}", live ? kHomeAndClear : "", table);
   }
   std::fflush(stdout);

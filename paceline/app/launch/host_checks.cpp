@@ -197,6 +197,41 @@ HostCheck ssh() {
           "only `paceline run --hosts` needs it: apt-get install openssh-client, or use --nnodes"};
 }
 
+constexpr const char* kSummed = "two processes have summed 4 MiB over it";
+
+struct Tried {
+  int status = -1;   // as waitpid tells it; -1: it could not be started
+  std::string told;  // its first line
+};
+
+Tried try_out(std::vector<std::string> command) {
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  std::array<int, 2> ends = {-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, "no pipe can be had"};
+  const transport::FileDescriptor from(ends[0]);
+  transport::FileDescriptor to(ends[1]);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
+  ::posix_spawn_file_actions_adddup2(&actions, to.get(), 2);
+  pid_t process = -1;
+  const int error =
+      ::posix_spawn(&process, arguments[0], &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  to.reset();
+  if (error != 0) return {-1, "no process can be started"};
+  std::string told;
+  std::array<char, 4096> piece;
+  for (ssize_t count; (count = ::read(from.get(), piece.data(), piece.size())) > 0;)
+    told.append(piece.data(), static_cast<std::size_t>(count));
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  return {status, told.substr(0, told.find('\n'))};
+}
+
 constexpr std::array kChecks = {kernel,       cores,      memory,       shared_memory,   secret,
                                 unix_sockets, open_files, processes,    ptrace_scope,    interfaces,
                                 own_name,     ports,      clock_source, clock_agreement, ssh};
@@ -215,39 +250,51 @@ HostCheck check_transport(const std::string& transport, const std::string& execu
                                       "--transport", transport, "--timeout", "10s",
                                       "--no-prefix", "--",      executable};
   command.insert(command.end(), worker_arguments.begin(), worker_arguments.end());
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  std::array<int, 2> ends = {-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return {Level::fail, "transport " + transport, "no pipe can be had", "raise `ulimit -n`"};
-  const transport::FileDescriptor from(ends[0]);
-  transport::FileDescriptor to(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
-  ::posix_spawn_file_actions_adddup2(&actions, to.get(), 2);
-  pid_t process = -1;
-  const int error =
-      ::posix_spawn(&process, executable.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  to.reset();
-  if (error != 0)
-    return {Level::fail, "transport " + transport, "no process can be started",
-            "raise `ulimit -u`"};
-  std::string told;
-  std::array<char, 4096> piece;
-  for (ssize_t count; (count = ::read(from.get(), piece.data(), piece.size())) > 0;)
-    told.append(piece.data(), static_cast<std::size_t>(count));
-  int status = 0;
-  ::waitpid(process, &status, 0);
-  if (status == 0)
-    return {Level::ok, "transport " + transport, "two processes have summed 4 MiB over it"};
-  return {Level::fail, "transport " + transport, told.substr(0, told.find('\n')),
+  const auto tried = try_out(std::move(command));
+  const std::string name = "transport " + transport;
+  if (tried.status == 0) return {Level::ok, name, kSummed};
+  if (tried.status < 0) return {Level::fail, name, tried.told, "raise `ulimit -u` and `ulimit -n`"};
+  return {Level::fail, name, tried.told,
           transport == "shm"
               ? "train with --transport tcp, and see the lines on shared memory and unix sockets"
               : "a firewall on the loopback interface? Train with --transport shm"};
+}
+
+HostCheck check_mpi(const std::string& library, const std::string& executable,
+                    const std::vector<std::string>& worker_arguments) {
+  const std::string name = "transport mpi", launcher = "mpirun." + library;
+  const char* path = std::getenv("PATH");
+  const std::string folders = path == nullptr ? "/usr/bin:/bin" : path;
+  if (!find_program(launcher, folders))
+    return {Level::warn, name, fmt::format("no {}", launcher),
+            "only PACELINE_TRANSPORT=mpi needs it: scripts/setup --launchers, then build again"};
+  if (free_port() == 0)
+    return {Level::warn, name, fmt::format("{} needs the loopback interface", launcher),
+            "bring it up: ip link set lo up"};
+  std::vector<std::string> command = {"/usr/bin/env",
+                                      "PACELINE_TRANSPORT=mpi",
+                                      "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                                      "timeout",
+                                      "20",
+                                      launcher};
+  if (library == "openmpi") command.emplace_back("--oversubscribe");
+  command.insert(command.end(), {"-n", "2", executable});
+  command.insert(command.end(), worker_arguments.begin(), worker_arguments.end());
+  const auto tried = try_out(std::move(command));
+  if (tried.status == 0) return {Level::ok, name, fmt::format("{}: {}", launcher, kSummed)};
+  return {Level::warn, name, fmt::format("{}: {}", launcher, tried.told),
+          "only PACELINE_TRANSPORT=mpi needs it: scripts/setup --launchers, then build again"};
+}
+
+std::vector<HostCheck> transports_to_come() {
+  const bool gpu = ::access("/dev/nvidiactl", F_OK) == 0;
+  return {
+      {Level::warn, "transport ucx", "this Paceline is built without it", "take auto, shm or tcp"},
+      {Level::warn, "transport nccl",
+       fmt::format("this Paceline is built without it; {}",
+                   gpu ? "an NVIDIA GPU is there" : "there is no NVIDIA GPU either"),
+       "tensors are trained on the CPU: take auto, shm or tcp"}};
 }
 
 }  // namespace paceline::launch

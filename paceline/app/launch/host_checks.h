@@ -22,4 +22,12 @@ std::vector<HostCheck> check_host();
 HostCheck check_transport(const std::string& transport, const std::string& executable,
                           const std::vector<std::string>& worker_arguments);
 
+// The same under mpirun of one MPI library, openmpi or mpich, which carries the data; a warning
+// where it cannot.
+HostCheck check_mpi(const std::string& library, const std::string& executable,
+                    const std::vector<std::string>& worker_arguments);
+
+// Those that this build does not have, and why that is no loss here.
+std::vector<HostCheck> transports_to_come();
+
 }  // namespace paceline::launch

@@ -2,9 +2,10 @@
 
 namespace paceline::measure {
 
-Pin::Pin(int local_rank) {
+Pin::Pin(const Job& job) {
+  if (job.local_world_size() != job.world_size()) return;
   if (::sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-  int skip = local_rank % CPU_COUNT(&before_);
+  int skip = job.local_rank() % CPU_COUNT(&before_);
   for (std::size_t processor = 0; processor < CPU_SETSIZE; ++processor) {
     if (!CPU_ISSET(processor, &before_) || skip-- > 0) continue;
     cpu_set_t own;

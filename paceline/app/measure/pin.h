@@ -3,13 +3,16 @@
 
 #include <sched.h>
 
+#include "paceline/core/membership/job.h"
+
 namespace paceline::measure {
 
-// The n-th process of a host runs on the n-th processor that it may use (round and round). What was
+// The n-th rank of a job on one host runs on the n-th processor that it may use (round and round).
+// Ranks on several hosts are left alone: hosts that are namespaces share their processors. What was
 // before is restored by the destructor.
 class Pin {
  public:
-  explicit Pin(int local_rank);
+  explicit Pin(const Job& job);
   ~Pin();
   Pin(const Pin&) = delete;
   Pin& operator=(const Pin&) = delete;

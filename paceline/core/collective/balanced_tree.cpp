@@ -48,4 +48,20 @@ Program sum_of_own_chunk(const Shape& shape, Slot target) {
   return program;
 }
 
+Program sum_at_root(const Shape& shape) {
+  const int n = shape.ranks, root = shape.root;
+  if (shape.rank != root) return {.chunks = 1, .rounds = {{send(root, input(0))}}};
+  Program program{.chunks = 1, .scratch_places = n == 1 ? 0 : n};
+  Round collect;
+  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(0));
+  for (int rank = 0; rank < n; ++rank) {
+    if (rank == root) continue;
+    collect.push_back(recv(rank, scratch(rank, 0)));
+    leaves[static_cast<std::size_t>(rank)] = scratch(rank, 0);
+  }
+  if (n > 1) program.rounds.push_back(collect);
+  for (Round& level : balanced_reduction(leaves, output(0))) program.rounds.push_back(level);
+  return program;
+}
+
 }  // namespace paceline::collective

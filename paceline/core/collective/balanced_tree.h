@@ -47,4 +47,13 @@ std::vector<Round> balanced_reduction(std::vector<Slot> leaves, Slot target);
 //     round 2   target = a + b
 Program sum_of_own_chunk(const Shape& shape, Slot target);
 
+// A reduction in one go: the root takes the whole buffer from all others and sums them up into its
+// output, one chunk. Scratch place `rank` takes what `rank` sends; with one rank none is used.
+//
+// 4 ranks, root 0:
+//     round 0    1, 2, 3 --> 0
+//     round 1    a = x0 + x1,  b = x2 + x3
+//     round 2    output = a + b
+Program sum_at_root(const Shape& shape);
+
 }  // namespace paceline::collective

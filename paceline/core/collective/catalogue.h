@@ -3,7 +3,8 @@
 //
 // CMake lists algorithms/<operation>/*.cpp and generates built_in_algorithms(); file
 // <operation>/<name>.cpp defines `Algorithm <name>()` in namespace
-// paceline::collective::catalogue::<operation>. Nothing registers itself.
+// paceline::collective::catalogue::<operation>. Nothing registers itself. A file that builds on
+// other entries includes catalogue_entries.h, their declarations, which CMake writes too.
 #pragma once
 
 #include <string_view>

@@ -32,6 +32,15 @@ std::vector<std::size_t> pieces(int chunks, bool in_memory) {
   return pieces;
 }
 
+// On few ranks many algorithms send the same messages. Of these it is the one that loses least of
+// 16-bit sums, and then the one that needs least memory.
+bool is_better(const Candidate& one, const Candidate& other, Shape shape) {
+  if (one.seconds != other.seconds) return one.seconds < other.seconds;
+  if (one.algorithm->rounds_once != other.algorithm->rounds_once) return one.algorithm->rounds_once;
+  shape.rank = shape.root = 0;  // the same on all ranks
+  return one.algorithm->build(shape).scratch_places < other.algorithm->build(shape).scratch_places;
+}
+
 }  // namespace
 
 std::size_t size_class(std::size_t bytes) {
@@ -68,7 +77,9 @@ std::vector<Candidate> Choice::candidates(Operation operation, const Shape& shap
     if (allows(algorithm, operation, shape, one_rounding))
       all.push_back(cheaper({}, algorithm, shape, size_class(bytes)));
   }
-  std::ranges::stable_sort(all, {}, &Candidate::seconds);
+  std::ranges::stable_sort(all, [&](const Candidate& one, const Candidate& other) {
+    return is_better(one, other, shape);
+  });
   return all;
 }
 
@@ -92,7 +103,7 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
     throw_misuse(
         fmt::format("no algorithm '{}' for {}: choose one of {}", name, name_of(operation), names));
   }
-  PACELINE_CHECK(determinism_ == Determinism::fast || found->has_balanced_tree(shape.ranks),
+  PACELINE_CHECK(determinism_ == Determinism::fast || found->has_balanced_tree(shape),
                  "algorithm '{}' adds in another order than the balanced tree, which determinism "
                  "'reproducible' promises; run with "
                  "PACELINE_DETERMINISM=fast to use it",
@@ -110,7 +121,7 @@ const Algorithm& Choice::named(Operation operation, std::string_view name, const
 bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape& shape,
                     bool one_rounding) const {
   return algorithm.operation == operation && algorithm.fits(shape) &&
-         (determinism_ == Determinism::fast || algorithm.has_balanced_tree(shape.ranks)) &&
+         (determinism_ == Determinism::fast || algorithm.has_balanced_tree(shape)) &&
          (!one_rounding || algorithm.rounds_once);
 }
 
@@ -141,9 +152,9 @@ Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shap
     priced = segments;
     const Freight freight{partition, 1, segments};
     const bool is_first = best.algorithm == nullptr;
-    if (!is_first && least_cost(table, freight, topology_, profile_) >= best.seconds) continue;
-    const double seconds = cost(table, freight, topology_, profile_);
-    if (is_first || seconds < best.seconds) best = {&algorithm, piece, seconds};
+    if (!is_first && least_cost(table, freight, topology_, profile_) > best.seconds) continue;
+    const Candidate one{&algorithm, piece, cost(table, freight, topology_, profile_)};
+    if (is_first || is_better(one, best, shape)) best = one;
   }
   return best;
 }

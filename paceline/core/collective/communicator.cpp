@@ -7,6 +7,7 @@
 #include "paceline/core/collective/arguments.h"
 #include "paceline/core/collective/communicator_impl.h"
 #include "paceline/core/collective/contract.h"
+#include "paceline/core/collective/enlist.h"
 #include "paceline/core/collective/work_state.h"
 
 namespace paceline {
@@ -64,12 +65,18 @@ int Communicator::world_rank(int rank) const {
   return impl_->group->members().world_rank(rank);
 }
 
-Communicator::Impl::Impl(std::shared_ptr<Group> g, Determinism d, std::chrono::milliseconds t,
-                         const topology::Profile& p)
-    : group(std::move(g)),
-      determinism(d),
+Communicator::Impl::Impl(std::uint32_t id, std::string name,
+                         std::shared_ptr<transport::Reactor> reactor,
+                         const collective::Members& members, Determinism d,
+                         std::chrono::milliseconds t, const topology::Profile& p,
+                         collective::EngineLibrary* e)
+    : determinism(d),
       timeout(t),
       profile(p),
+      engines(e),
+      group(std::make_shared<Group>(
+          id, std::move(name), reactor, members,
+          e == nullptr ? nullptr : collective::enlist(*e, members, id, *reactor, Deadline::in(t)))),
       rank(group->members().rank()),
       size(group->members().size()),
       shape(group->members().shape()),
@@ -108,21 +115,19 @@ bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dt
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
-  const std::size_t element = size_of(call.dtype);
+  // What an engine can carry is the engine's, however short.
+  const bool by_programs = engines == nullptr || !collective::has_programs(call.operation);
+  request.suits_board =
+      by_programs && algorithm.empty() && collective::ShortCalls::suits(call, size);
+  if (request.suits_board) {
+    request.print = fingerprint(call);
+    if (group->try_at_once(request)) return {};
+  }
   if (collective::has_programs(call.operation)) {
-    const collective::Candidate chosen =
-        choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
-                      needs_one_rounding(call.operation, call.op, call.dtype));
-    call.algorithm = chosen.algorithm->name;
-    request.plan = plan(*chosen.algorithm, call.root);
-    if (collective::chunks_needed(call.operation, size) == 0) {
-      request.input_chunks = Partition::even(call.count, request.plan->chunks);
-    }
-    const std::size_t piece = std::max<std::size_t>(1, chosen.piece_bytes / element);
-    const std::size_t longest = request.input_chunks.longest();
-    request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
-    if (call.operation == Operation::all_to_all)
-      request.piece = piece;  // nobody knows the longest part of all
+    const bool by_engine =
+        engines != nullptr && (algorithm.empty() || algorithm == engines->name());
+    if (by_engine) choose_engine(request);
+    else choose_program(request, algorithm);
   }
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
@@ -136,6 +141,35 @@ collective::Shape Communicator::Impl::shape_with_root(int root) const {
   collective::Shape asked = shape;
   asked.root = root;
   return asked;
+}
+
+void Communicator::Impl::choose_engine(Request& request) const {
+  Call& call = request.call;
+  const std::uint64_t count =
+      std::max<std::uint64_t>({call.count, request.input.count,
+                               request.output.count});  // a call may leave it to its counts
+  const std::string refusal = engines->refusal(call.operation, call.dtype, count);
+  if (!refusal.empty()) throw_misuse(fmt::format("{}: {}", to_string(call), refusal));
+  call.algorithm = engines->name();
+  request.by_engine = true;
+}
+
+void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {
+  Call& call = request.call;
+  const std::size_t element = size_of(call.dtype);
+  const collective::Candidate chosen =
+      choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
+                    needs_one_rounding(call.operation, call.op, call.dtype));
+  call.algorithm = chosen.algorithm->name;
+  request.plan = plan(*chosen.algorithm, call.root);
+  if (collective::chunks_needed(call.operation, size) == 0) {
+    request.input_chunks = Partition::even(call.count, request.plan->chunks);
+  }
+  const std::size_t piece = std::max<std::size_t>(1, chosen.piece_bytes / element);
+  const std::size_t longest = request.input_chunks.longest();
+  request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
+  if (call.operation == Operation::all_to_all)
+    request.piece = piece;  // nobody knows the longest part of all
 }
 
 std::shared_ptr<const collective::Plan> Communicator::Impl::plan(

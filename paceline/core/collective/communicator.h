@@ -87,7 +87,8 @@ struct PointToPointOptions {
   std::chrono::milliseconds within = {};
 };
 
-// What a communicator has done so far, on this rank.
+// What a communicator has done so far, on this rank. Messages and bytes are those of programs: an
+// engine (engine.h) does not tell its own.
 struct Traffic {
   std::uint64_t operations = 0;     // collectives and point-to-point operations that ended
   std::uint64_t messages_sent = 0;  // data messages, call frames not counted

@@ -8,13 +8,23 @@
 #include "paceline/core/collective/choice.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/group.h"
+#include "paceline/core/membership/job.h"
 
 namespace paceline {
+namespace collective {
+
+topology::Profile agreed_profile(const Job::Impl& job);  // what all its ranks choose by
+
+}  // namespace collective
 
 class Communicator::Impl {
  public:
-  Impl(std::shared_ptr<collective::Group> group, Determinism determinism,
-       std::chrono::milliseconds timeout, const topology::Profile& profile);
+  // `engines`: whose engine carries the group's collectives; nullptr: programs do. With one it
+  // blocks until all members are here. THROWS Error: what enlist (enlist.h) throws.
+  Impl(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+       const collective::Members& members, Determinism determinism,
+       std::chrono::milliseconds timeout, const topology::Profile& profile,
+       collective::EngineLibrary* engines = nullptr);
   ~Impl();
 
   Work submit(collective::Request request, std::string_view algorithm,
@@ -22,10 +32,11 @@ class Communicator::Impl {
   collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
                                               const PointToPointOptions& options);
 
-  const std::shared_ptr<collective::Group> group;
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
   const topology::Profile profile;  // the same on all ranks
+  collective::EngineLibrary* const engines;
+  const std::shared_ptr<collective::Group> group;
   const int rank, size;
   const collective::Shape shape;
   collective::Choice choice;
@@ -47,6 +58,8 @@ class Communicator::Impl {
   }
 
  private:
+  void choose_engine(collective::Request& request) const;
+  void choose_program(collective::Request& request, std::string_view algorithm);
   std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
 
   std::mutex mutex;

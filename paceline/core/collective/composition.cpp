@@ -58,8 +58,7 @@ Program with_each_step(Program program, Change change) {
     for (Step& step : round) change(step);
     std::erase_if(round, does_nothing);
   }
-  std::erase_if(program.rounds, [](const Round& round) { return round.empty(); });
-  return program;
+  return without_empty_rounds(std::move(program));
 }
 
 }  // namespace
@@ -115,6 +114,11 @@ Program side_by_side(const std::vector<Program>& programs) {
     result.scratch_places += program.scratch_places;
   }
   return result;
+}
+
+Program without_empty_rounds(Program program) {
+  std::erase_if(program.rounds, [](const Round& round) { return round.empty(); });
+  return program;
 }
 
 Program reads_output(Program program) {

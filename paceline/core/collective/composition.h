@@ -28,7 +28,12 @@ Program on(const Part& part, const Program& program);
 Program in_sequence(const std::vector<Program>& programs);
 
 // Side by side, round by round. REQUIRES: as in_sequence, and no two of them touch the same chunk.
+// What waits in one round waits for all of it: where messages meet, the rounds must be the same for
+// all ranks, empty ones among them.
 Program side_by_side(const std::vector<Program>& programs);
+
+// The same without rounds in which nothing is done.
+Program without_empty_rounds(Program program);
 
 // The same where its input lies in the output already, as what a part before it has left there.
 Program reads_output(Program program);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "paceline/core/base/half.h"
+#include "paceline/core/collective/combine.h"
 #include "paceline/core/collective/work_state.h"
 
 namespace paceline::collective {
@@ -42,9 +43,11 @@ AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
 
 }  // namespace
 
-Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t sequence,
-                     Request request, Traffic& traffic, std::function<void()> on_done)
+Execution::Execution(const Members& members, ShortCalls& short_calls, std::uint32_t group,
+                     std::uint64_t sequence, Request request, Traffic& traffic,
+                     std::function<void()> on_done)
     : members_(members),
+      short_calls_(short_calls),
       group_(group),
       sequence_(sequence),
       request_(std::move(request)),
@@ -64,8 +67,31 @@ Execution::Execution(const Members& members, std::uint32_t group, std::uint64_t 
 Execution::~Execution() = default;
 
 void Execution::start() {
+  roll_.enter(members_.rank(), request_.call);
+  on_board_ = request_.suits_board && short_calls_.ready();
+  if (on_board_) short_calls_.post(sequence_, request_);
+  else call_all();
+}
+
+Result<bool> Execution::look_at_board() {
+  if (!on_board_) return false;
+  switch (short_calls_.state(sequence_, request_)) {
+    case Board::State::some_missing: return false;
+    case Board::State::differs: call_all(); return true;
+    case Board::State::all_equal: break;
+  }
+  on_board_ = false;
+  short_calls_.carry_out(sequence_, request_);
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    if (peer != members_.rank()) roll_.enter(peer, request_.call);
+  }
+  segments_left_ = 0;
+  return true;
+}
+
+void Execution::call_all() {
+  on_board_ = false;
   Call& own = request_.call;
-  roll_.enter(members_.rank(), own);
   const FrameHeader header{
       .type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
   for (int peer = 0; peer < members_.size(); ++peer) {
@@ -90,8 +116,19 @@ void Execution::scale_input() {
 }
 
 Result<> Execution::peer_called(int peer, Call call) {
+  if (on_board_) {  // the peer is not there
+    short_calls_.give_up();
+    call_all();
+  }
   roll_.enter(peer, std::move(call));
   return advance_all();
+}
+
+std::vector<int> Execution::missing() const {
+  std::vector<int> ranks = roll_.missing();
+  if (on_board_)
+    std::erase_if(ranks, [&](int rank) { return short_calls_.has_posted(rank, sequence_); });
+  return ranks;
 }
 
 std::vector<int> Execution::awaited() const {
@@ -121,11 +158,11 @@ Segment& Execution::activate(int number) {
 }
 
 Result<> Execution::advance_all() {
-  if (!request_.plan) return Done{};
   if (request_.scale_input) {
     if (!roll_.is_complete()) return Done{};
     scale_input();
   }
+  if (!request_.plan) return Done{};
   std::vector<int> running;
   for (const auto& [number, segment] : segments_) running.push_back(number);
   for (const int number : running) {
@@ -286,11 +323,8 @@ double Execution::factor_of(const Step& step) const {
 }
 
 void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
-  const Call& call = request_.call;
-  traffic_.bytes_reduced += target.count * size_of(call.dtype);
-  if (is_half(call.dtype)) return accumulate(call.op, left, right, target, factor);
-  reduce(call.op, call.dtype, left.bytes(), right.bytes(), target.bytes());
-  if (factor != 1.0) scale(call.dtype, target.bytes(), factor);
+  traffic_.bytes_reduced += target.count * size_of(request_.call.dtype);
+  collective::combine(request_.call.op, left, right, target, factor);
 }
 
 // The reduction and the stores of its result in one go. False, and nothing done, where a peer's
@@ -307,24 +341,14 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const ConstBuffer left = segment.operand(step.source, action.wide_source);
   const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
   const Buffer target = segment.sum(step.target, false);
-  const Call& call = request_.call;
   const double factor = factor_of(step);
-  const bool half = is_half(call.dtype);
-  const MutableBytes all = target.bytes();
-  traffic_.bytes_reduced += all.size();
-  for (std::size_t at = 0; at < all.size(); at += kBlock) {
-    const MutableBytes block = all.subspan(at, std::min(kBlock, all.size() - at));
-    if (half) {
-      const std::size_t first = at / 2, count = block.size() / 2;
-      accumulate(call.op, part_of(left, first, count), part_of(right, first, count),
-                 part_of(target, first, count), factor);
-    } else {
-      reduce(call.op, call.dtype, {left.data + at, block.size()}, {right.data + at, block.size()},
-             block);
-      if (factor != 1.0) scale(call.dtype, block, factor);
-    }
+  const std::size_t element = size_of(target.dtype), longest = kBlock / element;
+  for (std::size_t at = 0; at < target.count; at += longest) {
+    const std::size_t count = std::min(longest, target.count - at);
+    const Buffer block = part_of(target, at, count);
+    combine(part_of(left, at, count), part_of(right, at, count), block, factor);
     for (const MutableBytes window : windows)
-      std::memcpy(window.data() + at, block.data(), block.size());
+      std::memcpy(window.data() + at * element, block.data, block.size_bytes());
   }
   segment.stored_ahead = static_cast<int>(segment.round) + 1;
   return true;

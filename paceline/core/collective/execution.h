@@ -22,24 +22,28 @@
 #include "paceline/core/collective/request.h"
 #include "paceline/core/collective/roll.h"
 #include "paceline/core/collective/segment.h"
+#include "paceline/core/collective/short_calls.h"
 
 namespace paceline::collective {
 
 class Execution final : private transport::SendListener {
  public:
-  // `sequence` and `group` mark the frames. `members` and `traffic` outlive it. `on_done` is called
-  // where a finished send, and none of the calls below, has ended the operation; it may destroy
-  // this.
-  Execution(const Members& members, std::uint32_t group, std::uint64_t sequence, Request request,
-            Traffic& traffic, std::function<void()> on_done);
+  // `sequence` and `group` mark the frames. `members`, `short_calls` and `traffic` outlive it.
+  // `on_done` is called where a finished send, and none of the calls below, has ended the
+  // operation; it may destroy this.
+  Execution(const Members& members, ShortCalls& short_calls, std::uint32_t group,
+            std::uint64_t sequence, Request request, Traffic& traffic,
+            std::function<void()> on_done);
   ~Execution() override;
 
   const Request& request() const { return request_; }
   std::uint64_t sequence() const { return sequence_; }
 
   void start();                               // tells every rank of the call, begins
+  Result<bool> look_at_board();               // whether something has changed
   Result<> peer_called(int peer, Call call);  // a call that matches
   const Roll& roll() const { return roll_; }  // who has called
+  std::vector<int> missing() const;           // ranks that have not called
   std::vector<int> awaited() const;           // ranks whose messages the running segments wait for
 
   MutableBytes place(int peer, const transport::FrameHeader& header);
@@ -53,6 +57,7 @@ class Execution final : private transport::SendListener {
  private:
   void sent(std::uint64_t cookie) override;
 
+  void call_all();
   void scale_input();  // once, when every rank has called: it writes the output
   double factor_of(const Step& step) const;  // what the step multiplies its result by
 
@@ -77,6 +82,7 @@ class Execution final : private transport::SendListener {
                                 int number) const;
 
   const Members& members_;
+  ShortCalls& short_calls_;
   const std::uint32_t group_;
   const std::uint64_t sequence_;
   Request request_;
@@ -86,6 +92,7 @@ class Execution final : private transport::SendListener {
   const bool wide_sums_;  // partial sums of 16-bit types are held in f32
 
   Roll roll_;
+  bool on_board_ = false;  // posted there, and not called
   int segments_left_ = 0;
   int next_segment_ = 0;
   std::vector<bool> finished_;  // by segment

@@ -23,13 +23,15 @@ bool is_point_to_point(FrameType type) {
 }  // namespace
 
 Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-             Members members)
+             Members members, std::shared_ptr<Engine> engine)
     : id_(id),
       name_(std::move(name)),
       reactor_(std::move(reactor)),
       members_(std::move(members)),
+      engine_(std::move(engine)),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
-      point_to_point_(members_, id, traffic_) {}
+      point_to_point_(members_, id, traffic_),
+      short_calls_(members_, id) {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
   auto work = std::make_shared<Work::State>(reactor_, waited_);
@@ -50,6 +52,30 @@ void Group::submit_send(const std::shared_ptr<Group>& group, PointToPoint::Trans
 
 void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
   group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::recv); });
+}
+
+bool Group::try_at_once(const Request& request) {
+  // About what it takes to hand over to another thread and back.
+  constexpr int kLooks = 64;
+  bool done = false, woke = false;
+  reactor_->try_drive([&] {
+    const bool idle = !current_ && queue_.empty() && early_.empty() && !mesh().failure();
+    if (!idle || !short_calls_.ready() || reactor_->trace().enabled()) return;
+    posted_ = next_sequence_;
+    woke = short_calls_.post(posted_, request);
+    auto state = Board::State::some_missing;
+    for (int look = 0; look < kLooks && state == Board::State::some_missing; ++look) {
+      state = short_calls_.state(next_sequence_, request);
+      if (state == Board::State::some_missing) reactor_->relax();
+    }
+    if (state != Board::State::all_equal) return;
+    short_calls_.carry_out(next_sequence_++, request);
+    ++traffic_.operations;
+    reactor_->status().operation_passed();
+    done = true;
+  });
+  if (woke) reactor_->post([] {});  // a turn, which sends the frame
+  return done;
 }
 
 void Group::begin(Request request) {
@@ -73,8 +99,9 @@ void Group::begin(PointToPoint::Transfer transfer,
 
 void Group::begin_next() {
   while (!current_ && !queue_.empty() && !mesh().failure()) {
-    current_ = std::make_unique<Execution>(
-        members_, id_, next_sequence_++, std::move(queue_.front()), traffic_, [this] { go_on(); });
+    current_ =
+        std::make_unique<Execution>(members_, short_calls_, id_, next_sequence_++,
+                                    std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
     current_since_ = Clock::now();
     stall_told_ = false;
@@ -97,16 +124,41 @@ void Group::begin_next() {
 
 void Group::end_current_if_done() {
   if (!current_ || !current_->done()) return;
+  if (current_->request().by_engine && !carried_by_engine()) return;
+  carriage_.reset();
   current_->publish();
   ++traffic_.operations;
+  short_calls_.meet();
   const auto work = current_->request().work;
   current_.reset();
   work->finish(std::nullopt);
 }
 
+// Every rank has made the call: the engine gets it, and its data are there when the engine says so.
+bool Group::carried_by_engine() {
+  if (carriage_) return carriage_->done();
+  carriage_ = std::make_unique<Carriage>(*engine_, *reactor_, current_->request(), current_->roll(),
+                                         [this](const Result<>& ended) {
+                                           if (ended) go_on();
+                                           else mesh().fail(ended.error());
+                                         });
+  const auto begun = carriage_->begin(members_.rank(), members_.size());
+  if (!begun) mesh().fail(begun.error());
+  return false;
+}
+
 void Group::go_on() {
   end_current_if_done();
   if (!current_) begin_next();
+}
+
+// Looks for what no frame tells of.
+bool Group::poll() {
+  if (!current_) return false;
+  const auto moved = current_->look_at_board();
+  if (!moved) mesh().fail(moved.error());
+  else if (moved.value()) go_on();
+  return !moved || moved.value();
 }
 
 // --- frames of other ranks -----------------------------------------------------------------------
@@ -156,7 +208,9 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
 }
 
 Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
-  if (header.sequence != next_sequence_ || early_.size() >= kMostEarlyFrames) {
+  const std::uint64_t last = posted_ == next_sequence_ ? posted_ + 1 : next_sequence_;
+  const bool is_next = next_sequence_ <= header.sequence && header.sequence <= last;
+  if (!is_next || early_.size() >= kMostEarlyFrames) {
     return Failure{
         Fault::io,
         fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group '{}': "
@@ -220,6 +274,8 @@ std::string Group::heard_of(int peer) const {
 
 void Group::failed(const Failure& why) {
   early_.clear();
+  carriage_.reset();
+  if (engine_) engine_->abandon();
   if (current_) {
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
@@ -245,7 +301,7 @@ void Group::check_departed() {
       continue;
     }
     std::string waiting = point_to_point_.waits_for(peer);
-    if (waiting.empty() && current_ && !current_->roll().call_of(peer)) {
+    if (waiting.empty() && current_ && std::ranges::count(current_->missing(), peer) > 0) {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
@@ -276,7 +332,11 @@ void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
 }
 
 void Group::open() {
-  reactor_->run([this] { mesh().subscribe(id_, this); });
+  reactor_->run([this] {
+    mesh().subscribe(id_, this);
+    short_calls_.open();
+    reactor_->add(*this);
+  });
 }
 
 void Group::close() {
@@ -290,6 +350,8 @@ void Group::close() {
                    {mesh().identity().rank}});
     }
     mesh().subscribe(id_, nullptr);
+    short_calls_.close();
+    reactor_->remove(*this);
     mesh().release_group(id_);
     if (timer_) reactor_->poller().cancel(*timer_);
     timer_.reset();
@@ -339,7 +401,7 @@ void Group::arm_timer() {
 // "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
 // called it; .."
 std::string Group::whom_it_waits_for() const {
-  const auto missing = current_->roll().missing();
+  const auto missing = current_->missing();
   std::string whom;
   if (!missing.empty()) {
     whom = fmt::format("{}, which {} not called it", members_.names(missing),
@@ -349,6 +411,8 @@ std::string Group::whom_it_waits_for() const {
       if (!instead.empty())
         whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
     }
+  } else if (carriage_) {
+    whom = "the data, which the library of its engine carries; every rank has called it";
   } else {
     const auto awaited = current_->awaited();
     whom = awaited.empty() ? "its messages to be taken"
@@ -376,7 +440,7 @@ void Group::on_timer() {
   if (current_ && (due || (!stall_told_ && now >= current_since_ + kStall))) {
     const std::string waits = whom_it_waits_for();
     if (due) {
-      const auto missing = current_->roll().missing();
+      const auto missing = current_->missing();
       const std::string behind =
           late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
       return mesh().fail(

@@ -1,6 +1,6 @@
-// Group: the engine behind a communicator. Collectives run one after the other in the order of
-// their calls; each call is compared with the other ranks' calls before their data is used. Every
-// wait has a deadline.
+// Group: the machine behind a communicator. Collectives run one after the other in the order of
+// their calls; each call is compared with the other ranks' calls before their data is used, which a
+// program (execution.h) or the group's engine (engine.h) then carries. Every wait has a deadline.
 #pragma once
 
 #include <atomic>
@@ -9,16 +9,20 @@
 #include <memory>
 #include <string>
 
+#include "paceline/core/collective/carriage.h"
+#include "paceline/core/collective/engine.h"
 #include "paceline/core/collective/execution.h"
 #include "paceline/core/collective/point_to_point.h"
 
 namespace paceline::collective {
 
-class Group final : public membership::FrameSink {
+class Group final : public membership::FrameSink, private transport::Pollable {
  public:
-  // `id`: the same on all members, and of no other group that any of them is in.
+  // `id`: the same on all members, and of no other group that any of them is in. `engine`: of the
+  // same members; nullptr: requests by an engine are not made.
   Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-        Members members);
+        Members members, std::shared_ptr<Engine> engine = nullptr);
+  ~Group() override = default;
 
   std::uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
@@ -29,6 +33,9 @@ class Group final : public membership::FrameSink {
 
   // The group lives at least until the call has reached the driver. THREAD: any.
   static void submit(const std::shared_ptr<Group>& group, Request request);
+  // Carries a call that suits the board out here and now, if no rank must be waited for longer than
+  // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
+  bool try_at_once(const Request& request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
   static void abort(const std::shared_ptr<Group>& group,
@@ -56,7 +63,10 @@ class Group final : public membership::FrameSink {
   void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
   void begin_next();
   void end_current_if_done();
+  bool carried_by_engine();
   void go_on();
+  bool poll() override;
+  void set_asleep(bool asleep) override { short_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
@@ -72,17 +82,23 @@ class Group final : public membership::FrameSink {
   const std::string name_;
   const std::shared_ptr<transport::Reactor> reactor_;
   const Members members_;
+  const std::shared_ptr<Engine> engine_;
   const std::shared_ptr<std::atomic<std::int64_t>> waited_;
 
   // THREAD: driver.
   Traffic traffic_;
   PointToPoint point_to_point_;
+  ShortCalls short_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;
-  std::uint64_t next_sequence_ = 1;  // of the call that will be begun next
-  std::vector<EarlyFrame> early_;    // of the call with next_sequence_: a peer is at most one ahead
-  bool replaying_ = false;           // the early frames are being handed over
+  std::unique_ptr<Carriage> carriage_;  // of the current operation, when the engine has it
+  std::uint64_t next_sequence_ = 1;     // of the call that will be begun next
+  std::uint64_t posted_ = 0;            // the call that try_at_once has posted last
+  // Of the call with next_sequence_, or if that is posted, of the one after it: a peer is at most
+  // one ahead of what this rank has called.
+  std::vector<EarlyFrame> early_;
+  bool replaying_ = false;  // the early frames are being handed over
   std::optional<Clock::time_point> active_since_;
   Clock::time_point current_since_ = {};
   bool stall_told_ = false;

@@ -1,7 +1,9 @@
 #include "paceline/core/collective/program.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -51,21 +53,49 @@ std::vector<int> messages_of(const Round& round) {
   return messages;
 }
 
+namespace {
+
+// Each rank stands in one group, and no group is empty.
+bool are_hosts(const std::vector<std::vector<int>>& groups, int ranks) {
+  std::vector<int> all;
+  for (const auto& group : groups) {
+    if (group.empty()) return false;
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != static_cast<int>(i)) return false;
+  }
+  return static_cast<int>(all.size()) == ranks;
+}
+
+bool is_grid(const std::vector<int>& dimensions, int ranks) {
+  for (const int dimension : dimensions) {
+    if (dimension < 1 || ranks % dimension != 0) return false;
+    ranks /= dimension;
+  }
+  return ranks == 1;
+}
+
+}  // namespace
+
 bool is_valid(const Shape& shape) {
   const auto names_a_rank = [&](int rank) { return 0 <= rank && rank < shape.ranks; };
-  return names_a_rank(shape.rank) && names_a_rank(shape.root);
+  return names_a_rank(shape.rank) && names_a_rank(shape.root) &&
+         (shape.groups.empty() || are_hosts(shape.groups, shape.ranks)) &&
+         (shape.dimensions.empty() || is_grid(shape.dimensions, shape.ranks));
 }
 
 bool is_power_of_two(const Shape& shape) {
   return is_valid(shape) && std::has_single_bit(static_cast<unsigned>(shape.ranks));
 }
 
-bool for_any_count(int) {
+bool for_any_count(const Shape&) {
   return true;
 }
 
-bool for_one_rank(int ranks) {
-  return ranks == 1;
+bool for_one_rank(const Shape& shape) {
+  return shape.ranks == 1;
 }
 
 std::string to_string(const Slot& slot) {
@@ -102,6 +132,25 @@ std::string text_without_completes(const Step& step) {
 
 std::string to_string(const Step& step) {
   return text_without_completes(step) + (step.completes ? ", complete" : "");
+}
+
+std::string to_string(const Counters& counters) {
+  const auto some = [](long count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  return fmt::format("{}, {}, {} from the busiest rank", some(counters.depth, "round"),
+                     some(counters.messages, "message"), some(counters.chunks, "chunk"));
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = fmt::format("{} ranks, root {}", shape.ranks, shape.root);
+  if (shape.radix != Shape{}.radix) text += fmt::format(", radix {}", shape.radix);
+  for (std::size_t i = 0; i < shape.groups.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? ", groups " : "/", fmt::join(shape.groups[i], ","));
+  }
+  if (!shape.dimensions.empty())
+    text += fmt::format(", dimensions {}", fmt::join(shape.dimensions, "x"));
+  return text;
 }
 
 std::string to_string(const Program& program) {

@@ -100,16 +100,16 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks. What most algorithms'
-// `fits` is.
+// Every rank count and every root: 0 <= rank < ranks and 0 <= root < ranks; groups and dimensions
+// are what Shape says. What most algorithms' `fits` is.
 bool is_valid(const Shape& shape);
 
 // The same for algorithms that want a power of two of ranks.
 bool is_power_of_two(const Shape& shape);
 
-// Rank counts for which a summation tree is the balanced one; see Algorithm.
-bool for_any_count(int ranks);
-bool for_one_rank(int ranks);
+// Shapes for which a summation tree is the balanced one; see Algorithm.
+bool for_any_count(const Shape& shape);
+bool for_one_rank(const Shape& shape);
 
 // Which promise about the bits of a sum an algorithm makes (specification A0.1).
 enum class DeterminismClass : std::uint8_t {
@@ -117,23 +117,39 @@ enum class DeterminismClass : std::uint8_t {
   d3 = 3,  // also independent of an element's position, of the length and of fusion
 };
 
+// What a collective costs whatever its length: `verify` counts it, and the algorithm states it.
+struct Counters {
+  int depth = 0;  // rounds with messages on the longest chain of rounds that wait for each other
+  long messages = 0;  // over all ranks; what one rank sends another in one round is one message
+  long chunks = 0;    // sent or stored by the rank that sends most
+  bool operator==(const Counters&) const = default;
+};
+
 // What one file under algorithms/<operation>/ returns.
 struct Algorithm {
   Operation operation = Operation::all_reduce;
   std::string_view name;
+  std::string_view purpose = {};  // what it is for, in less than a line
   DeterminismClass determinism = DeterminismClass::d3;
-  // For which rank counts the summation tree is the balanced tree in rank order (or nothing is
-  // summed): there `reproducible` may choose it.
-  bool (*has_balanced_tree)(int ranks) = for_one_rank;
+  // For which shapes the summation tree is the balanced tree in rank order (or nothing is summed):
+  // there `reproducible` may choose it. shape.rank does not matter.
+  bool (*has_balanced_tree)(const Shape& shape) = for_one_rank;
   // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32
   // and round once (plan.h); or nothing is summed. What `reproducible` needs for them.
   bool rounds_once = false;
   bool (*fits)(const Shape&) = nullptr;
   Program (*build)(const Shape&) = nullptr;
+  // The formulas of the literature (shape.rank is ignored), for every shape that fits: `verify`
+  // refuses programs that cost something else. None: the algorithm states nothing.
+  Counters (*closed_form)(const Shape&) = nullptr;
 };
 
 std::string to_string(const Slot& slot);  // "output(3)", "scratch(1, 3)"
 std::string to_string(const Step& step);  // "recv_reduce from 2: output(3) = received OP input(3)"
+// "6 rounds, 24 messages, 6 chunks from the busiest rank"
+std::string to_string(const Counters& counters);
+// "4 ranks, root 0", and what is known besides, as `paceline programs` takes it: "groups 0,1/2,3"
+std::string to_string(const Shape& shape);
 std::string to_string(const Program& program);  // a line for each step, rounds numbered
 
 }  // namespace paceline::collective

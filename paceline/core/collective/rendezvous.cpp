@@ -164,29 +164,4 @@ Result<Rendezvous> meet(std::span<const Program> programs) {
   return Meeting(programs).run();
 }
 
-int depth_of(std::span<const Program> programs, const Rendezvous& meeting) {
-  // By rank and round: the depth at which it begins; the last one is where the rank ends.
-  std::vector<std::vector<int>> begins;
-  for (const Program& program : programs) begins.emplace_back(program.rounds.size() + 1);
-  const auto begin = [&](int rank, int round) -> int& {
-    return begins[static_cast<std::size_t>(rank)][static_cast<std::size_t>(round)];
-  };
-  int deepest = 0;
-  // A round ends after those have ended that come before its messages, on either side.
-  for (const RoundAt& at : meeting.ends) {
-    int end = begin(at.rank, at.round);
-    const auto steps = programs[static_cast<std::size_t>(at.rank)]
-                           .rounds[static_cast<std::size_t>(at.round)]
-                           .size();
-    for (int i = 0; i < static_cast<int>(steps); ++i) {
-      const StepAt& other = meeting.partner({at.rank, at.round, i});
-      if (other.rank < 0) continue;
-      end = std::max({end, begin(at.rank, at.round) + 1, begin(other.rank, other.round) + 1});
-    }
-    begin(at.rank, at.round + 1) = end;
-    deepest = std::max(deepest, end);
-  }
-  return deepest;
-}
-
 }  // namespace paceline::collective

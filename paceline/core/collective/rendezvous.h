@@ -54,10 +54,6 @@ struct Rendezvous {
 // REQUIRES: peers are ranks, and nobody's own.
 Result<Rendezvous> meet(std::span<const Program> programs);
 
-// The most rounds with messages that follow each other, over all ranks: a message of a round starts
-// when the rounds before it have ended on both sides. What the specification calls rounds.
-int depth_of(std::span<const Program> programs, const Rendezvous& meeting);
-
 const Step& step_at(std::span<const Program> programs, const StepAt& at);
 std::string describe(std::span<const Program> programs,
                      const StepAt& at);  // "rank 1, round 0, step 2 (copy: ..)"

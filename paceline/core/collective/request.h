@@ -13,7 +13,8 @@ namespace paceline::collective {
 
 struct Request {
   Call call;
-  std::shared_ptr<const Plan> plan;  // nullptr: nothing is carried
+  std::shared_ptr<const Plan> plan;  // nullptr: no program carries anything
+  bool by_engine = false;            // the group's engine does, once every rank has called
   ConstBuffer input;
   Buffer output;
   // Where the plan's chunks lie in the input and in the output, in elements: the same lengths in
@@ -25,6 +26,8 @@ struct Request {
                           // chunk into `segments`
   bool scale_input =
       false;  // multiply the input by call.weight first, unless all ranks weigh the same
+  bool suits_board = false;  // ShortCalls::suits, and no algorithm was asked for
+  std::uint64_t print = 0;   // if so: the fingerprint of the call before an algorithm was chosen
   Deadline deadline;
   std::shared_ptr<Work::State> work;
 

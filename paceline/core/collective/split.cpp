@@ -89,11 +89,10 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     if (own.color < 0) return nullptr;
     std::vector<int> world_ranks;
     for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
-    auto group = std::make_shared<collective::Group>(
-        number, fmt::format("{}.{}.{}", name(), split, own.color), impl_->group->reactor(),
-        collective::Members(impl_->group->members().shared_mesh(), std::move(world_ranks)));
     return std::make_unique<Communicator>(std::make_unique<Impl>(
-        std::move(group), impl_->determinism, impl_->timeout, impl_->profile));
+        number, fmt::format("{}.{}.{}", name(), split, own.color), impl_->group->reactor(),
+        collective::Members(impl_->group->members().shared_mesh(), std::move(world_ranks)),
+        impl_->determinism, impl_->timeout, impl_->profile, impl_->engines));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "paceline/core/collective/contract.h"
+#include "paceline/core/collective/counters.h"
 #include "paceline/core/collective/form.h"
 #include "paceline/core/collective/rendezvous.h"
 #include "paceline/core/collective/store_hazards.h"
@@ -82,7 +83,8 @@ class Results {
   std::vector<Symbols::Id> trees_;
 };
 
-// The summation tree of each chunk; none where nothing is summed.
+// The summation tree of each chunk; none where nothing is summed. REQUIRES: the programs have
+// passed check_form and met as `meeting` says.
 Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shape,
                                           const std::vector<Program>& programs,
                                           const Rendezvous& meeting, Symbols& symbols) {
@@ -106,9 +108,9 @@ Result<std::vector<Symbols::Id>> trees_of(Operation operation, const Shape& shap
 }
 
 // The promises that the algorithm makes about its bits, against the trees that were found.
-Result<Done> check_promises(const Algorithm& algorithm, int ranks,
+Result<Done> check_promises(const Algorithm& algorithm, const Shape& shape,
                             const std::vector<Symbols::Id>& trees, Symbols& symbols) {
-  const bool promises_balanced = algorithm.has_balanced_tree(ranks);
+  const bool promises_balanced = algorithm.has_balanced_tree(shape);
   for (std::size_t chunk = 0; chunk < trees.size(); ++chunk) {
     const std::string tree = symbols.text(trees[chunk]);
     if (promises_balanced && trees[chunk] != symbols.balanced()) {
@@ -128,56 +130,63 @@ Result<Done> check_promises(const Algorithm& algorithm, int ranks,
   return Done{};
 }
 
-long messages_in(const Round& round) {
-  const std::vector<int> first = messages_of(round);
-  long messages = 0;
-  for (std::size_t i = 0; i < first.size(); ++i) messages += first[i] == static_cast<int>(i);
-  return messages;
+Result<Done> check_cost(const Algorithm& algorithm, const Shape& shape, const Counters& counted) {
+  if (algorithm.closed_form == nullptr) return Done{};
+  const Counters stated = algorithm.closed_form(shape);
+  if (counted == stated) return Done{};
+  return Failure{
+      Fault::misuse,
+      fmt::format("takes {}, but the algorithm states {}", to_string(counted), to_string(stated)),
+      {}};
 }
 
-Proof proof_of(const std::vector<Program>& programs, const Rendezvous& meeting,
+Proof proof_of(const std::vector<Program>& programs, const Counters& counters,
                const std::vector<Symbols::Id>& trees, Symbols& symbols) {
-  Proof proof{.depth = depth_of(programs, meeting)};
+  Proof proof;
+  proof.depth = counters.depth;
+  proof.messages = counters.messages;
+  proof.sent_chunks = sent_chunks(programs);
   const auto is_balanced = [&](Symbols::Id tree) { return tree == symbols.balanced(); };
   proof.balanced_tree = std::ranges::all_of(trees, is_balanced);
   if (!trees.empty()) proof.tree = symbols.text(trees[0]);
-  for (const Program& program : programs) {
-    long sent = 0;
-    for (const Round& round : program.rounds) {
-      sent += std::ranges::count_if(round, is_send);
-      proof.messages += messages_in(round);
-    }
+  for (const Program& program : programs)
     proof.rounds = std::max(proof.rounds, static_cast<int>(program.rounds.size()));
-    proof.sent_chunks.push_back(sent);
-  }
   return proof;
+}
+
+// As verify, but the failures do not say of what.
+Result<Proof> prove(const Algorithm& algorithm, const Shape& shape) {
+  if (!has_programs(algorithm.operation))
+    return Failure{Fault::misuse, "this operation has no programs", {}};
+  auto programs = programs_of(algorithm, shape);
+  if (!programs) return programs.error();
+  if (auto sound = check_form(algorithm.operation, shape, *programs); !sound) return sound.error();
+  Result<Rendezvous> meeting = meet(*programs);
+  if (!meeting) return meeting.error();
+
+  Symbols symbols(shape.ranks);
+  auto trees = trees_of(algorithm.operation, shape, *programs, *meeting, symbols);
+  if (!trees) return trees.error();
+  if (auto kept = check_promises(algorithm, shape, *trees, symbols); !kept) return kept.error();
+  const Counters counters = count(*programs, *meeting);
+  if (auto kept = check_cost(algorithm, shape, counters); !kept) return kept.error();
+  return proof_of(*programs, counters, *trees, symbols);
 }
 
 }  // namespace
 
-Result<Proof> verify(const Algorithm& algorithm, const Shape& shape) {
-  const auto named = [&](const Failure& failure) {
-    return Failure{failure.fault,
-                   fmt::format("{} {}, {} ranks, root {}: {}", name_of(algorithm.operation),
-                               algorithm.name, shape.ranks, shape.root, failure.what),
-                   failure.ranks};
-  };
-  if (!has_programs(algorithm.operation)) {
-    return named({Fault::misuse, "this operation has no programs", {}});
-  }
-  auto programs = programs_of(algorithm, shape);
-  if (!programs) return named(programs.error());
+Counters counters_of(const Proof& proof) {
+  return {proof.depth, proof.messages, std::ranges::max(proof.sent_chunks)};
+}
 
-  Symbols symbols(shape.ranks);
-  if (auto sound = check_form(algorithm.operation, shape, *programs); !sound)
-    return named(sound.error());
-  Result<Rendezvous> meeting = meet(*programs);
-  if (!meeting) return named(meeting.error());
-  const auto trees = trees_of(algorithm.operation, shape, *programs, *meeting, symbols);
-  if (!trees) return named(trees.error());
-  const auto kept = check_promises(algorithm, shape.ranks, trees.value(), symbols);
-  if (!kept) return named(kept.error());
-  return proof_of(*programs, *meeting, trees.value(), symbols);
+Result<Proof> verify(const Algorithm& algorithm, const Shape& shape) {
+  auto proof = prove(algorithm, shape);
+  if (proof) return proof;
+  const Failure& failure = proof.error();
+  return Failure{failure.fault,
+                 fmt::format("{} {}, {}: {}", name_of(algorithm.operation), algorithm.name,
+                             to_string(shape), failure.what),
+                 failure.ranks};
 }
 
 }  // namespace paceline::collective

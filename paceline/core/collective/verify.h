@@ -14,13 +14,15 @@ struct Proof {
   bool balanced_tree =
       false;  // every finished element is summed by the balanced tree in rank order (split at the
               // largest power of two below the count); true where nothing is summed
-  int rounds = 0;                 // of the rank that has most
-  int depth = 0;                  // the most messages of which each waits for the one before
-  long messages = 0;              // over all ranks
+  int rounds = 0;                 // of the rank that has most, those without messages too
+  int depth = 0;                  // Counters::depth
+  long messages = 0;              // Counters::messages
   std::vector<long> sent_chunks;  // by rank: chunks sent or stored
   std::string
       tree;  // the summation tree of chunk 0, e.g. "((0+1)+2)"; empty where nothing is summed
 };
+
+Counters counters_of(const Proof& proof);
 
 // Verifies the programs of all ranks of `shape.ranks` (shape.rank is ignored), in place and out of
 // place, under rendezvous (a send ends when its receive has it: the strictest case): every rank
@@ -28,7 +30,8 @@ struct Proof {
 // on every rank, inputs unchanged (out of place), each send meets its receive in order, nothing can
 // deadlock, no slot is written in a round that reads it, stores hit no slot that the peer still
 // uses, no rank waits for ever to write what a peer reads in place, `completes` marks exactly the
-// steps that finish an element. The failure names the first rank, round and step at fault.
+// steps that finish an element, and everything costs what the algorithm states. The failure names
+// the first rank, round and step at fault.
 Result<Proof> verify(const Algorithm& algorithm, const Shape& shape);
 
 }  // namespace paceline::collective

@@ -34,6 +34,7 @@ std::string value_in(const Settings& settings, const std::string& name) {
 std::string remedy_for(const std::string& name) {
   static const std::map<std::string, std::string> remedies = {
       {"version", "install the same version everywhere"},
+      {"engine", "set PACELINE_TRANSPORT to the same on all ranks"},
       {"determinism", "set PACELINE_DETERMINISM to the same on all ranks"},
       {"operation_timeout",
        "set PACELINE_OPERATION_TIMEOUT (paceline run --operation-timeout) to the same on all "
@@ -46,7 +47,8 @@ std::string remedy_for(const std::string& name) {
 }  // namespace
 
 std::string configuration_of(const Environment& environment) {
-  return fmt::format("version={}\ndeterminism={}\noperation_timeout={} ms\n", kVersion,
+  return fmt::format("version={}\nengine={}\ndeterminism={}\noperation_timeout={} ms\n", kVersion,
+                     environment.engine.empty() ? "none" : environment.engine,
                      environment.reproducible ? "reproducible" : "fast",
                      environment.operation_timeout.count());
 }

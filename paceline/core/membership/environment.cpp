@@ -77,13 +77,23 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     if (value == "auto") environment.transport = TransportChoice::automatic;
     else if (value == "shm") environment.transport = TransportChoice::shm;
     else if (value == "tcp") environment.transport = TransportChoice::tcp;
-    else return senseless(variable::kTransport, value, "auto, shm or tcp");
+    else if (value == "mpi") environment.engine = value;
+    else return senseless(variable::kTransport, value, "auto, shm, tcp or mpi");
   }
   if (const char* text = variables(variable::kDeterminism)) {
     const std::string_view value = text;
     if (value != "reproducible" && value != "fast")
       return senseless(variable::kDeterminism, value, "reproducible or fast");
     environment.reproducible = value == "reproducible";
+  }
+  if (!environment.engine.empty()) {
+    if (environment.reproducible && variables(variable::kDeterminism) != nullptr)
+      return Failure{Fault::misuse,
+                     fmt::format("{}=mpi adds in the MPI library's order, which {}=reproducible "
+                                 "excludes: set it to fast, or take another transport",
+                                 variable::kTransport, variable::kDeterminism),
+                     {}};
+    environment.reproducible = false;
   }
   if (const char* text = variables(variable::kOperationTimeout)) {
     const auto timeout = parse_duration(text);
@@ -92,6 +102,21 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     environment.operation_timeout = *timeout;
   }
   if (const char* path = variables(variable::kProfile)) environment.profile_file = path;
+  return Done{};
+}
+
+// The plugin of the MPI library whose launcher started us: the two are not interchangeable.
+Result<> choose_engine(const LauncherVariables* names, Environment& environment) {
+  if (environment.engine.empty()) return Done{};
+  if (names == nullptr || names->mpi == nullptr) {
+    return Failure{Fault::misuse,
+                   fmt::format("{}=mpi needs a launcher of MPI, and {} started this process: start "
+                               "it by `mpirun -n 4 PROGRAM` (Open MPI or MPICH), or take transport "
+                               "auto, shm or tcp",
+                               variable::kTransport, names == nullptr ? "none" : names->launcher),
+                   {}};
+  }
+  environment.engine = fmt::format("mpi_{}", names->mpi);
   return Done{};
 }
 
@@ -170,6 +195,14 @@ Result<Environment> read_foreign(const Variables& variables, const LauncherVaria
   if (!meeting) return meeting.error();
   e.meeting = *meeting;
   if (auto read = read_given_secret(variables, e); !read) return read.error();
+  if (!e.engine.empty() && meeting->kind == Meeting::Kind::pmi && e.secret &&
+      e.local_world_size < e.world_size) {
+    return Failure{Fault::misuse,
+                   fmt::format("MPI cannot begin after the ranks have met through PMI: set "
+                               "{}=host:port, an address of rank 0's host",
+                               variable::kStore),
+                   {}};
+  }
   auto identity = read_identity(variables, names, e);
   if (!identity) return identity.error();
   e.job = *identity;
@@ -226,6 +259,7 @@ Result<Environment> read_environment(const Variables& variables) {
   }
   if (auto read = read_choices(variables, environment); !read) return read.error();
   const LauncherVariables* names = recognise(variables);
+  if (auto chosen = choose_engine(names, environment); !chosen) return chosen.error();
   if (names == nullptr)
     return variables("TF_CONFIG") != nullptr ? read_tf_config(variables, environment) : environment;
   if (auto read = read_place(variables, *names, environment); !read) return read.error();

@@ -65,6 +65,7 @@ const std::vector<LauncherVariables>& launchers() {
        .world_size = "OMPI_COMM_WORLD_SIZE",
        .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
        .local_world_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
+       .mpi = "openmpi",
        .signs = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
        .identity = {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"}},
       {.launcher = "mpiexec (PMI)",
@@ -72,6 +73,7 @@ const std::vector<LauncherVariables>& launchers() {
        .world_size = "PMI_SIZE",
        .local_rank = "MPI_LOCALRANKID",
        .local_world_size = "MPI_LOCALNRANKS",
+       .mpi = "mpich",
        .signs = {"PMI_RANK", "PMI_SIZE"},
        .identity = {"PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"}},
       // Inside salloc and batch scripts most of these are set too, but no step.

@@ -17,6 +17,7 @@ struct LauncherVariables {
   const char *local_rank = nullptr, *local_world_size = nullptr,
              *node_rank = nullptr;  // nullptr: it does not tell
   const char* restarts = nullptr;
+  const char* mpi = nullptr;  // the MPI library that it starts programs of
   const char* tasks_per_node =
       nullptr;  // as Slurm writes it, "2(x3),1", for a launcher without local_world_size
   std::vector<const char*> signs;  // set in every worker of this launcher

@@ -19,6 +19,18 @@ std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair()
   return {std::move(one).value(), std::move(other).value()};
 }
 
+membership::Hosts hosts_of(int world_size, const LocalWorldOptions& options) {
+  auto hosts = membership::Hosts::this_one(world_size, options.share_memory);
+  if (options.ranks_per_host < 1) return hosts;
+  const int cores = hosts.cores[0];
+  for (int rank = 0; rank < world_size; ++rank) {
+    const int host = rank / options.ranks_per_host;
+    hosts.of_ranks[static_cast<std::size_t>(rank)] = host;
+    hosts.cores.resize(static_cast<std::size_t>(host) + 1, cores);
+  }
+  return hosts;
+}
+
 void attach(Job::Impl& job, int peer, std::unique_ptr<transport::SharedMedium> medium) {
   job.reactor->run([&] {
     job.mesh->attach(peer, transport::make_shared_link(
@@ -39,6 +51,11 @@ void attach(Job::Impl& job, int peer, transport::FileDescriptor socket) {
 
 std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& options) {
   PACELINE_CHECK(world_size >= 1, "a world of {} ranks: it needs at least one", world_size);
+  const membership::Hosts hosts = hosts_of(world_size, options);
+  const auto share_memory = [&](int one, int other) {
+    return options.share_memory && hosts.of_ranks[static_cast<std::size_t>(one)] ==
+                                       hosts.of_ranks[static_cast<std::size_t>(other)];
+  };
   std::vector<std::unique_ptr<Job::Impl>> impls;
   for (int rank = 0; rank < world_size; ++rank) {
     membership::Environment environment;
@@ -50,12 +67,12 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
     impls.push_back(std::make_unique<Job::Impl>(
         environment,
         transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));
-    impls.back()->mesh->set_shares_memory(options.share_memory);
-    impls.back()->mesh->set_hosts(membership::Hosts::this_one(world_size, options.share_memory));
+    impls.back()->mesh->set_shares_memory(share_memory(0, world_size - 1));
+    impls.back()->mesh->set_hosts(hosts);
   }
   for (int low = 0; low < world_size; ++low) {
     for (int high = low + 1; high < world_size; ++high) {
-      if (options.share_memory) {
+      if (share_memory(low, high)) {
         auto [one, other] = transport::make_thread_mediums(kRingBytes);
         attach(*impls[static_cast<std::size_t>(low)], high, std::move(one));
         attach(*impls[static_cast<std::size_t>(high)], low, std::move(other));

@@ -12,6 +12,7 @@ namespace paceline {
 
 struct LocalWorldOptions {
   bool share_memory = true;  // false: TCP over loopback
+  int ranks_per_host = 0;    // above 0: so many neighbours act as a host, with TCP to the others
   bool reproducible = true;  // the determinism of the world's communicators
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
 };

@@ -22,7 +22,8 @@ std::size_t longest_payload(FrameType type) {
     case FrameType::taken:
     case FrameType::stored:
     case FrameType::matched:
-    case FrameType::goodbye: return 0;
+    case FrameType::goodbye:
+    case FrameType::nudge: return 0;
     default: return kLongestControlPayload;
   }
 }
@@ -95,6 +96,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::store_value: return "store_value";
     case FrameType::verdict: return "verdict";
     case FrameType::report: return "report";
+    case FrameType::nudge: return "nudge";
   }
   return "unknown";
 }

@@ -36,6 +36,7 @@ enum class FrameType : std::uint8_t {
   store_value,
   verdict,  // launcher to worker: the run has failed, and why
   report,   // worker to launcher: why this rank gives up
+  nudge,    // look at the memory that we share
 };
 
 struct FrameHeader {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "paceline/core/base/crc32c.h"
 
@@ -73,7 +74,9 @@ Result<bool> FrameStream::flush() {
 
 Result<bool> FrameStream::receive() {
   std::size_t moved = 0;
-  while (moved < kMostInOneTurn) {
+  enough_ = false;
+  for (;;) {
+    if (moved >= kMostInOneTurn) enough_ = true;  // but nothing may stay behind in ahead_
     auto some = receive_some();
     if (!some) return some.error();
     if (*some == 0) break;
@@ -82,23 +85,45 @@ Result<bool> FrameStream::receive() {
   return moved > 0;
 }
 
+Result<bool> FrameStream::look_ahead() {
+  if (ahead_begin_ < ahead_end_) return true;
+  if (enough_) return false;
+  auto count = channel_.read(ahead_);
+  if (!count) return count.error();
+  ahead_begin_ = 0;
+  ahead_end_ = *count;
+  enough_ = *count < ahead_.size();
+  return *count > 0;
+}
+
+std::size_t FrameStream::take_ahead(MutableBytes into) {
+  const std::size_t count = std::min(into.size(), ahead_end_ - ahead_begin_);
+  std::memcpy(into.data(), ahead_.data() + ahead_begin_, count);
+  ahead_begin_ += count;
+  return count;
+}
+
 Result<std::size_t> FrameStream::receive_some() {
   std::size_t moved = 0;
   if (header_read_ < kFrameHeaderBytes) {
-    auto count = channel_.read(MutableBytes(raw_).subspan(header_read_));
-    if (!count) return count.error();
-    if (*count == 0) return moved;
-    moved += *count;
-    header_read_ += *count;
+    auto there = look_ahead();
+    if (!there) return there.error();
+    if (!*there) return moved;
+    moved += take_ahead(MutableBytes(raw_).subspan(header_read_));
+    header_read_ += moved;
     if (header_read_ < kFrameHeaderBytes) return moved;
     if (auto begun = begin_payload(); !begun) return begun.error();
   }
   if (payload_read_ < header_.length) {
-    auto count = channel_.read(target_.subspan(payload_read_));
-    if (!count) return count.error();
-    if (*count == 0) return moved;
-    moved += *count;
-    payload_read_ += *count;
+    std::size_t count = take_ahead(target_.subspan(payload_read_));
+    if (count == 0 && !enough_) {
+      auto read = channel_.read(target_.subspan(payload_read_));
+      if (!read) return read.error();
+      count = *read;
+      enough_ = count < header_.length - payload_read_;
+    }
+    moved += count;
+    payload_read_ += count;
     if (payload_read_ < header_.length) return moved;
   }
   if (auto ended = end_frame(); !ended) return ended.error();

@@ -2,6 +2,7 @@
 // shall go.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -74,7 +75,9 @@ class FrameStream {
     SendListener* listener = nullptr;
     std::uint64_t cookie = 0;
   };
-  Result<std::size_t> receive_some();  // how many bytes were read
+  Result<std::size_t> receive_some();  // how many bytes were taken
+  Result<bool> look_ahead();           // whether there is something
+  std::size_t take_ahead(MutableBytes into);
   Result<> begin_payload();
   Result<> end_frame();
 
@@ -85,6 +88,11 @@ class FrameStream {
 
   std::deque<Outgoing> queue_;
   std::size_t written_ = 0;  // of the queue's first frames, headers included
+
+  // What was read beyond what was asked for: a short frame takes one read, not two.
+  std::array<std::byte, 4096> ahead_;
+  std::size_t ahead_begin_ = 0, ahead_end_ = 0;
+  bool enough_ = false;  // no more reads in this turn: the channel is empty, or others' turn comes
 
   RawFrameHeader raw_ = {};
   std::size_t header_read_ = 0;

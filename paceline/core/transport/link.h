@@ -39,6 +39,10 @@ class Link {
   // empty where the link shares no memory with the peer, or there is no such place.
   virtual MutableBytes window(Remote target, std::size_t bytes) = 0;
 
+  // A whole segment of the peer's, mapped for as long as it is held; nullptr where window() would
+  // be empty.
+  virtual std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) = 0;
+
   // Ends the reading of a reference that `borrowed` told of.
   virtual void release(const FrameHeader& reference) = 0;
 

@@ -51,16 +51,13 @@ class ProcessMedium final : public SharedMedium {
     peers_segments_.erase(segment);
   }
 
-  MutableBytes resolve(Remote place, std::size_t bytes) override {
-    auto found = peers_segments_.find(place.segment);
+  std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) override {
+    auto found = peers_segments_.find(segment);
     if (found == peers_segments_.end()) {
-      read_records();  // its offer was sent before the reference, but on the socket
-      found = peers_segments_.find(place.segment);
+      read_records();  // its offer was sent before what speaks of it, but on the socket
+      found = peers_segments_.find(segment);
     }
-    if (found == peers_segments_.end()) return {};
-    const MutableBytes all = found->second.bytes();
-    if (place.offset > all.size() || bytes > all.size() - place.offset) return {};
-    return all.subspan(place.offset, bytes);
+    return found == peers_segments_.end() ? nullptr : found->second;
   }
 
   void watch(Reactor& reactor) override {
@@ -94,7 +91,8 @@ class ProcessMedium final : public SharedMedium {
       if (!reader.ok_and_empty() || kind != RecordKind::offer || !next->attached.is_open())
         continue;
       if (auto memory = SharedMemory::attach(std::move(next->attached), bytes)) {
-        peers_segments_.insert_or_assign(segment, std::move(*memory));
+        peers_segments_.insert_or_assign(segment,
+                                         std::make_shared<const SharedMemory>(std::move(*memory)));
       }
     }
   }
@@ -102,7 +100,7 @@ class ProcessMedium final : public SharedMedium {
   FileDescriptor socket_;
   SharedMemory region_;
   const int side_;
-  std::map<std::uint64_t, SharedMemory> peers_segments_;
+  std::map<std::uint64_t, std::shared_ptr<const SharedMemory>> peers_segments_;
   Reactor* reactor_ = nullptr;
   bool closed_ = false;
 };

@@ -17,16 +17,6 @@ constexpr std::chrono::milliseconds kPark{1};
 constexpr int kLooksBetweenPolls =
     32;  // a look at the rings costs nanoseconds, one at the poller a system call
 
-void relax(bool share_cores) {
-  if (share_cores) {
-    ::sched_yield();
-    return;
-  }
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
 }  // namespace
 
 Reactor::Reactor(ReactorOptions options)
@@ -90,6 +80,24 @@ void Reactor::post(std::function<void()> task) {
   drop_baton(lock);
 }
 
+bool Reactor::try_take_baton() {
+  std::unique_lock lock(mutex_);
+  if (driven_ || !tasks_.empty()) return false;
+  take_baton(lock);
+  return true;
+}
+
+// A caller that does nothing else must not starve links, sockets and timers.
+void Reactor::drop_baton_of_try() {
+  ++tries_;
+  if (tries_ % kLooksBetweenPolls == 0) turn();
+  if (tries_ % (kLooksBetweenPolls * kLooksBetweenPolls) == 0)
+    poller_.wait(Deadline::in(std::chrono::seconds(0)));
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  drop_baton(lock);
+  caller_tried_ = true;
+}
+
 void Reactor::run(const std::function<void()>& task) {
   std::atomic<bool> done = false;
   std::exception_ptr thrown;
@@ -104,6 +112,16 @@ void Reactor::run(const std::function<void()>& task) {
   });
   drive_until([&done] { return done.load(); }, Deadline::never());
   if (thrown) std::rethrow_exception(thrown);
+}
+
+void Reactor::relax() const {
+  if (options_.share_cores) {
+    ::sched_yield();
+    return;
+  }
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
 }
 
 bool Reactor::turn() {
@@ -160,7 +178,7 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
     if (moved) {
       idle_since = now;
     } else if (now - idle_since < spin) {
-      relax(options_.share_cores);
+      relax();
     } else {
       sleep(done, deadline);
     }
@@ -192,6 +210,7 @@ bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) 
 void Reactor::communicate() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    if (std::exchange(caller_tried_, false)) last_caller_ = Clock::now();
     if (driven_ || waiters_ > 0 || Clock::now() < last_caller_ + kPark) {
       communicator_changed_.wait_for(lock, kPark);
       continue;

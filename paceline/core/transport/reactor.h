@@ -58,10 +58,24 @@ class Reactor {
   // any but the driver.
   void run(const std::function<void()>& task);
 
+  // Runs `task` on the calling thread as the driver, if nobody drives and nothing is posted; else
+  // does nothing and returns false. For what is over sooner than a post: `task` must be short.
+  // THREAD: any but the driver.
+  template <typename Task>
+  bool try_drive(Task task) {
+    if (!try_take_baton()) return false;
+    task();
+    drop_baton_of_try();
+    return true;
+  }
+
   // Drives, or waits while another thread does, until done() is true or the deadline has passed;
   // returns done(). `done` must be cheap and callable from any thread. THREAD: any but the driver
   // (a callback must not block).
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
+
+  // Between two looks of whoever spins: lets others have the core where ranks share it.
+  void relax() const;
 
   // To be called by whoever makes some done() true on the driver: waiters that do not drive are
   // woken after this turn.
@@ -84,6 +98,8 @@ class Reactor {
   void take_baton(std::unique_lock<std::mutex>& lock);  // unlocks
   void drop_baton(std::unique_lock<std::mutex>& lock);  // locks again
   void wake_if_asleep();
+  bool try_take_baton();
+  void drop_baton_of_try();
 
   const ReactorOptions options_;
   Poller poller_;
@@ -97,6 +113,8 @@ class Reactor {
   std::atomic<bool> has_tasks_ = false;
   bool driven_ = false;                 // guarded by mutex_
   Clock::time_point last_caller_ = {};  // when a caller last drove; guarded by mutex_
+  bool caller_tried_ = false;           // and did so by try_drive; guarded by mutex_
+  unsigned tries_ = 0;                  // the driver's
   std::atomic<bool> stopping_ = false;
   std::atomic<int> waiters_ = 0;
   std::atomic<bool> asleep_ = false;

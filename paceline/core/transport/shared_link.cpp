@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "paceline/core/transport/ring.h"
+#include "paceline/core/transport/staging.h"
 #include "paceline/core/transport/wire.h"
 
 namespace paceline::transport {
@@ -12,6 +13,11 @@ namespace {
 
 // Below this a copy through the ring is cheaper than a reference and its acknowledgement.
 constexpr std::size_t kShortestReference = 4096;
+
+// Payloads that do not lie in shared memory are read by the peer in a copy. As much as the segments
+// in flight of one long all_reduce between two ranks.
+constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
+constexpr std::uint64_t kStagingSegment = ~std::uint64_t{0};
 
 // Which data frame a reference stands for, and `taken` answers.
 using MessageKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
@@ -44,20 +50,28 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (!open_) return;
     const bool may_refer = header.type == FrameType::data && listener != nullptr &&
                            payload.size() >= kShortestReference;
-    if (const auto place = may_refer ? segments_.find(payload) : std::nullopt) {
-      FrameHeader reference = header;
-      reference.type = FrameType::reference;
-      references_[key_of(header)] = {listener, cookie};
-      WireWriter where;
-      where.integer(place->segment).integer(place->offset).integer(std::uint64_t{payload.size()});
-      stream_.send(reference, where.bytes());
-    } else {
-      stream_.send(header, payload, listener, cookie);
+    if (!may_refer) return stream_.send(header, payload, listener, cookie);
+    Reference reference{listener, cookie, {}};
+    auto place = segments_.find(payload);
+    if (!place) {
+      reference.staged = stage(payload);
+      if (!reference.staged) return stream_.send(header, payload, listener, cookie);
+      place = Remote{kStagingSegment, reference.staged->offset};
     }
+    references_[key_of(header)] = reference;
+    FrameHeader refers = header;
+    refers.type = FrameType::reference;
+    WireWriter where;
+    where.integer(place->segment).integer(place->offset).integer(std::uint64_t{payload.size()});
+    stream_.send(refers, where.bytes());
   }
 
   MutableBytes window(Remote target, std::size_t bytes) override {
-    return open_ && target.segment != 0 ? medium_->resolve(target, bytes) : MutableBytes();
+    return open_ && target.segment != 0 ? resolve(target, bytes) : MutableBytes();
+  }
+
+  std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) override {
+    return open_ ? medium_->memory(segment) : nullptr;
   }
 
   void release(const FrameHeader& reference) override {
@@ -105,6 +119,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
       case FrameType::reference: return borrow(header, payload);
       case FrameType::taken: return taken(header);
       case FrameType::withdraw: return withdrawn(payload);
+      case FrameType::nudge: return Done{};  // it has woken us, which was all
       default: return answered(owner_.received(peer_, header, payload, placed));
     }
   }
@@ -120,7 +135,23 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   struct Reference {
     SendListener* listener;
     std::uint64_t cookie;
+    std::optional<Staging::Piece> staged;
   };
+
+  std::optional<Staging::Piece> stage(Bytes payload) {
+    const bool is_first = staging_.memory() == nullptr;
+    auto piece = staging_.copy(payload);
+    if (piece && is_first) medium_->offer(kStagingSegment, staging_.memory());
+    return piece;
+  }
+
+  // The peer's memory; empty when there is no such place.
+  MutableBytes resolve(Remote place, std::size_t bytes) {
+    const auto memory = medium_->memory(place.segment);
+    const MutableBytes all = memory ? memory->bytes() : MutableBytes();
+    if (place.offset > all.size() || bytes > all.size() - place.offset) return {};
+    return all.subspan(place.offset, bytes);
+  }
 
   Result<> borrow(const FrameHeader& header, Bytes payload) {
     WireReader reader(payload);
@@ -128,8 +159,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     place.segment = reader.integer<std::uint64_t>();
     place.offset = reader.integer<std::uint64_t>();
     const auto bytes = reader.integer<std::uint64_t>();
-    const MutableBytes memory =
-        reader.ok_and_empty() ? medium_->resolve(place, bytes) : MutableBytes();
+    const MutableBytes memory = reader.ok_and_empty() ? resolve(place, bytes) : MutableBytes();
     if (bytes == 0 || memory.size() != bytes) {
       return Failure{Fault::io, "a reference to memory that the peer does not share", {peer_}};
     }
@@ -169,6 +199,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (found == references_.end()) return Done{};  // abandoned meanwhile
     const Reference reference = found->second;
     references_.erase(found);
+    if (reference.staged) staging_.give_back(*reference.staged);
     reference.listener->sent(reference.cookie);
     return Done{};
   }
@@ -186,6 +217,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   const SegmentTable& segments_;
   LinkOwner& owner_;
   Reactor& reactor_;
+  Staging staging_{kStagingBytes};
   std::map<MessageKey, Reference> references_;    // ours, that the peer reads
   std::map<MessageKey, std::uint64_t> borrowed_;  // the peer's segments, that we read
   bool open_ = true;

@@ -20,8 +20,8 @@ class SharedMedium {
   virtual void ring_bell() = 0;       // wakes the peer's poller
   virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
   virtual void withdraw(std::uint64_t segment) = 0;  // the peer has withdrawn it
-  // The peer's memory; empty when there is no such place.
-  virtual MutableBytes resolve(Remote place, std::size_t bytes) = 0;
+  // The peer's memory, mapped for as long as it is held; nullptr when there is none of this name.
+  virtual std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) = 0;
   // From now on the reactor's poller hears the peer's bell, and its end.
   virtual void watch(Reactor& reactor) = 0;
   virtual bool peer_closed() const = 0;

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -16,6 +15,8 @@
 #include <charconv>
 #include <cstring>
 #include <thread>
+
+#include "paceline/core/transport/tcp_options.h"
 
 namespace paceline::transport {
 namespace {
@@ -67,28 +68,28 @@ Result<FileDescriptor> open_socket(int family, int type) {
   return fd;
 }
 
-void tune_tcp(int fd) {
-  const int one = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  // Also bounds how long a peer may take nothing (a full window): a process that is stopped for
-  // some seconds must not be taken for dead.
-  const unsigned timeout_ms = 20000;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-  const int idle = 1, interval = 1, probes = 2;
-  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+Result<TcpAddress> address_by(int (*call)(int, sockaddr*, socklen_t*), int fd,
+                              std::string_view whose) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (call(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    return io_failure(fmt::format("cannot read a socket's {} address", whose), errno);
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (address.storage.ss_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+    ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+    return TcpAddress{text.data(), ntohs(v4->sin_port)};
+  }
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+  ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
+  return TcpAddress{text.data(), ntohs(v6->sin6_port)};
 }
 
 // A connection to a free port of this host can meet itself (simultaneous open): nobody listens
 // there.
 bool connected_to_itself(int fd) {
-  SocketAddress own, peer;
-  own.length = peer.length = sizeof own.storage;
-  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
-         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) == 0 &&
-         own.length == peer.length && std::memcmp(&own.storage, &peer.storage, own.length) == 0;
+  auto own = local_address(fd), peer = peer_address(fd);
+  return own && peer && *own == *peer;
 }
 
 Result<FileDescriptor> connect_until(int family, int type, const SocketAddress& address,
@@ -184,20 +185,11 @@ Result<FileDescriptor> listen_unix(const std::string& abstract_name) {
 }
 
 Result<TcpAddress> local_address(int fd) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {
-    return io_failure("cannot read a socket's own address", errno);
-  }
-  std::array<char, INET6_ADDRSTRLEN> text = {};
-  if (address.storage.ss_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
-    ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-    return TcpAddress{text.data(), ntohs(v4->sin_port)};
-  }
-  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-  ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-  return TcpAddress{text.data(), ntohs(v6->sin6_port)};
+  return address_by(::getsockname, fd, "own");
+}
+
+Result<TcpAddress> peer_address(int fd) {
+  return address_by(::getpeername, fd, "peer's");
 }
 
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline) {
@@ -205,7 +197,7 @@ Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline)
   if (!where) return where.error();
   auto fd =
       connect_until(where->get()->sa_family, SOCK_STREAM, *where, to_string(address), deadline);
-  if (fd) tune_tcp(fd->get());
+  if (fd) set_tcp_options(fd->get());
   return fd;
 }
 
@@ -226,7 +218,7 @@ Result<FileDescriptor> accept(int listener) {
   socklen_t family_length = sizeof family;
   ::getsockopt(fd.get(), SOL_SOCKET, SO_DOMAIN, &family, &family_length);
   if (family != AF_UNIX) {
-    tune_tcp(fd.get());
+    set_tcp_options(fd.get());
   } else if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
              peer.uid != ::geteuid()) {
     return FileDescriptor();

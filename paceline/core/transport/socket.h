@@ -27,6 +27,7 @@ bool is_loopback(const TcpAddress& address);
 Result<FileDescriptor> listen_tcp(const TcpAddress& address);
 Result<FileDescriptor> listen_unix(const std::string& abstract_name);
 Result<TcpAddress> local_address(int fd);
+Result<TcpAddress> peer_address(int fd);
 
 // Connected sockets do not block either; connecting waits, and tries again while nobody listens
 // yet, until the deadline (timed_out); other failures (io) come at once.

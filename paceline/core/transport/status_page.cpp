@@ -69,6 +69,10 @@ void StatusPage::operation_ended() {
   change([](RankStatus& status) { --status.in_flight, ++status.operations; });
 }
 
+void StatusPage::operation_passed() {
+  change([](RankStatus& status) { ++status.operations; });
+}
+
 void StatusPage::wait_began(std::string_view operation) {
   change([&](RankStatus& status) {
     if (waiting_++ > 0) return;

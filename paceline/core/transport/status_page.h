@@ -46,6 +46,7 @@ class StatusPage {
   void join(std::string_view job, std::uint64_t generation, int rank, int world_size);
   void operation_began();
   void operation_ended();
+  void operation_passed();  // began and ended at once
   void wait_began(std::string_view operation);
   void wait_ended(std::int64_t waited_ns);
   void report(std::int64_t step, double samples, double loss);

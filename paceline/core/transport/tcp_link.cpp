@@ -35,6 +35,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   }
 
   MutableBytes window(Remote, std::size_t) override { return {}; }
+  std::shared_ptr<const SharedMemory> memory(std::uint64_t) override { return nullptr; }
   void release(const FrameHeader&) override {}
   std::optional<Remote> remote_of(Bytes) const override { return std::nullopt; }
   void offer(std::uint64_t, std::shared_ptr<const SharedMemory>) override {}

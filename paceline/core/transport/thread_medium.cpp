@@ -56,13 +56,10 @@ class ThreadMedium final : public SharedMedium {
     other().segments.erase(segment);
   }
 
-  MutableBytes resolve(Remote place, std::size_t bytes) override {
+  std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) override {
     const std::lock_guard lock(common_->mutex);
-    const auto found = other().segments.find(place.segment);
-    if (found == other().segments.end()) return {};
-    const MutableBytes all = found->second->bytes();
-    if (place.offset > all.size() || bytes > all.size() - place.offset) return {};
-    return all.subspan(place.offset, bytes);
+    const auto found = other().segments.find(segment);
+    return found == other().segments.end() ? nullptr : found->second;
   }
 
   void watch(Reactor& reactor) override {

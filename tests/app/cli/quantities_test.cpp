@@ -18,6 +18,21 @@ TEST(Quantities, CountsAreWholeAndInRange) {
   }
 }
 
+TEST(Quantities, ListsOfCountsHaveRangesAndEachCountOnce) {
+  EXPECT_EQ(parse_counts("--ranks", "3", 1, 9), (std::vector<int>{3}));
+  EXPECT_EQ(parse_counts("--ranks", "2..5", 1, 9), (std::vector<int>{2, 3, 4, 5}));
+  EXPECT_EQ(parse_counts("--ranks", "8,1..3,2", 1, 9), (std::vector<int>{1, 2, 3, 8}));
+  for (const char* text :
+       {"", "1..", "..2", "5..2", "1..10", "0..2", "1-3", "1,,2", "1...3", "a"}) {
+    EXPECT_THROW(parse_counts("--ranks", text, 1, 9), Error) << text;
+  }
+}
+
+TEST(Quantities, PartsBetweenSeparatorsMayBeEmpty) {
+  EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string>{"a", "", "b", ""}));
+  EXPECT_EQ(split("", ','), (std::vector<std::string>{""}));
+}
+
 TEST(Quantities, DurationsHaveUnits) {
   EXPECT_EQ(parse_duration("-t", "2"), milliseconds(2000));
   EXPECT_EQ(parse_duration("-t", "1.5"), milliseconds(1500));

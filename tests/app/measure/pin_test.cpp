@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/local_world.h"
+
 namespace paceline::measure {
 namespace {
 
@@ -12,18 +14,20 @@ cpu_set_t allowed() {
 }
 
 TEST(Pin, is_to_one_allowed_processor_and_ends_with_its_owner) {
-  const cpu_set_t before = allowed();
-  for (int local_rank = 0; local_rank < 2 * CPU_COUNT(&before); ++local_rank) {
-    {
-      const Pin pin(local_rank);
-      const cpu_set_t own = allowed();
-      cpu_set_t both;
-      CPU_AND(&both, &own, &before);
-      EXPECT_EQ(CPU_COUNT(&own), 1);
-      EXPECT_TRUE(CPU_EQUAL(&both, &own));
-    }
-    const cpu_set_t after = allowed();
-    EXPECT_TRUE(CPU_EQUAL(&after, &before));
+  for (const int ranks : {1, 2, 3}) {
+    test::run_ranks(ranks, [](Job& job) {
+      const cpu_set_t before = allowed();
+      {
+        const Pin pin(job);
+        const cpu_set_t own = allowed();
+        cpu_set_t both;
+        CPU_AND(&both, &own, &before);
+        EXPECT_EQ(CPU_COUNT(&own), 1);
+        EXPECT_TRUE(CPU_EQUAL(&both, &own));
+      }
+      const cpu_set_t after = allowed();
+      EXPECT_TRUE(CPU_EQUAL(&after, &before));
+    });
   }
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -61,7 +60,7 @@ TEST(Catalogue, CanBeExtendedByACaller) {
   EXPECT_EQ(find(mine, own.operation, "my own"), &mine.back());
 }
 
-TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksAndEveryRoot) {
+TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksEveryRootAndHosts) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     for (const int ranks : rank_counts(algorithm, kMostRanks)) {
       const auto proven = programs_of(algorithm, ranks);
@@ -71,7 +70,25 @@ TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksAndEveryRoot) {
         if (programs_of(algorithm, ranks, root) == proven) continue;
         EXPECT_EQ(fault_of(algorithm, ranks, root), "");
       }
+      for (const int size : {2, 3}) {
+        Shape hosts = on_hosts_of(size, ranks);
+        hosts.root = ranks - 1;
+        if (programs_of(algorithm, hosts) == programs_of(algorithm, ranks, ranks - 1)) continue;
+        EXPECT_EQ(fault_of(algorithm, hosts), "") << "hosts of " << size;
+      }
     }
+  }
+}
+
+TEST(Catalogue, EveryAlgorithmIsProvenForManyRanks) {
+  if (test::kSanitized) GTEST_SKIP() << "the proof shares nothing between threads";
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    // A proof follows every chunk on every rank: a million of both take seconds.
+    const bool has_few_chunks = algorithm.build({.ranks = 64}).chunks <= 2;
+    const bool has_many_chunks = algorithm.operation == Operation::all_to_all;
+    int ranks = has_few_chunks ? 1023 : has_many_chunks ? 65 : 101;
+    while (!algorithm.fits({.ranks = ranks})) ++ranks;
+    EXPECT_EQ(fault_of(algorithm, ranks, ranks / 3), "");
   }
 }
 
@@ -80,7 +97,7 @@ TEST(Catalogue, EveryAlgorithmHasTheTreeThatItPromises) {
     bool always_balanced = true, always_promised = true;
     for (const int ranks : rank_counts(algorithm, kMostRanks)) {
       always_balanced = always_balanced && proof_of(algorithm, ranks).balanced_tree;
-      always_promised = always_promised && algorithm.has_balanced_tree(ranks);
+      always_promised = always_promised && algorithm.has_balanced_tree({.ranks = ranks});
     }
     EXPECT_EQ(always_promised, always_balanced) << label(algorithm);
     EXPECT_TRUE(!always_balanced || algorithm.determinism == DeterminismClass::d3)
@@ -92,19 +109,27 @@ TEST(Catalogue, EveryAlgorithmRoundsAsItPromises) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     bool always_once = true;
     for (const int ranks : rank_counts(algorithm, kMostRanks)) {
-      for (const Program& program : programs_of(algorithm, ranks, ranks / 2)) {
-        always_once = always_once && make_plan(program, ranks)->rounds_once;
+      Shape hosts = on_hosts_of(2, ranks);
+      hosts.root = ranks / 2;
+      for (const Shape& shape : {hosts, Shape{.ranks = ranks, .root = ranks / 2}}) {
+        for (const Program& program : programs_of(algorithm, shape))
+          always_once = always_once && make_plan(program, ranks)->rounds_once;
       }
     }
     EXPECT_EQ(algorithm.rounds_once, always_once) << label(algorithm);
   }
 }
 
-TEST(Catalogue, EveryAlgorithmRefusesShapesWithoutItsRankOrRoot) {
+TEST(Catalogue, EveryAlgorithmRefusesShapesThatAreNone) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     EXPECT_FALSE(algorithm.fits({.ranks = 4, .rank = 4})) << label(algorithm);
     EXPECT_FALSE(algorithm.fits({.ranks = 4, .root = 4})) << label(algorithm);
     EXPECT_FALSE(algorithm.fits({.ranks = 0})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0}}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {}}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 2, .groups = {{0, 1}, {1}}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {2, 3}})) << label(algorithm);
+    EXPECT_FALSE(algorithm.fits({.ranks = 4, .dimensions = {-2, -2}})) << label(algorithm);
   }
 }
 
@@ -131,8 +156,7 @@ long least_chunks(const Algorithm& algorithm, int ranks) {
 TEST(Catalogue, NoAlgorithmMovesFewerChunksThanCanDo) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     for (const int ranks : rank_counts(algorithm, 16)) {
-      const std::vector<long> sent = proof_of(algorithm, ranks).sent_chunks;
-      EXPECT_GE(std::accumulate(sent.begin(), sent.end(), 0L), least_chunks(algorithm, ranks))
+      EXPECT_GE(chunks_sent(proof_of(algorithm, ranks)), least_chunks(algorithm, ranks))
           << label(algorithm) << ", " << ranks << " ranks";
     }
   }
@@ -180,7 +204,7 @@ std::string spoil(const Algorithm& algorithm, Program& program, int ranks, Seede
       step.target.chunk += 1;
       return "other target chunk: " + was;
     case 6:
-      if (!algorithm.has_balanced_tree(ranks)) return "";
+      if (!algorithm.has_balanced_tree({.ranks = ranks})) return "";
       if (step.kind == Step::Kind::reduce) std::swap(step.source, step.operand);
       else if (step.kind == Step::Kind::recv_reduce) step.operand_is_left = !step.operand_is_left;
       else return "";

@@ -72,6 +72,18 @@ TEST(Shape, IsValidWhenRankAndRootExist) {
   EXPECT_FALSE(is_valid({.ranks = 3, .root = -1}));
 }
 
+TEST(Shape, IsToldAsTheCommandTakesIt) {
+  EXPECT_EQ(to_string(Shape{.ranks = 4, .root = 3}), "4 ranks, root 3");
+  EXPECT_EQ(
+      to_string(Shape{.ranks = 4, .radix = 3, .groups = {{0, 1, 3}, {2}}, .dimensions = {2, 2}}),
+      "4 ranks, root 0, radix 3, groups 0,1,3/2, dimensions 2x2");
+}
+
+TEST(Counters, AreToldInTheirUnits) {
+  EXPECT_EQ(to_string(Counters{.depth = 1, .messages = 12, .chunks = 0}),
+            "1 round, 12 messages, 0 chunks from the busiest rank");
+}
+
 TEST(Program, StepsOfARoundToOnePeerAreOneMessage) {
   EXPECT_EQ(
       messages_of({send(2, input(0)), recv(2, output(0)), send(1, input(1)),

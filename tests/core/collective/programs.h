@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,16 @@ inline Algorithm built_in(Operation operation, std::string_view name) {
 }
 
 // By rank.
-inline std::vector<Program> programs_of(const Algorithm& algorithm, int ranks, int root = 0) {
+inline std::vector<Program> programs_of(const Algorithm& algorithm, Shape shape) {
   std::vector<Program> programs;
-  for (int rank = 0; rank < ranks; ++rank) {
-    programs.push_back(algorithm.build({.ranks = ranks, .rank = rank, .root = root}));
+  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
+    programs.push_back(algorithm.build(shape));
   }
   return programs;
+}
+
+inline std::vector<Program> programs_of(const Algorithm& algorithm, int ranks, int root = 0) {
+  return programs_of(algorithm, Shape{.ranks = ranks, .root = root});
 }
 
 // The rank counts up to `most` that the algorithm takes.
@@ -49,9 +54,13 @@ inline Algorithm with_programs(Algorithm like, std::vector<Program> programs) {
 }
 
 // What the verifier has against it; "" when it is proven.
-inline std::string fault_of(const Algorithm& algorithm, int ranks, int root = 0) {
-  const auto proof = verify(algorithm, {.ranks = ranks, .root = root});
+inline std::string fault_of(const Algorithm& algorithm, const Shape& shape) {
+  const auto proof = verify(algorithm, shape);
   return proof ? "" : proof.error().what;
+}
+
+inline std::string fault_of(const Algorithm& algorithm, int ranks, int root = 0) {
+  return fault_of(algorithm, Shape{.ranks = ranks, .root = root});
 }
 
 inline std::string fault_of(const Algorithm& like, const std::vector<Program>& programs,
@@ -59,10 +68,29 @@ inline std::string fault_of(const Algorithm& like, const std::vector<Program>& p
   return fault_of(with_programs(like, programs), static_cast<int>(programs.size()), root);
 }
 
-inline Proof proof_of(const Algorithm& algorithm, int ranks, int root = 0) {
-  auto proof = verify(algorithm, {.ranks = ranks, .root = root});
+inline Proof proof_of(const Algorithm& algorithm, const Shape& shape) {
+  auto proof = verify(algorithm, shape);
   EXPECT_TRUE(proof.has_value()) << proof.error().what;
   return proof ? *std::move(proof) : Proof{};
+}
+
+inline Proof proof_of(const Algorithm& algorithm, int ranks, int root = 0) {
+  return proof_of(algorithm, Shape{.ranks = ranks, .root = root});
+}
+
+// `ranks` on hosts of `size` neighbours each, the last one with what remains.
+inline Shape on_hosts_of(int size, int ranks) {
+  Shape shape{.ranks = ranks};
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank % size == 0) shape.groups.emplace_back();
+    shape.groups.back().push_back(rank);
+  }
+  return shape;
+}
+
+// What the whole job sends, in chunks.
+inline long chunks_sent(const Proof& proof) {
+  return std::accumulate(proof.sent_chunks.begin(), proof.sent_chunks.end(), 0L);
 }
 
 // All-reduce of one chunk by two ranks that both sum for themselves: right, and easily made wrong.

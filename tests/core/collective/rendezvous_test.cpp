@@ -83,24 +83,5 @@ TEST(Rendezvous, NumbersStepsThroughAllPrograms) {
   EXPECT_EQ(numbers.of({1, 0, 1}), 2u);
 }
 
-TEST(Rendezvous, DepthIsTheLongestChainOfRoundsWithMessages) {
-  // A token from rank to rank: each waits for the one before it, however few rounds each has.
-  std::vector<Program> chain = {{.chunks = 1, .rounds = {{send(1, input(0))}}}};
-  for (int rank = 1; rank < 4; ++rank) {
-    chain.push_back({.chunks = 1, .rounds = {{recv(rank - 1, output(0))}}});
-    if (rank < 3) chain.back().rounds.push_back({send(rank + 1, output(0))});
-  }
-  EXPECT_EQ(depth_of(chain, *meet(chain)), 3);
-  // Rounds without messages do not count.
-  chain[1].rounds.insert(chain[1].rounds.begin() + 1, 2, Round{copy(output(0), output(0))});
-  EXPECT_EQ(depth_of(chain, *meet(chain)), 3);
-  // Who comes late makes its peer wait: rank 0 can send to 1 only when 1 has served 2.
-  const std::vector<Program> late = {
-      {.chunks = 1, .rounds = {{send(1, input(0))}}},
-      {.chunks = 1, .rounds = {{send(2, input(0))}, {recv(0, output(0))}}},
-      {.chunks = 1, .rounds = {{recv(1, output(0))}}}};
-  EXPECT_EQ(depth_of(late, *meet(late)), 2);
-}
-
 }  // namespace
 }  // namespace paceline::collective

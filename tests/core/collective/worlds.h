@@ -12,11 +12,13 @@
 
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/partition.h"
+#include "tests/support/arena.h"
 #include "tests/support/local_world.h"
 #include "tests/support/sanitized.h"
 
 namespace paceline::collective::testing {
 
+using test::Arena;
 using test::kSanitized;
 using test::run_ranks;
 using namespace std::chrono_literals;
@@ -39,55 +41,19 @@ inline void for_every_odd_one(
   }
 }
 
-// Memory in pieces, each between guard bytes; of Job::allocate, or ordinary.
-class Arena {
- public:
-  Arena(Job& job, std::size_t bytes) : allocation_(job.allocate(bytes)), ordinary_(bytes) {}
-
-  template <typename T>
-  std::span<T> take(std::size_t count, bool allocated) {
-    const MutableBytes all = allocated ? allocation_.bytes() : MutableBytes(ordinary_);
-    std::size_t& used = used_[allocated ? 1 : 0];
-    const std::size_t begin = used + kGuard;
-    used = (begin + count * sizeof(T) + kGuard + 63) / 64 * 64;
-    if (used > all.size()) throw std::length_error("the test's arena is too small");
-    const MutableBytes piece = all.subspan(begin - kGuard, count * sizeof(T) + 2 * kGuard);
-    std::memset(piece.data(), 0xA5, piece.size());
-    pieces_.push_back(piece);
-    return {reinterpret_cast<T*>(piece.data() + kGuard), count};
-  }
-
-  bool guards_intact() const {
-    const auto untouched = [](Bytes bytes) {
-      return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0xA5}; });
-    };
-    return std::ranges::all_of(pieces_, [&](Bytes piece) {
-      return untouched(piece.first(kGuard)) && untouched(piece.last(kGuard));
-    });
-  }
-
-  void reset() {
-    pieces_.clear();
-    used_[0] = used_[1] = 0;
-  }
-
- private:
-  static constexpr std::size_t kGuard = 64;
-  Allocation allocation_;
-  std::vector<std::byte> ordinary_;
-  std::vector<MutableBytes> pieces_;
-  std::size_t used_[2] = {0, 0};
-};
-
 // Element `i` of what rank `rank` brings: a small whole number, so that sums of floats are exact.
 template <typename T>
 T value(int rank, std::size_t i) {
   return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 13 + 1);
 }
 
+// After so many elements they repeat.
+constexpr std::size_t kPeriod = 11 * 13;
+
 template <typename T>
 void fill(std::span<T> values, int rank, std::size_t first = 0) {
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value<T>(rank, first + i);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = i < kPeriod ? value<T>(rank, first + i) : values[i - kPeriod];
 }
 
 // Element `i` of the reduction over all ranks, one after the other.
@@ -101,6 +67,14 @@ T expected(int ranks, ReduceOp op, std::size_t i) {
     else result = static_cast<T>(result + other);
   }
   return op == ReduceOp::average ? static_cast<T>(result * static_cast<T>(1.0 / ranks)) : result;
+}
+
+// The same for many elements.
+template <typename T>
+auto expected_by_index(int ranks, ReduceOp op) {
+  std::vector<T> period;
+  for (std::size_t i = 0; i < kPeriod; ++i) period.push_back(expected<T>(ranks, op, i));
+  return [period](std::size_t i) { return period[i % kPeriod]; };
 }
 
 // The first index that differs; values.size() when none does.

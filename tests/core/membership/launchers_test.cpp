@@ -68,6 +68,7 @@ TEST(Launchers, EachIsRecognisedWithItsPlace) {
   const auto mpich = read_environment(from(kMpich)).value();
   EXPECT_EQ(mpich.rank, 2);
   EXPECT_EQ(mpich.local_world_size, 2);
+  EXPECT_EQ(mpich.engine, "") << "nobody asked for it";
   const auto slurm = read_environment(from(kSlurm)).value();
   EXPECT_EQ(slurm.rank, 2);
   EXPECT_EQ(slurm.node_rank, 1);
@@ -139,6 +140,24 @@ TEST(Launchers, AVariableThatMakesNoSenseIsNamed) {
   Values nodes = kSlurm;
   nodes["SLURM_STEP_NODELIST"] = "n[2-1]";
   EXPECT_THAT(read_environment(from(nodes)).error().what, HasSubstr("goes down"));
+}
+
+TEST(Launchers, TheTransportMpiIsThatOfTheLaunchersLibrary) {
+  const Values mpi = {{"PACELINE_TRANSPORT", "mpi"}};
+  const auto openmpi = read_environment(from(kOpenMpi + mpi)).value();
+  EXPECT_EQ(openmpi.engine, "mpi_openmpi");
+  EXPECT_FALSE(openmpi.reproducible) << "it adds in its own order";
+  EXPECT_EQ(openmpi.transport, TransportChoice::automatic) << "of the links beside it";
+  EXPECT_EQ(read_environment(from(kMpich + mpi))->engine, "mpi_mpich");
+
+  for (const Values& others : {mpi, kTorchrun + mpi}) {
+    const auto refused = read_environment(from(others)).error();
+    EXPECT_EQ(refused.fault, Fault::misuse);
+    EXPECT_THAT(refused.what, HasSubstr("start it by `mpirun -n 4 PROGRAM`"));
+  }
+  const Values promise = {{"PACELINE_DETERMINISM", "reproducible"}};
+  EXPECT_THAT(read_environment(from(kOpenMpi + mpi + promise)).error().what,
+              HasSubstr("PACELINE_DETERMINISM=reproducible excludes"));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ class Wire final : public transport::Link {
     sent.emplace_back(header.type, std::vector<std::byte>(payload.begin(), payload.end()));
   }
   MutableBytes window(transport::Remote, std::size_t) override { return {}; }
+  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t) override { return nullptr; }
   void release(const FrameHeader&) override {}
   std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
   void offer(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory>) override {

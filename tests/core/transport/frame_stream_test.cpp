@@ -7,16 +7,12 @@
 #include <optional>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/pattern.h"
 
 namespace paceline::transport {
 namespace {
 
-std::vector<std::byte> pattern(std::size_t count, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(numbers());
-  return bytes;
-}
+using test::pattern;
 
 // A pipe in memory that gives and takes as much at a time as the test says.
 class Pipe final : public ByteChannel {
@@ -355,6 +351,23 @@ TEST(FrameStream, APeerThatNeverPausesDoesNotKeepTheDriverForEver) {
   EXPECT_FALSE(receiver.heard.empty());
 }
 
+TEST(FrameStream, FramesThatCameTogetherTakeOneRead) {
+  Pipe pipe;
+  int reads = 0;
+  Receiver receiver;
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  const auto payload = pattern(8, 1);
+  for (int i = 0; i < 20; ++i) out.send({.type = FrameType::data}, payload);
+  ASSERT_TRUE(out.flush());
+  pipe.portion = [&reads] {
+    ++reads;
+    return ~std::size_t{0};
+  };
+  EXPECT_TRUE(in.receive().value());
+  EXPECT_EQ(receiver.heard.size(), 20u);
+  EXPECT_EQ(reads, 1);
+}
+
 TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {
   Pipe pipe;
   Receiver receiver;
@@ -362,6 +375,7 @@ TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {
   const auto sent = send_mixed(out, 10, 1);
   ASSERT_TRUE(out.flush());
   pipe.end = Failure{Fault::peer_lost, "closed", {}};
+  EXPECT_TRUE(in.receive().value()) << "and says that there may be more";
   EXPECT_EQ(in.receive().error().what, "closed");
   EXPECT_EQ(receiver.heard, sent);
 }

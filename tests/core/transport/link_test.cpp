@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/transport/link_ends.h"
+#include "tests/support/pattern.h"
 
 namespace paceline::transport {
 namespace {
@@ -16,12 +17,7 @@ using namespace std::chrono_literals;
 using test::End;
 using test::Kind;
 
-std::vector<std::byte> pattern(std::size_t count, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(numbers());
-  return bytes;
-}
+using test::pattern;
 
 class LinkConformance : public testing::TestWithParam<Kind> {
  protected:
@@ -119,6 +115,26 @@ TEST_P(LinkConformance, SharedPayloadsAreReadInPlaceThenTakenOthersAreCopied) {
   ASSERT_TRUE(other.wait_for_heard(3));
   EXPECT_TRUE(one.wait_for_sent(3));
   other.reactor.run([&] { EXPECT_FALSE(other.heard[1].borrowed || other.heard[2].borrowed); });
+}
+
+TEST_P(LinkConformance, PayloadsOfOrdinaryMemoryAreReadInACopyAsLongAsThereIsRoomForOne) {
+  other.reactor.run([&] { other.release_at_once = false; });
+  const auto payload = pattern(1 << 20, 8);
+  for (std::uint64_t i = 0; i < 6; ++i)
+    send(one, {.type = FrameType::data, .sequence = i}, payload, true);
+  ASSERT_TRUE(other.wait_for_heard(6));
+  other.reactor.run([&] {
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(other.heard[i].borrowed, shares() && i < 4);
+      EXPECT_TRUE(std::ranges::equal(other.heard[i].payload, payload));
+    }
+    if (!shares()) return;
+    for (std::uint64_t i = 0; i < 4; ++i) other.link->release(other.heard[i].header);
+  });
+  ASSERT_TRUE(one.wait_for_sent(6));
+  send(one, {.type = FrameType::data, .sequence = 6}, payload, true);
+  ASSERT_TRUE(other.wait_for_heard(7));
+  other.reactor.run([&] { EXPECT_EQ(other.heard[6].borrowed, shares()) << "there is room again"; });
 }
 
 TEST_P(LinkConformance, StoresLandInThePeersMemory) {

@@ -32,23 +32,18 @@ TEST(ProcessMedium, BothSidesSeeTheSameRings) {
   EXPECT_EQ(other->region()[100], std::byte{7});
 }
 
-TEST(ProcessMedium, OfferedSegmentsAreFoundAndOnlyWhatLiesInThem) {
+TEST(ProcessMedium, OfferedSegmentsAreFoundAndLiveAsLongAsTheyAreHeld) {
   auto [one, other] = test::process_mediums();
   const auto lent = memory(8192);
   lent->bytes()[4096] = std::byte{3};
   one->offer(5, lent);
-  EXPECT_EQ(other->resolve({5, 4096}, 4096)[0], std::byte{3});
-  for (const auto& [place, bytes] :
-       std::vector<std::pair<Remote, std::size_t>>{{{5, 0}, 8193},
-                                                   {{5, 8193}, 0},
-                                                   {{5, 1}, 8192},
-                                                   {{5, ~std::uint64_t{0}}, 2},
-                                                   {{5, 2}, ~std::size_t{0}},
-                                                   {{6, 0}, 1}}) {
-    EXPECT_TRUE(other->resolve(place, bytes).empty());
-  }
+  const auto held = other->memory(5);
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(held->bytes().size(), 8192u);
+  EXPECT_EQ(other->memory(6), nullptr);
   other->withdraw(5);
-  EXPECT_TRUE(other->resolve({5, 0}, 1).empty());
+  EXPECT_EQ(other->memory(5), nullptr);
+  EXPECT_EQ(held->bytes()[4096], std::byte{3});
 }
 
 TEST(ProcessMedium, MalformedRecordsAreIgnored) {
@@ -63,12 +58,13 @@ TEST(ProcessMedium, MalformedRecordsAreIgnored) {
   ASSERT_TRUE(send_record(one.get(), record(3, 1, 0), unsealed.get()));    // not sealed
   ASSERT_TRUE(send_record(one.get(), record(77, 1, 4096), sealed->fd()));  // unknown
   ASSERT_TRUE(send_record(one.get(), bytes_of(std::uint8_t{3}), sealed->fd()));  // cut
-  EXPECT_TRUE(medium->resolve({1, 0}, 1).empty());
+  EXPECT_EQ(medium->memory(1), nullptr);
   ASSERT_TRUE(send_record(one.get(), record(3, 1, 4096), sealed->fd()));
-  EXPECT_EQ(medium->resolve({1, 0}, 4096).size(), 4096u);
+  ASSERT_NE(medium->memory(1), nullptr);
+  EXPECT_EQ(medium->memory(1)->bytes().size(), 4096u);
   EXPECT_FALSE(medium->peer_closed());
   one.reset();
-  (void)medium->resolve({9, 0}, 1);
+  (void)medium->memory(9);
   EXPECT_TRUE(medium->peer_closed());
 }
 

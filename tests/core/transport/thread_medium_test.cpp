@@ -24,15 +24,13 @@ TEST(ThreadMedium, OfferedSegmentsAreTheVeryMemoryAndLiveUntilThePeerWithdrawsTh
   auto lent = std::make_shared<const SharedMemory>(SharedMemory::create(8192).value());
   const std::weak_ptr<const SharedMemory> watched = lent;
   one->offer(5, lent);
-  EXPECT_EQ(other->resolve({5, 100}, 50).data(), lent->bytes().data() + 100);
-  EXPECT_TRUE(one->resolve({5, 0}, 1).empty()) << "it is not the peer's";
-  EXPECT_TRUE(other->resolve({5, 1}, 8192).empty());
-  EXPECT_TRUE(other->resolve({5, ~std::uint64_t{0}}, 2).empty());
+  EXPECT_EQ(other->memory(5), lent);
+  EXPECT_EQ(one->memory(5), nullptr) << "it is not the peer's";
   lent.reset();
   EXPECT_FALSE(watched.expired());
   other->withdraw(5);
   EXPECT_TRUE(watched.expired());
-  EXPECT_TRUE(other->resolve({5, 0}, 1).empty());
+  EXPECT_EQ(other->memory(5), nullptr);
 }
 
 TEST(ThreadMedium, TheBellWakesThePeersReactorAndNoneThatIsGone) {
@@ -55,7 +53,7 @@ TEST(ThreadMedium, OffersAndLooksOfTwoThreadsDoNotDisturbEachOther) {
     for (std::uint64_t i = 1; i < 500; ++i) one->offer(i, lent);
   });
   for (std::uint64_t i = 1; i < 500; ++i) {
-    while (other->resolve({i, 0}, 1).empty()) std::this_thread::yield();
+    while (other->memory(i) == nullptr) std::this_thread::yield();
     other->withdraw(i);
   }
 }

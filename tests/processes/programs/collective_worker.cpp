@@ -9,15 +9,19 @@
 //   throw, abort    as calls:3, then that
 //   different       as calls:3, then another operation than the others of `stream` do
 //   hash            joins, does one of everything, and says "hash HASH"
+//   uplink:MIB      joins, sums up so much by several algorithms, and says "uplink ALGORITHM right
+//                   BYTES" of each: what has left its host through eth0 meanwhile
 //   allocate:MIB    joins, allocates and sums up so much, says "allocated", and ends
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -112,6 +116,35 @@ void allocate(Job& job, int mib) {
   say("allocated");
 }
 
+// Of the network namespace.
+long bytes_sent_through_eth0() {
+  std::ifstream file("/proc/net/dev");
+  for (std::string word; file >> word;) {
+    if (word != "eth0:") continue;
+    long number = 0;
+    for (int column = 0; column < 9; ++column) file >> number;  // eight of them tell of receiving
+    return number;
+  }
+  return -1;
+}
+
+void say_uplink(Job& job, int mib) {
+  paceline::Communicator& world = job.world();
+  const auto sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
+  for (const char* algorithm : {"direct", "hierarchical"}) {
+    std::vector<float> values(static_cast<std::size_t>(mib) << 18,
+                              static_cast<float>(world.rank() + 1));
+    world.barrier().wait();
+    const long before = bytes_sent_through_eth0();
+    world.barrier().wait();
+    world.all_reduce(paceline::buffer_of(values), {.algorithm = algorithm}).wait();
+    world.barrier().wait();
+    const long after = bytes_sent_through_eth0();
+    const bool right = std::ranges::all_of(values, [&](float value) { return value == sum; });
+    say(fmt::format("uplink {} {} {}", algorithm, right ? "right" : "wrong", after - before));
+  }
+}
+
 void behave(const std::string& behaviour) {
   const auto colon = behaviour.find(':');
   const auto name = behaviour.substr(0, colon);
@@ -127,6 +160,7 @@ void behave(const std::string& behaviour) {
   }
   if (name == "calls") return sum_up(job, number);
   if (name == "hash") return say_hash(job);
+  if (name == "uplink") return say_uplink(job, number);
   if (name == "allocate") return allocate(job, number);
   sum_up(job, 3);
   if (name == "exit") std::exit(number);

@@ -13,6 +13,7 @@
 // specification A4b, A10. For a power of two the messages are those of Bruck's algorithm.
 #include "paceline/core/collective/circulant.h"
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 
 namespace paceline::collective::catalogue::all_gather {
@@ -23,16 +24,23 @@ Program build(const Shape& shape) {
   return with_copy(reads_input(spread), shape.rank);
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = 1L * n * tree_levels(n), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm circulant() {
   return {.operation = Operation::all_gather,
           .name = "circulant",
+          .purpose = "long vectors in lg n rounds, for any rank count",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_gather

@@ -26,16 +26,23 @@ Program build(const Shape& shape) {
   return {.chunks = n, .rounds = {spread}};
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n == 1 ? 0 : 1, .messages = 1L * n * (n - 1), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm direct() {
   return {.operation = Operation::all_gather,
           .name = "direct",
+          .purpose = "one host: each rank writes its part into all outputs",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_gather

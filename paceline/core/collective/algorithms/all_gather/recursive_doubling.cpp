@@ -9,6 +9,7 @@
 // output (lower bounds, together). Ranks: powers of two, any counts.
 // Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10.
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/halving.h"
 
@@ -20,16 +21,23 @@ Program build(const Shape& shape) {
   return with_copy(reads_input(spread), shape.rank);
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = 1L * n * tree_levels(n), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm recursive_doubling() {
   return {.operation = Operation::all_gather,
           .name = "recursive_doubling",
+          .purpose = "powers of two: lg n rounds of blocks side by side",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_power_of_two,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_gather

@@ -29,16 +29,23 @@ Program build(const Shape& shape) {
   return program;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n - 1, .messages = 1L * n * (n - 1), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm ring() {
   return {.operation = Operation::all_gather,
           .name = "ring",
+          .purpose = "long vectors over a network: neighbours alone talk",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_gather

@@ -12,6 +12,7 @@
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2.
 #include <algorithm>
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::all_reduce {
@@ -58,15 +59,22 @@ Program build(const Shape& shape) {
   return program;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = 2 * tree_levels(n), .messages = 2 * (n - 1), .chunks = tree_levels(n)};
+}
+
 }  // namespace
 
 Algorithm binomial() {
   return {.operation = Operation::all_reduce,
           .name = "binomial",
+          .purpose = "short buffers: up a tree and down again",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

@@ -72,6 +72,7 @@ Program build(const Shape& shape) {
 Algorithm recursive_doubling() {
   return {.operation = Operation::all_reduce,
           .name = "recursive_doubling",
+          .purpose = "short buffers: half the rounds of a tree",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .fits = is_valid,

@@ -34,16 +34,23 @@ Program build(const Shape& shape) {
   return program;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n - 1, .messages = 1L * n * (n - 1), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm pairwise() {
   return {.operation = Operation::all_to_all,
           .name = "pairwise",
+          .purpose = "any counts: one partner at a time",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_to_all

@@ -37,16 +37,23 @@ Program build(const Shape& shape) {
   return program;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = n - 1, .chunks = tree_levels(n)};
+}
+
 }  // namespace
 
 Algorithm binomial() {
   return {.operation = Operation::broadcast,
           .name = "binomial",
+          .purpose = "short buffers: who has it passes it on",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::broadcast

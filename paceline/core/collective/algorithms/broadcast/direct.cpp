@@ -24,16 +24,23 @@ Program build(const Shape& shape) {
   return {.chunks = 1, .rounds = {spread}};
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n == 1 ? 0 : 1, .messages = n - 1, .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm direct() {
   return {.operation = Operation::broadcast,
           .name = "direct",
+          .purpose = "one host: all ranks read the root side by side",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::broadcast

@@ -23,16 +23,23 @@ Program build(const Shape& shape) {
   return {.chunks = n, .rounds = {collect}};
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n == 1 ? 0 : 1, .messages = n - 1, .chunks = n == 1 ? 0 : 1};
+}
+
 }  // namespace
 
 Algorithm linear() {
   return {.operation = Operation::gather,
           .name = "linear",
+          .purpose = "any counts: each part goes straight to the root",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::gather

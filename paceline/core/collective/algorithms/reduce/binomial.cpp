@@ -11,6 +11,7 @@
 // numbered from the root on, so that the sum depends on the root; here it does not.
 #include <algorithm>
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::reduce {
@@ -44,15 +45,22 @@ Program build(const Shape& shape) {
   return program;
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = n - 1, .chunks = n == 1 ? 0 : 1};
+}
+
 }  // namespace
 
 Algorithm binomial() {
   return {.operation = Operation::reduce,
           .name = "binomial",
+          .purpose = "short buffers: blocks of ranks merge by twos",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce

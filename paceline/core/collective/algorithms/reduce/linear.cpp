@@ -12,25 +12,13 @@
 //
 // Over shared memory the receives are views: the root reads every buffer once, side by side.
 #include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {
 
-Program build(const Shape& shape) {
-  const int n = shape.ranks, root = shape.root;
-  if (shape.rank != root) return {.chunks = 1, .rounds = {{send(root, input(0))}}};
-  Program program{.chunks = 1, .scratch_places = n == 1 ? 0 : n};
-  Round collect;
-  std::vector<Slot> leaves(static_cast<std::size_t>(n), input(0));
-  for (int rank = 0; rank < n; ++rank) {
-    if (rank == root) continue;
-    collect.push_back(recv(rank, scratch(rank, 0)));
-    leaves[static_cast<std::size_t>(rank)] = scratch(rank, 0);
-  }
-  if (n > 1) program.rounds.push_back(collect);
-  for (Round& level : balanced_reduction(leaves, output(0))) program.rounds.push_back(level);
-  return program;
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = n == 1 ? 0 : 1, .messages = n - 1, .chunks = n == 1 ? 0 : 1};
 }
 
 }  // namespace
@@ -38,11 +26,13 @@ Program build(const Shape& shape) {
 Algorithm linear() {
   return {.operation = Operation::reduce,
           .name = "linear",
+          .purpose = "one host: the root reads all ranks side by side",
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = sum_at_root,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce

@@ -14,6 +14,7 @@
 // specification A4b.
 #include "paceline/core/collective/circulant.h"
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 
 namespace paceline::collective::catalogue::reduce_scatter {
@@ -23,14 +24,21 @@ Program build(const Shape& shape) {
   return others_in_scratch(circulant_reduce_scatter(shape), shape.rank);
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = 1L * n * tree_levels(n), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm circulant() {
   return {.operation = Operation::reduce_scatter,
           .name = "circulant",
+          .purpose = "long vectors in lg n rounds, for any rank count",
           .determinism = DeterminismClass::d2,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce_scatter

@@ -10,6 +10,7 @@
 // for 4 ranks (0+2) + (1+3): not the balanced tree, which the nearest partner first would give, but
 // then another rank would end with the chunk.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A4, A10.
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/halving.h"
 
@@ -20,14 +21,21 @@ Program build(const Shape& shape) {
   return others_in_scratch(halving_reduce_scatter(shape, Partners::farthest_first), shape.rank);
 }
 
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = 1L * n * tree_levels(n), .chunks = n - 1};
+}
+
 }  // namespace
 
 Algorithm recursive_halving() {
   return {.operation = Operation::reduce_scatter,
           .name = "recursive_halving",
+          .purpose = "powers of two: lg n rounds with the least bytes",
           .determinism = DeterminismClass::d3,
           .fits = is_power_of_two,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce_scatter

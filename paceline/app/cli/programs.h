@@ -1,0 +1,10 @@
+// `paceline programs`: the catalogue of collectives to look at: listed, shown, drawn, proven.
+#pragma once
+
+#include "paceline/app/cli/subcommand.h"
+
+namespace paceline::cli {
+
+Subcommand programs();
+
+}  // namespace paceline::cli

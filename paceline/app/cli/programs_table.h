@@ -1,0 +1,25 @@
+// What `paceline programs` lists: the catalogue as a table and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/catalogue.h"
+
+namespace paceline::cli {
+
+// One algorithm, and what it costs for a number of ranks.
+struct ProgramsRow {
+  collective::Algorithm algorithm;
+  std::vector<int> balanced_for;  // rank counts up to 64 with the balanced summation tree
+  bool fits = false;              // it has programs for a shape of so many ranks
+  collective::Shape shape;        // that shape
+  collective::Counters counters;
+  double sent = 0;  // by the rank that sends most, in lengths of a rank's longest vector
+};
+
+std::vector<ProgramsRow> programs_rows(const collective::Catalogue& catalogue, int ranks);
+std::string programs_table(const std::vector<ProgramsRow>& rows, int ranks);
+std::string programs_json(const std::vector<ProgramsRow>& rows, int ranks);
+
+}  // namespace paceline::cli

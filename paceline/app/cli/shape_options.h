@@ -1,0 +1,39 @@
+// The options that say for which shape a collective's programs are made.
+#pragma once
+
+#include <string>
+
+#include "paceline/core/collective/catalogue.h"
+
+namespace CLI {
+class App;
+}
+
+namespace paceline::cli {
+
+struct ShapeOptions {
+  std::string ranks = "8";
+  std::string root = "0";
+  std::string radix = "2";
+  std::string groups = {};      // "0,1/2,3"
+  std::string dimensions = {};  // "4x2"
+
+  void add_to(CLI::App& app);
+  collective::Shape shape() const;  // of rank 0. THROWS Error (misuse)
+};
+
+// "8 ranks, root 3, dimensions 4x2"; without a root where the operation has none.
+std::string shape_text(Operation operation, const collective::Shape& shape);
+
+// "--ranks 8 --root 0 --dimensions 4x2"
+std::string as_options(const collective::Shape& shape);
+
+// THROWS Error (misuse) that names what there is.
+Operation parse_operation(std::string_view option, const std::string& name);
+const collective::Algorithm& parse_algorithm(const collective::Catalogue& catalogue,
+                                             Operation operation, const std::string& name);
+
+// THROWS Error (misuse) when the algorithm has no program for it, with a shape that it has one for.
+void check_fit(const collective::Algorithm& algorithm, const collective::Shape& shape);
+
+}  // namespace paceline::cli

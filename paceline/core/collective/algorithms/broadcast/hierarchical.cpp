@@ -1,0 +1,44 @@
+// Hierarchical broadcast: one rank of each host gets the buffer, and hands it out there.
+//
+// Hosts 0 1 | 2 3 | 4 5, root 1:
+//     between the hosts    1 --> 4, then 1 --> 2
+//     within the hosts     1 --> 0    2 --> 3    4 --> 5
+//
+// With q hosts: ceil(lg q) rounds, and one within the hosts. Bytes: q-1 times the buffer between
+// hosts (a lower bound), of which the root's host sends at most ceil(lg q).
+// Ranks: any n >= 1, any root, any hosts. Order of summation: nothing is summed.
+// Reference: specification A8.
+#include "paceline/core/collective/catalogue_entries.h"
+#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/hosts.h"
+
+namespace paceline::collective::catalogue::broadcast {
+namespace {
+
+Program build(const Shape& shape) {
+  const Hosts hosts = hosts_of(shape);
+  const std::vector<int>&host = host_of(hosts, shape.rank), leaders = leaders_of(hosts, shape.root);
+  const int leader = leader_of(host, shape.root);
+  const Program within =
+      on({host, {{0}}, 1}, direct().build(shape_among(host, shape.rank, leader)));
+  if (shape.rank != leader) return within;
+  const Program between =
+      on({leaders, {{0}}, 1}, binomial().build(shape_among(leaders, shape.rank, shape.root)));
+  const Program both = reads_output(in_sequence({between, within}));
+  return shape.rank == shape.root ? with_copy(reads_input(both), 0) : both;
+}
+
+}  // namespace
+
+Algorithm hierarchical() {
+  return {.operation = Operation::broadcast,
+          .name = "hierarchical",
+          .purpose = "several ranks a host: each host takes the buffer once",
+          .determinism = DeterminismClass::d3,
+          .has_balanced_tree = for_any_count,
+          .rounds_once = true,
+          .fits = is_valid,
+          .build = build};
+}
+
+}  // namespace paceline::collective::catalogue::broadcast

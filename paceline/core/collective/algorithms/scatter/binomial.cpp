@@ -1,0 +1,45 @@
+// Binomial scatter: in each round every rank that has chunks hands half of them on; the binomial
+// gather with its messages turned round, last round first.
+//
+// 4 ranks, root 0 (for another root the ranks are numbered from the root on):
+//     distance 2    0 --chunks 2, 3--> 2
+//     distance 1    0 --chunk 1--> 1     2 --chunk 3--> 3
+//
+// Rounds: ceil(lg n). Messages: n-1 in all, one to every rank but the root.
+// Bytes: (n-1)/n of the input from the root (a lower bound); other chunks travel up to lg n times.
+// For short chunks. Ranks: any n >= 1, any root, any counts.
+// Order of summation: nothing is summed.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10.
+#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/binomial_gather.h"
+#include "paceline/core/collective/composition.h"
+
+namespace paceline::collective::catalogue::scatter {
+namespace {
+
+Program build(const Shape& shape) {
+  const Program program = way_back(binomial_gather(shape));
+  if (shape.rank != shape.root) return others_in_scratch(program, shape.rank);
+  return with_copy(reads_input(program), shape.rank);
+}
+
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  return {.depth = tree_levels(n), .messages = n - 1, .chunks = n - 1};
+}
+
+}  // namespace
+
+Algorithm binomial() {
+  return {.operation = Operation::scatter,
+          .name = "binomial",
+          .purpose = "short chunks: a subtree's go in one message",
+          .determinism = DeterminismClass::d3,
+          .has_balanced_tree = for_any_count,
+          .rounds_once = true,
+          .fits = is_valid,
+          .build = build,
+          .closed_form = closed_form};
+}
+
+}  // namespace paceline::collective::catalogue::scatter

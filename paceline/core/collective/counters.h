@@ -1,0 +1,18 @@
+// What a collective costs whatever its length, counted in the programs of all ranks.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/rendezvous.h"
+
+namespace paceline::collective {
+
+// Chunks that each rank sends or stores.
+std::vector<long> sent_chunks(std::span<const Program> programs);
+
+// REQUIRES: the programs have met as `meeting` says.
+Counters count(std::span<const Program> programs, const Rendezvous& meeting);
+
+}  // namespace paceline::collective

@@ -1,0 +1,74 @@
+// Engine: a library of somebody else's that carries collectives, behind the same Communicator.
+//
+// A group (group.h) stays what ranks agree by: calls are told to every rank and compared, they run
+// in their order, deadlines and lost ranks end in a verdict. Only when every rank has made the same
+// call is it handed to the group's engine, which moves and adds up the data. Send, recv, barrier,
+// weights and notes never reach an engine (docs/decisions/0011-engines-carry-data.md).
+//
+// Engines live in plugins (engine_plugin.h): this header is all that a plugin and core share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/base/reduce.h"
+#include "paceline/core/base/result.h"
+#include "paceline/core/collective/operation.h"
+#include "paceline/core/collective/partition.h"
+
+namespace paceline::collective {
+
+// One collective as such libraries speak of it. Ranges count elements, one for each rank.
+struct EngineCall {
+  Operation operation = Operation::all_reduce;
+  ReduceOp op = ReduceOp::sum;  // never average: that is a sum, which core multiplies
+  Dtype dtype = Dtype::f32;
+  int root = 0;
+  ConstBuffer input;
+  Buffer output;  // in place where it begins where the input, or this rank's part of it, does
+  std::vector<Range> sent;   // of the input, for each rank: reduce_scatter, scatter, all_to_all
+  std::vector<Range> taken;  // of the output, from each rank: all_gather, gather, all_to_all
+};
+
+// Of one group. THREAD: reactor's driver only; the destructor: any.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  // Must not wait for other ranks. The buffers are the engine's until progress() is true.
+  virtual Result<> begin(const EngineCall& call) = 0;
+  // Whether what was begun is done; never blocks.
+  virtual Result<bool> progress() = 0;
+  // The group has failed: nothing of it is called any more but the destructor.
+  virtual void abandon() = 0;
+};
+
+// Of the process; lives as long as it.
+class EngineLibrary {
+ public:
+  virtual ~EngineLibrary() = default;
+  virtual std::string_view name() const = 0;  // the algorithm's name in calls: "mpi"
+  // Why it cannot carry a collective of so many elements, and what can; empty: it does. THREAD:
+  // any.
+  virtual std::string refusal(Operation operation, Dtype dtype, std::uint64_t count) const = 0;
+  // Called once before the next, and again in vain. Blocks until every rank of the world calls it.
+  virtual Result<> start(int rank, int world_size) = 0;
+  // Blocks until all of these ranks, and no others, call it with the same number. THREAD: any.
+  virtual Result<std::unique_ptr<Engine>> engine_of(std::span<const int> world_ranks,
+                                                    std::uint32_t number) = 0;
+};
+
+// What a plugin tells of itself, by its function kEngineEntry.
+struct EnginePlugin {
+  std::string_view interface;  // kEngineInterface of the headers that it was built with
+  EngineLibrary* library;
+};
+using EngineEntry = EnginePlugin (*)();
+inline constexpr const char* kEngineEntry = "paceline_engine_plugin";
+// Changes with this header and whatever it includes.
+inline constexpr std::string_view kEngineInterface = "paceline engine 1";
+
+}  // namespace paceline::collective

@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+Algorithm algorithm() {
+  return built_in(Operation::all_reduce, "binary_blocks");
+}
+
+std::vector<int> block_sizes(int ranks) {
+  std::vector<int> sizes;
+  for (int size = 64; size >= 1; size /= 2) {
+    if ((ranks & size) != 0) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+TEST(BinaryBlocksAllReduce, IsThisPictureFor7Ranks) {
+  const auto programs = programs_of(algorithm(), 7);
+  EXPECT_EQ(to_string(programs[1]),
+            "round 0: send to 0: input(0)\n"
+            "         send to 0: input(1)\n"
+            "         recv_reduce from 0: output(2) = received OP input(2)\n"
+            "         recv_reduce from 0: output(3) = received OP input(3)\n"
+            "round 1: send to 3: output(3)\n"
+            "         recv_reduce from 3: output(2) = output(2) OP received\n"
+            "round 2: recv_reduce from 5: output(2) = output(2) OP received, complete\n"
+            "round 3: send to 5: output(2)\n"
+            "round 4: recv from 3: output(3)\n"
+            "         send to 3: output(2)\n"
+            "round 5: recv from 0: output(0)\n"
+            "         recv from 0: output(1)\n"
+            "         send to 0: output(2)\n"
+            "         send to 0: output(3)\n");
+  EXPECT_EQ(to_string(programs[6]),
+            "round 0: send to 4: input(0)\n"
+            "         send to 4: input(1)\n"
+            "         send to 5: input(2)\n"
+            "         send to 5: input(3)\n"
+            "round 1: recv from 4: output(0)\n"
+            "         recv from 4: output(1)\n"
+            "         recv from 5: output(2)\n"
+            "         recv from 5: output(3)\n");
+}
+
+TEST(BinaryBlocksAllReduce, SendsWhatTheBlocksSayAndHidesTheSmallOnes) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    const Proof proof = proof_of(algorithm(), ranks);
+    const std::vector<int> sizes = block_sizes(ranks);
+    const int widest = sizes[0];
+    EXPECT_EQ(proof.depth, 2 * tree_levels(widest) + (sizes.size() > 1 ? 2 : 0));
+    long messages = 0;
+    std::vector<long> sent;
+    for (std::size_t j = 0; j < sizes.size(); ++j) {
+      const bool has_larger = j > 0, has_smaller = j + 1 < sizes.size();
+      const int size = sizes[j], share = widest / size;
+      sent.insert(sent.end(), static_cast<std::size_t>(size),
+                  2 * share * (size - 1) + share * (has_larger + has_smaller));
+      messages +=
+          size * (2 * tree_levels(size) + (has_larger ? sizes[j - 1] / size : 0) + has_smaller);
+    }
+    EXPECT_EQ(proof.sent_chunks, sent);
+    EXPECT_EQ(proof.messages, messages);
+  }
+}
+
+TEST(BinaryBlocksAllReduce, SumsByTheBalancedTreeInRankOrderForAnyCount) {
+  EXPECT_EQ(proof_of(algorithm(), 13).tree, "((((0+1)+(2+3))+((4+5)+(6+7)))+(((8+9)+(10+11))+12))");
+  for (int ranks = 1; ranks <= 64; ++ranks)
+    EXPECT_TRUE(proof_of(algorithm(), ranks).balanced_tree) << ranks;
+  for (int ranks = 1; ranks <= 20; ++ranks) {
+    const std::string tree = proof_of(algorithm(), ranks).tree;
+    EXPECT_EQ(tree, proof_of(built_in(Operation::all_reduce, "direct"), ranks).tree);
+    EXPECT_EQ(tree, proof_of(built_in(Operation::all_reduce, "binomial"), ranks).tree);
+  }
+}
+
+TEST(BinaryBlocksAllReduce, AloneCopies) {
+  EXPECT_EQ(algorithm().build({}),
+            (Program{.chunks = 1, .rounds = {{completing(copy(input(0), output(0)))}}}));
+}
+
+}  // namespace
+}  // namespace paceline::collective

@@ -1,0 +1,47 @@
+#include "paceline/core/transport/tcp_options.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+
+#include "paceline/core/transport/socket.h"
+
+namespace paceline::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+int option(int fd, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  EXPECT_EQ(::getsockopt(fd, level, name, &value, &length), 0);
+  return value;
+}
+
+std::string congestion_control(int fd) {
+  std::array<char, 32> name = {};
+  socklen_t length = name.size();
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length), 0);
+  return name.data();
+}
+
+TEST(TcpOptions, BothEndsOfAConnectionHaveThem) {
+  const auto listener = listen_tcp({"127.0.0.1", 0}).value();
+  const auto near = connect_tcp(local_address(listener.get()).value(), Deadline::in(10s)).value();
+  ASSERT_TRUE(wait_for(listener.get(), POLLIN, Deadline::in(10s)));
+  const auto far = accept(listener.get()).value();
+  for (const int fd : {near.get(), far.get()}) {
+    EXPECT_NE(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
+    EXPECT_NE(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
+    EXPECT_GT(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    EXPECT_EQ(congestion_control(fd), "reno") << "within a host nothing is to be paced";
+  }
+}
+
+}  // namespace
+}  // namespace paceline::transport

@@ -1,0 +1,145 @@
+#include "tests/support/ledger_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+
+#include "paceline/core/collective/communicator_impl.h"
+#include "paceline/core/membership/job_impl.h"
+
+namespace paceline::test {
+namespace {
+
+using collective::EngineCall;
+using collective::Range;
+using Calls = std::vector<std::optional<EngineCall>>;
+
+Bytes part_of(ConstBuffer buffer, Range range) {
+  return {buffer.data + range.offset * size_of(buffer.dtype), range.count * size_of(buffer.dtype)};
+}
+
+void put(Bytes from, Buffer into, std::size_t offset) {
+  if (!from.empty())
+    std::memmove(into.data + offset * size_of(into.dtype), from.data(), from.size());
+}
+
+std::vector<std::byte> copy_of(Bytes bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+void carry_reduction(const Calls& calls) {
+  const EngineCall& first = *calls[0];
+  auto sum = copy_of(first.input.bytes());
+  for (std::size_t rank = 1; rank < calls.size(); ++rank)
+    reduce(first.op, first.dtype, sum, calls[rank]->input.bytes(), sum);
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    const ConstBuffer whole{sum.data(), first.input.count, first.dtype};
+    const bool all = first.operation == Operation::all_reduce ||
+                     (first.operation == Operation::reduce && static_cast<int>(rank) == first.root);
+    if (all) put(sum, calls[rank]->output, 0);
+    if (first.operation == Operation::reduce_scatter)
+      put(part_of(whole, first.sent[rank]), calls[rank]->output, 0);
+  }
+}
+
+void carry_move(const Calls& calls) {
+  const EngineCall& root = *calls[static_cast<std::size_t>(calls[0]->root)];
+  std::vector<std::vector<std::byte>> inputs;
+  for (const auto& call : calls) inputs.push_back(copy_of(call->input.bytes()));
+  for (std::size_t to = 0; to < calls.size(); ++to) {
+    const EngineCall& call = *calls[to];
+    if (call.operation == Operation::broadcast) put(root.input.bytes(), call.output, 0);
+    if (call.operation == Operation::scatter)
+      put(part_of(root.input, root.sent[to]), call.output, 0);
+    const bool gathers = call.operation == Operation::all_gather ||
+                         (call.operation == Operation::gather && &call == &root);
+    for (std::size_t from = 0; from < calls.size(); ++from) {
+      if (gathers) put(inputs[from], call.output, call.taken[from].offset);
+      if (call.operation == Operation::all_to_all)
+        put(part_of(calls[from]->input, calls[from]->sent[to]), call.output,
+            call.taken[from].offset);
+    }
+  }
+}
+
+}  // namespace
+
+class LedgerEngine final : public collective::Engine {
+ public:
+  LedgerEngine(Ledger& ledger, std::uint32_t group, int rank, std::size_t ranks)
+      : ledger_(ledger), group_(group), rank_(static_cast<std::size_t>(rank)), ranks_(ranks) {}
+
+  Result<> begin(const EngineCall& call) override {
+    const std::lock_guard lock(ledger_.mutex_);
+    ++ledger_.handed_over_;
+    if (!ledger_.failure.empty()) return Failure{Fault::io, ledger_.failure, {}};
+    Calls& calls = ledger_.tables_[group_].calls[++number_];
+    calls.resize(ranks_);
+    calls[rank_] = call;
+    const bool last = std::ranges::all_of(calls, [](const auto& c) { return c.has_value(); });
+    if (!last || !ledger_.finishes) return Done{};
+    if (is_reduction(call.operation)) carry_reduction(calls);
+    else carry_move(calls);
+    calls.clear();  // done
+    return Done{};
+  }
+
+  Result<bool> progress() override {
+    const std::lock_guard lock(ledger_.mutex_);
+    return ledger_.tables_[group_].calls[number_].empty();
+  }
+
+  void abandon() override {}
+
+ private:
+  Ledger& ledger_;
+  const std::uint32_t group_;
+  const std::size_t rank_, ranks_;
+  int number_ = 0;
+};
+
+Ledger& Ledger::make() {
+  static auto& ledgers = *new std::vector<std::unique_ptr<Ledger>>;
+  return *ledgers.emplace_back(std::make_unique<Ledger>());
+}
+
+LedgerLibrary& Ledger::library(int rank) {
+  const std::lock_guard lock(mutex_);
+  auto& library = libraries_[rank];
+  if (!library) library = std::make_unique<LedgerLibrary>(*this);
+  return *library;
+}
+
+int Ledger::handed_over() const {
+  const std::lock_guard lock(mutex_);
+  return handed_over_;
+}
+
+std::string LedgerLibrary::refusal(Operation, Dtype, std::uint64_t count) const {
+  return count <= ledger_.longest ? "" : "the ledger is too small: take a program";
+}
+
+Result<> LedgerLibrary::start(int rank, int) {
+  rank_ = rank;
+  if (!ledger_.comes_together) std::promise<void>().get_future().wait();
+  return Done{};
+}
+
+Result<std::unique_ptr<collective::Engine>> LedgerLibrary::engine_of(
+    std::span<const int> world_ranks, std::uint32_t number) {
+  const auto own = std::ranges::find(world_ranks, rank_) - world_ranks.begin();
+  return std::unique_ptr<collective::Engine>(
+      std::make_unique<LedgerEngine>(ledger_, number, static_cast<int>(own), world_ranks.size()));
+}
+
+std::unique_ptr<Communicator> world_over(Job& job, Ledger& ledger,
+                                         std::chrono::milliseconds timeout) {
+  constexpr std::uint32_t kNumber = 77;
+  auto& mesh = job.impl().mesh;
+  return std::make_unique<Communicator>(std::make_unique<Communicator::Impl>(
+      kNumber, "ledger", job.impl().reactor,
+      collective::Members(mesh, collective::Members::all_of(*mesh)), Determinism::fast, timeout,
+      &ledger.library(job.rank())));
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,30 @@
+// Every operation with every element type and every reduction, against one plain reference that
+// works on numbers. Shared by the tests of threads and by the program that runs under launchers.
+#pragma once
+
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/collective/communicator.h"
+
+namespace paceline::test {
+
+// What a claim throws when it does not hold.
+class Broken : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// How an operation is carried out: by an algorithm, or as the communicator chooses (no name).
+struct Way {
+  Operation operation;
+  std::string_view algorithm;
+};
+std::vector<Way> ways_of_the_catalogue(int ranks);  // those that fit
+std::vector<Way> chosen_ways();                     // each operation once
+
+// THROWS Broken with the first element that differs. Each of five rounds takes other lengths.
+void is_the_reference(Job& job, Communicator& group, const std::vector<Way>& ways, int rounds);
+
+}  // namespace paceline::test
