@@ -6,6 +6,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "paceline/app/cli/bench_calibrate.h"
+#include "paceline/app/cli/bench_choose.h"
 #include "paceline/app/cli/bench_collective.h"
 
 namespace paceline::cli {
@@ -14,7 +16,7 @@ namespace {
 constexpr const char* kAbout = "Measures what this machine, or these hosts, can do.";
 
 std::vector<Subcommand> benches() {
-  return {bench_collective()};
+  return {bench_calibrate(), bench_choose(), bench_collective()};
 }
 
 std::string help() {

@@ -12,6 +12,7 @@
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/collective/communicator.h"
 #include "paceline/core/membership/job_impl.h"
 #include "paceline/core/membership/launchers.h"
 #include "paceline/core/membership/variables.h"
@@ -93,6 +94,18 @@ int run_on_ranks(RanksOptions given, std::vector<std::string> words,
     if (error.fault() == Fault::misuse && job.rank() != 0) return kUsage;
     throw;
   }
+}
+
+void on_rank_0(Job& job, const std::function<void()>& prepare) {
+  std::string trouble;
+  try {
+    if (job.rank() == 0) prepare();
+  } catch (const Error& error) {
+    trouble = error.what();
+  }
+  std::vector<std::uint8_t> failed = {!trouble.empty()};
+  job.world().broadcast(buffer_of(failed)).wait();
+  PACELINE_CHECK(failed[0] == 0, "{}", trouble.empty() ? "rank 0 is not ready" : trouble);
 }
 
 std::string transport_of(Job& job, bool by_programs) {

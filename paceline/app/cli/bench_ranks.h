@@ -31,6 +31,9 @@ void add_ranks_options(CLI::App& app, RanksOptions& given);
 int run_on_ranks(RanksOptions given, std::vector<std::string> words,
                  const std::function<int(Job&, const RanksOptions&)>& measure);
 
+// `prepare` on rank 0 alone; when it throws, every rank throws. THROWS Error (misuse).
+void on_rank_0(Job& job, const std::function<void()>& prepare);
+
 // What carries collectives: "shm", "tcp", or "shm+tcp" where only ranks of one host share memory;
 // "mpi" where that library does, unless it is a program of ours that was named (`by_programs`).
 std::string transport_of(Job& job, bool by_programs = false);

@@ -7,9 +7,11 @@
 // (contestant.h, pattern.h), untimed; an operation lasts from a start line (start_line.h) that all
 // ranks leave together until its slowest rank is done. The yardstick (yardstick.h) is the loop that
 // no program on one host can be much faster than. What is made of the figures, tables, files and
-// choices, is the callers' affair. Start reading at comparison.h.
+// choices, is the callers' affair. calibrate() (calibration.h) makes a profile of such comparisons.
+// Start reading at comparison.h.
 #pragma once
 
+#include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/candidate.h"
 #include "paceline/app/measure/comparison.h"
 #include "paceline/app/measure/quantile.h"

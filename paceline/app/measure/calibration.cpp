@@ -1,0 +1,187 @@
+#include "paceline/app/measure/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <span>
+
+#include "paceline/app/measure/quantile.h"
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/reduce.h"
+
+namespace paceline::measure {
+namespace {
+
+using topology::LinkClass;
+
+// Lengths of messages between which a line's slope is measured.
+struct Span {
+  std::size_t from, to;
+};
+constexpr std::array<Span, 3> kSpans = {
+    {{1 << 10, 16 << 10}, {64 << 10, 1 << 20}, {1 << 20, 4 << 20}}};
+constexpr std::array<std::size_t, 3> kShort = {4, 256, 1 << 10};
+constexpr Span kLong = {4 << 20, 16 << 20};
+
+// No byte is for nothing, whatever a moody machine lets one measure: 100 GB/s.
+constexpr double kLeastPerByte = 1e-11;
+
+// What the hardware takes is the least; what is above it are the machine's moods.
+double seconds_of(const Measurement& one) {
+  return *std::ranges::min_element(one.block_medians);
+}
+
+// Measures on some ranks, and tells all others after each measurement, so that nobody waits long.
+class Bench {
+ public:
+  Bench(Job& job, const std::vector<int>& ranks, const CompareOptions& options)
+      : job_(job), first_(ranks[0]), group_(job.world().subgroup(ranks)), options_(options) {}
+
+  // The latency of a short message; `levels`: how many such messages, one after the other, the
+  // binomial tree has more.
+  double latency(int levels = 1) {
+    std::vector<double> found;
+    for (const std::size_t bytes : kShort) {
+      const double more = difference({Operation::all_reduce, "binomial", bytes},
+                                     {Operation::all_reduce, "recursive_doubling", bytes});
+      found.push_back(std::max(0.0, more) / levels);
+    }
+    return median(found);
+  }
+
+  // Seconds for each further byte of the buffer.
+  double slope(Operation operation, const std::string& algorithm, const Span& bytes) {
+    const double more =
+        difference({operation, algorithm, bytes.to}, {operation, algorithm, bytes.from});
+    return std::max(kLeastPerByte, more / static_cast<double>(bytes.to - bytes.from));
+  }
+
+  // The same of a message, when both ranks have one on its way: half of what all_gather gathers.
+  double message_slope(const Span& bytes) {
+    return 2 * slope(Operation::all_gather, "ring", {2 * bytes.from, 2 * bytes.to});
+  }
+
+ private:
+  double difference(const Candidate& one, const Candidate& other) {
+    std::vector<double> seconds(1);
+    if (group_) {
+      const std::array candidates = {one, other};
+      const Comparison both = compare(job_, *group_, candidates, options_);
+      seconds[0] = seconds_of(both.candidates[0]) - seconds_of(both.candidates[1]);
+    }
+    job_.world().broadcast(buffer_of(seconds), first_).wait();
+    return seconds[0];
+  }
+
+  Job& job_;
+  const int first_;
+  const std::unique_ptr<Communicator> group_;  // nullptr: this rank is not in it
+  const CompareOptions& options_;
+};
+
+// Over sockets and networks the lines follow each other without a step.
+void measure_stream(Bench& bench, topology::LinkPrices& prices) {
+  double begin = 0, seconds = bench.latency();  // where a line begins
+  for (std::size_t i = 0; i < kSpans.size(); ++i) {
+    const double beta = bench.message_slope(kSpans[i]);
+    prices.lines[i] = {.alpha = std::max(0.0, seconds - begin * beta), .beta = beta};
+    if (i == topology::kLineEnds.size()) break;
+    begin = static_cast<double>(topology::kLineEnds[i]);
+    seconds = prices.lines[i](begin);
+  }
+}
+
+// In memory a message has a latency alone. Bytes are paid by who copies them, sums them up
+// (recursive doubling: the whole, which it also copies once) or stores their sum (direct: half is
+// summed, half stored).
+void measure_memory(Bench& bench, topology::Profile& profile) {
+  const double latency = bench.latency();
+  for (std::size_t i = 0; i < kSpans.size(); ++i) {
+    profile.link(LinkClass::memory).lines[i] = {.alpha = latency,
+                                                .beta = bench.message_slope(kSpans[i])};
+  }
+  profile.copy = profile.link(LinkClass::memory).lines.back().beta;
+  const double doubling = bench.slope(Operation::all_reduce, "recursive_doubling", kLong);
+  const double direct = bench.slope(Operation::all_reduce, "direct", kLong);
+  profile.gamma = std::max(profile.copy / 4, doubling - profile.copy);
+  profile.store = std::max(profile.copy / 4, 2 * direct - profile.gamma);
+}
+
+// Where no ranks share memory: the loops by themselves, on all ranks at once.
+void measure_loops(Communicator& world, topology::Profile& profile) {
+  constexpr int kTimes = 9;
+  constexpr std::size_t kBytes = 4 << 20;
+  std::vector<float> left(kBytes / sizeof(float), 1), right(left), sum(left);
+  std::vector<double> reduced, copied;
+  world.barrier().wait();
+  for (int i = 0; i < kTimes; ++i) {
+    const auto begin = Clock::now();
+    reduce(ReduceOp::sum, Dtype::f32, std::as_bytes(std::span(left)),
+           std::as_bytes(std::span(right)), std::as_writable_bytes(std::span(sum)));
+    const auto middle = Clock::now();
+    std::memcpy(left.data(), sum.data(), kBytes);
+    reduced.push_back(std::chrono::duration<double>(middle - begin).count());
+    copied.push_back(std::chrono::duration<double>(Clock::now() - middle).count());
+  }
+  // Rank 0's, on all.
+  std::vector<double> prices = {median(reduced) / static_cast<double>(kBytes),
+                                median(copied) / static_cast<double>(kBytes)};
+  world.broadcast(buffer_of(prices), 0).wait();
+  profile.gamma = prices[0];
+  profile.copy = prices[1];
+}
+
+// Two ranks with that kind of link between them; none when there are no such two.
+std::vector<int> pair_with(LinkClass link, const topology::Topology& topology) {
+  if (link == LinkClass::network) {
+    if (topology.hosts.size() < 2) return {};
+    return {topology.hosts[0][0], topology.hosts[1][0]};
+  }
+  if (link != topology.within_a_host) return {};
+  for (const auto& host : topology.hosts) {
+    if (host.size() >= 2) return {host[0], host[1]};
+  }
+  return {};
+}
+
+}  // namespace
+
+Calibration calibrate(Job& job, const CompareOptions& options,
+                      const std::function<void(const std::string&)>& tell) {
+  Communicator& world = job.world();
+  PACELINE_CHECK(world.size() >= 2, "one rank has no links: calibrate with --ranks 2 or more");
+  const topology::Topology topology = world.topology();
+  Calibration result;
+  topology::Profile& profile = result.profile;
+  for (const LinkClass link : topology::kLinkClasses) {
+    const std::vector<int> pair = pair_with(link, topology);
+    if (pair.empty()) continue;
+    if (tell)
+      tell(fmt::format("{} links, between ranks {} and {}", name_of(link), pair[0], pair[1]));
+    result.measured.push_back(link);
+    Bench bench(job, pair, options);
+    if (link == LinkClass::memory) measure_memory(bench, profile);
+    else measure_stream(bench, profile.link(link));
+  }
+  if (std::ranges::find(result.measured, LinkClass::memory) == result.measured.end()) {
+    if (tell) tell("reductions and copies");
+    measure_loops(world, profile);
+  }
+  for (int host = 0; host < static_cast<int>(topology.hosts.size()); ++host) {
+    if (!topology.is_crowded(host)) continue;
+    const auto& ranks = topology.hosts[static_cast<std::size_t>(host)];
+    if (tell)
+      tell(fmt::format("{} ranks that share {} cores", ranks.size(),
+                       topology.cores[static_cast<std::size_t>(host)]));
+    Bench bench(job, ranks, options);
+    const double alone = profile.link(topology.within_a_host).lines[0].alpha;
+    profile.crowded = std::max(0.0, bench.latency(std::bit_width(ranks.size() - 1)) - alone);
+    break;
+  }
+  return result;
+}
+
+}  // namespace paceline::measure
