@@ -139,7 +139,7 @@ std::unique_ptr<Communicator> world_over(Job& job, Ledger& ledger,
   return std::make_unique<Communicator>(std::make_unique<Communicator::Impl>(
       kNumber, "ledger", job.impl().reactor,
       collective::Members(mesh, collective::Members::all_of(*mesh)), Determinism::fast, timeout,
-      &ledger.library(job.rank())));
+      topology::Profile(), &ledger.library(job.rank())));
 }
 
 }  // namespace paceline::test
