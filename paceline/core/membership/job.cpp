@@ -10,6 +10,7 @@ namespace {
 
 // How long a leaving rank waits until its last frames are out.
 constexpr std::chrono::seconds kLeave{1};
+constexpr std::chrono::milliseconds kLookAgain{1};
 
 }  // namespace
 
@@ -33,7 +34,11 @@ Job::Impl::~Impl() {
     if (reactor->driven_by_this_thread()) flushed = mesh->flushed();  // the links are the driver's
     return flushed.load();
   };
-  reactor->drive_until(is_flushed, Deadline::in(kLeave));
+  // No descriptor tells that a peer's host has taken the last bytes.
+  const Deadline deadline = Deadline::in(kLeave);
+  while (!deadline.passed() &&
+         !reactor->drive_until(is_flushed, deadline.sooner(Deadline::in(kLookAgain)))) {
+  }
   reactor->stop();
   reactor->run([this] {
     mesh->close();

@@ -58,7 +58,7 @@ class Link {
   // hold copies still go out.
   virtual void abandon() = 0;
 
-  // Everything queued has left this process.
+  // Everything queued has reached the peer, or at least its host: closing loses nothing.
   virtual bool flushed() const = 0;
 };
 

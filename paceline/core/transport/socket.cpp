@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -190,6 +192,11 @@ Result<TcpAddress> local_address(int fd) {
 
 Result<TcpAddress> peer_address(int fd) {
   return address_by(::getpeername, fd, "peer's");
+}
+
+std::size_t bytes_on_the_way(int fd) {
+  int count = 0;
+  return ::ioctl(fd, SIOCOUTQ, &count) == 0 ? static_cast<std::size_t>(count) : 0;
 }
 
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline) {

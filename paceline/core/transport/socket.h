@@ -29,6 +29,10 @@ Result<FileDescriptor> listen_unix(const std::string& abstract_name);
 Result<TcpAddress> local_address(int fd);
 Result<TcpAddress> peer_address(int fd);
 
+// Bytes that were sent and have not reached the peer's host. When a connection with such is closed
+// and the peer sends once more, they are lost.
+std::size_t bytes_on_the_way(int fd);
+
 // Connected sockets do not block either; connecting waits, and tries again while nobody listens
 // yet, until the deadline (timed_out); other failures (io) come at once.
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline);

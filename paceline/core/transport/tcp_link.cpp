@@ -41,7 +41,9 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   void offer(std::uint64_t, std::shared_ptr<const SharedMemory>) override {}
   void withdraw(std::uint64_t) override {}
   void abandon() override { stream_.abandon(); }
-  bool flushed() const override { return !open_ || !stream_.has_unsent(); }
+  bool flushed() const override {
+    return !open_ || (!stream_.has_unsent() && bytes_on_the_way(socket_.get()) == 0);
+  }
 
   bool poll() override { return open_ && !blocked_ && stream_.has_unsent() && flush(); }
   void set_asleep(bool) override {}

@@ -221,6 +221,7 @@ TEST(PointToPoint, CountAndTypeMustAgree) {
 
 TEST(PointToPoint, WhatWasSentArrivesAfterItsSenderHasLeft) {
   for (const auto& options : {kShared, kTcp}) {
+    SCOPED_TRACE(label(options));
     std::atomic<bool> left = false;
     std::vector<Job> jobs = make_local_world(2, options);
     std::vector<std::uint8_t> out(5000, 8);

@@ -103,10 +103,16 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   // For what only the driver may look at.
   bool wait_driving(const std::function<bool()>& condition) {
     std::atomic<bool> holds = false;
-    return wait([&] {
+    const auto look = [&] {
       if (reactor.driven_by_this_thread() && condition()) holds = true;
       return holds.load();
-    });
+    };
+    // Nothing need wake the reactor when it comes true.
+    const Deadline deadline = Deadline::in(10s);
+    while (!deadline.passed()) {
+      if (reactor.drive_until(look, Deadline::in(1ms))) return true;
+    }
+    return false;
   }
 
   MutableBytes place(int, const transport::FrameHeader& header) override {
