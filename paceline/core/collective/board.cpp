@@ -51,7 +51,7 @@ void Board::post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input)
   Slot& own = page(rank_).slots[sequence % 2];
   if (own.sequence.load(std::memory_order_relaxed) == sequence) return;
   own.fingerprint = fingerprint;
-  std::memcpy(own.input.data(), input.data(), input.size());
+  if (!input.empty()) std::memcpy(own.input.data(), input.data(), input.size());
   own.sequence.store(sequence, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before is_asleep looks
 }
