@@ -18,7 +18,7 @@ using transport::FrameType;
 
 // Messages up to this length go out before every rank is known to have made the call; peers keep
 // them until they are wanted.
-constexpr std::size_t kEager = 4096;
+constexpr std::size_t kEager = 32 << 10;
 
 constexpr std::uint64_t kSlotBits = 24;
 
