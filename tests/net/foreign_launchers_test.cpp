@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
@@ -28,27 +29,12 @@ using ::testing::HasSubstr;
 // The repository, from build/release/bin.
 const fs::path kTests = fs::path(binary("paceline")).parent_path() / "../../../tests/net";
 
-class Folder {
- public:
-  Folder() {
-    std::string name = fs::temp_directory_path() / "paceline-launchers-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-  std::string secret_file() const {
-    const auto file = path_ / "secret";
-    std::ofstream(file) << std::string(64, 'a') << "\n";
-    ::chmod(file.c_str(), 0600);
-    return file;
-  }
-
- private:
-  fs::path path_;
-};
+std::string secret_file_in(const TemporaryFolder& folder) {
+  const std::string file = folder.file("secret");
+  std::ofstream(file) << std::string(64, 'a') << "\n";
+  ::chmod(file.c_str(), 0600);
+  return file;
+}
 
 // A Python that can import torch (bench/against/setup): our .venv cannot.
 std::string python_with_torch() {
@@ -87,7 +73,7 @@ bool is_there(const std::string& file) {
 // Some leave files in the temporary folder: theirs ends with the run.
 Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::string>& program,
                 Deadline deadline = Deadline::in(60s)) {
-  const Folder temporary;
+  const TemporaryFolder temporary;
   ProcessOptions options{.command = launcher.command, .environment = launcher.environment};
   options.environment["TMPDIR"] = temporary.path();
   for (auto& word : options.command) {
@@ -155,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Of, ForeignLauncher, ::testing::ValuesIn(launchers_of_o
 // it cannot have.
 TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
   NEED(python_with_torch());
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<std::unique_ptr<Process>> nodes;
   for (const char* node : {"0", "1"}) {
     nodes.push_back(std::make_unique<Process>(ProcessOptions{
@@ -163,7 +149,7 @@ TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
                     "--node-rank", node, "--rdzv-backend", "c10d", "--rdzv-endpoint",
                     "127.0.0.1:29467", "--rdzv-id", "paceline-test", "--nproc-per-node", "2",
                     "--no-python", binary("collective_worker"), "hash"},
-        .environment = {{"PACELINE_SECRET_FILE", folder.secret_file()},
+        .environment = {{"PACELINE_SECRET_FILE", secret_file_in(folder)},
                         {"TMPDIR", folder.path()}}}));
   }
   std::string output;
@@ -193,7 +179,7 @@ class Slurm : public ::testing::Test {
     return run({.command = std::move(words), .environment = std::move(environment)},
                Deadline::in(60s));
   }
-  Folder folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
@@ -203,11 +189,11 @@ TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   EXPECT_EQ(agreed(pmi2.output, "hash", 3), expected_hash(3)) << pmi2.error << pmi2.output;
   const auto secret = srun(
       {"-N2", "-n3", binary("collective_worker"), "hash"},
-      {{"PACELINE_SECRET_FILE", folder_.secret_file()}, {"PACELINE_STORE", "127.0.0.1:26820"}});
+      {{"PACELINE_SECRET_FILE", secret_file_in(folder_)}, {"PACELINE_STORE", "127.0.0.1:26820"}});
   EXPECT_EQ(agreed(secret.output, "hash", 3), expected_hash(3)) << secret.error << secret.output;
   // The names of these nodes do not resolve: that is told, with the remedy.
   const auto unknown = srun({"-N2", "-n3", binary("collective_worker"), "hash"},
-                            {{"PACELINE_SECRET_FILE", folder_.secret_file()}});
+                            {{"PACELINE_SECRET_FILE", secret_file_in(folder_)}});
   EXPECT_THAT(unknown.output, HasSubstr("failed misuse: the host name 'n1' cannot be resolved"));
 }
 
@@ -245,10 +231,10 @@ TEST(TfConfig, ChiefAndWorkersTrainTogetherAndAnEvaluatorIsAlone) {
 }
 
 TEST(TfConfig, WithASecretRank0ListensAtItsOwnEntry) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const json cluster = {{"worker", {"127.0.0.1:26834", "localhost:26835"}}};
   const auto trained = run_cluster(cluster, {{"worker", 1}, {"worker", 0}},
-                                   {{"PACELINE_SECRET_FILE", folder.secret_file()}});
+                                   {{"PACELINE_SECRET_FILE", secret_file_in(folder)}});
   EXPECT_EQ(agreed(trained, "hash", 2), expected_hash(2));
 }
 

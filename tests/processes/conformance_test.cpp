@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
@@ -56,12 +56,11 @@ std::string missing(const Carrier& carrier) {
 
 Finished run_by(const Carrier& carrier, int ranks, const std::vector<std::string>& program,
                 Deadline deadline = Deadline::in(60s)) {
-  std::string temporary = fs::temp_directory_path() / "paceline-conformance-XXXXXX";
-  EXPECT_NE(::mkdtemp(temporary.data()), nullptr);
+  const TemporaryFolder temporary;
   ProcessOptions options{.command = carrier.launcher, .environment = carrier.environment};
   // Open MPI leaves files, and when a rank dies its shared memory too.
-  options.environment["TMPDIR"] = temporary;
-  options.environment["OMPI_MCA_btl_vader_backing_directory"] = temporary;
+  options.environment["TMPDIR"] = temporary.path();
+  options.environment["OMPI_MCA_btl_vader_backing_directory"] = temporary.path();
   options.environment["PACELINE_TRANSPORT"] = "mpi";
   options.command.insert(options.command.end(), {"-n", std::to_string(ranks)});
   if (carrier.mpi.empty()) {
@@ -69,10 +68,7 @@ Finished run_by(const Carrier& carrier, int ranks, const std::vector<std::string
     options.command.insert(options.command.end(), {"--determinism", "fast", "--"});
   }
   options.command.insert(options.command.end(), program.begin(), program.end());
-  auto finished = run(options, deadline);
-  std::error_code ignored;
-  fs::remove_all(temporary, ignored);
-  return finished;
+  return run(options, deadline);
 }
 
 std::ptrdiff_t times_held(const std::string& output, std::string_view claim) {

@@ -10,24 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
 
 using nlohmann::json;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "paceline-train-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Trained {
   json summary;
@@ -35,7 +23,7 @@ struct Trained {
 };
 
 Trained train(int ranks, const std::string& transport, std::vector<std::string> arguments) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string metrics = folder.file("metrics.jsonl"), saved = folder.file("parameters");
   std::vector<std::string> command = {
       binary("fashion_mnist"), "--threads", "1", "--metrics", metrics, "--save", saved};
@@ -122,7 +110,7 @@ struct Refusal {
 };
 
 TEST(Training, RefusesWhatCannotWorkAndSaysWhatToDo) {
-  const Folder empty;
+  const TemporaryFolder empty;
   std::ofstream(empty.file("train-images-idx3-ubyte.gz")) << "this is no gzip file";
   const std::vector<Refusal> refusals = {
       {{"--model", "transformer"}, 2, {"transformer", "linear", "mlp", "cnn"}},

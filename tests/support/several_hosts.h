@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 
@@ -27,11 +28,6 @@ class SeveralHosts : public ::testing::Test {
         run({.command = {hosts_script(), "with", "1", "--", "true"}}, Deadline::in(20s));
     if (possible.exit_code == 77) GTEST_SKIP() << "NOT TESTED: " << possible.error;
     ASSERT_EQ(possible.exit_code, 0) << possible.error;
-    std::string name = std::filesystem::temp_directory_path() / "paceline-hosts-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  void TearDown() override {
-    if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 
   // On host 1 of `hosts`, 2 ranks on each. `then`: a command that keeps the hosts up when the
@@ -62,7 +58,8 @@ class SeveralHosts : public ::testing::Test {
     words >> net >> prefix >> addresses;
     return {{"PACELINE_NET", prefix}, {"last", addresses.substr(addresses.rfind(',') + 1)}};
   }
-  std::filesystem::path folder_;
+  const TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 }  // namespace paceline::test

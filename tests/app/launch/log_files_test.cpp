@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::launch {
 namespace {
@@ -26,10 +27,9 @@ TEST(StreamMask, IsTorchruns) {
 }
 
 TEST(LogFiles, HoldWhatTheMasksSay) {
-  std::string name = std::filesystem::temp_directory_path() / "paceline-logs-XXXXXX";
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   {
-    LogFiles files({.folder = folder / "new", .redirects = mask("2"), .tees = mask("0:1")});
+    LogFiles files({.folder = folder.path() / "new", .redirects = mask("2"), .tees = mask("0:1")});
     EXPECT_TRUE(files.shows(0, false));
     EXPECT_FALSE(files.shows(0, true)) << "redirected";
     files.write(0, false, "out\n");
@@ -40,7 +40,6 @@ TEST(LogFiles, HoldWhatTheMasksSay) {
     EXPECT_FALSE(std::filesystem::exists(files.path(1)));
   }
   EXPECT_THROW(LogFiles({.folder = "/proc/none"}), Error);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

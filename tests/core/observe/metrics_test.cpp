@@ -2,10 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -13,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/core/base/result.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::observe {
 namespace {
@@ -22,22 +21,6 @@ std::string read(const std::string& path) {
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    char name[] = "/tmp/paceline_metrics_XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~TemporaryFolder() {
-    ::unlink((path_ + "/m.jsonl").c_str());
-    ::rmdir(path_.c_str());
-  }
-  std::string file() const { return path_ + "/m.jsonl"; }
-
- private:
-  std::string path_;
-};
 
 TEST(Metrics, keys_keep_their_order_and_doubles_all_their_digits) {
   EXPECT_EQ(json_line({{"event", "step"},
@@ -61,19 +44,19 @@ TEST(Metrics, a_text_cannot_break_its_line) {
 }
 
 TEST(Metrics, each_line_is_in_the_file_as_soon_as_it_was_written) {
-  TemporaryFolder folder;
-  MetricsFile file(folder.file());
+  test::TemporaryFolder folder;
+  MetricsFile file(folder.file("m.jsonl"));
   file.write({{"step", std::int64_t{1}}});
-  EXPECT_EQ(read(folder.file()), "{\"step\":1}\n");
+  EXPECT_EQ(read(folder.file("m.jsonl")), "{\"step\":1}\n");
   file.write({{"step", std::int64_t{2}}});
-  EXPECT_EQ(read(folder.file()), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(read(folder.file("m.jsonl")), "{\"step\":1}\n{\"step\":2}\n");
 }
 
 TEST(Metrics, an_old_file_is_emptied) {
-  TemporaryFolder folder;
-  std::ofstream(folder.file()) << "old\n";
-  MetricsFile file(folder.file());
-  EXPECT_EQ(read(folder.file()), "");
+  test::TemporaryFolder folder;
+  std::ofstream(folder.file("m.jsonl")) << "old\n";
+  MetricsFile file(folder.file("m.jsonl"));
+  EXPECT_EQ(read(folder.file("m.jsonl")), "");
 }
 
 TEST(Metrics, a_file_that_cannot_be_written_is_named) {

@@ -9,6 +9,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/torch/data/fashion_mnist.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::data {
 namespace {
@@ -18,13 +19,6 @@ using testing::HasSubstr;
 
 class IdxFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "paceline_idx_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string plain(const std::string& bytes, const std::string& name = "file") {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
@@ -52,7 +46,8 @@ class IdxFiles : public testing::Test {
     return "";
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 std::string idx(std::vector<int> shape, std::size_t elements, char type = 8) {
