@@ -19,9 +19,10 @@ constexpr int tree_levels(int count) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(count) - 1u));
 }
 
-// The tree over `values` with a function (left, right) -> sum. REQUIRES: values is not empty.
+// The tree over `values` with a function (left, right) -> sum; the sum is the one value that stays.
+// REQUIRES: values is not empty.
 template <typename T, typename Add>
-T balanced_sum(std::vector<T> values, Add add) {
+void sum_in_place(std::vector<T>& values, Add add) {
   while (values.size() > 1) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < values.size(); i += 2) {
@@ -29,6 +30,10 @@ T balanced_sum(std::vector<T> values, Add add) {
     }
     values.resize(kept);
   }
+}
+template <typename T, typename Add>
+T balanced_sum(std::vector<T> values, Add add) {
+  sum_in_place(values, add);
   return values.front();
 }
 

@@ -1,12 +1,9 @@
 #include "paceline/core/collective/board.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
-
-#include "paceline/core/base/half.h"
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/combine.h"
 
 namespace paceline::collective {
 
@@ -15,6 +12,7 @@ struct alignas(64) Board::Slot {
   std::atomic<std::uint64_t> sequence;
   std::uint64_t fingerprint;
   std::array<std::byte, kLongestInput> input;
+  alignas(64) std::array<std::atomic<std::uint64_t>, 3> counters;
 };
 
 struct Board::Page {
@@ -22,10 +20,8 @@ struct Board::Page {
   std::array<Slot, 2> slots;
 };
 
-Result<std::shared_ptr<const transport::SharedMemory>> Board::make_page() {
-  auto memory = transport::SharedMemory::create(sizeof(Page));
-  if (!memory) return memory.error();
-  return std::make_shared<const transport::SharedMemory>(std::move(*memory));
+std::size_t Board::page_bytes() {
+  return sizeof(Page);
 }
 
 bool Board::is_page(const std::shared_ptr<const transport::SharedMemory>& memory) {
@@ -33,24 +29,24 @@ bool Board::is_page(const std::shared_ptr<const transport::SharedMemory>& memory
 }
 
 Board::Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages)
-    : rank_(rank), pages_(std::move(pages)) {
-  // Sums of 16-bit types are held in f32, so that they are rounded once.
-  if (ranks() > 2) partial_sums_.resize(2 * kLongestInputs);
-}
+    : rank_(rank),
+      pages_(std::move(pages)),
+      tree_sum_(ranks(), std::min(kLongestInput, kLongestInputs / pages_.size())) {}
 
 Board::Page& Board::page(int rank) const {
   // The kernel's pages are aligned, and a new one is zero: no operation has number 0.
   return *reinterpret_cast<Page*>(pages_[static_cast<std::size_t>(rank)]->bytes().data());
 }
 
-const Board::Slot& Board::slot(int rank, std::uint64_t sequence) const {
+Board::Slot& Board::slot(int rank, std::uint64_t sequence) const {
   return page(rank).slots[sequence % 2];
 }
 
 void Board::post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input) {
-  Slot& own = page(rank_).slots[sequence % 2];
+  Slot& own = slot(rank_, sequence);
   if (own.sequence.load(std::memory_order_relaxed) == sequence) return;
   own.fingerprint = fingerprint;
+  for (auto& counter : own.counters) counter.store(0, std::memory_order_relaxed);
   if (!input.empty()) std::memcpy(own.input.data(), input.data(), input.size());
   own.sequence.store(sequence, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before is_asleep looks
@@ -69,21 +65,28 @@ Board::State Board::state(std::uint64_t sequence, std::uint64_t fingerprint) con
   return state;
 }
 
+Bytes Board::posted(int rank, std::uint64_t sequence) const {
+  return slot(rank, sequence).input;
+}
+
 void Board::sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor) {
-  std::vector<ConstBuffer> inputs;
+  inputs_.clear();
   for (int rank = 0; rank < ranks(); ++rank)
-    inputs.push_back({slot(rank, sequence).input.data(), target.count, target.dtype});
-  const Dtype wide = is_half(target.dtype) ? Dtype::f32 : target.dtype;
-  std::byte* free = partial_sums_.data();
-  int left = ranks() - 1;
-  balanced_sum(std::move(inputs), [&](ConstBuffer a, ConstBuffer b) {
-    Buffer sum{free, target.count, wide};
-    free += sum.size_bytes();
-    const bool is_last = --left == 0;
-    if (is_last) sum = target;
-    combine(op, a, b, sum, is_last ? factor : 1.0);
-    return ConstBuffer(sum);
-  });
+    inputs_.push_back({slot(rank, sequence).input.data(), target.count, target.dtype});
+  tree_sum_(op, inputs_, target, factor);
+}
+
+void Board::count(std::uint64_t sequence, Counter counter, std::uint64_t value) {
+  slot(rank_, sequence)
+      .counters[static_cast<std::size_t>(counter)]
+      .store(value, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before is_asleep looks
+}
+
+std::uint64_t Board::counted(int rank, std::uint64_t sequence, Counter counter) const {
+  return slot(rank, sequence)
+      .counters[static_cast<std::size_t>(counter)]
+      .load(std::memory_order_acquire);
 }
 
 void Board::set_asleep(bool asleep) {

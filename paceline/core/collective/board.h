@@ -1,10 +1,10 @@
-// Board: short all_reduces and barriers of ranks that share memory, without messages.
+// Board: where ranks that share memory meet without messages.
 //
 // Each rank has a page that all others see. To take part in an operation it posts there what it
-// calls, and its input. When all have posted, each reads all inputs and sums them up for itself, by
-// the balanced tree in rank order: one way of a few cache lines, where messages take several
-// hand-overs. It is the shared-memory form of a `direct` all_reduce (specification A9) in which
-// every rank owns all chunks.
+// calls, and its input or where that lies. When all have posted the same, every rank knows that
+// all are bound to carry it out. Of short inputs each sums up all for itself (sum), the
+// shared-memory form of a `direct` all_reduce (specification A9) in which every rank owns all
+// chunks; long ones are a SharedReduction, whose ranks count on the board how far they are.
 //
 // Two slots take turns. Whoever posts operation k+2 has ended k+1, so every rank has begun k+1 and
 // therefore ended k: nobody reads any more what it writes over.
@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/base/reduce.h"
+#include "paceline/core/collective/tree_sum.h"
 #include "paceline/core/transport/shared_memory.h"
 
 namespace paceline::collective {
@@ -25,24 +25,25 @@ namespace paceline::collective {
 class Board {
  public:
   // Longer inputs travel as messages: here every rank reads all of all inputs.
-  static constexpr std::size_t kLongestInput = 16 << 10;
+  static constexpr std::size_t kLongestInput = 4 << 10;
   static constexpr std::size_t kLongestInputs = 64 << 10;  // of all ranks
   static bool takes(std::size_t input_bytes, int ranks) {
     return input_bytes <= kLongestInput &&
            input_bytes * static_cast<std::size_t>(ranks) <= kLongestInputs;
   }
 
-  // This rank's page, to be shared with the others. A failure (no shared memory) names the limit.
-  static Result<std::shared_ptr<const transport::SharedMemory>> make_page();
-
-  // All ranks' pages, by rank. REQUIRES: each is as long as make_page() makes it.
-  Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
+  static std::size_t page_bytes();  // of each rank's page
   static bool is_page(const std::shared_ptr<const transport::SharedMemory>& memory);
+
+  // All ranks' pages, by rank. REQUIRES: each is_page, and new.
+  Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
 
   int ranks() const { return static_cast<int>(pages_.size()); }
 
-  // Takes part in operation `sequence` of the group. REQUIRES: takes(input.size(), ranks()).
+  // Takes part in operation `sequence` of the group. REQUIRES: input.size() <= kLongestInput.
   void post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input);
+  // What `rank` has posted for operation `sequence`, and bytes of no meaning behind it.
+  Bytes posted(int rank, std::uint64_t sequence) const;
 
   enum class State : std::uint8_t { some_missing, all_equal, differs };
   State state(std::uint64_t sequence, std::uint64_t fingerprint) const;
@@ -51,7 +52,12 @@ class Board {
   // The sum of all ranks' inputs of an operation that is all_equal, times `factor`.
   void sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor);
 
-  // A rank that sleeps must be woken by who posts.
+  // How far the ranks are in an operation that is all_equal: each counts from zero.
+  enum class Counter : std::uint8_t { staged, reduced, taken };
+  void count(std::uint64_t sequence, Counter counter, std::uint64_t value);
+  std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
+
+  // A rank that sleeps must be woken by who posts or counts.
   void set_asleep(bool asleep);
   bool is_asleep(int rank) const;
 
@@ -59,11 +65,12 @@ class Board {
   struct Page;
   struct Slot;
   Page& page(int rank) const;
-  const Slot& slot(int rank, std::uint64_t sequence) const;
+  Slot& slot(int rank, std::uint64_t sequence) const;
 
   const int rank_;
   const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
-  std::vector<std::byte> partial_sums_;
+  std::vector<ConstBuffer> inputs_;
+  TreeSum tree_sum_;
 };
 
 }  // namespace paceline::collective

@@ -118,10 +118,10 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   // What an engine can carry is the engine's, however short.
   const bool by_programs = engines == nullptr || !collective::has_programs(call.operation);
   request.suits_board =
-      by_programs && algorithm.empty() && collective::ShortCalls::suits(call, size);
+      by_programs && algorithm.empty() && collective::BoardCalls::suits(call, size);
   if (request.suits_board) {
     request.print = fingerprint(call);
-    if (group->try_at_once(request)) return {};
+    if (collective::BoardCalls::is_short(call) && group->try_at_once(request)) return {};
   }
   if (collective::has_programs(call.operation)) {
     const bool by_engine =

@@ -22,10 +22,6 @@ constexpr std::size_t kEager = 32 << 10;
 
 constexpr std::uint64_t kSlotBits = 24;
 
-// A block of a reduction and its stores, in bytes of the target: stays in the nearest cache with
-// its operands.
-constexpr std::size_t kBlock = 4032;
-
 bool sends(Step::Kind kind) {
   return kind == Step::Kind::send || kind == Step::Kind::store;
 }
@@ -43,11 +39,11 @@ AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
 
 }  // namespace
 
-Execution::Execution(const Members& members, ShortCalls& short_calls, std::uint32_t group,
+Execution::Execution(const Members& members, BoardCalls& board_calls, std::uint32_t group,
                      std::uint64_t sequence, Request request, Traffic& traffic,
                      std::function<void()> on_done)
     : members_(members),
-      short_calls_(short_calls),
+      board_calls_(board_calls),
       group_(group),
       sequence_(sequence),
       request_(std::move(request)),
@@ -68,20 +64,22 @@ Execution::~Execution() = default;
 
 void Execution::start() {
   roll_.enter(members_.rank(), request_.call);
-  on_board_ = request_.suits_board && short_calls_.ready();
-  if (on_board_) short_calls_.post(sequence_, request_);
+  on_board_ = request_.suits_board && board_calls_.ready();
+  if (on_board_) board_calls_.post(sequence_, request_);
   else call_all();
 }
 
 Result<bool> Execution::look_at_board() {
   if (!on_board_) return false;
-  switch (short_calls_.state(sequence_, request_)) {
-    case Board::State::some_missing: return false;
-    case Board::State::differs: call_all(); return true;
-    case Board::State::all_equal: break;
+  const auto progress = board_calls_.advance(sequence_, request_);
+  if (!progress) return progress.error();
+  switch (progress.value()) {
+    case BoardCalls::Progress::waiting: return false;
+    case BoardCalls::Progress::moved: return true;
+    case BoardCalls::Progress::by_messages: call_all(); return true;
+    case BoardCalls::Progress::done: break;
   }
   on_board_ = false;
-  short_calls_.carry_out(sequence_, request_);
   for (int peer = 0; peer < members_.size(); ++peer) {
     if (peer != members_.rank()) roll_.enter(peer, request_.call);
   }
@@ -117,7 +115,7 @@ void Execution::scale_input() {
 
 Result<> Execution::peer_called(int peer, Call call) {
   if (on_board_) {  // the peer is not there
-    short_calls_.give_up();
+    board_calls_.give_up();
     call_all();
   }
   roll_.enter(peer, std::move(call));
@@ -127,11 +125,12 @@ Result<> Execution::peer_called(int peer, Call call) {
 std::vector<int> Execution::missing() const {
   std::vector<int> ranks = roll_.missing();
   if (on_board_)
-    std::erase_if(ranks, [&](int rank) { return short_calls_.has_posted(rank, sequence_); });
+    std::erase_if(ranks, [&](int rank) { return board_calls_.has_posted(rank, sequence_); });
   return ranks;
 }
 
 std::vector<int> Execution::awaited() const {
+  if (on_board_) return board_calls_.awaited();
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
     if (segment->round >= request_.plan->rounds.size()) continue;
@@ -342,7 +341,7 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
   const Buffer target = segment.sum(step.target, false);
   const double factor = factor_of(step);
-  const std::size_t element = size_of(target.dtype), longest = kBlock / element;
+  const std::size_t element = size_of(target.dtype), longest = kReductionBlock / element;
   for (std::size_t at = 0; at < target.count; at += longest) {
     const std::size_t count = std::min(longest, target.count - at);
     const Buffer block = part_of(target, at, count);

@@ -17,21 +17,21 @@
 #include <memory>
 #include <vector>
 
+#include "paceline/core/collective/board_calls.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/request.h"
 #include "paceline/core/collective/roll.h"
 #include "paceline/core/collective/segment.h"
-#include "paceline/core/collective/short_calls.h"
 
 namespace paceline::collective {
 
 class Execution final : private transport::SendListener {
  public:
-  // `sequence` and `group` mark the frames. `members`, `short_calls` and `traffic` outlive it.
+  // `sequence` and `group` mark the frames. `members`, `board_calls` and `traffic` outlive it.
   // `on_done` is called where a finished send, and none of the calls below, has ended the
   // operation; it may destroy this.
-  Execution(const Members& members, ShortCalls& short_calls, std::uint32_t group,
+  Execution(const Members& members, BoardCalls& board_calls, std::uint32_t group,
             std::uint64_t sequence, Request request, Traffic& traffic,
             std::function<void()> on_done);
   ~Execution() override;
@@ -39,8 +39,9 @@ class Execution final : private transport::SendListener {
   const Request& request() const { return request_; }
   std::uint64_t sequence() const { return sequence_; }
 
-  void start();                               // tells every rank of the call, begins
-  Result<bool> look_at_board();               // whether something has changed
+  void start();                  // tells every rank of the call, begins
+  Result<bool> look_at_board();  // whether something has changed
+  bool works_on_board() const { return on_board_ && board_calls_.works(); }
   Result<> peer_called(int peer, Call call);  // a call that matches
   const Roll& roll() const { return roll_; }  // who has called
   std::vector<int> missing() const;           // ranks that have not called
@@ -82,7 +83,7 @@ class Execution final : private transport::SendListener {
                                 int number) const;
 
   const Members& members_;
-  ShortCalls& short_calls_;
+  BoardCalls& board_calls_;
   const std::uint32_t group_;
   const std::uint64_t sequence_;
   Request request_;

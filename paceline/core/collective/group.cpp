@@ -31,7 +31,7 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       engine_(std::move(engine)),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
-      short_calls_(members_, id) {}
+      board_calls_(members_, id, traffic_) {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
   auto work = std::make_shared<Work::State>(reactor_, waited_);
@@ -57,22 +57,25 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
 bool Group::try_at_once(const Request& request) {
   // About what it takes to hand over to another thread and back.
   constexpr int kLooks = 64;
+  using Progress = BoardCalls::Progress;
   bool done = false, woke = false;
   reactor_->try_drive([&] {
     const bool idle = !current_ && queue_.empty() && early_.empty() && !mesh().failure();
-    if (!idle || !short_calls_.ready() || reactor_->trace().enabled()) return;
+    if (!idle || !board_calls_.ready() || reactor_->trace().enabled()) return;
     posted_ = next_sequence_;
-    woke = short_calls_.post(posted_, request);
-    auto state = Board::State::some_missing;
-    for (int look = 0; look < kLooks && state == Board::State::some_missing; ++look) {
-      state = short_calls_.state(next_sequence_, request);
-      if (state == Board::State::some_missing) reactor_->relax();
+    board_calls_.post(posted_, request);
+    for (int look = 0; look < kLooks && !done; ++look) {
+      const auto progress = board_calls_.advance(posted_, request);
+      if (!progress || progress.value() == Progress::by_messages) break;  // it ends where it waits
+      if (progress.value() == Progress::waiting) reactor_->relax();
+      else look = 0;
+      done = progress.value() == Progress::done;
     }
-    if (state != Board::State::all_equal) return;
-    short_calls_.carry_out(next_sequence_++, request);
+    woke = board_calls_.take_woke();
+    if (!done) return;
+    ++next_sequence_;
     ++traffic_.operations;
     reactor_->status().operation_passed();
-    done = true;
   });
   if (woke) reactor_->post([] {});  // a turn, which sends the frame
   return done;
@@ -100,7 +103,7 @@ void Group::begin(PointToPoint::Transfer transfer,
 void Group::begin_next() {
   while (!current_ && !queue_.empty() && !mesh().failure()) {
     current_ =
-        std::make_unique<Execution>(members_, short_calls_, id_, next_sequence_++,
+        std::make_unique<Execution>(members_, board_calls_, id_, next_sequence_++,
                                     std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
     current_since_ = Clock::now();
@@ -128,7 +131,7 @@ void Group::end_current_if_done() {
   carriage_.reset();
   current_->publish();
   ++traffic_.operations;
-  short_calls_.meet();
+  board_calls_.meet();
   const auto work = current_->request().work;
   current_.reset();
   work->finish(std::nullopt);
@@ -155,7 +158,14 @@ void Group::go_on() {
 // Looks for what no frame tells of.
 bool Group::poll() {
   if (!current_) return false;
-  const auto moved = current_->look_at_board();
+  // A rank that works on the same operation is soon through with its piece.
+  constexpr int kLooks = 16;
+  auto moved = current_->look_at_board();
+  for (int look = 1; look < kLooks && moved && !moved.value() && current_->works_on_board();
+       ++look) {
+    reactor_->relax();
+    moved = current_->look_at_board();
+  }
   if (!moved) mesh().fail(moved.error());
   else if (moved.value()) go_on();
   return !moved || moved.value();
@@ -276,6 +286,7 @@ void Group::failed(const Failure& why) {
   early_.clear();
   carriage_.reset();
   if (engine_) engine_->abandon();
+  board_calls_.give_up();
   if (current_) {
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
@@ -334,7 +345,7 @@ void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
 void Group::open() {
   reactor_->run([this] {
     mesh().subscribe(id_, this);
-    short_calls_.open();
+    board_calls_.open();
     reactor_->add(*this);
   });
 }
@@ -350,7 +361,7 @@ void Group::close() {
                    {mesh().identity().rank}});
     }
     mesh().subscribe(id_, nullptr);
-    short_calls_.close();
+    board_calls_.close();
     reactor_->remove(*this);
     mesh().release_group(id_);
     if (timer_) reactor_->poller().cancel(*timer_);

@@ -66,7 +66,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   bool carried_by_engine();
   void go_on();
   bool poll() override;
-  void set_asleep(bool asleep) override { short_calls_.set_asleep(asleep); }
+  void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
@@ -88,7 +88,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // THREAD: driver.
   Traffic traffic_;
   PointToPoint point_to_point_;
-  ShortCalls short_calls_;
+  BoardCalls board_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;

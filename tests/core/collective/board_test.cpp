@@ -17,9 +17,14 @@ namespace {
 
 using Pages = std::vector<std::shared_ptr<const transport::SharedMemory>>;
 
+Pages::value_type memory_of(std::size_t bytes) {
+  return std::make_shared<const transport::SharedMemory>(
+      transport::SharedMemory::create(bytes).value());
+}
+
 Pages pages_of(int ranks) {
   Pages pages;
-  for (int rank = 0; rank < ranks; ++rank) pages.push_back(Board::make_page().value());
+  for (int rank = 0; rank < ranks; ++rank) pages.push_back(memory_of(Board::page_bytes()));
   return pages;
 }
 
@@ -153,9 +158,8 @@ TEST(Board, RanksThatRunAheadNeverWriteOverWhatOthersStillRead) {
 
 TEST(Board, APageThatIsTooShortIsNone) {
   EXPECT_FALSE(Board::is_page(nullptr));
-  EXPECT_FALSE(Board::is_page(std::make_shared<const transport::SharedMemory>(
-      transport::SharedMemory::create(4096).value())));
-  EXPECT_TRUE(Board::is_page(Board::make_page().value()));
+  EXPECT_FALSE(Board::is_page(memory_of(4096)));
+  EXPECT_TRUE(Board::is_page(memory_of(Board::page_bytes())));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "paceline/core/collective/short_calls.h"
+#include "paceline/core/collective/board_calls.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ std::vector<float> thirds(int rank, std::size_t count) {
   return values;
 }
 
-TEST(ShortCalls, HaveTheBitsOfMessages) {
+TEST(BoardCalls, HaveTheBitsOfMessages) {
   for (int ranks = 1; ranks <= (kSanitized ? 3 : 8); ++ranks) {
     for (const auto& options : {kShared, kTcp}) {
       run_ranks(ranks, options, [&](Job& job) {
@@ -31,7 +31,7 @@ TEST(ShortCalls, HaveTheBitsOfMessages) {
   }
 }
 
-TEST(ShortCalls, SendNoMessagesOnceTheRanksHaveMet) {
+TEST(BoardCalls, SendNoMessagesOnceTheRanksHaveMet) {
   run_ranks(2, kShared, [](Job& job) {
     job.world().barrier().wait();
     const Traffic before = job.world().traffic();
@@ -46,7 +46,7 @@ TEST(ShortCalls, SendNoMessagesOnceTheRanksHaveMet) {
   });
 }
 
-TEST(ShortCalls, OfAGroupThatEndsAreStillReadByOthers) {
+TEST(BoardCalls, OfAGroupThatEndsAreStillReadByOthers) {
   run_ranks(3, kShared, [](Job& job) {
     for (int i = 0; i < (kSanitized ? 30 : 300); ++i) {
       const auto group = job.world().split(0);
@@ -58,7 +58,7 @@ TEST(ShortCalls, OfAGroupThatEndsAreStillReadByOthers) {
   });
 }
 
-TEST(ShortCalls, WakeRanksThatSleep) {
+TEST(BoardCalls, WakeRanksThatSleep) {
   run_ranks(2, kShared, [](Job& job) {
     job.world().barrier().wait();
     std::vector<int> values(1);
@@ -73,7 +73,7 @@ TEST(ShortCalls, WakeRanksThatSleep) {
   });
 }
 
-TEST(ShortCalls, OfSeveralThreadsAndGroupsDoNotMeet) {
+TEST(BoardCalls, OfSeveralThreadsAndGroupsDoNotMeet) {
   run_ranks(2, kShared, [](Job& job) {
     std::vector<std::unique_ptr<Communicator>> groups;
     for (int i = 0; i < 3; ++i) groups.push_back(job.world().split(0));
@@ -90,18 +90,18 @@ TEST(ShortCalls, OfSeveralThreadsAndGroupsDoNotMeet) {
   });
 }
 
-TEST(ShortCalls, AreBarriersAndPlainAllReducesOfBoundedLength) {
+TEST(BoardCalls, AreBarriersAndPlainAllReducesOfBoundedLength) {
   const Call sum{.operation = Operation::all_reduce, .dtype = Dtype::f32, .count = 4096};
-  EXPECT_TRUE(ShortCalls::suits(sum, 4));
-  EXPECT_FALSE(ShortCalls::suits(sum, 5)) << "every rank reads all inputs";
-  EXPECT_FALSE(ShortCalls::suits(sum, 1));
+  EXPECT_TRUE(BoardCalls::suits(sum, 4));
+  EXPECT_FALSE(BoardCalls::suits(sum, 5)) << "every rank reads all inputs";
+  EXPECT_FALSE(BoardCalls::suits(sum, 1));
   Call weighted = sum, longer = sum, noted = sum;
   weighted.weighted = true;
   longer.count += 1;
   noted.note.resize(1);
-  for (const Call& call : {weighted, longer, noted}) EXPECT_FALSE(ShortCalls::suits(call, 2));
-  EXPECT_TRUE(ShortCalls::suits({.operation = Operation::barrier}, 64));
-  EXPECT_FALSE(ShortCalls::suits({.operation = Operation::broadcast, .count = 1}, 2));
+  for (const Call& call : {weighted, longer, noted}) EXPECT_FALSE(BoardCalls::suits(call, 2));
+  EXPECT_TRUE(BoardCalls::suits({.operation = Operation::barrier}, 64));
+  EXPECT_FALSE(BoardCalls::suits({.operation = Operation::broadcast, .count = 1}, 2));
 }
 
 }  // namespace

@@ -1,0 +1,230 @@
+#include "paceline/core/collective/shared_reduction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "paceline/core/collective/combine.h"
+
+namespace paceline::collective {
+namespace {
+
+using Counter = Board::Counter;
+
+constexpr std::size_t kLine = 64;
+constexpr std::uint64_t kPlaces = 4;  // pieces of a chunk for which a stage has room
+
+SharedReduction::Offer offer_of(Bytes posted) {
+  SharedReduction::Offer offer;
+  std::memcpy(&offer, posted.data(), sizeof offer);
+  return offer;
+}
+
+}  // namespace
+
+SharedReduction::SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
+                                 const Request& request, Memory stage)
+    : board_(board),
+      members_(members),
+      sequence_(sequence),
+      op_(request.call.op),
+      dtype_(request.call.dtype),
+      count_(request.call.count),
+      element_(size_of(dtype_)),
+      own_(static_cast<std::size_t>(members.rank())),
+      factor_(op_ == ReduceOp::average ? 1.0 / members.size() : 1.0),
+      ranks_(static_cast<std::size_t>(members.size())),
+      tree_sum_(members.size(), kReductionBlock) {
+  // Whole cache lines, so that no two ranks write the same one.
+  const std::size_t line = kLine / element_, ranks = ranks_.size();
+  const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
+  chunk_ = whole_lines((count_ + ranks - 1) / ranks);
+  longest_piece_ = std::max<std::size_t>(kStageBytes / kPlaces / ranks / kLine, 1) * line;
+  pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    Rank& rank = ranks_[r];
+    rank.offer = offer_of(board.posted(static_cast<int>(r), sequence));
+    rank.stages_input = rank.offer.input.segment == 0;
+    rank.stages_output = rank.offer.output.segment == 0;
+  }
+  own().input = request.input.data;
+  own().output = request.output.data;
+  if (stage) own().stage = stage->bytes().data();
+  own().held.push_back(std::move(stage));
+}
+
+bool SharedReduction::is_impossible() const {
+  return std::ranges::any_of(
+      ranks_, [](const Rank& r) { return r.offer.needs_stage() && r.offer.stage == 0; });
+}
+
+// --- where the others' buffers lie ---------------------------------------------------------------
+
+Result<bool> SharedReduction::reach(Rank& rank, int peer) {
+  const auto find = [&](transport::Remote place, std::size_t bytes) -> Result<std::byte*> {
+    Memory memory = members_.link(peer)->memory(place.segment);
+    if (!memory) return nullptr;
+    const MutableBytes all = memory->bytes();
+    if (place.offset > all.size() || bytes > all.size() - place.offset) {
+      return members_.failure(Fault::io,
+                              fmt::format("{} posted a buffer that does not lie in the memory that "
+                                          "it shares: a bug, please report it",
+                                          members_.name(peer)),
+                              {peer});
+    }
+    rank.held.push_back(std::move(memory));
+    return all.data() + place.offset;
+  };
+  rank.held.clear();
+  struct Wanted {
+    transport::Remote place;
+    std::size_t bytes;
+    std::byte* at = nullptr;
+  } wanted[] = {{rank.offer.input, count_ * element_},
+                {rank.offer.output, count_ * element_},
+                {{rank.offer.stage, 0}, kStageBytes}};
+  for (Wanted& w : wanted) {
+    if (w.place.segment == 0) continue;
+    auto found = find(w.place, w.bytes);
+    if (!found) return found.error();
+    if (*found == nullptr) return false;
+    w.at = *found;
+  }
+  rank.input = wanted[0].at;
+  rank.output = wanted[1].at;
+  rank.stage = wanted[2].at;
+  return true;
+}
+
+Result<bool> SharedReduction::reach_all() {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_) continue;
+    auto reached = reach(ranks_[r], static_cast<int>(r));
+    if (!reached || !*reached) return reached;
+  }
+  return true;
+}
+
+// --- pieces --------------------------------------------------------------------------------------
+
+SharedReduction::Piece SharedReduction::piece(std::size_t chunk, std::uint64_t number) const {
+  const std::size_t begin = std::min(count_, chunk * chunk_ + number * longest_piece_);
+  const std::size_t end =
+      std::min({count_, (chunk + 1) * chunk_, chunk * chunk_ + (number + 1) * longest_piece_});
+  return {begin, end > begin ? end - begin : 0};
+}
+
+std::byte* SharedReduction::staged(const Rank& rank, std::size_t chunk,
+                                   std::uint64_t number) const {
+  const std::size_t place = number % kPlaces * ranks_.size() + chunk;
+  return rank.stage + place * longest_piece_ * element_;
+}
+
+std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
+  std::uint64_t least = pieces_;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_ || (among != nullptr && !(ranks_[r].*among))) continue;
+    least = std::min(least, board_.counted(static_cast<int>(r), sequence_, counter));
+  }
+  return least;
+}
+
+bool SharedReduction::may_stage() const {
+  return ranks_[own_].stages_input && staged_ < pieces_ &&
+         staged_ < least(Counter::reduced) + kPlaces;
+}
+
+bool SharedReduction::may_reduce() const {
+  const bool has_place = !ranks_[own_].stages_output ||
+                         reduced_ < least(Counter::taken, &Rank::stages_output) + kPlaces;
+  return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::stages_input) && has_place;
+}
+
+bool SharedReduction::may_take() const {
+  return ranks_[own_].stages_output && taken_ < pieces_ && taken_ < least(Counter::reduced);
+}
+
+bool SharedReduction::is_done() const {
+  return reduced_ == pieces_ && (!ranks_[own_].stages_output || taken_ == pieces_) &&
+         least(Counter::reduced) == pieces_ &&
+         least(Counter::taken, &Rank::stages_output) == pieces_;
+}
+
+void SharedReduction::stage_piece() {
+  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+    const Piece from = piece(chunk, staged_);
+    if (chunk == own_ || from.count == 0) continue;
+    std::memcpy(staged(own(), chunk, staged_), own().input + from.offset * element_,
+                from.count * element_);
+  }
+  board_.count(sequence_, Counter::staged, ++staged_);
+}
+
+void SharedReduction::reduce_piece() {
+  const Piece all = piece(own_, reduced_);
+  const std::size_t longest = kReductionBlock / element_;
+  for (std::size_t at = 0; at < all.count; at += longest) {
+    const std::size_t count = std::min(longest, all.count - at);
+    const std::size_t offset = (all.offset + at) * element_, bytes = count * element_;
+    inputs_.clear();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const bool is_staged = r != own_ && ranks_[r].stages_input;
+      const std::byte* const input =
+          is_staged ? staged(ranks_[r], own_, reduced_) + at * element_ : ranks_[r].input + offset;
+      inputs_.push_back({input, count, dtype_});
+    }
+    std::byte* const output = own().output + offset;
+    // On the stage for those whose outputs are out of reach as well.
+    std::byte* const sum =
+        own().stages_output ? staged(own(), own_, reduced_) + at * element_ : output;
+    tree_sum_(op_, inputs_, {sum, count, dtype_}, factor_);
+    if (sum != output) std::memcpy(output, sum, bytes);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (r != own_ && !ranks_[r].stages_output) std::memcpy(ranks_[r].output + offset, sum, bytes);
+    }
+  }
+  board_.count(sequence_, Counter::reduced, ++reduced_);
+}
+
+void SharedReduction::take_piece() {
+  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+    const Piece to = piece(chunk, taken_);
+    const Rank& owner = ranks_[chunk];
+    if (chunk == own_ || to.count == 0) continue;
+    const std::byte* const sum =
+        owner.stages_output ? staged(owner, chunk, taken_) : owner.output + to.offset * element_;
+    std::memcpy(own().output + to.offset * element_, sum, to.count * element_);
+  }
+  board_.count(sequence_, Counter::taken, ++taken_);
+}
+
+Result<SharedReduction::Progress> SharedReduction::advance() {
+  if (!reached_) {
+    auto reached = reach_all();
+    if (!reached) return reached.error();
+    reached_ = *reached;
+    if (!reached_) return Progress::waiting;
+  }
+  if (may_reduce()) reduce_piece();
+  else if (may_take()) take_piece();
+  else if (may_stage()) stage_piece();
+  else return is_done() ? Progress::done : Progress::waiting;
+  return is_done() ? Progress::done : Progress::moved;
+}
+
+std::vector<int> SharedReduction::awaited() const {
+  std::vector<int> ranks;
+  for (int r = 0; r < members_.size(); ++r) {
+    if (r != members_.rank() && board_.counted(r, sequence_, Counter::reduced) < pieces_)
+      ranks.push_back(r);
+  }
+  return ranks;
+}
+
+std::size_t SharedReduction::bytes_of_own_chunk() const {
+  const std::size_t begin = std::min(count_, own_ * chunk_);
+  return (std::min(count_, begin + chunk_) - begin) * element_;
+}
+
+}  // namespace paceline::collective
