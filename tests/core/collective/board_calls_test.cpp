@@ -18,7 +18,7 @@ TEST(BoardCalls, HaveTheBitsOfMessages) {
     for (const auto& options : {kShared, kTcp}) {
       run_ranks(ranks, options, [&](Job& job) {
         Communicator& world = job.world();
-        for (const std::size_t count : {0, 1, 2, 17, 1000, 2048, 4096, 4097}) {
+        for (const std::size_t count : {0, 1, 2, 17, 1000, 1024, 1025, 4097, 300'001}) {
           for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
             auto short_call = thirds(job.rank(), count), messages = short_call;
             world.all_reduce(buffer_of(short_call), {.op = op}).wait();
@@ -90,18 +90,33 @@ TEST(BoardCalls, OfSeveralThreadsAndGroupsDoNotMeet) {
   });
 }
 
-TEST(BoardCalls, AreBarriersAndPlainAllReducesOfBoundedLength) {
-  const Call sum{.operation = Operation::all_reduce, .dtype = Dtype::f32, .count = 4096};
-  EXPECT_TRUE(BoardCalls::suits(sum, 4));
-  EXPECT_FALSE(BoardCalls::suits(sum, 5)) << "every rank reads all inputs";
+TEST(BoardCalls, AreBarriersAndPlainAllReduces) {
+  const Call sum{.operation = Operation::all_reduce, .dtype = Dtype::f32, .count = 1 << 30};
+  EXPECT_TRUE(BoardCalls::suits(sum, 64));
   EXPECT_FALSE(BoardCalls::suits(sum, 1));
-  Call weighted = sum, longer = sum, noted = sum;
+  Call weighted = sum, noted = sum;
   weighted.weighted = true;
-  longer.count += 1;
   noted.note.resize(1);
-  for (const Call& call : {weighted, longer, noted}) EXPECT_FALSE(BoardCalls::suits(call, 2));
+  for (const Call& call : {weighted, noted}) EXPECT_FALSE(BoardCalls::suits(call, 2));
   EXPECT_TRUE(BoardCalls::suits({.operation = Operation::barrier}, 64));
   EXPECT_FALSE(BoardCalls::suits({.operation = Operation::broadcast, .count = 1}, 2));
+}
+
+TEST(BoardCalls, CountTheBytesThatLongOnesMoveBetweenRanks) {
+  constexpr std::size_t kCount = 100'003;
+  for (int ranks = 2; ranks <= 4; ++ranks) {
+    std::atomic<std::uint64_t> sent = 0, reduced = 0;
+    run_ranks(ranks, kShared, [&](Job& job) {
+      job.world().barrier().wait();
+      auto values = thirds(job.rank(), kCount);
+      job.world().all_reduce(buffer_of(values)).wait();
+      sent += job.world().traffic().bytes_sent;
+      reduced += job.world().traffic().bytes_reduced;
+    });
+    const std::size_t bytes = kCount * sizeof(float), others = static_cast<std::size_t>(ranks) - 1;
+    EXPECT_EQ(sent, 2 * others * bytes) << ranks << " ranks";
+    EXPECT_EQ(reduced, others * bytes) << ranks << " ranks";
+  }
 }
 
 }  // namespace
