@@ -174,12 +174,10 @@ void SharedReduction::reduce_piece() {
           is_staged ? staged(ranks_[r], own_, reduced_) + at * element_ : ranks_[r].input + offset;
       inputs_.push_back({input, count, dtype_});
     }
-    std::byte* const output = own().output + offset;
-    // On the stage for those whose outputs are out of reach as well.
-    std::byte* const sum =
-        own().stages_output ? staged(own(), own_, reduced_) + at * element_ : output;
+    std::byte* const sum = own().output + offset;
     tree_sum_(op_, inputs_, {sum, count, dtype_}, factor_);
-    if (sum != output) std::memcpy(output, sum, bytes);
+    if (own().stages_output)  // for those whose outputs are out of reach as well
+      std::memcpy(staged(own(), own_, reduced_) + at * element_, sum, bytes);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (r != own_ && !ranks_[r].stages_output) std::memcpy(ranks_[r].output + offset, sum, bytes);
     }
