@@ -6,10 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/combine.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective {
@@ -42,65 +39,25 @@ std::vector<std::byte> input_of(int rank, std::uint64_t sequence, std::size_t by
   return input;
 }
 
-// Finite values, so that bits are comparable: small whole numbers of the type.
-std::vector<std::byte> numbers_of(Dtype dtype, int rank, std::size_t count) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>(testing::value<int>(rank, i)) / 7;
-  if (dtype == Dtype::f32) {
-    const Bytes bytes = std::as_bytes(std::span(values));
-    return {bytes.begin(), bytes.end()};
-  }
-  std::vector<std::byte> result(count * size_of(dtype));
-  if (is_half(dtype)) {
-    const ConstBuffer source = const_buffer_of(values);
-    // x max x rounds each value once.
-    accumulate(ReduceOp::max, source, source, {result.data(), count, dtype}, 1);
-  } else {
-    result = input_of(rank, 7, result.size());
-    if (dtype == Dtype::f64) {
-      std::vector<double> doubles(values.begin(), values.end());
-      std::memcpy(result.data(), doubles.data(), result.size());
+TEST(Board, SumsWhatAllHavePosted) {
+  for (int ranks = 2; ranks <= 7; ++ranks) {
+    constexpr std::size_t kCount = 37;
+    auto boards = boards_of(ranks);
+    std::vector<std::vector<float>> inputs;
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (float& v : inputs.emplace_back(kCount)) v = static_cast<float>(rank + 1) / 7;
+      boards[static_cast<std::size_t>(rank)].post(1, 5, std::as_bytes(std::span(inputs.back())));
     }
-  }
-  return result;
-}
-
-TEST(Board, SumsByTheBalancedTreeAndRoundsOnce) {
-  constexpr std::size_t kCount = 37;
-  for (const Dtype dtype :
-       {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::boolean}) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
-                              ReduceOp::product, ReduceOp::bor}) {
-      if (!can_reduce(op, dtype)) continue;
-      for (int ranks = 2; ranks <= 7; ++ranks) {
-        auto boards = boards_of(ranks);
-        const Dtype wide = is_half(dtype) ? Dtype::f32 : dtype;
-        std::vector<std::vector<std::byte>> inputs, sums;
-        std::vector<ConstBuffer> leaves;
-        for (int rank = 0; rank < ranks; ++rank) {
-          inputs.push_back(numbers_of(dtype, rank, kCount));
-          boards[static_cast<std::size_t>(rank)].post(1, 5, inputs.back());
-        }
-        for (const auto& input : inputs) leaves.push_back({input.data(), kCount, dtype});
-        const double factor = op == ReduceOp::average ? 1.0 / ranks : 1;
-        int sums_left = ranks - 1;
-        sums.reserve(inputs.size());
-        const ConstBuffer wanted = balanced_sum(leaves, [&](ConstBuffer left, ConstBuffer right) {
-          const bool is_last = --sums_left == 0;
-          sums.emplace_back(kCount * sizeof(double));
-          const Buffer sum{sums.back().data(), kCount, is_last ? dtype : wide};
-          combine(op, left, right, sum, is_last ? factor : 1);
-          return ConstBuffer(sum);
-        });
-        for (Board& board : boards) {
-          ASSERT_EQ(board.state(1, 5), Board::State::all_equal);
-          std::vector<std::byte> got(kCount * size_of(dtype));
-          board.sum(1, op, {got.data(), kCount, dtype}, factor);
-          EXPECT_EQ(std::memcmp(got.data(), wanted.data, got.size()), 0)
-              << name_of(op) << " " << name_of(dtype) << ", " << ranks << " ranks";
-        }
-      }
+    std::vector<ConstBuffer> leaves;
+    for (const auto& input : inputs) leaves.push_back(const_buffer_of(input));
+    std::vector<float> wanted(kCount);
+    TreeSum(ranks, kCount * sizeof(float))(ReduceOp::average, leaves, buffer_of(wanted),
+                                           1.0 / ranks);
+    for (Board& board : boards) {
+      ASSERT_EQ(board.state(1, 5), Board::State::all_equal);
+      std::vector<float> got(kCount);
+      board.sum(1, ReduceOp::average, buffer_of(got), 1.0 / ranks);
+      EXPECT_EQ(got, wanted) << ranks << " ranks";
     }
   }
 }
