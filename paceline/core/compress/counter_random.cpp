@@ -1,0 +1,109 @@
+#include "paceline/core/compress/counter_random.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "paceline/core/compress/counter_random.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "paceline/core/base/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace paceline::compress {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+
+// Lanes of 64 bits hold one block each: a word in the low half, and in the high half what no
+// multiplication reads.
+template <typename D>
+struct Blocks {
+  using V = hn::Vec<D>;
+  V c0, c1, c2, c3;
+
+  static V product(D d, V a, V multiplier) {
+#if HWY_TARGET == HWY_SCALAR  // one lane of 64 bits is none of 32
+    return hn::Set(d, (hn::GetLane(a) & 0xFFFFFFFFu) * hn::GetLane(multiplier));
+#else
+    const hn::Repartition<std::uint32_t, D> narrow;
+    return hn::BitCast(d, hn::MulEven(hn::BitCast(narrow, a), hn::BitCast(narrow, multiplier)));
+#endif
+  }
+
+  void ten_rounds(D d, std::uint32_t k0, std::uint32_t k1) {
+    const V m0 = hn::Set(d, kMultiplier0), m1 = hn::Set(d, kMultiplier1);
+    for (int round = 0; round < 10; ++round, k0 += kWeyl0, k1 += kWeyl1) {
+      const V p0 = product(d, c0, m0), p1 = product(d, c2, m1);
+      const V next0 = hn::Xor(hn::ShiftRight<32>(p1), hn::Xor(c1, hn::Set(d, k0)));
+      const V next2 = hn::Xor(hn::ShiftRight<32>(p0), hn::Xor(c3, hn::Set(d, k1)));
+      c0 = next0;
+      c1 = p1;
+      c2 = next2;
+      c3 = p0;
+    }
+  }
+};
+
+void whole_blocks(const std::uint32_t* counter, const std::uint32_t* key, std::uint32_t* words,
+                  std::size_t blocks) {
+  const hn::ScalableTag<std::uint64_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto low = hn::Set(d, 0xFFFFFFFFu);
+  HWY_ALIGN std::uint64_t pairs[2 * HWY_MAX_BYTES / sizeof(std::uint64_t)];
+  for (std::size_t done = 0; done < blocks; done += lanes) {
+    const auto block = hn::Iota(d, std::uint64_t{counter[0]} + done);
+    Blocks<decltype(d)> b{block, hn::Set(d, counter[1]), hn::Set(d, counter[2]),
+                          hn::Set(d, counter[3])};
+    b.ten_rounds(d, key[0], key[1]);
+    const auto first = hn::Or(hn::And(b.c0, low), hn::ShiftLeft<32>(b.c1));
+    const auto second = hn::Or(hn::And(b.c2, low), hn::ShiftLeft<32>(b.c3));
+    const std::size_t left = blocks - done;
+    auto* const target = reinterpret_cast<std::uint64_t*>(words + 4 * done);
+    if (left >= lanes) {
+      hn::StoreInterleaved2(first, second, d, target);
+    } else {
+      hn::StoreInterleaved2(first, second, d, pairs);
+      for (std::size_t i = 0; i < 2 * left; ++i) target[i] = pairs[i];
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace paceline::compress
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace paceline::compress {
+
+HWY_EXPORT(whole_blocks);
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                    std::array<std::uint32_t, 2> key) {
+  std::array<std::uint32_t, 4> words = {};
+  HWY_DYNAMIC_DISPATCH(whole_blocks)(counter.data(), key.data(), words.data(), 1);
+  return words;
+}
+
+void random_words(const RandomStream& stream, std::uint64_t first, std::span<std::uint32_t> words) {
+  PACELINE_CHECK(first % 4 == 0 && (first + words.size()) >> 34 == 0,
+                 "random words of elements {} to {}: blocks have 4 elements and numbers of 32 bits",
+                 first, first + words.size());
+  std::array<std::uint32_t, 4> counter = {
+      static_cast<std::uint32_t>(first / 4), stream.tensor, stream.step,
+      stream.rank | static_cast<std::uint32_t>(stream.purpose) << 24};
+  const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(stream.seed),
+                                            static_cast<std::uint32_t>(stream.seed >> 32)};
+  const std::size_t blocks = words.size() / 4;
+  HWY_DYNAMIC_DISPATCH(whole_blocks)(counter.data(), key.data(), words.data(), blocks);
+  if (words.size() % 4 == 0) return;
+  counter[0] += static_cast<std::uint32_t>(blocks);
+  const auto last = philox(counter, key);
+  std::copy_n(last.begin(), words.size() % 4,
+              words.end() - static_cast<std::ptrdiff_t>(words.size() % 4));
+}
+
+}  // namespace paceline::compress
+#endif

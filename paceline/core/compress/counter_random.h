@@ -1,0 +1,34 @@
+// Random numbers without a state: each is a function of what it is for, so that ranks draw the same
+// ones, in any order, and a restarted run draws them again.
+//
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3",
+// section 3.3): ten rounds that turn four words, under a key of two, into four. The layout of the
+// counter is that of the specification, B0.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace paceline::compress {
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                    std::array<std::uint32_t, 2> key);
+
+// What a sequence of numbers is for.
+struct RandomStream {
+  static constexpr std::uint32_t kShared = 0xFFFFFF;  // the rank of what all ranks draw alike
+  enum class Purpose : std::uint8_t { codec = 0, start = 1, sample = 2, permutation = 16 };
+
+  std::uint64_t seed = 0;
+  std::uint32_t tensor = 0;
+  std::uint32_t step = 0;
+  std::uint32_t rank = kShared;  // below 2^24
+  Purpose purpose = Purpose::codec;
+};
+
+// The words of elements `first` .. `first + words.size()` of the tensor: vectorised, with the same
+// words on every processor. REQUIRES: first is a multiple of 4; elements are below 2^34.
+void random_words(const RandomStream& stream, std::uint64_t first, std::span<std::uint32_t> words);
+
+}  // namespace paceline::compress
