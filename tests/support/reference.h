@@ -24,7 +24,8 @@ struct Way {
 std::vector<Way> ways_of_the_catalogue(int ranks);  // those that fit
 std::vector<Way> chosen_ways();                     // each operation once
 
-// THROWS Broken with the first element that differs. Each of five rounds takes other lengths.
+// THROWS Broken with the first element that differs. Each of five rounds takes other lengths; in
+// one round alone reductions are in place or not in turn, in several they are both.
 void is_the_reference(Job& job, Communicator& group, const std::vector<Way>& ways, int rounds);
 
 }  // namespace paceline::test

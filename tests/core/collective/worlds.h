@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -77,12 +78,16 @@ auto expected_by_index(int ranks, ReduceOp op) {
   return [period](std::size_t i) { return period[i % kPeriod]; };
 }
 
-// The first index that differs; values.size() when none does.
+// The first index whose bits differ; values.size() when none does.
 template <typename T, typename Function>
 std::size_t first_difference(std::span<const T> values, const Function& wanted) {
+  using Bits = std::conditional_t<
+      sizeof(T) == 8, std::uint64_t,
+      std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                         std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const T want = wanted(i);
-    if (std::memcmp(&values[i], &want, sizeof(T)) != 0) return i;
+    if (std::bit_cast<Bits>(values[i]) != std::bit_cast<Bits>(want)) return i;
   }
   return values.size();
 }
