@@ -28,7 +28,10 @@ Reactor::~Reactor() {
 
 void Reactor::stop() {
   if (!communication_thread_.joinable()) return;
-  stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);  // so that it is not missed between a test and its wait
+    stopping_ = true;
+  }
   communicator_changed_.notify_all();
   poller_.wake();
   communication_thread_.join();
@@ -45,6 +48,7 @@ void Reactor::remove(Pollable& pollable) {
 
 void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
   driven_ = true;
+  ++drives_;
   driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   lock.unlock();
 }
@@ -59,6 +63,7 @@ void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
   driver_.store(std::thread::id(), std::memory_order_relaxed);
   driven_ = false;
   if (waiters_ > 0) waiters_changed_.notify_all();
+  if (std::exchange(parked_, false)) communicator_changed_.notify_all();
 }
 
 void Reactor::wake_if_asleep() {
@@ -212,7 +217,7 @@ void Reactor::communicate() {
   while (!stopping_) {
     if (std::exchange(caller_tried_, false)) last_caller_ = Clock::now();
     if (driven_ || waiters_ > 0 || Clock::now() < last_caller_ + kPark) {
-      communicator_changed_.wait_for(lock, kPark);
+      park(lock);
       continue;
     }
     take_baton(lock);
@@ -220,6 +225,16 @@ void Reactor::communicate() {
           std::chrono::microseconds(0));
     drop_baton(lock);
   }
+}
+
+// Short calls pay no wake-up. Whoever has driven for so long does: looking once a millisecond while
+// it sleeps would burn a hundredth of a core.
+void Reactor::park(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t drive = drives_;
+  communicator_changed_.wait_for(lock, kPark);
+  if (!driven_ || drives_ != drive || stopping_) return;
+  parked_ = true;
+  communicator_changed_.wait(lock, [this] { return !parked_ || stopping_; });
 }
 
 }  // namespace paceline::transport

@@ -95,6 +95,7 @@ class Reactor {
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
   void communicate();                                   // the communication thread
+  void park(std::unique_lock<std::mutex>& lock);        // keeps out of the callers' way
   void take_baton(std::unique_lock<std::mutex>& lock);  // unlocks
   void drop_baton(std::unique_lock<std::mutex>& lock);  // locks again
   void wake_if_asleep();
@@ -114,7 +115,9 @@ class Reactor {
   bool driven_ = false;                 // guarded by mutex_
   Clock::time_point last_caller_ = {};  // when a caller last drove; guarded by mutex_
   bool caller_tried_ = false;           // and did so by try_drive; guarded by mutex_
-  unsigned tries_ = 0;                  // the driver's
+  std::uint64_t drives_ = 0;            // how often the baton was taken; guarded by mutex_
+  bool parked_ = false;  // the communication thread waits until the baton is dropped; by mutex_
+  unsigned tries_ = 0;   // the driver's
   std::atomic<bool> stopping_ = false;
   std::atomic<int> waiters_ = 0;
   std::atomic<bool> asleep_ = false;

@@ -247,6 +247,31 @@ TEST(Reactor, ACallerThatWaitsLongSleeps) {
   EXPECT_LT(processor_time() - before, 20ms);
 }
 
+TEST(Reactor, WhatACallerLeavesAfterALongWaitIsTakenOver) {
+  Reactor reactor;
+  for (int i = 0; i < 5; ++i) {
+    // Long enough for the communication thread to park until the caller stops.
+    EXPECT_FALSE(reactor.drive_until([] { return false; }, Deadline::in(10ms)));
+    std::atomic<bool> ran = false;
+    reactor.run([&] { reactor.poller().after(5ms, [&] { ran = true; }); });
+    wait_until([&] { return ran.load(); });
+  }
+}
+
+TEST(Reactor, StopsWhileACallerHasDrivenForLong) {
+  Reactor reactor;
+  std::atomic<bool> stopped = false;
+  std::jthread caller(
+      [&] { EXPECT_TRUE(reactor.drive_until([&] { return stopped.load(); }, Deadline::in(20s))); });
+  const Deadline parked = Deadline::in(10ms);
+  wait_until([&] { return parked.passed(); });
+  reactor.stop();
+  reactor.post([&] {
+    stopped = true;
+    reactor.note_completion();
+  });
+}
+
 TEST(Reactor, StopEndsItsThreadWithTasksDoneAndCallersMayStillDrive) {
   for (int i = 0; i < 50; ++i) {
     Reactor reactor;
