@@ -1,5 +1,6 @@
 // What happens to all ranks when one of them dies, gives up, or does something else
 // (covers paceline/core/membership/mesh.h and paceline/core/collective/group.h between processes).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "paceline/core/collective/catalogue.h"
 #include "tests/support/launched.h"
 
 namespace paceline::test {
@@ -50,9 +52,12 @@ struct Killed {
   Clock::duration told = {}, ended = {};
 };
 
-Killed kill_one(int ranks, int victim, const std::string& transport) {
+Killed kill_one(int ranks, int victim, const std::string& transport,
+                const std::string& behaviour = "stream") {
   Killed result;
-  Process launcher(run_worker(ranks, {"stream"}, transport));
+  auto worker = run_worker(ranks, {behaviour}, transport);
+  worker.environment["PACELINE_DETERMINISM"] = "fast";
+  Process launcher(worker);
   const auto pids = ready(launcher, ranks);
   EXPECT_EQ(static_cast<int>(pids.size()), ranks) << launcher.output() << launcher.error();
   if (static_cast<int>(pids.size()) != ranks) return result;
@@ -100,6 +105,22 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
   }
   std::cout << "longest: all others failed after " << milliseconds(longest.told)
             << " ms, launcher ended after " << milliseconds(longest.ended) << " ms\n";
+}
+
+// In each phase, one after the other: tests/core/collective/communicator_deaths_test.cpp.
+TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
+  const bool nightly = std::getenv("PACELINE_NIGHTLY") != nullptr;
+  int turn = 0;
+  for (const auto& algorithm : collective::built_in_algorithms()) {
+    const bool takes_turn = turn++ % 10 == 0;
+    if (!algorithm.fits({.ranks = 4}) || !(nightly || takes_turn)) continue;
+    const auto behaviour =
+        fmt::format("stream:{}/{}", name_of(algorithm.operation), algorithm.name);
+    for (const std::string transport : {"shm", "tcp"}) {
+      SCOPED_TRACE(fmt::format("{}, {}, rank {}", behaviour, transport, turn % 4));
+      kill_one(4, turn % 4, transport, behaviour);
+    }
+  }
 }
 
 TEST(CollectiveFailure, WhoIsKilledBeforeAllHaveJoinedIsNamedToo) {

@@ -31,19 +31,28 @@ membership::Hosts hosts_of(int world_size, const LocalWorldOptions& options) {
   return hosts;
 }
 
-void attach(Job::Impl& job, int peer, std::unique_ptr<transport::SharedMedium> medium) {
+void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
+            std::unique_ptr<transport::Link> link) {
+  const int rank = job.environment.rank;
+  job.mesh->attach(
+      peer, options.through ? options.through(rank, peer, std::move(link)) : std::move(link));
+}
+
+void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
+            std::unique_ptr<transport::SharedMedium> medium) {
   job.reactor->run([&] {
-    job.mesh->attach(peer, transport::make_shared_link(
-                               std::move(medium), job.mesh->stream_identity(peer),
-                               job.mesh->segments(), job.mesh->link_owner(), *job.reactor));
+    attach(job, peer, options,
+           transport::make_shared_link(std::move(medium), job.mesh->stream_identity(peer),
+                                       job.mesh->segments(), job.mesh->link_owner(), *job.reactor));
   });
 }
 
-void attach(Job::Impl& job, int peer, transport::FileDescriptor socket) {
+void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
+            transport::FileDescriptor socket) {
   job.reactor->run([&] {
-    job.mesh->attach(
-        peer, transport::make_tcp_link(std::move(socket), job.mesh->stream_identity(peer), true,
-                                       job.mesh->link_owner(), *job.reactor));
+    attach(job, peer, options,
+           transport::make_tcp_link(std::move(socket), job.mesh->stream_identity(peer), true,
+                                    job.mesh->link_owner(), *job.reactor));
   });
 }
 
@@ -74,12 +83,12 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
     for (int high = low + 1; high < world_size; ++high) {
       if (share_memory(low, high)) {
         auto [one, other] = transport::make_thread_mediums(kRingBytes);
-        attach(*impls[static_cast<std::size_t>(low)], high, std::move(one));
-        attach(*impls[static_cast<std::size_t>(high)], low, std::move(other));
+        attach(*impls[static_cast<std::size_t>(low)], high, options, std::move(one));
+        attach(*impls[static_cast<std::size_t>(high)], low, options, std::move(other));
       } else {
         auto [one, other] = connected_pair();
-        attach(*impls[static_cast<std::size_t>(low)], high, std::move(one));
-        attach(*impls[static_cast<std::size_t>(high)], low, std::move(other));
+        attach(*impls[static_cast<std::size_t>(low)], high, options, std::move(one));
+        attach(*impls[static_cast<std::size_t>(high)], low, options, std::move(other));
       }
     }
   }

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "paceline/core/membership/job.h"
+#include "paceline/core/transport/link.h"
 
 namespace paceline {
 
@@ -15,6 +18,10 @@ struct LocalWorldOptions {
   int ranks_per_host = 0;    // above 0: so many neighbours act as a host, with TCP to the others
   bool reproducible = true;  // the determinism of the world's communicators
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
+  // What takes the place of a rank's link to a peer, as one that fails on purpose; empty: nothing.
+  std::function<std::unique_ptr<transport::Link>(int rank, int peer,
+                                                 std::unique_ptr<transport::Link> link)>
+      through = {};
 };
 
 // Job i has rank i. Each must end before the process does; they may be moved to their threads.

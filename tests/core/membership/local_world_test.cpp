@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "paceline/core/membership/job_impl.h"
@@ -112,6 +113,21 @@ TEST(LocalWorldTest, TwoWorldsDoNotMix) {
 TEST(LocalWorldTest, AWorldNeedsARank) {
   EXPECT_THROW(make_local_world(0), Error);
   EXPECT_EQ(make_local_world(1).at(0).world_size(), 1);
+}
+
+TEST(LocalWorldTest, EachLinkGoesThroughWhatIsAskedFor) {
+  for (const bool share_memory : {true, false}) {
+    std::multiset<std::pair<int, int>> seen;
+    const auto jobs = make_local_world(
+        3, {.share_memory = share_memory,
+            .through = [&](int rank, int peer, std::unique_ptr<transport::Link> link) {
+              EXPECT_EQ(link->peer(), peer);
+              seen.emplace(rank, peer);
+              return link;
+            }});
+    EXPECT_EQ(seen,
+              (std::multiset<std::pair<int, int>>{{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}}));
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 //   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is that of all other ranks
 //
 //   stream          joins, says "ready PID", and sums up for ever
+//   stream:NAME     the same by an algorithm, as all_reduce/ring, on 10,000 floats a rank
 //   before          says "ready PID" instead of joining, and waits
 //   calls:COUNT     joins, sums up COUNT times, and ends
 //   exit:CODE       as calls:3, then exits without leaving the job
@@ -26,8 +27,10 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/collective/catalogue.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/membership/membership.h"
+#include "tests/support/any_call.h"
 
 namespace {
 
@@ -46,6 +49,17 @@ void sum_up(Job& job, int count) {
   std::vector<float> values(20'000, 1);
   for (int i = 0; count < 0 || i < count; ++i)
     job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
+}
+
+void stream(Job& job, const std::string& name) {
+  std::vector<float> in(static_cast<std::size_t>(job.world_size()) * 10'000), out(in.size());
+  for (const paceline::collective::Algorithm& a : paceline::collective::built_in_algorithms()) {
+    while (name == fmt::format("{}/{}", name_of(a.operation), a.name)) {
+      paceline::test::call_any(job.world(), a.operation, a.name, paceline::buffer_of(in),
+                               paceline::buffer_of(out))
+          .wait();
+    }
+  }
 }
 
 std::uint64_t hash(paceline::Bytes bytes, std::uint64_t seed) {
@@ -159,6 +173,7 @@ void behave(const std::string& behaviour) {
   Job job = paceline::init();
   if (name == "stream") {
     ready();
+    if (colon != std::string::npos) return stream(job, behaviour.substr(colon + 1));
     return sum_up(job, -1);
   }
   if (name == "calls") return sum_up(job, number);
