@@ -11,6 +11,7 @@
 #include "paceline/app/cli/choice_report.h"
 #include "paceline/app/cli/collective_options.h"
 #include "paceline/app/cli/parse.h"
+#include "paceline/app/cli/ticker.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/observe/whole_file.h"
 
@@ -18,16 +19,19 @@ namespace paceline::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Holds the choice of algorithms against measurements: for each size the chosen one, what the "
-    "model says, and the\n"
-    "time of every algorithm that could have been chosen, in alternating blocks.";
+    "Holds the choice of algorithms against measurements: for each size a call without a name, "
+    "what "
+    "the model says, and\n"
+    "the time of every algorithm that could have carried it, in alternating blocks.";
 
 constexpr const char* kMore = R"(Examples:
   paceline bench choose --operation all_reduce --ranks 2
   paceline bench choose --ranks 4 --sizes 4..16MiB --determinism fast --json choice.json
   PACELINE_PROFILE=here.json paceline bench choose --ranks 2 --transport tcp
 
-The ratio is that to the fastest: the median of the blocks' ratios. The regret of a choice is its ratio less one.
+The ratio is that to the fastest: the median of the blocks' ratios. That of the choice, which is "board" for short calls
+within a host, is taken block by block to whoever was the fastest in all other blocks, with its spread (10 % to 90 %);
+its regret is the ratio less one.
 Choices follow the profile that PACELINE_PROFILE names (paceline bench calibrate writes one), else the built-in prices.
 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
@@ -63,7 +67,7 @@ CollectiveRequest checked(const ChooseOptions& given) {
   return request;
 }
 
-int choose_on(Job& job, const std::string& json, const CollectiveRequest& request) {
+int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
   Communicator& world = job.world();
   const bool reports = job.rank() == 0, shows = reports && json != "-";
   std::unique_ptr<observe::WholeFile> file;
@@ -74,9 +78,12 @@ int choose_on(Job& job, const std::string& json, const CollectiveRequest& reques
   std::vector<ChoiceCell> cells;
   std::int64_t errors = 0;
   if (shows) fmt::print("{}", choice_head());
+  Ticker ticker(request.progress && reports, request.sizes.size());
+  request.compare.on_block = [&](int block, int blocks) { ticker.at_block(block, blocks); };
   for (const std::size_t bytes : request.sizes) {
+    ticker.at_size(cells.size(), bytes);
     const auto forecasts = world.forecasts(request.operation, bytes, request.dtype);
-    std::vector<measure::Candidate> candidates;
+    std::vector<measure::Candidate> candidates = {{request.operation, "", bytes, request.dtype}};
     for (const Forecast& one : forecasts)
       candidates.push_back({request.operation, std::string(one.algorithm), bytes, request.dtype});
     const auto comparison = measure::compare(job, world, candidates, request.compare);
@@ -88,9 +95,7 @@ int choose_on(Job& job, const std::string& json, const CollectiveRequest& reques
   if (!reports) return 0;
   if (json == "-") fmt::print("{}", choice_json(cells));
   if (file) file->commit(choice_json(cells));
-  if (shows)
-    fmt::print("\nwithin 10 % of the fastest: {:.0f} % of the sizes\n",
-               100 * share_within(cells, 0.1));
+  if (shows) fmt::print("\n{}", choice_verdict(cells));
   if (errors > 0) fmt::print(stderr, "{} elements of the results were wrong\n", errors);
   return errors > 0 ? 1 : 0;
 }
@@ -106,8 +111,10 @@ int bench_choose_main(const std::vector<std::string>& arguments) {
   const CollectiveRequest request = checked(line);
   std::vector<std::string> words = {"bench", "choose"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_on_ranks(line.as.ranks, words, [&](Job& job, const RanksOptions&) {
-    return choose_on(job, line.as.json, request);
+  return run_on_ranks(line.as.ranks, words, [&](Job& job, const RanksOptions& ranks) {
+    CollectiveRequest own = request;
+    own.progress = ranks.progress;
+    return choose_on(job, line.as.json, own);
   });
 }
 

@@ -18,6 +18,7 @@
 #include "paceline/app/cli/collective_report.h"
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
+#include "paceline/app/cli/ticker.h"
 #include "paceline/app/cli/version.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/check.h"
@@ -48,28 +49,6 @@ std::vector<std::string> usable_algorithms(const CollectiveRequest& request,
   }
   return chosen;
 }
-
-// Says on stderr how far it is, at most every two seconds.
-class Ticker {
- public:
-  Ticker(bool on, std::size_t sizes) : on_(on), sizes_(sizes) {}
-  void at_size(std::size_t index, std::size_t bytes) {
-    index_ = index;
-    bytes_ = bytes;
-  }
-  void at_block(int block, int blocks) {
-    if (!on_ || Clock::now() - told_ < std::chrono::seconds(2)) return;
-    told_ = Clock::now();
-    fmt::print(stderr, "size {} of {}, {}: block {} of {}\n", index_ + 1, sizes_, size_text(bytes_),
-               block, blocks);
-  }
-
- private:
-  const bool on_;
-  const std::size_t sizes_;
-  std::size_t index_ = 0, bytes_ = 0;
-  Clock::time_point told_ = Clock::now();
-};
 
 std::size_t resident_megabytes() {
   rusage usage = {};

@@ -1,5 +1,5 @@
-// What `paceline bench choose` found: for each length the chosen algorithm beside all that could
-// have been.
+// What `paceline bench choose` found: for each length a call without a name beside all algorithms
+// that could have carried it.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,29 @@ struct ChoiceCell {
   Dtype dtype = Dtype::f32;
   int ranks = 1;
   std::size_t bytes = 0;
-  std::vector<Candidate> candidates = {};  // the cheapest by the model first: it is the chosen one
+  // What carried a call without a name: an algorithm; "board", short calls within a host; "mpi".
+  std::string chosen;
+  double measured_us = 0;                  // of such a call
+  std::vector<Candidate> candidates = {};  // the cheapest by the model first
+  // Of such a call to the candidate that was the fastest in all other blocks, block by block.
+  // Who is the fastest by chance in some block wins nothing by it.
+  std::vector<double> ratios = {};
 
-  const Candidate& chosen() const { return candidates.front(); }
   const Candidate& fastest() const;
-  double regret() const { return chosen().ratio - 1; }
+  double regret() const;         // the median of the ratios less one, or 0
+  double surest_regret() const;  // what nine of ten blocks exceed: above it is no noise
 };
 
-// `forecasts`, and their measurements in the same order. REQUIRES: at least one.
+// `comparison`: of a call without a name first, then of the forecasts' algorithms in their order.
+// REQUIRES: at least one forecast.
 ChoiceCell cell_of(const std::vector<Forecast>& forecasts, const measure::Comparison& comparison,
                    int ranks, const std::string& transport);
 
 // Of cells whose regret is at most this much; 1 of none.
 double share_within(const std::vector<ChoiceCell>& cells, double regret);
+
+// "within 10 % of the fastest: 92 % of the sizes; 1 more may be, by the spread of their blocks"
+std::string choice_verdict(const std::vector<ChoiceCell>& cells);
 
 std::string choice_head();
 std::string choice_lines(const ChoiceCell& cell);

@@ -111,6 +111,9 @@ class Race {
 
   void warm_up(Lane& lane) {
     lane.contestant->clear();
+    const std::uint64_t sent = group_.traffic().messages_sent;
+    lane.contestant->operate();
+    lane.measured.messages = static_cast<std::int64_t>(group_.traffic().messages_sent - sent);
     run_block(lane, 1);
     const auto begin = Clock::now();
     run_block(lane, kWarmUp);
@@ -160,12 +163,16 @@ class Race {
   }
 
   Comparison result() {
-    std::vector<std::int64_t> errors;
-    for (const Lane& lane : lanes_) errors.push_back(lane.measured.errors);
-    group_.all_reduce(buffer_of(errors)).wait();
+    std::vector<std::int64_t> counts;
+    for (const Lane& lane : lanes_) {
+      counts.push_back(lane.measured.errors);
+      counts.push_back(lane.measured.messages);
+    }
+    group_.all_reduce(buffer_of(counts)).wait();
     Comparison comparison;
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      lanes_[i].measured.errors = errors[i];
+      lanes_[i].measured.errors = counts[2 * i];
+      lanes_[i].measured.messages = counts[2 * i + 1];
       comparison.candidates.push_back(std::move(lanes_[i].measured));
     }
     if (options_.yardstick) {

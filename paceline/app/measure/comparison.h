@@ -35,6 +35,9 @@ struct Measurement {
   std::vector<double> seconds = {};        // each operation's, of all blocks in their order
   std::vector<double> block_medians = {};  // seconds
   std::int64_t errors = 0;                 // wrong elements, of all ranks and operations
+  // Sent by the programs of all ranks in one operation; 0: it went another way (an engine, a
+  // board).
+  std::int64_t messages = 0;
 };
 
 struct Comparison {
