@@ -17,6 +17,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/nightly.h"
+
 namespace paceline::test {
 namespace {
 
@@ -308,8 +310,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Nobody asks for a time: then the kernel gives the connection up after 20 s without an answer
 // (core/transport/socket.cpp).
 TEST_F(SeveralHosts, ACableThatIsPulledIsNoticedWithoutAnyDeadline) {
-  if (std::getenv("PACELINE_NIGHTLY") == nullptr)
-    GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
+  if (!is_nightly()) GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
   Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));
   const auto net = net_of(launcher);
   ASSERT_EQ(ready(launcher, 4).size(), 4U) << launcher.error();

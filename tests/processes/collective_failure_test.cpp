@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <random>
 #include <thread>
 
 #include "paceline/core/collective/catalogue.h"
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::test {
 namespace {
@@ -87,7 +87,7 @@ Killed kill_one(int ranks, int victim, const std::string& transport,
 }
 
 TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoSeconds) {
-  const int rounds = std::getenv("PACELINE_NIGHTLY") != nullptr ? 20 : 1;
+  const int rounds = is_nightly() ? 20 : 1;
   Killed longest;
   for (int round = 0; round < rounds; ++round) {
     for (const std::string transport : {"shm", "tcp"}) {
@@ -109,7 +109,7 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
 
 // In each phase, one after the other: tests/core/collective/communicator_deaths_test.cpp.
 TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
-  const bool nightly = std::getenv("PACELINE_NIGHTLY") != nullptr;
+  const bool nightly = is_nightly();
   int turn = 0;
   for (const auto& algorithm : collective::built_in_algorithms()) {
     const bool takes_turn = turn++ % 10 == 0;
@@ -201,8 +201,7 @@ TEST(CollectiveFailure, AMismatchIsToldByAll) {
 }
 
 TEST(CollectiveFailure, AFrozenRankIsNamedAndTheRunGoesOnWhenItDoes) {
-  if (std::getenv("PACELINE_NIGHTLY") == nullptr)
-    GTEST_SKIP() << "6 s: runs with PACELINE_NIGHTLY=1";
+  if (!is_nightly()) GTEST_SKIP() << "6 s: runs with PACELINE_NIGHTLY=1";
   Process launcher(run_worker(3, {"stream"}));
   const auto pids = ready(launcher, 3);
   ASSERT_EQ(pids.size(), 3U);

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::test {
 namespace {
@@ -39,7 +40,7 @@ constexpr long kOfTheHeap = 2 << 20;
 constexpr long kOfPages = 48 << 20;
 
 TEST(Soak, LegalCollectivesOnGroupsThatComeAndGoLeaveNothingBehind) {
-  const bool nightly = std::getenv("PACELINE_NIGHTLY") != nullptr;
+  const bool nightly = is_nightly();
   const char* const given = std::getenv("PACELINE_SEED");
   const std::string seed = given == nullptr ? "1" : given;
   const long calls = nightly ? 1'000'000 : 6'000;

@@ -54,21 +54,26 @@ class MortalLink final : public transport::Link {
 };
 
 void Life::lives_for(long frames, Job& job) {
-  reactor_ = job.impl().reactor;
-  reactor_->run([this, frames] {
+  const auto reactor = job.impl().reactor;
+  reactor->run([&] {
+    reactor_ = reactor;
     left_ = frames;
     sent_ = 0;
   });
 }
 
 void Life::end(Job& job) {
-  reactor_ = job.impl().reactor;
-  reactor_->run([this] { die(); });
-  reactor_->drive_until([this] { return over_.load(); }, Deadline::never());
+  const auto reactor = job.impl().reactor;
+  reactor->run([&] {
+    reactor_ = reactor;
+    die();
+  });
+  reactor->drive_until([this] { return over_.load(); }, Deadline::never());
 }
 
 void Life::end_with(const Work& work, Job& job) {
-  reactor_->drive_until([&] { return work.done() || over_; }, Deadline::never());
+  const auto done = [&] { return work.done() || over_; };
+  job.impl().reactor->drive_until(done, Deadline::never());
   end(job);
 }
 

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/nightly.h"
 #include "tests/support/reference.h"
 
 namespace paceline::collective::testing {
@@ -17,7 +16,7 @@ namespace {
 void everything(const LocalWorldOptions& options, int ranks) {
   SCOPED_TRACE(fmt::format("{}, {} ranks", label(options), ranks));
   // Five rounds: every length for each combination.
-  const int rounds = std::getenv("PACELINE_NIGHTLY") != nullptr ? 5 : 1;
+  const int rounds = test::is_nightly() ? 5 : 1;
   run_ranks(ranks, options, [rounds](Job& job) {
     test::is_the_reference(job, job.world(), test::ways_of_the_catalogue(job.world_size()), rounds);
   });

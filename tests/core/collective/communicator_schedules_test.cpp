@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <stdexcept>
 
 #include "tests/core/collective/worlds.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::collective::testing {
 namespace {
@@ -106,7 +106,7 @@ void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
 }
 
 TEST(CommunicatorSchedules, NoLegalScheduleIsTakenForAMismatch) {
-  const bool nightly = std::getenv("PACELINE_NIGHTLY") != nullptr;
+  const bool nightly = test::is_nightly();
   const int schedules = (kSanitized ? 1'000 : 10'000) * (nightly ? (kSanitized ? 10 : 100) : 1);
   constexpr int kEach = 250;
   for (int first = 0; first < schedules; first += kEach) {
