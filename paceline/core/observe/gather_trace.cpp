@@ -1,5 +1,6 @@
 #include "paceline/core/observe/gather_trace.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,8 @@ namespace paceline::observe {
 namespace {
 
 constexpr int kExchanges = 8;
+// Half a KiB for each span that a log keeps: what a peer says is memory that this rank takes.
+constexpr std::int64_t kLongestTrace = static_cast<std::int64_t>(TraceLog::kMostSpans) * 512;
 
 RankTrace trace_of_this_rank(int rank, TraceLog& log) {
   std::array<char, 256> host{};
@@ -63,6 +66,12 @@ std::vector<RankTrace> gather_traces(Communicator& group, TraceLog& log) {
       const std::int64_t clock = compare_clocks(group, peer);
       std::array<std::int64_t, 1> length{};
       group.recv(buffer_of(length), peer).wait();
+      if (length[0] < 0 || length[0] > kLongestTrace)
+        throw Error({Fault::io,
+                     fmt::format("rank {} offers a trace of {} bytes, at most {} are taken: trace "
+                                 "fewer steps",
+                                 peer, length[0], kLongestTrace),
+                     {peer}});
       std::string bytes(static_cast<std::size_t>(length[0]), '\0');
       group.recv(Buffer{reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), Dtype::u8}, peer)
           .wait();

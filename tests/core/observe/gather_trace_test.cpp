@@ -56,5 +56,31 @@ TEST(GatherTraces, AWorldOfOneHasItsOwn) {
   });
 }
 
+TEST(GatherTraces, NoMemoryIsTakenOnAPeersWordAlone) {
+  for (const std::int64_t claimed : {std::int64_t{-1}, std::int64_t{1} << 60}) {
+    test::run_ranks(2, [claimed](Job& job) {
+      Communicator& world = job.world();
+      if (job.rank() == 0) {
+        try {
+          gather_traces(world, job.trace());
+          ADD_FAILURE() << "a trace of " << claimed << " bytes was taken";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.fault(), Fault::io);
+          EXPECT_EQ(error.failure().ranks, std::vector{1});
+          EXPECT_THAT(error.what(), HasSubstr("rank 1 offers a trace of"));
+        }
+        return;
+      }
+      std::vector<std::int64_t> word(1);
+      for (int exchange = 0; exchange < 8; ++exchange) {  // of clocks
+        world.recv(buffer_of(word), 0).wait();
+        world.send(const_buffer_of(word), 0).wait();
+      }
+      word[0] = claimed;
+      world.send(const_buffer_of(word), 0).wait();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace paceline::observe
