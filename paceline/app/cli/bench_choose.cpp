@@ -29,9 +29,9 @@ constexpr const char* kMore = R"(Examples:
   paceline bench choose --ranks 4 --sizes 4..16MiB --determinism fast --json choice.json
   PACELINE_PROFILE=here.json paceline bench choose --ranks 2 --transport tcp
 
-The ratio is that to the fastest: the median of the blocks' ratios. That of the choice, which is "board" for short calls
-within a host, is taken block by block to whoever was the fastest in all other blocks, with its spread (10 % to 90 %);
-its regret is the ratio less one.
+The ratio is that to the fastest: the median of the blocks' ratios. That of the choice ("board": what ranks of a
+host do without an algorithm) is taken block by block to whoever was the fastest in all other blocks, with its spread
+(10 % to 90 %); its regret is the ratio less one.
 Choices follow the profile that PACELINE_PROFILE names (paceline bench calibrate writes one), else the built-in prices.
 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`

@@ -22,7 +22,7 @@ struct ChoiceCell {
   Dtype dtype = Dtype::f32;
   int ranks = 1;
   std::size_t bytes = 0;
-  // What carried a call without a name: an algorithm; "board", short calls within a host; "mpi".
+  // What carried a call without a name: an algorithm; "board", within a host; "mpi".
   std::string chosen;
   double measured_us = 0;                  // of such a call
   std::vector<Candidate> candidates = {};  // the cheapest by the model first
