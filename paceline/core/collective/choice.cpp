@@ -17,6 +17,9 @@ namespace {
 constexpr std::array<std::size_t, 2> kMemorySegments = {512 << 10, 256 << 10};
 constexpr std::array<std::size_t, 4> kStreamSegments = {16 << 20, 4 << 20, 1 << 20, 256 << 10};
 constexpr std::size_t kShortestPiece = 16 << 10;  // shorter ones would be all header
+// Longer messages over a stream have left the cache when they are complete, and are reduced late
+// (measured on loopback, two ranks, 64 MiB: 4 MiB 28 ms, 512 KiB 21 ms).
+constexpr std::size_t kLongestStreamPiece = 512 << 10;
 
 // Of an all_to_all with counts nobody knows the length.
 constexpr std::size_t kUnknownBytes = 1 << 20;
@@ -25,7 +28,8 @@ std::vector<std::size_t> pieces(int chunks, bool in_memory) {
   std::vector<std::size_t> pieces;
   const auto add = [&](std::size_t segment) {
     const std::size_t piece = segment / static_cast<std::size_t>(std::max(1, chunks));
-    pieces.push_back(std::clamp(piece, kShortestPiece, transport::kLongestPayload));
+    pieces.push_back(std::clamp(piece, kShortestPiece,
+                                in_memory ? transport::kLongestPayload : kLongestStreamPiece));
   };
   if (in_memory) std::ranges::for_each(kMemorySegments, add);
   else std::ranges::for_each(kStreamSegments, add);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "paceline/core/base/crc32c.h"
@@ -11,7 +12,13 @@
 namespace paceline::transport {
 namespace {
 
-constexpr std::size_t kMostInOneTurn = 2 * kLongestPayload;
+// The queue is full with this much payload; further frames wait in lanes.
+constexpr std::size_t kQueueBytes = 1 << 20;
+
+// What belongs to no group's order.
+bool stays_behind_all(FrameType type) {
+  return type == FrameType::goodbye || type == FrameType::withdraw;
+}
 
 }  // namespace
 
@@ -32,7 +39,10 @@ void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener
     header.flags |= kHasPayloadCrc;
     header.payload_crc = crc32c(payload);
   }
-  Outgoing& out = queue_.emplace_back();
+  if (stays_behind_all(header.type)) take_turns(~std::size_t{0});
+  const bool waits = !lanes_.empty() || queued_bytes_ >= kQueueBytes;
+  Outgoing& out = (waits ? lanes_[header.group] : queue_).emplace_back();
+  if (!waits) queued_bytes_ += payload.size();
   out.header = encode(header);
   out.listener = listener;
   out.cookie = cookie;
@@ -44,9 +54,28 @@ void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener
   }
 }
 
-Result<bool> FrameStream::flush() {
-  bool moved = false;
-  while (!queue_.empty()) {
+// One frame of each group after the other, until the queue is full.
+void FrameStream::take_turns(std::size_t full) {
+  while (!lanes_.empty() && queued_bytes_ < full) {
+    auto lane = lanes_.upper_bound(last_lane_);
+    if (lane == lanes_.end()) lane = lanes_.begin();
+    last_lane_ = lane->first;
+    queued_bytes_ += lane->second.front().payload.size();
+    queue_.push_back(std::move(lane->second.front()));
+    lane->second.pop_front();
+    if (lane->second.empty()) lanes_.erase(lane);
+  }
+}
+
+std::size_t FrameStream::unsent_frames() const {
+  std::size_t frames = queue_.size();
+  for (const auto& [group, lane] : lanes_) frames += lane.size();
+  return frames;
+}
+
+Result<bool> FrameStream::flush(std::size_t most) {
+  std::size_t moved = 0;
+  while (!queue_.empty() && moved < most) {
     std::array<Bytes, 8> pieces;
     std::size_t count = 0, skip = written_;
     for (auto out = queue_.begin(); out != queue_.end() && count + 2 <= pieces.size(); ++out) {
@@ -58,25 +87,31 @@ Result<bool> FrameStream::flush() {
     }
     auto accepted = channel_.write(std::span(pieces).first(count));
     if (!accepted) return accepted.error();
-    if (*accepted == 0) return moved;
-    moved = true;
+    if (*accepted == 0) break;
+    moved += *accepted;
     written_ += *accepted;
-    while (!queue_.empty() && written_ >= kFrameHeaderBytes + queue_.front().payload.size()) {
-      written_ -= kFrameHeaderBytes + queue_.front().payload.size();
-      SendListener* listener = queue_.front().listener;
-      const std::uint64_t cookie = queue_.front().cookie;
-      queue_.pop_front();
-      if (listener != nullptr) listener->sent(cookie);  // may queue more
-    }
+    end_written();
   }
-  return moved;
+  return moved > 0;
 }
 
-Result<bool> FrameStream::receive() {
+void FrameStream::end_written() {
+  while (!queue_.empty() && written_ >= kFrameHeaderBytes + queue_.front().payload.size()) {
+    written_ -= kFrameHeaderBytes + queue_.front().payload.size();
+    queued_bytes_ -= queue_.front().payload.size();
+    SendListener* listener = queue_.front().listener;
+    const std::uint64_t cookie = queue_.front().cookie;
+    queue_.pop_front();
+    take_turns(kQueueBytes);
+    if (listener != nullptr) listener->sent(cookie);  // may queue more
+  }
+}
+
+Result<bool> FrameStream::receive(std::size_t most) {
   std::size_t moved = 0;
   enough_ = false;
   for (;;) {
-    if (moved >= kMostInOneTurn) enough_ = true;  // but nothing may stay behind in ahead_
+    if (moved >= most) enough_ = true;  // but nothing may stay behind in ahead_
     auto some = receive_some();
     if (!some) return some.error();
     if (*some == 0) break;
@@ -153,10 +188,16 @@ Result<> FrameStream::begin_payload() {
         fmt::format("{} bytes came where {} were expected", header_.length, target_.size()),
         {static_cast<int>(identity_.peer_rank)}};
   }
-  if (!placed_) {
-    if (own_payload_.size() < header_.length) own_payload_.resize(header_.length);
-    target_ = MutableBytes(own_payload_).first(header_.length);
+  if (placed_) return Done{};
+  const bool is_here = ahead_end_ - ahead_begin_ >= header_.length;
+  if (is_here && ahead_begin_ % alignof(std::max_align_t) == 0) {  // then it need not be copied
+    target_ = MutableBytes(ahead_).subspan(ahead_begin_, header_.length);
+    ahead_begin_ += header_.length;
+    payload_read_ = header_.length;
+    return Done{};
   }
+  if (own_payload_.size() < header_.length) own_payload_.resize(header_.length);
+  target_ = MutableBytes(own_payload_).first(header_.length);
   return Done{};
 }
 
@@ -176,7 +217,10 @@ void FrameStream::abandon() {
     covered += kFrameHeaderBytes + queue_[begun].payload.size();
   }
   queue_.resize(begun);
+  lanes_.clear();
+  queued_bytes_ = 0;
   for (Outgoing& out : queue_) {
+    queued_bytes_ += out.payload.size();
     if (out.listener == nullptr) continue;
     out.owned.assign(out.payload.begin(), out.payload.end());
     out.payload = out.owned;

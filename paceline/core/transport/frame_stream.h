@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct StreamIdentity {
   std::uint32_t peer_rank = 0;
 };
 
+// Frames of one group arrive in the order of their sends. Those of several groups take turns, so
+// that a short operation of one never waits behind all of a long one of another; a goodbye and a
+// withdraw stay behind everything.
+//
 // THREAD: reactor's driver only.
 class FrameStream {
  public:
@@ -52,15 +57,16 @@ class FrameStream {
   void send(FrameHeader header, Bytes payload, SendListener* listener = nullptr,
             std::uint64_t cookie = 0);
 
-  // Writes what the channel takes. Returns whether anything moved.
-  Result<bool> flush();
+  // Writes what the channel takes, and not much more than `most` bytes. Returns whether anything
+  // moved.
+  Result<bool> flush(std::size_t most = ~std::size_t{0});
   bool has_unsent() const { return !queue_.empty(); }
-  std::size_t unsent_frames() const { return queue_.size(); }
+  std::size_t unsent_frames() const;
 
-  // Reads what is there and hands it over, but leaves a stream that never dries up after some
-  // megabytes, so that others get their turn. Returns whether anything moved; while it says so,
-  // call again.
-  Result<bool> receive();
+  // Reads what is there and hands it over, but leaves a stream that never dries up after `most`
+  // bytes, so that others get their turn. Returns whether anything moved; while it says so, call
+  // again.
+  Result<bool> receive(std::size_t most = 2 * kLongestPayload);
 
   // From now on no memory of a caller is read or written: frames not begun yet are forgotten, the
   // rest of one that is being written is copied, and one that is being read goes on into memory of
@@ -75,6 +81,8 @@ class FrameStream {
     SendListener* listener = nullptr;
     std::uint64_t cookie = 0;
   };
+  void take_turns(std::size_t full);  // moves frames from the lanes until the queue is full
+  void end_written();
   Result<std::size_t> receive_some();  // how many bytes were taken
   Result<bool> look_ahead();           // whether there is something
   std::size_t take_ahead(MutableBytes into);
@@ -86,11 +94,15 @@ class FrameStream {
   StreamIdentity identity_;
   bool payload_checksum_;
 
-  std::deque<Outgoing> queue_;
-  std::size_t written_ = 0;  // of the queue's first frames, headers included
+  std::deque<Outgoing> queue_;    // in the order of the channel
+  std::size_t queued_bytes_ = 0;  // of its payloads
+  std::size_t written_ = 0;       // of the queue's first frames, headers included
+  std::map<std::uint32_t, std::deque<Outgoing>>
+      lanes_;  // by group, none empty: behind a full queue
+  std::uint32_t last_lane_ = 0;
 
   // What was read beyond what was asked for: a short frame takes one read, not two.
-  std::array<std::byte, 4096> ahead_;
+  alignas(64) std::array<std::byte, 20 << 10> ahead_;
   std::size_t ahead_begin_ = 0, ahead_end_ = 0;
   bool enough_ = false;  // no more reads in this turn: the channel is empty, or others' turn comes
 

@@ -7,6 +7,14 @@
 namespace paceline::transport {
 namespace {
 
+// Bytes of one turn in one direction, or a little more: reading and writing take turns, so that
+// neither of two peers fills the other's socket and then waits.
+constexpr std::size_t kTurn = 256 << 10;
+
+// Looks at the socket itself after something moved, each a short system call, before it is left to
+// the poller, whose look takes longer but is one for all links.
+constexpr int kLooks = 64;
+
 class TcpLink final : public Link, public Pollable, public FrameReceiver {
  public:
   TcpLink(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
@@ -45,8 +53,18 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
     return !open_ || (!stream_.has_unsent() && bytes_on_the_way(socket_.get()) == 0);
   }
 
-  bool poll() override { return open_ && !blocked_ && stream_.has_unsent() && flush(); }
-  void set_asleep(bool) override {}
+  bool poll() override {
+    bool moved = open_ && stream_.has_unsent() && flush();
+    if (open_ && looks_left_ > 0) {
+      --looks_left_;
+      moved |= receive();
+    }
+    return moved;
+  }
+
+  void set_asleep(bool asleep) override {
+    if (open_ && asleep && stream_.has_unsent()) watch_for_room(true);
+  }
 
   MutableBytes place(const FrameHeader& header) override { return owner_.place(peer_, header); }
   Result<> received(const FrameHeader& header, Bytes payload, bool placed) override {
@@ -55,23 +73,37 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
  private:
   bool flush() {
-    auto moved = stream_.flush();
+    auto moved = stream_.flush(kTurn);
     if (!moved) {
       end_heard_out(moved.error());
       return true;
     }
-    if (stream_.has_unsent() != blocked_) {
-      blocked_ = stream_.has_unsent();
-      reactor_.poller().change(socket_.get(), blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    if (*moved) looks_left_ = kLooks;  // an answer may come
+    return *moved;
+  }
+
+  bool receive() {
+    auto moved = stream_.receive(kTurn);
+    if (!moved) {
+      end(moved.error());
+      return true;
     }
+    if (*moved) looks_left_ = kLooks;
     return *moved;
   }
 
   void on_ready(std::uint32_t events) {
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-      if (auto moved = stream_.receive(); !moved) return end(moved.error());
+    if ((events & EPOLLOUT) != 0) {
+      watch_for_room(false);
+      if (stream_.has_unsent()) flush();
     }
-    if ((events & EPOLLOUT) != 0) flush();
+    if (open_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
+  }
+
+  void watch_for_room(bool watched) {
+    if (watched == room_watched_) return;
+    room_watched_ = watched;
+    reactor_.poller().change(socket_.get(), watched ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
 
   // Writing failed, but the peer's last frames (its goodbye, or why it failed) may lie here unread.
@@ -96,7 +128,8 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   LinkOwner& owner_;
   Reactor& reactor_;
   bool open_ = true;
-  bool blocked_ = false;
+  bool room_watched_ = false;
+  int looks_left_ = kLooks;
 };
 
 }  // namespace

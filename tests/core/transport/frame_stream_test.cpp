@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -381,6 +382,112 @@ TEST(FrameStream, WhatWasReadAheadIsHandedOverBeforeOthersGetTheirTurn) {
   EXPECT_TRUE(in.receive().value());
   EXPECT_TRUE(pipe.bytes.empty());
   EXPECT_EQ(receiver.heard.size(), 22u);
+}
+
+// As many long frames of group 1 as a segment of a large operation makes, and short ones of others
+// behind them.
+struct Queued {
+  static constexpr std::uint64_t kLong = 100;
+  std::vector<std::byte> payload = pattern(64 << 10, 1);
+  Listener listener;
+
+  explicit Queued(FrameStream& out) {
+    for (std::uint64_t i = 0; i < kLong; ++i)
+      out.send({.type = FrameType::data, .sequence = i, .group = 1}, payload, &listener, i);
+  }
+};
+
+TEST(FrameStream, AShortFrameOfOneGroupOvertakesLongOnesOfAnother) {
+  Pipe pipe;
+  Receiver receiver;
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  Queued queued(out);
+  out.send({.type = FrameType::call, .group = 2}, pattern(4, 2));
+  EXPECT_EQ(out.unsent_frames(), Queued::kLong + 1);
+  ASSERT_TRUE(out.flush());
+  ASSERT_TRUE(in.receive());
+  ASSERT_EQ(receiver.heard.size(), Queued::kLong + 1);
+  const auto found = std::ranges::find(receiver.heard, 2u, [](auto& h) { return h.header.group; });
+  std::size_t bytes_before = 0;
+  for (auto frame = receiver.heard.begin(); frame != found; ++frame)
+    bytes_before += frame->payload.size();
+  EXPECT_LE(bytes_before, (1u << 20) + 2 * queued.payload.size())
+      << "of " << Queued::kLong * queued.payload.size();
+}
+
+TEST(FrameStream, FramesOfEachGroupKeepTheirOrderHoweverManyTakeTurns) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SeededNumbers numbers(seed);
+    Pipe pipe;
+    Receiver receiver;
+    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+    std::map<std::uint32_t, std::vector<std::uint64_t>> sent, heard;
+    pipe.portion = [&] { return numbers.below(400000); };
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      const auto group = static_cast<std::uint32_t>(numbers.below(4));
+      const std::size_t size = numbers.below(2) == 0 ? numbers.below(100) : numbers.below(200000);
+      out.send({.type = FrameType::data, .sequence = i, .group = group}, pattern(size, i));
+      sent[group].push_back(i);
+      if (numbers.below(4) == 0) {
+        ASSERT_TRUE(out.flush(numbers.below(300000)));
+      }
+    }
+    while (out.has_unsent() || !pipe.bytes.empty()) {
+      ASSERT_TRUE(out.flush());
+      ASSERT_TRUE(in.receive());
+    }
+    EXPECT_EQ(out.unsent_frames(), 0u);
+    for (const Heard& frame : receiver.heard) {
+      heard[frame.header.group].push_back(frame.header.sequence);
+      EXPECT_EQ(frame.payload, pattern(frame.payload.size(), frame.header.sequence));
+    }
+    EXPECT_EQ(heard, sent) << "seed " << seed;
+  }
+}
+
+TEST(FrameStream, AGoodbyeStaysBehindAllGroups) {
+  for (const FrameType last : {FrameType::goodbye, FrameType::withdraw}) {
+    Pipe pipe;
+    Receiver receiver;
+    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+    Queued queued(out);
+    out.send({.type = FrameType::call, .group = 2}, {});
+    out.send({.type = last}, {});
+    ASSERT_TRUE(out.flush());
+    ASSERT_TRUE(in.receive());
+    ASSERT_EQ(receiver.heard.size(), Queued::kLong + 2);
+    EXPECT_EQ(receiver.heard.back().header.type, last);
+  }
+}
+
+TEST(FrameStream, AbandonForgetsWhatWaitsForItsTurn) {
+  Pipe pipe;
+  Receiver receiver;
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  Queued queued(out);
+  out.abandon();
+  queued.payload.clear();
+  out.send({.type = FrameType::failure}, pattern(10, 2));
+  EXPECT_EQ(out.unsent_frames(), 1u);
+  ASSERT_TRUE(out.flush());
+  ASSERT_TRUE(in.receive());
+  ASSERT_EQ(receiver.heard.size(), 1u);
+  EXPECT_TRUE(queued.listener.cookies.empty());
+}
+
+TEST(FrameStream, AFlushEndsWithTheWriteThatReachesItsBound) {
+  Pipe pipe;
+  Receiver receiver;
+  FrameStream out(pipe, receiver, kSender, false);
+  Queued queued(out);
+  std::size_t flushes = 0;
+  for (; out.has_unsent(); ++flushes) {
+    const std::size_t before = pipe.bytes.size();
+    EXPECT_TRUE(out.flush(100 << 10).value());
+    EXPECT_LE(pipe.bytes.size() - before, (100u << 10) + 5 * (queued.payload.size() + 64));
+  }
+  EXPECT_GT(flushes, 10u);
+  EXPECT_EQ(queued.listener.cookies.size(), Queued::kLong);
 }
 
 TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {

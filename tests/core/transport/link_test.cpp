@@ -78,6 +78,29 @@ TEST_P(LinkConformance, TheListenerIsToldOfEachPayloadExactlyOnce) {
   EXPECT_TRUE(one.wait_driving([&] { return one.link->flushed(); }));
 }
 
+TEST_P(LinkConformance, AShortOperationOfOneGroupDoesNotWaitForALongOneOfAnother) {
+  constexpr int kPieces = 128;  // 64 MiB
+  const auto piece = pattern(512 << 10, 1);
+  int before = 0;
+  bool overtook = false;
+  other.reactor.run([&] {
+    other.on_frame = [&](const End::Heard& frame) -> Result<> {
+      overtook = overtook || frame.header.group == 2;
+      if (!overtook) ++before;
+      return Done{};
+    };
+  });
+  one.reactor.run([&] {
+    for (int i = 0; i < kPieces; ++i)
+      one.link->send({.type = FrameType::message, .group = 1}, piece, &one, 0);
+    one.link->send({.type = FrameType::call, .group = 2}, pattern(4, 2));
+  });
+  ASSERT_TRUE(one.wait_for_sent(kPieces));
+  ASSERT_TRUE(other.wait_for_heard(kPieces + 1));
+  EXPECT_TRUE(overtook);
+  EXPECT_LE(before, kPieces / 8);
+}
+
 TEST_P(LinkConformance, PayloadsLandWhereTheReceiverSays) {
   std::vector<std::byte> target(300000);
   other.reactor.run([&] {
