@@ -117,9 +117,8 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   Call& call = request.call;
   // What an engine can carry is the engine's, however short.
   const bool by_programs = engines == nullptr || !collective::has_programs(call.operation);
-  request.suits_board =
-      by_programs && algorithm.empty() && collective::BoardCalls::suits(call, size);
-  if (request.suits_board) {
+  request.may_post = by_programs && algorithm.empty() && group->posts(call);
+  if (request.may_post) {
     request.print = fingerprint(call);
     if (collective::BoardCalls::is_short(call) && group->try_at_once(request)) return {};
   }

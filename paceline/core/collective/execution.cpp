@@ -39,11 +39,11 @@ AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
 
 }  // namespace
 
-Execution::Execution(const Members& members, BoardCalls& board_calls, std::uint32_t group,
+Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
                      std::uint64_t sequence, Request request, Traffic& traffic,
                      std::function<void()> on_done)
     : members_(members),
-      board_calls_(board_calls),
+      posted_calls_(posted_calls),
       group_(group),
       sequence_(sequence),
       request_(std::move(request)),
@@ -64,22 +64,22 @@ Execution::~Execution() = default;
 
 void Execution::start() {
   roll_.enter(members_.rank(), request_.call);
-  on_board_ = request_.suits_board && board_calls_.ready();
-  if (on_board_) board_calls_.post(sequence_, request_);
+  posted_ = request_.may_post && posted_calls_.ready();
+  if (posted_) posted_calls_.post(sequence_, request_);
   else call_all();
 }
 
-Result<bool> Execution::look_at_board() {
-  if (!on_board_) return false;
-  const auto progress = board_calls_.advance(sequence_, request_);
+Result<bool> Execution::look_at_post() {
+  if (!posted_) return false;
+  const auto progress = posted_calls_.advance(sequence_, request_);
   if (!progress) return progress.error();
   switch (progress.value()) {
-    case BoardCalls::Progress::waiting: return false;
-    case BoardCalls::Progress::moved: return true;
-    case BoardCalls::Progress::by_messages: call_all(); return true;
-    case BoardCalls::Progress::done: break;
+    case PostedCalls::Progress::waiting: return false;
+    case PostedCalls::Progress::moved: return true;
+    case PostedCalls::Progress::by_messages: call_all(); return true;
+    case PostedCalls::Progress::done: break;
   }
-  on_board_ = false;
+  posted_ = false;
   for (int peer = 0; peer < members_.size(); ++peer) {
     if (peer != members_.rank()) roll_.enter(peer, request_.call);
   }
@@ -88,7 +88,7 @@ Result<bool> Execution::look_at_board() {
 }
 
 void Execution::call_all() {
-  on_board_ = false;
+  posted_ = false;
   Call& own = request_.call;
   const FrameHeader header{
       .type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
@@ -114,8 +114,8 @@ void Execution::scale_input() {
 }
 
 Result<> Execution::peer_called(int peer, Call call) {
-  if (on_board_) {  // the peer is not there
-    board_calls_.give_up();
+  if (posted_) {  // the peer has not
+    posted_calls_.give_up();
     call_all();
   }
   roll_.enter(peer, std::move(call));
@@ -124,13 +124,13 @@ Result<> Execution::peer_called(int peer, Call call) {
 
 std::vector<int> Execution::missing() const {
   std::vector<int> ranks = roll_.missing();
-  if (on_board_)
-    std::erase_if(ranks, [&](int rank) { return board_calls_.has_posted(rank, sequence_); });
+  if (posted_)
+    std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, sequence_); });
   return ranks;
 }
 
 std::vector<int> Execution::awaited() const {
-  if (on_board_) return board_calls_.awaited();
+  if (posted_) return posted_calls_.awaited();
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
     if (segment->round >= request_.plan->rounds.size()) continue;

@@ -17,9 +17,9 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/collective/board_calls.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/members.h"
+#include "paceline/core/collective/posted_calls.h"
 #include "paceline/core/collective/request.h"
 #include "paceline/core/collective/roll.h"
 #include "paceline/core/collective/segment.h"
@@ -28,10 +28,10 @@ namespace paceline::collective {
 
 class Execution final : private transport::SendListener {
  public:
-  // `sequence` and `group` mark the frames. `members`, `board_calls` and `traffic` outlive it.
+  // `sequence` and `group` mark the frames. `members`, `posted_calls` and `traffic` outlive it.
   // `on_done` is called where a finished send, and none of the calls below, has ended the
   // operation; it may destroy this.
-  Execution(const Members& members, BoardCalls& board_calls, std::uint32_t group,
+  Execution(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
             std::uint64_t sequence, Request request, Traffic& traffic,
             std::function<void()> on_done);
   ~Execution() override;
@@ -39,9 +39,9 @@ class Execution final : private transport::SendListener {
   const Request& request() const { return request_; }
   std::uint64_t sequence() const { return sequence_; }
 
-  void start();                  // tells every rank of the call, begins
-  Result<bool> look_at_board();  // whether something has changed
-  bool works_on_board() const { return on_board_ && board_calls_.works(); }
+  void start();                 // tells every rank of the call, begins
+  Result<bool> look_at_post();  // whether something has changed
+  bool works_posted() const { return posted_ && posted_calls_.works(); }
   Result<> peer_called(int peer, Call call);  // a call that matches
   const Roll& roll() const { return roll_; }  // who has called
   std::vector<int> missing() const;           // ranks that have not called
@@ -83,7 +83,7 @@ class Execution final : private transport::SendListener {
                                 int number) const;
 
   const Members& members_;
-  BoardCalls& board_calls_;
+  PostedCalls& posted_calls_;
   const std::uint32_t group_;
   const std::uint64_t sequence_;
   Request request_;
@@ -93,7 +93,7 @@ class Execution final : private transport::SendListener {
   const bool wide_sums_;  // partial sums of 16-bit types are held in f32
 
   Roll roll_;
-  bool on_board_ = false;  // posted there, and not called
+  bool posted_ = false;  // and not called
   int segments_left_ = 0;
   int next_segment_ = 0;
   std::vector<bool> finished_;  // by segment

@@ -20,6 +20,11 @@ bool is_point_to_point(FrameType type) {
   return type == FrameType::announce || type == FrameType::matched || type == FrameType::message;
 }
 
+bool share_memory(const Members& members) {
+  const topology::Topology topology = members.topology();
+  return topology.hosts.size() == 1 && topology.within_a_host == topology::LinkClass::memory;
+}
+
 }  // namespace
 
 Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
@@ -31,7 +36,10 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       engine_(std::move(engine)),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
-      board_calls_(members_, id, traffic_) {}
+      share_memory_(share_memory(members_)),
+      board_calls_(members_, id, traffic_),
+      link_calls_(members_, id, traffic_),
+      posted_calls_(share_memory_ ? static_cast<PostedCalls&>(board_calls_) : link_calls_) {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
   auto work = std::make_shared<Work::State>(reactor_, waited_);
@@ -54,18 +62,24 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
   group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::recv); });
 }
 
+bool Group::posts(const Call& call) const {
+  return BoardCalls::suits(call, members_.size()) &&
+         (share_memory_ || LinkCalls::takes(call.count * size_of(call.dtype), members_.size()));
+}
+
 bool Group::try_at_once(const Request& request) {
   // About what it takes to hand over to another thread and back.
   constexpr int kLooks = 64;
-  using Progress = BoardCalls::Progress;
+  using Progress = PostedCalls::Progress;
   bool done = false, woke = false;
   reactor_->try_drive([&] {
     const bool idle = !current_ && queue_.empty() && early_.empty() && !mesh().failure();
-    if (!idle || !board_calls_.ready() || reactor_->trace().enabled()) return;
+    if (!idle || !posted_calls_.ready() || reactor_->trace().enabled()) return;
     posted_ = next_sequence_;
-    board_calls_.post(posted_, request);
+    posted_calls_.post(posted_, request);
     for (int look = 0; look < kLooks && !done; ++look) {
-      const auto progress = board_calls_.advance(posted_, request);
+      if (!share_memory_) reactor_->look();
+      const auto progress = posted_calls_.advance(posted_, request);
       if (!progress || progress.value() == Progress::by_messages) break;  // it ends where it waits
       if (progress.value() == Progress::waiting) reactor_->relax();
       else look = 0;
@@ -103,7 +117,7 @@ void Group::begin(PointToPoint::Transfer transfer,
 void Group::begin_next() {
   while (!current_ && !queue_.empty() && !mesh().failure()) {
     current_ =
-        std::make_unique<Execution>(members_, board_calls_, id_, next_sequence_++,
+        std::make_unique<Execution>(members_, posted_calls_, id_, next_sequence_++,
                                     std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
     current_since_ = Clock::now();
@@ -160,11 +174,10 @@ bool Group::poll() {
   if (!current_) return false;
   // A rank that works on the same operation is soon through with its piece.
   constexpr int kLooks = 16;
-  auto moved = current_->look_at_board();
-  for (int look = 1; look < kLooks && moved && !moved.value() && current_->works_on_board();
-       ++look) {
+  auto moved = current_->look_at_post();
+  for (int look = 1; look < kLooks && moved && !moved.value() && current_->works_posted(); ++look) {
     reactor_->relax();
-    moved = current_->look_at_board();
+    moved = current_->look_at_post();
   }
   if (!moved) mesh().fail(moved.error());
   else if (moved.value()) go_on();
@@ -186,6 +199,7 @@ MutableBytes Group::place(int peer, const FrameHeader& header) {
   const int from = members_.member(peer);
   if (from < 0) return {};
   if (is_point_to_point(header.type)) return point_to_point_.place(from, header);
+  if (header.type == FrameType::posted) return link_calls_.place(from, header);
   return current_ && header.sequence == current_->sequence() ? current_->place(from, header)
                                                              : MutableBytes();
 }
@@ -198,6 +212,7 @@ Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, boo
     note_activity();
     return taken;
   }
+  if (header.type == FrameType::posted) return posted(from.value(), header, payload, placed);
   if (!current_ || header.sequence != current_->sequence())
     return keep_early(peer, header, payload, false);
   auto taken = header.type == FrameType::call
@@ -217,17 +232,32 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   return taken;
 }
 
-Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+// Of an operation that this rank has not begun.
+bool Group::may_come(std::uint64_t sequence) const {
   const std::uint64_t last = posted_ == next_sequence_ ? posted_ + 1 : next_sequence_;
-  const bool is_next = next_sequence_ <= header.sequence && header.sequence <= last;
-  if (!is_next || early_.size() >= kMostEarlyFrames) {
-    return Failure{
-        Fault::io,
-        fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group '{}': "
-                    "a bug, please report it",
-                    peer, header.sequence, mesh().identity().rank, next_sequence_, name_),
-        {peer}};
-  }
+  return next_sequence_ <= sequence && sequence <= last;
+}
+
+Failure Group::out_of_turn(int world_rank, std::uint64_t sequence) const {
+  return {Fault::io,
+          fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group "
+                      "'{}': a bug, please report it",
+                      world_rank, sequence, mesh().identity().rank, next_sequence_, name_),
+          {world_rank}};
+}
+
+Result<> Group::posted(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  const bool is_current = current_ && header.sequence == current_->sequence();
+  if (share_memory_ || !(is_current || may_come(header.sequence)))
+    return out_of_turn(members_.world_rank(peer), header.sequence);
+  auto taken = link_calls_.received(peer, header, payload, placed);
+  if (taken && is_current) poll();
+  return taken;
+}
+
+Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+  if (!may_come(header.sequence) || early_.size() >= kMostEarlyFrames)
+    return out_of_turn(peer, header.sequence);
   EarlyFrame& frame = early_.emplace_back(EarlyFrame{peer, header, {}, {}});
   if (borrowed) frame.borrowed = payload;
   else frame.payload.assign(payload.begin(), payload.end());
@@ -286,7 +316,7 @@ void Group::failed(const Failure& why) {
   early_.clear();
   carriage_.reset();
   if (engine_) engine_->abandon();
-  board_calls_.give_up();
+  posted_calls_.give_up();
   if (current_) {
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
@@ -345,7 +375,7 @@ void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
 void Group::open() {
   reactor_->run([this] {
     mesh().subscribe(id_, this);
-    board_calls_.open();
+    if (share_memory_) board_calls_.open();
     reactor_->add(*this);
   });
 }

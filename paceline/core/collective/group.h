@@ -9,9 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "paceline/core/collective/board_calls.h"
 #include "paceline/core/collective/carriage.h"
 #include "paceline/core/collective/engine.h"
 #include "paceline/core/collective/execution.h"
+#include "paceline/core/collective/link_calls.h"
 #include "paceline/core/collective/point_to_point.h"
 
 namespace paceline::collective {
@@ -33,7 +35,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
 
   // The group lives at least until the call has reached the driver. THREAD: any.
   static void submit(const std::shared_ptr<Group>& group, Request request);
-  // Carries a call that suits the board out here and now, if no rank must be waited for longer than
+  // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.
+  bool posts(const Call& call) const;
+  // Carries such a call out here and now, if no rank must be waited for longer than
   // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
   bool try_at_once(const Request& request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
@@ -69,6 +73,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
+  Result<> posted(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
+  bool may_come(std::uint64_t sequence) const;
+  Failure out_of_turn(int world_rank, std::uint64_t sequence) const;
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
   std::optional<Failure> compare(int peer, const Call& theirs) const;
   void check_departed();
@@ -88,7 +95,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // THREAD: driver.
   Traffic traffic_;
   PointToPoint point_to_point_;
-  BoardCalls board_calls_;
+  const bool share_memory_;  // all members
+  BoardCalls board_calls_;   // if they do
+  LinkCalls link_calls_;     // else
+  PostedCalls& posted_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this
   std::unique_ptr<Execution> current_;

@@ -97,6 +97,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::verdict: return "verdict";
     case FrameType::report: return "report";
     case FrameType::nudge: return "nudge";
+    case FrameType::posted: return "posted";
   }
   return "unknown";
 }

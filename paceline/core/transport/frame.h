@@ -37,6 +37,7 @@ enum class FrameType : std::uint8_t {
   verdict,  // launcher to worker: the run has failed, and why
   report,   // worker to launcher: why this rank gives up
   nudge,    // look at the memory that we share
+  posted,   // a short collective, called and carried out in one: the input
 };
 
 struct FrameHeader {

@@ -141,10 +141,7 @@ bool Reactor::turn() {
     for (const auto& task : tasks) task();
     moved = true;
   }
-  for (std::size_t i = 0; i < pollables_.size(); ++i) {
-    if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
-  }
-  std::erase(pollables_, nullptr);
+  moved |= look();
   if (completed_) {
     completed_ = false;
     if (waiters_ > 0) {
@@ -153,6 +150,15 @@ bool Reactor::turn() {
       waiters_changed_.notify_all();
     }
   }
+  return moved;
+}
+
+bool Reactor::look() {
+  bool moved = false;
+  for (std::size_t i = 0; i < pollables_.size(); ++i) {
+    if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
+  }
+  std::erase(pollables_, nullptr);
   return moved;
 }
 

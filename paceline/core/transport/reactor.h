@@ -74,6 +74,10 @@ class Reactor {
   // (a callback must not block).
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
 
+  // One look at everything but the poller and what was posted: for a task of try_drive that waits
+  // for links. Returns whether anything moved. THREAD: driver.
+  bool look();
+
   // Between two looks of whoever spins: lets others have the core where ranks share it.
   void relax() const;
 
