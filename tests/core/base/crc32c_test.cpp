@@ -48,6 +48,17 @@ TEST(Crc32c, IsTheDefinitionForEveryLengthAndAlignment) {
   }
 }
 
+TEST(Crc32c, OfLongBytesIsTheDefinitionToo) {
+  const auto data = any_bytes(40000, 4);
+  for (const std::size_t length : {6143u, 6144u, 6145u, 12287u, 12288u, 18439u, 39990u}) {
+    for (std::size_t from = 0; from < 9; from += 4) {
+      const Bytes part = Bytes(data).subspan(from, length), front = part.first(length / 3);
+      EXPECT_EQ(crc32c(part), by_definition(part)) << from << " + " << length;
+      EXPECT_EQ(crc32c(part.subspan(length / 3), crc32c(front)), crc32c(part)) << length;
+    }
+  }
+}
+
 TEST(Crc32c, OfAWholeIsThatOfItsPartsContinued) {
   const auto data = any_bytes(70, 2);
   for (std::size_t cut = 0; cut <= data.size(); ++cut) {
