@@ -38,11 +38,18 @@ void send_without_pacing(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
+// What the system has taken goes out in its order: a short frame would wait for megabytes that lie
+// there unsent. So much keeps a link of 10 Gbit/s busy for some 400 us.
+void keep_little_unsent(int fd) {
+  set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 512 << 10);
+}
+
 }  // namespace
 
 void set_tcp_options(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   notice_dead_peers(fd);
+  keep_little_unsent(fd);
   if (is_within_host(fd)) send_without_pacing(fd);
 }
 

@@ -39,6 +39,7 @@ TEST(TcpOptions, BothEndsOfAConnectionHaveThem) {
     EXPECT_NE(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
     EXPECT_NE(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
     EXPECT_GT(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT), 512 << 10);
     EXPECT_EQ(congestion_control(fd), "reno") << "within a host nothing is to be paced";
   }
 }
