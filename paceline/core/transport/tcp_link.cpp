@@ -59,11 +59,13 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
       --looks_left_;
       moved |= receive();
     }
+    if (asleep_) watch_for_room();
     return moved;
   }
 
   void set_asleep(bool asleep) override {
-    if (open_ && asleep && stream_.has_unsent()) watch_for_room(true);
+    asleep_ = asleep;
+    if (asleep_) watch_for_room();
   }
 
   MutableBytes place(const FrameHeader& header) override { return owner_.place(peer_, header); }
@@ -94,14 +96,16 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
   void on_ready(std::uint32_t events) {
     if ((events & EPOLLOUT) != 0) {
-      watch_for_room(false);
       if (stream_.has_unsent()) flush();
+      if (open_) watch_for_room();
     }
     if (open_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
   }
 
-  void watch_for_room(bool watched) {
-    if (watched == room_watched_) return;
+  // Whoever drives and is awake tries again at each look.
+  void watch_for_room() {
+    const bool watched = stream_.has_unsent();
+    if (!open_ || watched == room_watched_) return;
     room_watched_ = watched;
     reactor_.poller().change(socket_.get(), watched ? EPOLLIN | EPOLLOUT : EPOLLIN);
   }
@@ -128,6 +132,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   LinkOwner& owner_;
   Reactor& reactor_;
   bool open_ = true;
+  bool asleep_ = false;
   bool room_watched_ = false;
   int looks_left_ = kLooks;
 };
