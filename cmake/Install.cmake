@@ -28,6 +28,10 @@ install(DIRECTORY paceline/plugins/mpi DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/
 foreach(library IN LISTS PACELINE_MPI_LIBRARIES)
   install(TARGETS paceline_mpi_${library} LIBRARY DESTINATION lib/paceline COMPONENT engines EXCLUDE_FROM_ALL)
 endforeach()
+if(TARGET paceline_nccl)
+  install(TARGETS paceline_nccl LIBRARY DESTINATION lib/paceline COMPONENT engines EXCLUDE_FROM_ALL)
+  install(FILES paceline/plugins/nccl/nccl.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline/plugins/nccl")
+endif()
 install(TARGETS paceline RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 # Man pages and completions come from the command's own options; gzip -n keeps builds the same.

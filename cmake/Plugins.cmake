@@ -4,6 +4,17 @@ find_package(PkgConfig QUIET)
 set(PACELINE_PLUGIN_FOLDER "${CMAKE_CURRENT_BINARY_DIR}/lib/paceline")
 set(PACELINE_MPI_LIBRARIES "" CACHE INTERNAL "MPI libraries that a plugin is built for")
 
+# paceline_plugin(<target> <library> <source>...): the shared object of an engine.
+function(paceline_plugin target library)
+  add_library(${target} MODULE ${ARGN})
+  # Core's copy in the plugin stays its own: its symbols must not meet those of the program.
+  target_link_libraries(${target} PRIVATE paceline::core ${library})
+  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed)
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PACELINE_PLUGIN_FOLDER}"
+                        CXX_VISIBILITY_PRESET hidden)
+  set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${target})
+endfunction()
+
 # paceline_mpi_library(<name> <module of pkg-config> <file>): the target paceline_mpi_<name>, the plugin, and
 # paceline_<name>, what a program of that MPI links.
 function(paceline_mpi_library name module file)
@@ -21,14 +32,42 @@ function(paceline_mpi_library name module file)
   target_link_libraries(paceline_${name} INTERFACE ${library})
 
   paceline_glob(sources "paceline/plugins/mpi/*.cpp")
-  add_library(paceline_mpi_${name} MODULE ${sources})
-  # Core's copy in the plugin stays its own: its symbols must not meet those of the program.
-  target_link_libraries(paceline_mpi_${name} PRIVATE paceline::core paceline_${name})
-  target_link_options(paceline_mpi_${name} PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed)
-  set_target_properties(paceline_mpi_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PACELINE_PLUGIN_FOLDER}"
-                        CXX_VISIBILITY_PRESET hidden)
+  paceline_plugin(paceline_mpi_${name} paceline_${name} ${sources})
   set(PACELINE_MPI_LIBRARIES ${PACELINE_MPI_LIBRARIES} ${name} CACHE INTERNAL "")
-  set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS paceline_mpi_${name})
+endfunction()
+
+# NCCL's plugin needs CUDA's headers alone: those of .venv (scripts/setup) or of a toolkit. libcudart and libnccl are
+# looked for when a job asks for them, in these folders and by the dynamic linker.
+set(PACELINE_WITH_NCCL AUTO CACHE STRING "Build the plugin of NCCL: AUTO (where CUDA's headers are), ON, OFF")
+file(GLOB PACELINE_NVIDIA_FOLDERS "${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/*")
+list(TRANSFORM PACELINE_NVIDIA_FOLDERS APPEND /include OUTPUT_VARIABLE nvidia_includes)
+find_path(PACELINE_CUDA_INCLUDE crt/host_defines.h  # what a runtime's wheel alone lacks
+          HINTS ${nvidia_includes} ENV CUDA_HOME PATH_SUFFIXES include PATHS /usr/local/cuda/include)
+mark_as_advanced(PACELINE_CUDA_INCLUDE)
+
+# paceline_nccl(): the targets paceline_nccl, the plugin, and paceline_nccl_engine, what it is made of.
+function(paceline_nccl)
+  if(NOT PACELINE_WITH_NCCL)
+    return()
+  endif()
+  if(NOT PACELINE_CUDA_INCLUDE OR NOT EXISTS "${PACELINE_CUDA_INCLUDE}/cuda_runtime_api.h")
+    if(NOT PACELINE_WITH_NCCL STREQUAL AUTO)
+      message(FATAL_ERROR "paceline: CUDA's headers were not found. Run scripts/setup, or name their folder: -DPACELINE_CUDA_INCLUDE=DIR")
+    endif()
+    return()
+  endif()
+  paceline_glob(sources "paceline/plugins/nccl/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/plugin\\.cpp$")
+  add_library(paceline_nccl_engine STATIC ${sources})
+  target_include_directories(paceline_nccl_engine SYSTEM PUBLIC "${PACELINE_CUDA_INCLUDE}")
+  target_link_libraries(paceline_nccl_engine PUBLIC paceline::core)
+  set_target_properties(paceline_nccl_engine PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  if(PACELINE_SANITIZER_UNIT_TESTS_ONLY)
+    return()
+  endif()
+  list(TRANSFORM PACELINE_NVIDIA_FOLDERS APPEND /lib OUTPUT_VARIABLE folders)
+  paceline_plugin(paceline_nccl paceline_nccl_engine "${CMAKE_CURRENT_SOURCE_DIR}/paceline/plugins/nccl/plugin.cpp")
+  set_target_properties(paceline_nccl PROPERTIES BUILD_RPATH "${folders};${PACELINE_CUDA_INCLUDE}/../lib")
 endfunction()
 
 function(paceline_plugins)

@@ -1,6 +1,7 @@
 # Tests. One executable and one ctest entry for each room; nothing is discovered at build time.
 #   tests/support/            headers and sources that all tests may use
 #   tests/<floor>/<room>/     **/*_test.cpp -> test_<floor>_<room>
+#   tests/plugins/nccl/       -> test_plugins_nccl, where CUDA's headers are
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library
 #   tests/package/            installs, and builds a project that uses what was installed
@@ -92,6 +93,14 @@ function(paceline_floor_tests floor)
       endif()
     endif()
   endforeach()
+endfunction()
+
+# paceline_nccl_tests(): tests/plugins/nccl, with doubles of CUDA and NCCL.
+function(paceline_nccl_tests)
+  if(TARGET paceline_nccl_engine)
+    paceline_glob(sources "tests/plugins/nccl/*.cpp")
+    paceline_test(test_plugins_nccl SOURCES ${sources} LIBRARIES paceline_nccl_engine)
+  endif()
 endfunction()
 
 # paceline_helpers(<folder> <library>): one program for each file in the folder.

@@ -241,6 +241,7 @@ def sources_built(tree):
         with open(path, encoding="utf-8") as gathered:
             built.update(os.path.realpath(source) for source in re.findall(r'#include "([^"]+)"', gathered.read()))
     needs_mpi = ("paceline/plugins/mpi/", "tests/processes/mpi_programs/")
+    needs_nccl = ("paceline/plugins/nccl/", "tests/plugins/nccl/")
     needs_torch = ("paceline/torch/", "tests/torch/", "tests/processes/torch_programs/", "examples/")
     for folder in ("paceline", "tests", "examples", "bench"):
         for path in tree.files(folder, ".cpp"):
@@ -249,6 +250,8 @@ def sources_built(tree):
             if path.startswith(needs_torch) and not tree.with_torch():
                 continue
             if path.startswith(needs_mpi) and not tree.with_mpi():
+                continue
+            if path.startswith(needs_nccl) and not tree.with_nccl():
                 continue
             if os.path.realpath(tree.root / path) not in built:
                 yield Violation(path, 1, "no target builds this file",

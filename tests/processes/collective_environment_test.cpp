@@ -56,7 +56,7 @@ TEST(CollectiveEnvironment, AnotherTransportOnOneRank) {
   const auto senseless = run(wrapped(2, 1, "export PACELINE_TRANSPORT=pigeons", {"calls:3"}));
   EXPECT_EQ(senseless.exit_code, 1);
   EXPECT_LT(senseless.took, 4s);
-  EXPECT_THAT(senseless.output, HasSubstr("auto, shm, tcp or mpi"));
+  EXPECT_THAT(senseless.output, HasSubstr("auto, shm, tcp, mpi or nccl"));
 }
 
 TEST(CollectiveEnvironment, TooSmallAFileSizeLimitIsNamedAndTcpHelps) {

@@ -80,6 +80,21 @@ TEST(MpiDoor, GivesACommunicatorOfTheRanksOfAnyMpiComm) {
   if (tried == 0) GTEST_SKIP() << "NOT TESTED: no MPI; run scripts/setup --launchers";
 }
 
+// Also covers what core does with paceline/plugins/nccl; the engine itself: tests/plugins/nccl.
+TEST(NcclEngine, WithoutADeviceSaysSoAndWhatToDo) {
+  if (::access("/dev/nvidiactl", F_OK) == 0) GTEST_SKIP() << "NOT TESTED: a CUDA device is here";
+  const auto ours = run(paceline_run({"-n", "2", "--transport", "nccl"}, {"true"}));
+  EXPECT_EQ(ours.exit_code, 2);
+  const auto by_environment = run({.command = {binary("collective_worker"), "hash"},
+                                   .environment = {{"PACELINE_TRANSPORT", "nccl"}}});
+  EXPECT_EQ(by_environment.exit_code, 1);
+  for (const std::string& text : {ours.error, by_environment.output}) {
+    const bool built = text.find("libpaceline_nccl.so cannot be loaded") == std::string::npos;
+    EXPECT_THAT(text, HasSubstr(built ? "there is no CUDA device here" : "scripts/setup"));
+    EXPECT_THAT(text, HasSubstr(built ? "take transport auto, shm or tcp" : "build again"));
+  }
+}
+
 TEST(MpiEngine, WithoutMpirunSaysWhatToDo) {
   const auto alone = run({.command = {binary("collective_worker"), "hash"},
                           .environment = {{"PACELINE_TRANSPORT", "mpi"}}});

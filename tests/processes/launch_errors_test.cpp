@@ -189,7 +189,8 @@ std::vector<Wrong> wrong_environments() {
   add({{"PMI_RANK", "0"}, {"PMI_SIZE", "0"}}, {"PMI_SIZE=0", "from 1"});
   add({{"PACELINE_RANK", "0"}},
       {"PACELINE_RANK is set but PACELINE_WORLD_SIZE is not", "paceline run"});
-  add({{"PACELINE_TRANSPORT", "smoke"}}, {"PACELINE_TRANSPORT=smoke", "auto, shm, tcp or mpi"});
+  add({{"PACELINE_TRANSPORT", "smoke"}},
+      {"PACELINE_TRANSPORT=smoke", "auto, shm, tcp, mpi or nccl"});
   return all;
 }
 

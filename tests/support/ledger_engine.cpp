@@ -115,31 +115,54 @@ int Ledger::handed_over() const {
   return handed_over_;
 }
 
-std::string LedgerLibrary::refusal(Operation, Dtype, std::uint64_t count) const {
-  return count <= ledger_.longest ? "" : "the ledger is too small: take a program";
+int Ledger::invited() const {
+  const std::lock_guard lock(mutex_);
+  return invited_;
 }
 
-Result<> LedgerLibrary::start(int rank, int) {
-  rank_ = rank;
+collective::EngineTraits LedgerLibrary::traits() const {
+  return {.name = "ledger", .invites = !ledger_.invitation.empty()};
+}
+
+std::string LedgerLibrary::refusal(const EngineCall& call) const {
+  return call.input.count <= ledger_.longest ? "" : "the ledger is too small: take a program";
+}
+
+Result<std::vector<std::byte>> LedgerLibrary::invitation() {
+  return copy_of(std::as_bytes(std::span(ledger_.invitation)));
+}
+
+Result<> LedgerLibrary::start(const collective::EnginePlace& place) {
+  rank_ = place.rank;
   if (!ledger_.comes_together) std::promise<void>().get_future().wait();
   return Done{};
 }
 
 Result<std::unique_ptr<collective::Engine>> LedgerLibrary::engine_of(
-    std::span<const int> world_ranks, std::uint32_t number) {
-  const auto own = std::ranges::find(world_ranks, rank_) - world_ranks.begin();
-  return std::unique_ptr<collective::Engine>(
-      std::make_unique<LedgerEngine>(ledger_, number, static_cast<int>(own), world_ranks.size()));
+    const collective::Gathering& group) {
+  if (!group.invitation.empty() &&
+      std::ranges::equal(group.invitation, std::as_bytes(std::span(ledger_.invitation)))) {
+    const std::lock_guard lock(ledger_.mutex_);
+    ++ledger_.invited_;
+  }
+  const auto own = std::ranges::find(group.world_ranks, rank_) - group.world_ranks.begin();
+  return std::unique_ptr<collective::Engine>(std::make_unique<LedgerEngine>(
+      ledger_, group.number, static_cast<int>(own), group.world_ranks.size()));
 }
 
-std::unique_ptr<Communicator> world_over(Job& job, Ledger& ledger,
+std::unique_ptr<Communicator> world_over(Job& job, collective::EngineLibrary& library,
                                          std::chrono::milliseconds timeout) {
   constexpr std::uint32_t kNumber = 77;
   auto& mesh = job.impl().mesh;
   return std::make_unique<Communicator>(std::make_unique<Communicator::Impl>(
-      kNumber, "ledger", job.impl().reactor,
+      kNumber, std::string(library.traits().name), job.impl().reactor,
       collective::Members(mesh, collective::Members::all_of(*mesh)), Determinism::fast, timeout,
-      topology::Profile(), &ledger.library(job.rank())));
+      topology::Profile(), &library));
+}
+
+std::unique_ptr<Communicator> world_over(Job& job, Ledger& ledger,
+                                         std::chrono::milliseconds timeout) {
+  return world_over(job, ledger.library(job.rank()), timeout);
 }
 
 }  // namespace paceline::test

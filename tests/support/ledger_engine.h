@@ -22,38 +22,45 @@ class Ledger {
   LedgerLibrary& library(int rank);  // what this rank, a process otherwise, sees of it
 
   std::uint64_t longest = ~std::uint64_t{0};  // elements that it carries
+  std::string invitation;                     // not empty: groups need it
   bool comes_together = true;                 // false: groups are never made
   bool finishes = true;                       // false: what was begun is never done
   std::string failure;                        // not empty: what every call ends with
 
   int handed_over() const;  // calls that ranks have laid here
+  int invited() const;      // ranks that came to a group with its invitation
 
  private:
   friend class LedgerEngine;
+  friend class LedgerLibrary;
   struct Table {  // the calls of one group: by number, then by rank
     std::map<int, std::vector<std::optional<collective::EngineCall>>> calls;
   };
   mutable std::mutex mutex_;
   std::map<int, std::unique_ptr<LedgerLibrary>> libraries_;
   std::map<std::uint32_t, Table> tables_;
-  int handed_over_ = 0;
+  int handed_over_ = 0, invited_ = 0;
 };
 
 class LedgerLibrary final : public collective::EngineLibrary {
  public:
   explicit LedgerLibrary(Ledger& ledger) : ledger_(ledger) {}
-  std::string_view name() const override { return "ledger"; }
-  std::string refusal(Operation operation, Dtype dtype, std::uint64_t count) const override;
-  Result<> start(int rank, int world_size) override;
-  Result<std::unique_ptr<collective::Engine>> engine_of(std::span<const int> world_ranks,
-                                                        std::uint32_t number) override;
+  collective::EngineTraits traits() const override;
+  std::string obstacle() const override { return {}; }
+  std::string refusal(const collective::EngineCall& call) const override;
+  Result<> start(const collective::EnginePlace& place) override;
+  Result<std::vector<std::byte>> invitation() override;
+  Result<std::unique_ptr<collective::Engine>> engine_of(
+      const collective::Gathering& group) override;
 
  private:
   Ledger& ledger_;
   int rank_ = -1;
 };
 
-// A group of all ranks that the ledger carries, beside Job::world().
+// A group of all ranks that the library carries, beside Job::world().
+std::unique_ptr<Communicator> world_over(Job& job, collective::EngineLibrary& library,
+                                         std::chrono::milliseconds timeout);
 std::unique_ptr<Communicator> world_over(Job& job, Ledger& ledger,
                                          std::chrono::milliseconds timeout);
 

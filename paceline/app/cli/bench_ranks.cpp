@@ -109,7 +109,7 @@ void on_rank_0(Job& job, const std::function<void()>& prepare) {
 }
 
 std::string transport_of(Job& job, bool by_programs) {
-  if (!by_programs && !job.impl().environment.engine.empty()) return "mpi";
+  if (!by_programs && job.impl().environment.engine.starts_with("mpi")) return "mpi";
   if (job.impl().mesh->shares_memory()) return "shm";
   const bool some_share = job.local_world_size() > 1 && job.local_world_size() < job.world_size();
   const bool tcp_alone =

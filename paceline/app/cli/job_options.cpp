@@ -6,6 +6,7 @@
 
 #include "paceline/app/cli/quantities.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/collective/engine_plugin.h"
 
 namespace paceline::cli {
 namespace {
@@ -26,7 +27,12 @@ std::string parse_own_transport(const std::string& text) {
   PACELINE_CHECK(text != "mpi",
                  "--transport mpi: the MPI library wants its own launcher; start the program by "
                  "`PACELINE_TRANSPORT=mpi mpirun -n 4 program`");
-  return parse_choice("--transport", text, {"auto", "shm", "tcp"});
+  return parse_choice("--transport", text, {"auto", "shm", "tcp", "nccl"});
+}
+
+void check_nccl_is_here() {
+  const std::string obstacle = collective::load_engine("nccl").value()->obstacle();
+  PACELINE_CHECK(obstacle.empty(), "--transport nccl: {}", obstacle);
 }
 
 std::string parse_determinism(const std::string& text) {

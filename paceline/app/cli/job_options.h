@@ -11,6 +11,9 @@ namespace paceline::cli {
 std::string parse_transport(const std::string& text);
 // Of a job that is ours to start: not mpi, which wants its own launcher.
 std::string parse_own_transport(const std::string& text);
+// THROWS Error (misuse) that says what of the plugin, the driver or a device is missing on this
+// host.
+void check_nccl_is_here();
 std::string parse_determinism(const std::string& text);
 
 // --hosts, --hostfile and --ssh.

@@ -98,7 +98,7 @@ void add_options(CLI::App& app, Given& given) {
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
       "stop the run after this time, exit code 124");
   add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
-      "between processes: auto, shm, tcp (auto)");
+      "between processes: auto, shm, tcp; nccl for buffers on CUDA devices (auto)");
   add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME",
       "reproducible, fast (reproducible)");
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
@@ -257,6 +257,7 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   }
   take_hosts({given.hosts, given.hostfile, given.ssh},
              given.processes.empty() ? 0 : options.processes, options);
+  if (options.transport == "nccl" && options.hosts.empty()) check_nccl_is_here();
   take_nodes(given, options);
   take_store(given, options);
   take_logs(given, options);

@@ -64,7 +64,8 @@ class Builder {
     return value.empty() ? *this : set(name, value);
   }
 
-  bool has(std::string_view name) const { return !value_of(result_, name).empty(); }
+  std::string_view value(std::string_view name) const { return value_of(result_, name); }
+  bool has(std::string_view name) const { return !value(name).empty(); }
   Environment take() { return std::move(result_); }
 
  private:
@@ -83,7 +84,9 @@ void set_ours(Builder& to, const JobVariables& job, const Place& place) {
       .set_if_any(variable::kDeterminism, job.determinism);
   to.set_if_any(variable::kOperationTimeout, job.operation_timeout);
   if (!to.has(variable::kTransport)) to.set(variable::kTransport, "auto");
-  if (!to.has(variable::kDeterminism)) to.set(variable::kDeterminism, "reproducible");
+  const bool by_nccl = to.value(variable::kTransport) == "nccl";  // which adds in its own order
+  if (!to.has(variable::kDeterminism))
+    to.set(variable::kDeterminism, by_nccl ? "fast" : "reproducible");
 }
 
 void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {

@@ -21,6 +21,7 @@
 #include "paceline/app/launch/host.h"
 #include "paceline/app/launch/program.h"
 #include "paceline/app/launch/secret_file.h"
+#include "paceline/core/collective/engine_plugin.h"
 #include "paceline/core/transport/resolve.h"
 #include "paceline/core/transport/shared_memory.h"
 
@@ -287,14 +288,26 @@ HostCheck check_mpi(const std::string& library, const std::string& executable,
           "only PACELINE_TRANSPORT=mpi needs it: scripts/setup --launchers, then build again"};
 }
 
+HostCheck check_nccl(const std::string& executable,
+                     const std::vector<std::string>& worker_arguments) {
+  const std::string name = "transport nccl";
+  const std::string remedy = "only buffers on CUDA devices need it: else take auto, shm or tcp";
+  const auto plugin = collective::load_engine("nccl");
+  if (!plugin) return {Level::warn, name, plugin.error().what, remedy};
+  if (const std::string why = plugin.value()->obstacle(); !why.empty())
+    return {Level::warn, name, why, remedy};
+  std::vector<std::string> command = {executable,    "run",  "-n",        "1",
+                                      "--transport", "nccl", "--timeout", "20s",
+                                      "--no-prefix", "--",   executable};
+  command.insert(command.end(), worker_arguments.begin(), worker_arguments.end());
+  const auto tried = try_out(std::move(command));
+  if (tried.status == 0) return {Level::ok, name, "NCCL has made a communicator"};
+  return {Level::warn, name, tried.told, remedy};
+}
+
 std::vector<HostCheck> transports_to_come() {
-  const bool gpu = ::access("/dev/nvidiactl", F_OK) == 0;
   return {
-      {Level::warn, "transport ucx", "this Paceline is built without it", "take auto, shm or tcp"},
-      {Level::warn, "transport nccl",
-       fmt::format("this Paceline is built without it; {}",
-                   gpu ? "an NVIDIA GPU is there" : "there is no NVIDIA GPU either"),
-       "tensors are trained on the CPU: take auto, shm or tcp"}};
+      {Level::warn, "transport ucx", "this Paceline is built without it", "take auto, shm or tcp"}};
 }
 
 }  // namespace paceline::launch

@@ -27,6 +27,10 @@ HostCheck check_transport(const std::string& transport, const std::string& execu
 HostCheck check_mpi(const std::string& library, const std::string& executable,
                     const std::vector<std::string>& worker_arguments);
 
+// Whether one process can make an NCCL communicator; a warning where it cannot.
+HostCheck check_nccl(const std::string& executable,
+                     const std::vector<std::string>& worker_arguments);
+
 // Those that this build does not have, and why that is no loss here.
 std::vector<HostCheck> transports_to_come();
 

@@ -5,12 +5,16 @@
 namespace paceline::collective {
 
 void check_memory(ConstBuffer buffer, std::string_view what) {
-  PACELINE_CHECK(buffer.memory.kind == Memory::Kind::host,
-                 "{}: a buffer lies in device memory; copy it to the host first", what);
   PACELINE_CHECK(buffer.count == 0 || buffer.data != nullptr,
                  "{}: a buffer of {} elements without memory", what, buffer.count);
   PACELINE_CHECK(buffer.count <= (std::size_t{1} << 60),
                  "{}: {} elements are more than any memory holds", what, buffer.count);
+}
+
+void check_host_memory(ConstBuffer buffer, std::string_view what) {
+  check_memory(buffer, what);
+  PACELINE_CHECK(buffer.memory.kind == Memory::Kind::host,
+                 "{}: a buffer lies in device memory; copy it to the host first", what);
 }
 
 void check_reduction(std::string_view what, ReduceOp op, Dtype dtype) {

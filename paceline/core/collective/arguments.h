@@ -10,7 +10,8 @@
 
 namespace paceline::collective {
 
-void check_memory(ConstBuffer buffer, std::string_view what);  // on the host, and there at all
+void check_memory(ConstBuffer buffer, std::string_view what);  // there at all
+void check_host_memory(ConstBuffer buffer, std::string_view what);
 void check_reduction(std::string_view what, ReduceOp op, Dtype dtype);
 // `part` lies at element `at` of `whole`, or the two do not overlap at all.
 void check_overlap(std::string_view what, ConstBuffer whole, ConstBuffer part, std::size_t at);

@@ -43,7 +43,7 @@ Carriage::Carriage(Engine& engine, transport::Reactor& reactor, const Request& r
     : engine_(engine),
       reactor_(reactor),
       request_(request),
-      factor_(request.call.op == ReduceOp::average ? roll.sum_factor() : 1.0),
+      roll_(roll),
       on_end_(std::move(on_end)),
       nap_(kShortestNap) {
   reactor_.add(*this);
@@ -55,7 +55,14 @@ Carriage::~Carriage() {
 }
 
 Result<> Carriage::begin(int rank, int ranks) {
-  return engine_.begin(engine_call(request_, rank, ranks));
+  EngineCall call = engine_call(request_, rank, ranks);
+  if (request_.call.op == ReduceOp::average && on_device())
+    call.factor = roll_.sum_factor() * (roll_.weigh_the_same() ? 1 : roll_.input_factor(rank));
+  return engine_.begin(call);
+}
+
+bool Carriage::on_device() const {
+  return request_.memory() != Memory::Kind::host;
 }
 
 bool Carriage::poll() {
@@ -63,7 +70,9 @@ bool Carriage::poll() {
   const auto ended = engine_.progress();
   if (ended && !ended.value()) return false;
   done_ = true;
-  if (ended && factor_ != 1.0) scale(request_.call.dtype, request_.output.bytes(), factor_);
+  const bool average = request_.call.op == ReduceOp::average && !on_device();
+  if (ended && average && roll_.sum_factor() != 1.0)
+    scale(request_.call.dtype, request_.output.bytes(), roll_.sum_factor());
   const auto on_end = on_end_;  // ours may end with this
   on_end(ended ? Result<>(Done{}) : Result<>(ended.error()));
   return true;

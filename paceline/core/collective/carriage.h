@@ -15,13 +15,13 @@
 
 namespace paceline::collective {
 
-// What the engine is to do for rank `rank` of `ranks`.
+// What the engine is to do for rank `rank` of `ranks`; its factor is known when all have called.
 EngineCall engine_call(const Request& request, int rank, int ranks);
 
 class Carriage final : private transport::Pollable {
  public:
   // `on_end` is called by the driver once the engine is done or has failed; it may destroy this.
-  // `request` and `engine` outlive it.
+  // `request`, `roll` and `engine` outlive it.
   Carriage(Engine& engine, transport::Reactor& reactor, const Request& request, const Roll& roll,
            std::function<void(Result<>)> on_end);
   ~Carriage() override;
@@ -30,13 +30,14 @@ class Carriage final : private transport::Pollable {
   bool done() const { return done_; }
 
  private:
+  bool on_device() const;
   bool poll() override;
   void set_asleep(bool asleep) override;
 
   Engine& engine_;
   transport::Reactor& reactor_;
   const Request& request_;
-  const double factor_;  // of an average
+  const Roll& roll_;
   const std::function<void(Result<>)> on_end_;
   bool done_ = false;
   Clock::duration nap_;

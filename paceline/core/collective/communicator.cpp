@@ -14,6 +14,7 @@ namespace paceline {
 
 using collective::Call;
 using collective::check_equal;
+using collective::check_host_memory;
 using collective::check_memory;
 using collective::check_overlap;
 using collective::check_part;
@@ -115,19 +116,14 @@ bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dt
 Work Communicator::Impl::submit(Request request, std::string_view algorithm,
                                 std::chrono::milliseconds within) {
   Call& call = request.call;
-  // What an engine can carry is the engine's, however short.
-  const bool by_programs = engines == nullptr || !collective::has_programs(call.operation);
-  request.may_post = by_programs && algorithm.empty() && group->posts(call);
+  const bool by_engine = takes_engine(request, algorithm);
+  request.may_post = !by_engine && algorithm.empty() && group->posts(call);
   if (request.may_post) {
     request.print = fingerprint(call);
     if (collective::BoardCalls::is_short(call) && group->try_at_once(request)) return {};
   }
-  if (collective::has_programs(call.operation)) {
-    const bool by_engine =
-        engines != nullptr && (algorithm.empty() || algorithm == engines->name());
-    if (by_engine) choose_engine(request);
-    else choose_program(request, algorithm);
-  }
+  if (by_engine) choose_engine(request);
+  else if (collective::has_programs(call.operation)) choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
   request.work = group->new_work(to_string(call));
@@ -142,15 +138,36 @@ collective::Shape Communicator::Impl::shape_with_root(int root) const {
   return asked;
 }
 
+// What an engine can carry is the engine's, however short.
+bool Communicator::Impl::takes_engine(const Request& request, std::string_view algorithm) const {
+  const auto is_of = [](ConstBuffer buffer, Memory::Kind kind) {
+    return buffer.count == 0 || buffer.memory.kind == kind;
+  };
+  const Memory::Kind memory = request.memory();
+  const std::string_view name = engines == nullptr ? "" : engines->traits().name;
+  const bool named = algorithm.empty() || algorithm == name;
+  const bool carries = engines != nullptr && engines->traits().memory == memory;
+  if (memory != Memory::Kind::host) {
+    const std::string call = to_string(request.call);
+    PACELINE_CHECK(is_of(request.input, memory) && is_of(request.output, memory),
+                   "{}: one buffer lies in device memory and one on the host; both must be in the "
+                   "same",
+                   call);
+    PACELINE_CHECK(carries && named,
+                   "{}: a buffer lies in device memory, which {}; start the job by `paceline run "
+                   "--transport nccl` and name no other algorithm, or copy it to the host first",
+                   call, carries ? "programs cannot read" : "nothing carries here");
+  }
+  return carries && named && collective::has_programs(request.call.operation);
+}
+
 void Communicator::Impl::choose_engine(Request& request) const {
   Call& call = request.call;
-  const std::uint64_t count =
-      std::max<std::uint64_t>({call.count, request.input.count,
-                               request.output.count});  // a call may leave it to its counts
-  const std::string refusal = engines->refusal(call.operation, call.dtype, count);
+  const std::string refusal = engines->refusal(engine_call(request, rank, size));
   if (!refusal.empty()) throw_misuse(fmt::format("{}: {}", to_string(call), refusal));
-  call.algorithm = engines->name();
+  call.algorithm = engines->traits().name;
   request.by_engine = true;
+  if (request.memory() != Memory::Kind::host) request.scale_input = false;
 }
 
 void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {
@@ -351,6 +368,7 @@ Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Co
   if (in.data == out.data &&
       in.count >
           0) {  // what arrives from one rank may lie where the part of another has to go from
+    check_host_memory(in, "all_to_all in place");
     copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
     request.input.data = copy->data();
   }
@@ -380,7 +398,7 @@ Work Communicator::barrier(const OperationOptions& options) {
 
 collective::PointToPoint::Transfer Communicator::Impl::transfer(
     std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
-  check_memory(buffer, what);
+  check_host_memory(buffer, what);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
   return {.peer = peer,
           .tag = options.tag,

@@ -8,6 +8,7 @@
 // Engines live in plugins (engine_plugin.h): this header is all that a plugin and core share.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,6 +33,9 @@ struct EngineCall {
   Buffer output;  // in place where it begins where the input, or this rank's part of it, does
   std::vector<Range> sent;   // of the input, for each rank: reduce_scatter, scatter, all_to_all
   std::vector<Range> taken;  // of the output, from each rank: all_gather, gather, all_to_all
+  // Device memory alone: what this rank's input is multiplied by before it is added (averages and
+  // weights). In host memory core does it.
+  double factor = 1;
 };
 
 // Of one group. THREAD: reactor's driver only; the destructor: any.
@@ -46,19 +50,41 @@ class Engine {
   virtual void abandon() = 0;
 };
 
+struct EngineTraits {
+  std::string_view name;                     // the algorithm's name in calls: "mpi"
+  Memory::Kind memory = Memory::Kind::host;  // of the buffers that it carries
+  bool invites = false;                      // groups need an invitation of their first rank
+};
+
+struct EnginePlace {
+  int rank = 0, world_size = 1;
+  int local_rank = 0;  // among the ranks of its host
+};
+
+// A group that comes together.
+struct Gathering {
+  std::span<const int> world_ranks;  // by rank in the group
+  std::uint32_t number;              // the group's, the same on all of them
+  Bytes invitation;                  // what the first rank's library gave; empty: nothing is needed
+  const std::atomic<bool>& given_up;  // nobody waits for it any more
+};
+
 // Of the process; lives as long as it.
 class EngineLibrary {
  public:
   virtual ~EngineLibrary() = default;
-  virtual std::string_view name() const = 0;  // the algorithm's name in calls: "mpi"
-  // Why it cannot carry a collective of so many elements, and what can; empty: it does. THREAD:
-  // any.
-  virtual std::string refusal(Operation operation, Dtype dtype, std::uint64_t count) const = 0;
-  // Called once before the next, and again in vain. Blocks until every rank of the world calls it.
-  virtual Result<> start(int rank, int world_size) = 0;
+  virtual EngineTraits traits() const = 0;
+  // Why it can carry nothing on this machine, and the remedy; empty: it can. THREAD: any.
+  virtual std::string obstacle() const = 0;
+  // Why it cannot carry this call, and what can; empty: it does. THREAD: any.
+  virtual std::string refusal(const EngineCall& call) const = 0;
+  // Called once before the next, and again in vain. May block until every rank of the world calls
+  // it.
+  virtual Result<> start(const EnginePlace& place) = 0;
+  // By the first rank of each group, where traits().invites.
+  virtual Result<std::vector<std::byte>> invitation() = 0;
   // Blocks until all of these ranks, and no others, call it with the same number. THREAD: any.
-  virtual Result<std::unique_ptr<Engine>> engine_of(std::span<const int> world_ranks,
-                                                    std::uint32_t number) = 0;
+  virtual Result<std::unique_ptr<Engine>> engine_of(const Gathering& group) = 0;
 };
 
 // What a plugin tells of itself, by its function kEngineEntry.
@@ -69,6 +95,6 @@ struct EnginePlugin {
 using EngineEntry = EnginePlugin (*)();
 inline constexpr const char* kEngineEntry = "paceline_engine_plugin";
 // Changes with this header and whatever it includes.
-inline constexpr std::string_view kEngineInterface = "paceline engine 1";
+inline constexpr std::string_view kEngineInterface = "paceline engine 2";
 
 }  // namespace paceline::collective

@@ -33,7 +33,7 @@ std::unique_ptr<Communicator> engine_group(Job& job, std::string_view plugin,
     if (reserved) impl.mesh->release_group(number);
   }
   return std::make_unique<Communicator>(std::make_unique<Communicator::Impl>(
-      number, fmt::format("{}.{:x}", engines.name(), number), impl.reactor,
+      number, fmt::format("{}.{:x}", engines.traits().name, number), impl.reactor,
       Members(impl.mesh, {world_ranks.begin(), world_ranks.end()}), Determinism::fast,
       impl.environment.operation_timeout, agreed_profile(impl), &engines));
 }

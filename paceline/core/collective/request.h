@@ -34,6 +34,11 @@ struct Request {
   const Partition& output_chunks() const {
     return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks;
   }
+  Memory::Kind memory() const {
+    const bool on_device =
+        input.memory.kind == Memory::Kind::cuda || output.memory.kind == Memory::Kind::cuda;
+    return on_device ? Memory::Kind::cuda : Memory::Kind::host;
+  }
   Partition cut(const Partition& chunks, int segment) const {
     return piece > 0 ? chunks.piece(segment, piece) : chunks.segment(segment, segments);
   }

@@ -77,8 +77,8 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     if (value == "auto") environment.transport = TransportChoice::automatic;
     else if (value == "shm") environment.transport = TransportChoice::shm;
     else if (value == "tcp") environment.transport = TransportChoice::tcp;
-    else if (value == "mpi") environment.engine = value;
-    else return senseless(variable::kTransport, value, "auto, shm, tcp or mpi");
+    else if (value == "mpi" || value == "nccl") environment.engine = value;
+    else return senseless(variable::kTransport, value, "auto, shm, tcp, mpi or nccl");
   }
   if (const char* text = variables(variable::kDeterminism)) {
     const std::string_view value = text;
@@ -89,9 +89,9 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
   if (!environment.engine.empty()) {
     if (environment.reproducible && variables(variable::kDeterminism) != nullptr)
       return Failure{Fault::misuse,
-                     fmt::format("{}=mpi adds in the MPI library's order, which {}=reproducible "
+                     fmt::format("{}={} adds in the library's own order, which {}=reproducible "
                                  "excludes: set it to fast, or take another transport",
-                                 variable::kTransport, variable::kDeterminism),
+                                 variable::kTransport, environment.engine, variable::kDeterminism),
                      {}};
     environment.reproducible = false;
   }
@@ -107,7 +107,7 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
 
 // The plugin of the MPI library whose launcher started us: the two are not interchangeable.
 Result<> choose_engine(const LauncherVariables* names, Environment& environment) {
-  if (environment.engine.empty()) return Done{};
+  if (environment.engine != "mpi") return Done{};
   if (names == nullptr || names->mpi == nullptr) {
     return Failure{Fault::misuse,
                    fmt::format("{}=mpi needs a launcher of MPI, and {} started this process: start "
@@ -195,7 +195,7 @@ Result<Environment> read_foreign(const Variables& variables, const LauncherVaria
   if (!meeting) return meeting.error();
   e.meeting = *meeting;
   if (auto read = read_given_secret(variables, e); !read) return read.error();
-  if (!e.engine.empty() && meeting->kind == Meeting::Kind::pmi && e.secret &&
+  if (e.engine.starts_with("mpi") && meeting->kind == Meeting::Kind::pmi && e.secret &&
       e.local_world_size < e.world_size) {
     return Failure{Fault::misuse,
                    fmt::format("MPI cannot begin after the ranks have met through PMI: set "

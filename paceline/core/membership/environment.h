@@ -44,7 +44,7 @@ struct Environment {
   std::optional<Secret>
       secret;  // set when there is a store; without a launcher of ours: when the user gave one
   TransportChoice transport = TransportChoice::automatic;
-  std::string engine;        // the plugin that carries collectives, "mpi_openmpi"; empty: none
+  std::string engine;  // the plugin that carries collectives, "mpi_openmpi", "nccl"; empty: none
   bool reproducible = true;  // an engine adds in its own order: false then
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in

@@ -39,7 +39,11 @@ void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
   if (const auto failed = failure())
     return sink->failed(*failed);  // what came early may lie in memory that is gone
   if (early.empty()) return;
-  for (const Early& frame : early.mapped()) {
+  for (Early& frame : early.mapped()) {
+    if (!sinks_.contains(group)) {  // it took what it wanted; the rest is the next one's
+      early_[group].push_back(std::move(frame));
+      continue;
+    }
     early_bytes_ -= frame.payload.size() + sizeof(Early);
     auto taken = frame.borrowed.empty()
                      ? sink->received(frame.peer, frame.header, frame.payload, false)

@@ -98,6 +98,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::report: return "report";
     case FrameType::nudge: return "nudge";
     case FrameType::posted: return "posted";
+    case FrameType::invitation: return "invitation";
   }
   return "unknown";
 }

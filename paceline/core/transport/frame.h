@@ -34,10 +34,11 @@ enum class FrameType : std::uint8_t {
   store_set,  // store: {key, value}
   store_get,  // store: {key}; answered by store_value when the key is there
   store_value,
-  verdict,  // launcher to worker: the run has failed, and why
-  report,   // worker to launcher: why this rank gives up
-  nudge,    // look at the memory that we share
-  posted,   // a short collective, called and carried out in one: the input
+  verdict,     // launcher to worker: the run has failed, and why
+  report,      // worker to launcher: why this rank gives up
+  nudge,       // look at the memory that we share
+  posted,      // a short collective, called and carried out in one: the input
+  invitation,  // what a group's engine needs from the library of its first rank
 };
 
 struct FrameHeader {

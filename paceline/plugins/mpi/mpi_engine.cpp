@@ -185,17 +185,24 @@ MpiLibrary& the_library();
 
 class MpiLibrary final : public collective::EngineLibrary {
  public:
-  std::string_view name() const override { return "mpi"; }
+  collective::EngineTraits traits() const override { return {.name = "mpi"}; }
+  std::string obstacle() const override { return {}; }  // it would not have been loaded
 
-  std::string refusal(Operation, Dtype, std::uint64_t count) const override {
-    if (count <= static_cast<std::uint64_t>(std::numeric_limits<int>::max())) return {};
+  std::string refusal(const EngineCall& call) const override {
+    std::size_t count = std::max(call.input.count, call.output.count);
+    for (const auto* ranges : {&call.sent, &call.taken}) {
+      std::size_t all = 0;
+      for (const Range& range : *ranges) all += range.count;
+      count = std::max(count, all);
+    }
+    if (count <= static_cast<std::size_t>(std::numeric_limits<int>::max())) return {};
     return fmt::format(
         "MPI counts to {}: cut the buffer, name an algorithm of Paceline's (`algorithm`), or take "
         "another transport than mpi",
         std::numeric_limits<int>::max());
   }
 
-  Result<> start(int rank, int world_size) override {
+  Result<> start(const collective::EnginePlace& place) override {
     const std::lock_guard lock(mutex_);
     if (started_) return Done{};
     int initialized = 0, threads = MPI_THREAD_SINGLE;
@@ -217,28 +224,31 @@ class MpiLibrary final : public collective::EngineLibrary {
     int own = 0, all = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &own);
     MPI_Comm_size(MPI_COMM_WORLD, &all);
-    if (own != rank || all != world_size) {
+    if (own != place.rank || all != place.world_size) {
       return Failure{Fault::mismatch,
                      fmt::format("this is rank {} of {} to Paceline, and {} of {} to MPI: start "
                                  "every rank by one mpirun, the one of the library that it is "
                                  "linked with",
-                                 rank, world_size, own, all),
-                     {rank}};
+                                 place.rank, place.world_size, own, all),
+                     {place.rank}};
     }
     make_types();
     started_ = true;
     return Done{};
   }
 
-  Result<std::unique_ptr<collective::Engine>> engine_of(std::span<const int> world_ranks,
-                                                        std::uint32_t number) override {
+  Result<std::vector<std::byte>> invitation() override { return std::vector<std::byte>(); }
+
+  Result<std::unique_ptr<collective::Engine>> engine_of(
+      const collective::Gathering& group) override {
     MPI_Group world, members;
     MPI_Comm_group(MPI_COMM_WORLD, &world);
-    MPI_Group_incl(world, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
+    MPI_Group_incl(world, static_cast<int>(group.world_ranks.size()), group.world_ranks.data(),
+                   &members);
     MPI_Comm comm = MPI_COMM_NULL;
     ++engines;
     constexpr std::uint32_t kTags = 1 << 15;  // what every MPI has
-    const int tag = static_cast<int>(number % kTags);
+    const int tag = static_cast<int>(group.number % kTags);
     const auto made = succeeded(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm),
                                 "MPI_Comm_create_group");
     MPI_Group_free(&members);

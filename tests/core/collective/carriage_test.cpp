@@ -1,5 +1,6 @@
 // What core keeps when an engine carries the data; that the results are right:
-// conformance_test.cpp. Also covers paceline/core/collective/enlist.h.
+// conformance_test.cpp. Also covers paceline/core/collective/enlist.h and
+// paceline/core/collective/invitation.h.
 #include "paceline/core/collective/carriage.h"
 
 #include <gmock/gmock.h>
@@ -74,6 +75,32 @@ TEST(Carriage, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
     EXPECT_EQ(failure.fault, Fault::timed_out);
     EXPECT_THAT(failure.what, HasSubstr("came together in the ledger library"));
   }
+}
+
+TEST(Carriage, TheInvitationOfTheFirstRankReachesAllOfItsGroup) {
+  Ledger& ledger = Ledger::make();
+  ledger.invitation = "come";
+  run_ranks(3, [&](Job& job) {
+    const auto group = test::world_over(job, ledger, 60s);
+    const auto pair = group->split(job.rank() == 1 ? -1 : 0);
+    std::vector<float> values(10, 1);
+    group->all_reduce(buffer_of(values)).wait();
+    EXPECT_EQ(values[9], 3);
+  });
+  EXPECT_EQ(ledger.invited(), 3 + 2);
+}
+
+TEST(Carriage, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
+  Ledger& ledger = Ledger::make();
+  ledger.invitation = "come";
+  run_ranks(2, [&](Job& job) {
+    if (job.rank() == 0) {
+      EXPECT_EQ(failure_of([&] { job.world().recv(Buffer{}, 1).wait(); }).fault, Fault::timed_out);
+      return;
+    }
+    const auto failure = failure_of([&] { (void)test::world_over(job, ledger, 60ms); });
+    EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+  });
 }
 
 TEST(Carriage, WhatAnEngineCannotCarryIsMisuseThatNamesWhatCan) {

@@ -102,6 +102,16 @@ TEST_F(EnvironmentTest, ABadValueIsRefusedWithVariableValueAndRemedy) {
   }
 }
 
+TEST_F(EnvironmentTest, NcclAddsInItsOwnOrderAndNeedsNoLauncherOfItsOwn) {
+  good["PACELINE_TRANSPORT"] = "nccl";
+  good.erase("PACELINE_DETERMINISM");
+  const auto e = read(good).value();
+  EXPECT_EQ(e.engine, "nccl");
+  EXPECT_FALSE(e.reproducible);
+  good["PACELINE_DETERMINISM"] = "reproducible";
+  EXPECT_NE(read(good).error().what.find("PACELINE_TRANSPORT=nccl adds"), std::string::npos);
+}
+
 TEST_F(EnvironmentTest, AMissingVariableIsNamedWithTheRemedy) {
   for (const std::string name :
        {"PACELINE_RANK", "PACELINE_WORLD_SIZE", "PACELINE_STORE", "PACELINE_SECRET_FD"}) {

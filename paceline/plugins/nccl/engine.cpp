@@ -1,0 +1,323 @@
+// Everything is started without waiting: communicators are made non-blocking, operations run on a
+// stream of their own, whose end an event tells. So no thread waits inside NCCL or CUDA.
+#include "paceline/plugins/nccl/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/plugins/nccl/launch.h"
+
+namespace paceline::nccl {
+namespace {
+
+using collective::EngineCall;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kLook{1};  // at what NCCL does by itself
+constexpr std::chrono::milliseconds kLongestEnd{500};
+
+Result<> succeeded(const Functions& f, cudaError_t code, std::string_view what) {
+  if (code == cudaSuccess) return Done{};
+  (void)f.cuda.last_error();  // it would be told again by the next call
+  return Failure{Fault::io,
+                 fmt::format("{} failed: {}; a kernel of the program may have failed before it "
+                             "(compute-sanitizer finds it)",
+                             what, f.cuda.text_of(code)),
+                 {}};
+}
+
+Result<> succeeded(const Functions& f, Status status, Comm* comm, std::string_view what) {
+  if (status == Status::success || status == Status::in_progress) return Done{};
+  const char* const last = comm == nullptr ? nullptr : f.nccl.last_error(comm);
+  const bool more = last != nullptr && *last != '\0';
+  return Failure{Fault::io,
+                 fmt::format("{} failed: {}{}{}; NCCL_DEBUG=WARN tells more on stderr", what,
+                             f.nccl.text_of(status), more ? ": " : "", more ? last : ""),
+                 {}};
+}
+
+// A thread's current device, while this lives: the thread may be the user's.
+class OnDevice {
+ public:
+  OnDevice(const CudaFunctions& cuda, int device) : cuda_(cuda) {
+    (void)cuda_.get_device(&before_);
+    (void)cuda_.set_device(device);
+  }
+  ~OnDevice() { (void)cuda_.set_device(before_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  const CudaFunctions& cuda_;
+  int before_ = 0;
+};
+
+class NcclEngine final : public collective::Engine {
+ public:
+  // Takes `comm` over, which lies on `device`.
+  NcclEngine(const Functions& f, Comm* comm, int device, int rank, int ranks)
+      : f_(f), device_(device), at_{comm, rank, ranks, nullptr} {}
+  ~NcclEngine() override;
+
+  Result<> prepare();
+  Result<> begin(const EngineCall& call) override;
+  Result<bool> progress() override;
+  void abandon() override;
+
+ private:
+  Result<> wait_for_caller(const Memory& memory);
+  Result<Words> words_of(const EngineCall& call);
+  void end_comm();
+
+  const Functions& f_;
+  const int device_;
+  Place at_;
+  cudaEvent_t before_ = nullptr, end_ = nullptr;
+  bool launching_ = false;        // NCCL has not put all of it on the stream yet
+  std::optional<Op> scaled_sum_;  // of the operation in flight
+};
+
+Result<> NcclEngine::prepare() {
+  const OnDevice scope(f_.cuda, device_);
+  if (auto made = succeeded(f_, f_.cuda.create_stream(&at_.stream, cudaStreamNonBlocking),
+                            "cudaStreamCreate");
+      !made)
+    return made;
+  for (cudaEvent_t* event : {&before_, &end_}) {
+    if (auto made =
+            succeeded(f_, f_.cuda.create_event(event, cudaEventDisableTiming), "cudaEventCreate");
+        !made)
+      return made;
+  }
+  return Done{};
+}
+
+Result<> NcclEngine::wait_for_caller(const Memory& memory) {
+  auto* const stream = static_cast<cudaStream_t>(memory.stream);
+  if (auto recorded = succeeded(f_, f_.cuda.record_event(before_, stream), "cudaEventRecord");
+      !recorded)
+    return recorded;
+  return succeeded(f_, f_.cuda.wait_event(at_.stream, before_, 0), "cudaStreamWaitEvent");
+}
+
+Result<Words> NcclEngine::words_of(const EngineCall& call) {
+  if (!is_reduction(call.operation)) return Words{};
+  Words words = *words_for(call.op, call.dtype);
+  if (call.factor == 1) return words;
+  auto scalar = scalar_of(call.dtype, call.factor);
+  const Status made = f_.nccl.make_scaled_sum(&words.op, scalar.data(), words.type,
+                                              Residence::host_immediate, at_.comm);
+  if (auto done = succeeded(f_, made, at_.comm, "ncclRedOpCreatePreMulSum"); !done)
+    return done.error();
+  scaled_sum_ = words.op;
+  return words;
+}
+
+Result<> NcclEngine::begin(const EngineCall& call) {
+  const OnDevice scope(f_.cuda, device_);
+  for (const ConstBuffer& buffer : {call.input, ConstBuffer(call.output)}) {
+    if (buffer.count == 0) continue;
+    if (auto ordered = wait_for_caller(buffer.memory); !ordered) return ordered;
+  }
+  const auto words = words_of(call);
+  if (!words) return words.error();
+  launching_ = true;
+  return succeeded(f_, launch(f_.nccl, at_, call, words.value()), at_.comm,
+                   fmt::format("NCCL's {}", name_of(call.operation)));
+}
+
+Result<bool> NcclEngine::progress() {
+  const OnDevice scope(f_.cuda, device_);
+  Status state = Status::success;
+  const Status asked = f_.nccl.async_error(at_.comm, &state);
+  for (const Status status : {asked, state}) {
+    if (auto well = succeeded(f_, status, at_.comm, "the operation by NCCL"); !well)
+      return well.error();
+  }
+  if (launching_) {
+    if (state == Status::in_progress) return false;
+    if (scaled_sum_) (void)f_.nccl.free_op(*std::exchange(scaled_sum_, std::nullopt), at_.comm);
+    if (auto recorded = succeeded(f_, f_.cuda.record_event(end_, at_.stream), "cudaEventRecord");
+        !recorded)
+      return recorded.error();
+    launching_ = false;
+  }
+  const cudaError_t ended = f_.cuda.query_event(end_);
+  if (ended == cudaErrorNotReady) {
+    (void)f_.cuda.last_error();
+    return false;
+  }
+  if (auto well = succeeded(f_, ended, "the operation by NCCL"); !well) return well.error();
+  return true;
+}
+
+// NCCL stops its kernels before it returns: nothing is written into the buffers after that.
+void NcclEngine::abandon() {
+  const OnDevice scope(f_.cuda, device_);
+  if (at_.comm != nullptr) (void)f_.nccl.abort(std::exchange(at_.comm, nullptr));
+}
+
+// The others may still read what this rank has sent: NCCL ends its part when they have. A rank that
+// never comes to its end is not waited for.
+void NcclEngine::end_comm() {
+  Status state = f_.nccl.finalize(at_.comm);
+  for (const Deadline deadline = Deadline::in(kLongestEnd);
+       state == Status::in_progress && !deadline.passed(); std::this_thread::sleep_for(kLook))
+    (void)f_.nccl.async_error(at_.comm, &state);
+  if (state == Status::success) (void)f_.nccl.destroy(at_.comm);
+  else (void)f_.nccl.abort(at_.comm);
+}
+
+NcclEngine::~NcclEngine() {
+  const OnDevice scope(f_.cuda, device_);
+  if (at_.comm != nullptr) end_comm();
+  if (at_.stream != nullptr) (void)f_.cuda.destroy_stream(at_.stream);
+  for (cudaEvent_t event : {before_, end_}) {
+    if (event != nullptr) (void)f_.cuda.destroy_event(event);
+  }
+}
+
+class NcclLibrary final : public collective::EngineLibrary {
+ public:
+  explicit NcclLibrary(Result<Functions> functions) : functions_(std::move(functions)) {}
+
+  collective::EngineTraits traits() const override {
+    return {.name = "nccl", .memory = Memory::Kind::cuda, .invites = true};
+  }
+  std::string obstacle() const override {
+    return functions_ ? std::string() : functions_.error().what;
+  }
+  std::string refusal(const EngineCall& call) const override;
+  Result<> start(const collective::EnginePlace& place) override;
+  Result<std::vector<std::byte>> invitation() override;
+  Result<std::unique_ptr<collective::Engine>> engine_of(
+      const collective::Gathering& group) override;
+
+ private:
+  const Functions& functions() const { return functions_.value(); }
+  std::string refusal(const ConstBuffer& buffer) const;
+  Result<> come_together(Comm* comm, const std::atomic<bool>& given_up) const;
+
+  const Result<Functions> functions_;
+  int rank_ = 0, device_ = 0;
+};
+
+std::string NcclLibrary::refusal(const EngineCall& call) const {
+  if (is_reduction(call.operation) && !words_for(call.op, call.dtype))
+    return fmt::format("NCCL has no {} of {}; copy it to the host, where programs reduce it",
+                       name_of(call.op), name_of(call.dtype));
+  for (const ConstBuffer& buffer : {call.input, ConstBuffer(call.output)}) {
+    if (buffer.count == 0) continue;
+    if (std::string why = refusal(buffer); !why.empty()) return why;
+  }
+  return {};
+}
+
+std::string NcclLibrary::refusal(const ConstBuffer& buffer) const {
+  if (buffer.memory.device != device_)
+    return fmt::format(
+        "a buffer lies on device {}, and rank {} has device {}: allocate it there "
+        "(cudaSetDevice({}))",
+        buffer.memory.device, rank_, device_, device_);
+  cudaPointerAttributes found = {};
+  const cudaError_t code = functions().cuda.get_attributes(&found, buffer.data);
+  if (code != cudaSuccess) (void)functions().cuda.last_error();
+  if (code != cudaSuccess || found.type == cudaMemoryTypeUnregistered)
+    return fmt::format(
+        "a buffer at {} is no memory of CUDA's: take what cudaMalloc gave, or leave "
+        "out its Memory for one on the host",
+        fmt::ptr(buffer.data));
+  if (found.type == cudaMemoryTypeDevice && found.device != device_)
+    return fmt::format("a buffer said to be on device {} lies on {}: allocate it on device {}",
+                       device_, found.device, device_);
+  return {};
+}
+
+Result<> NcclLibrary::start(const collective::EnginePlace& place) {
+  if (!functions_) return functions_.error();
+  const int devices = functions().devices;
+  // A launcher may show each rank its own device alone.
+  if (place.local_rank >= devices && devices > 1) {
+    return Failure{Fault::misuse,
+                   fmt::format("rank {} is number {} of its host, which has {} CUDA devices, and "
+                               "NCCL wants one for each rank: start at most {} ranks there",
+                               place.rank, place.local_rank + 1, devices, devices),
+                   {place.rank}};
+  }
+  rank_ = place.rank;
+  device_ = devices == 1 ? 0 : place.local_rank;
+  return Done{};
+}
+
+Result<std::vector<std::byte>> NcclLibrary::invitation() {
+  UniqueId id;
+  if (auto made =
+          succeeded(functions(), functions().nccl.get_unique_id(&id), nullptr, "ncclGetUniqueId");
+      !made)
+    return made.error();
+  const Bytes bytes = bytes_of(id);
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
+}
+
+Result<> NcclLibrary::come_together(Comm* comm, const std::atomic<bool>& given_up) const {
+  for (;; std::this_thread::sleep_for(kLook)) {
+    Status state = Status::success;
+    if (auto asked = succeeded(functions(), functions().nccl.async_error(comm, &state), comm,
+                               "ncclCommGetAsyncError");
+        !asked)
+      return asked;
+    if (state == Status::success) return Done{};
+    if (state == Status::invalid_usage) {
+      return Failure{
+          Fault::misuse,
+          fmt::format("NCCL refuses the group: {}; two ranks with one CUDA device? Start "
+                      "one rank for each device, or show each its own by "
+                      "CUDA_VISIBLE_DEVICES",
+                      functions().nccl.last_error(comm)),
+          {}};
+    }
+    if (auto well = succeeded(functions(), state, comm, "the making of an NCCL communicator");
+        !well)
+      return well;
+    if (given_up) return Failure{Fault::timed_out, "NCCL's group was given up", {}};
+  }
+}
+
+Result<std::unique_ptr<collective::Engine>> NcclLibrary::engine_of(
+    const collective::Gathering& group) {
+  const Functions& f = functions();
+  const OnDevice scope(f.cuda, device_);
+  UniqueId id;
+  if (group.invitation.size() != sizeof(id))
+    return Failure{Fault::io, "NCCL's unique id came malformed: a bug, please report it", {}};
+  std::memcpy(&id, group.invitation.data(), sizeof(id));
+  const auto& ranks = group.world_ranks;
+  const auto rank = static_cast<int>(std::ranges::find(ranks, rank_) - ranks.begin());
+  Config config;
+  Comm* comm = nullptr;
+  const Status begun = f.nccl.init(&comm, static_cast<int>(ranks.size()), id, rank, &config);
+  auto here = succeeded(f, begun, comm, "ncclCommInitRankConfig");
+  if (here) here = come_together(comm, group.given_up);
+  if (!here) {
+    if (comm != nullptr) (void)f.nccl.abort(comm);
+    return here.error();
+  }
+  auto engine =
+      std::make_unique<NcclEngine>(f, comm, device_, rank, static_cast<int>(ranks.size()));
+  if (auto ready = engine->prepare(); !ready) return ready.error();
+  return std::unique_ptr<collective::Engine>(std::move(engine));
+}
+
+}  // namespace
+
+std::unique_ptr<collective::EngineLibrary> make_library(Result<Functions> functions) {
+  return std::make_unique<NcclLibrary>(std::move(functions));
+}
+
+}  // namespace paceline::nccl
