@@ -185,7 +185,9 @@ std::vector<Way> ways_of_the_catalogue(int ranks) {
   std::vector<Way> ways;
   const auto catalogue = collective::built_in_algorithms();
   for (const auto& algorithm : catalogue) {
-    if (algorithm.fits({.ranks = ranks})) ways.push_back({algorithm.operation, algorithm.name});
+    const bool is_carried = collective::is_carried_by_programs(algorithm.operation);
+    if (is_carried && algorithm.fits({.ranks = ranks}))
+      ways.push_back({algorithm.operation, algorithm.name});
   }
   return ways;
 }
@@ -194,7 +196,7 @@ std::vector<Way> chosen_ways() {
   std::vector<Way> ways;
   for (int number = 1; name_of(static_cast<Operation>(number)) != "unknown"; ++number) {
     const auto operation = static_cast<Operation>(number);
-    if (collective::has_programs(operation)) ways.push_back({operation, {}});
+    if (collective::is_carried_by_programs(operation)) ways.push_back({operation, {}});
   }
   return ways;
 }

@@ -33,9 +33,11 @@ std::string balanced_text(const std::vector<int>& counts) {
   return text.size() <= kTold ? text : text.substr(0, text.rfind(',', kTold)) + ",..";
 }
 
-// all_to_all's chunks are those of all pairs of ranks, and a rank has its own alone.
+// all_to_all's chunks are those of all pairs of ranks, and a rank has its own alone. A barrier's
+// have no bytes.
 double vectors(const Algorithm& algorithm, int chunks, const collective::Counters& counters,
                int ranks) {
+  if (algorithm.operation == Operation::barrier) return 0;
   const int of_a_rank = algorithm.operation == Operation::all_to_all ? chunks / ranks : chunks;
   return static_cast<double>(counters.chunks) / of_a_rank;
 }

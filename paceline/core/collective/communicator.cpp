@@ -43,12 +43,14 @@ Determinism Communicator::determinism() const {
 }
 std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
                                                        ReduceOp op) const {
+  if (!collective::is_carried_by_programs(operation)) return {};
   return impl_->choice.names(operation, impl_->shape,
                              impl_->needs_one_rounding(operation, op, dtype));
 }
 std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
                                               ReduceOp op) const {
   std::vector<Forecast> forecasts;
+  if (!collective::is_carried_by_programs(operation)) return forecasts;
   for (const collective::Candidate& one : impl_->choice.candidates(
            operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
     forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
@@ -123,7 +125,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
     if (collective::BoardCalls::is_short(call) && group->try_at_once(request)) return {};
   }
   if (by_engine) choose_engine(request);
-  else if (collective::has_programs(call.operation)) choose_program(request, algorithm);
+  else if (collective::is_carried_by_programs(call.operation)) choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   if (const auto failure = group->mesh().failure()) throw Error(*failure);
   request.work = group->new_work(to_string(call));
@@ -158,7 +160,7 @@ bool Communicator::Impl::takes_engine(const Request& request, std::string_view a
                    "--transport nccl` and name no other algorithm, or copy it to the host first",
                    call, carries ? "programs cannot read" : "nothing carries here");
   }
-  return carries && named && collective::has_programs(request.call.operation);
+  return carries && named && collective::is_carried_by_programs(request.call.operation);
 }
 
 void Communicator::Impl::choose_engine(Request& request) const {

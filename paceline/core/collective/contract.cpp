@@ -11,12 +11,16 @@ bool has_programs(Operation operation) {
     case Operation::reduce:
     case Operation::gather:
     case Operation::scatter:
-    case Operation::all_to_all: return true;
-    case Operation::barrier:
+    case Operation::all_to_all:
+    case Operation::barrier: return true;
     case Operation::send:
     case Operation::recv: return false;
   }
   return false;
+}
+
+bool is_carried_by_programs(Operation operation) {
+  return has_programs(operation) && operation != Operation::barrier;
 }
 
 int chunks_needed(Operation operation, int ranks) {
@@ -24,7 +28,8 @@ int chunks_needed(Operation operation, int ranks) {
     case Operation::reduce_scatter:
     case Operation::all_gather:
     case Operation::gather:
-    case Operation::scatter: return ranks;
+    case Operation::scatter:
+    case Operation::barrier: return ranks;
     case Operation::all_to_all: return ranks * ranks;
     default: return 0;
   }
@@ -35,7 +40,8 @@ bool has_input(Operation operation, const Shape& shape, int chunk) {
     case Operation::broadcast:
     case Operation::scatter: return shape.rank == shape.root;
     case Operation::all_gather:
-    case Operation::gather: return chunk == shape.rank;
+    case Operation::gather:
+    case Operation::barrier: return chunk == shape.rank;
     case Operation::all_to_all: return chunk / shape.ranks == shape.rank;
     default: return true;
   }

@@ -6,8 +6,12 @@
 
 namespace paceline::collective {
 
-// Operations that programs carry out; the others move nothing (barrier), or no chunks (send, recv).
+// Operations that are made of chunks, so that programs can be shown and proved. Those of a barrier
+// have no bytes: chunk r is rank r's word that it has come.
 bool has_programs(Operation operation);
+// Operations that programs carry out when they are called: not barrier, of which every rank hears
+// by the calls themselves (docs/decisions/0002-calls-go-to-all-ranks.md).
+bool is_carried_by_programs(Operation operation);
 
 // How many chunks a program must have: one for each rank, one for each pair of them; 0: as many as
 // it likes.

@@ -32,7 +32,7 @@ std::vector<Wrong> wrong_uses() {
       {{"--ranks", "4096"}, {"--ranks: 4096 is too many", "1 to 1024"}},
       {{"list", "--operation", "all_redcue"},
        {"no operation \"all_redcue\"", "did you mean all_reduce?", "there are all_gather"}},
-      {{"list", "--operation", "barrier"}, {"no operation \"barrier\" has programs"}},
+      {{"list", "--operation", "send"}, {"no operation \"send\" has programs"}},
       {{"list", "--json", "/nowhere/list.json"},
        {"--json: /nowhere/list.json cannot be written", "- for stdout"}},
       {{"list", "--json"}, {"--json needs a value"}},

@@ -7,8 +7,9 @@ namespace paceline::collective {
 namespace {
 
 constexpr Operation kWithPrograms[] = {
-    Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::broadcast,
-    Operation::reduce,     Operation::gather,         Operation::scatter,    Operation::all_to_all};
+    Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
+    Operation::broadcast,  Operation::reduce,         Operation::gather,
+    Operation::scatter,    Operation::all_to_all,     Operation::barrier};
 
 // "input chunks -> output chunks" of each of 2 ranks, root 1.
 std::string table_of(Operation operation) {
@@ -35,6 +36,7 @@ TEST(Contract, SaysWhichChunksARankBringsAndEndsWith) {
   EXPECT_EQ(table_of(Operation::gather), "0->, 1->01");
   EXPECT_EQ(table_of(Operation::scatter), "->0, 01->1");
   EXPECT_EQ(table_of(Operation::all_to_all), "01->02, 23->13");
+  EXPECT_EQ(table_of(Operation::barrier), "0->01, 1->01");
 }
 
 TEST(Contract, TheSourceOfAChunkHasItInItsInput) {
@@ -51,10 +53,15 @@ TEST(Contract, TheSourceOfAChunkHasItInItsInput) {
 TEST(Contract, OnlyWhatMovesChunksHasPrograms) {
   for (const Operation operation : kWithPrograms)
     EXPECT_TRUE(has_programs(operation)) << name_of(operation);
-  for (const Operation operation :
-       {Operation::barrier, Operation::send, Operation::recv, static_cast<Operation>(99)}) {
+  for (const Operation operation : {Operation::send, Operation::recv, static_cast<Operation>(99)}) {
     EXPECT_FALSE(has_programs(operation)) << name_of(operation);
   }
+}
+
+TEST(Contract, ABarrierAloneIsNotCarriedByItsPrograms) {
+  for (const Operation operation : kWithPrograms)
+    EXPECT_EQ(is_carried_by_programs(operation), operation != Operation::barrier);
+  EXPECT_FALSE(is_carried_by_programs(Operation::send));
 }
 
 }  // namespace

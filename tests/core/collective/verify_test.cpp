@@ -66,9 +66,9 @@ TEST(Verify, RefusesAShapeThatTheAlgorithmDoesNotFit) {
 }
 
 TEST(Verify, RefusesOperationsWithoutPrograms) {
-  Algorithm barrier = built_in(Operation::all_reduce, "ring");
-  barrier.operation = Operation::barrier;
-  EXPECT_THAT(fault_of(barrier, 2), HasSubstr("no programs"));
+  Algorithm sending = built_in(Operation::all_reduce, "ring");
+  sending.operation = Operation::send;
+  EXPECT_THAT(fault_of(sending, 2), HasSubstr("no programs"));
 }
 
 // --- what must meet ---
