@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/contract.h"
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"
 
@@ -113,6 +114,7 @@ TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
   int turn = 0;
   for (const auto& algorithm : collective::built_in_algorithms()) {
     const bool takes_turn = turn++ % 10 == 0;
+    if (!collective::is_carried_by_programs(algorithm.operation)) continue;
     if (!algorithm.fits({.ranks = 4}) || !(nightly || takes_turn)) continue;
     const auto behaviour =
         fmt::format("stream:{}/{}", name_of(algorithm.operation), algorithm.name);

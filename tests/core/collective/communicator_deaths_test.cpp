@@ -7,6 +7,7 @@
 #include <latch>
 
 #include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/contract.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/any_call.h"
 #include "tests/support/mortal_link.h"
@@ -86,6 +87,7 @@ void each_algorithm(const LocalWorldOptions& options) {
   int turn = 0;
   for (const Algorithm& algorithm : built_in_algorithms()) {
     ++turn;
+    if (!is_carried_by_programs(algorithm.operation)) continue;
     if (kSanitized && !test::is_nightly() && turn % 8 != 0) continue;
     for (const int ranks : worlds) {
       if (!algorithm.fits({.ranks = ranks})) continue;
