@@ -1,8 +1,10 @@
-# Plugins: engines (core/collective/engine.h) as shared objects, so that core links none of their libraries.
-# Each is built where its library's headers are found (scripts/setup --launchers installs them), and lies in lib/paceline.
+# Plugins: engines (core/collective/engine.h) and fabrics (core/transport/fabric.h) as shared objects, so that core links
+# none of their libraries. Each is built where its library's headers are found (scripts/setup installs UCX's, with
+# --launchers also MPI's), and lies in lib/paceline.
 find_package(PkgConfig QUIET)
 set(PACELINE_PLUGIN_FOLDER "${CMAKE_CURRENT_BINARY_DIR}/lib/paceline")
 set(PACELINE_MPI_LIBRARIES "" CACHE INTERNAL "MPI libraries that a plugin is built for")
+set(PACELINE_UCX_VERSION "" CACHE INTERNAL "UCX's version that the plugin is built for; empty: none")
 
 # paceline_plugin(<target> <library> <source>...): the shared object of an engine.
 function(paceline_plugin target library)
@@ -70,7 +72,25 @@ function(paceline_nccl)
   set_target_properties(paceline_nccl PROPERTIES BUILD_RPATH "${folders};${PACELINE_CUDA_INCLUDE}/../lib")
 endfunction()
 
+# paceline_ucx(): the target paceline_ucx, the plugin.
+function(paceline_ucx)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(PACELINE_PC_ucx QUIET ucx>=1.12)
+  endif()
+  if(NOT PACELINE_PC_ucx_FOUND)
+    message(STATUS "Paceline is built without UCX: --transport ucx will tell so (scripts/setup, or: apt-get install libucx-dev)")
+    return()
+  endif()
+  add_library(paceline_ucp INTERFACE)
+  target_include_directories(paceline_ucp SYSTEM INTERFACE ${PACELINE_PC_ucx_INCLUDE_DIRS})
+  target_link_libraries(paceline_ucp INTERFACE ${PACELINE_PC_ucx_LINK_LIBRARIES})
+  paceline_glob(sources "paceline/plugins/ucx/*.cpp")
+  paceline_plugin(paceline_ucx paceline_ucp ${sources})
+  set(PACELINE_UCX_VERSION ${PACELINE_PC_ucx_VERSION} CACHE INTERNAL "")
+endfunction()
+
 function(paceline_plugins)
   paceline_mpi_library(openmpi ompi-c "libmpi\\.so")
   paceline_mpi_library(mpich mpich "libmpich\\.so")
+  paceline_ucx()
 endfunction()

@@ -86,6 +86,9 @@ function(paceline_floor_tests floor)
     endif()
     if(sources)
       paceline_test(test_${floor}_${room} SOURCES ${sources} LIBRARIES paceline::${floor})
+      if(TARGET paceline_ucx)  # where it is, links and jobs are tried over it
+        add_dependencies(test_${floor}_${room} paceline_ucx)
+      endif()
       if(floor STREQUAL "torch")
         paceline_torch_header(test_${floor}_${room})
         # Reading torch's header is half of each file's compilation, precompiled as it is: some files share it.

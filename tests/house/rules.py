@@ -253,6 +253,8 @@ def sources_built(tree):
                 continue
             if path.startswith(needs_nccl) and not tree.with_nccl():
                 continue
+            if path.startswith("paceline/plugins/ucx/") and not tree.with_ucx():
+                continue
             if os.path.realpath(tree.root / path) not in built:
                 yield Violation(path, 1, "no target builds this file",
                                 "tests end in _test.cpp, programs stand where cmake/Tests.cmake looks; or configure again")

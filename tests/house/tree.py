@@ -11,7 +11,7 @@ ROOMS = {
     "core": ["base", "transport", "membership", "topology", "compress", "collective", "server", "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "optim", "parallel", "strategy", "checkpoint"],
     "app": ["launch", "measure", "cli"],
-    "plugins": ["mpi", "nccl"],
+    "plugins": ["mpi", "nccl", "ucx"],
     "python": [],
 }
 USES = {"core": [], "torch": ["core"], "app": ["core"], "plugins": ["core"], "python": ["core", "torch"]}
@@ -94,6 +94,10 @@ class Tree:
         cache = self.build / "CMakeCache.txt"
         text = cache.read_text(encoding="utf-8") if cache.exists() else ""
         return not text or ("PACELINE_CUDA_INCLUDE:PATH=/" in text and "PACELINE_WITH_NCCL:STRING=OFF" not in text)
+
+    def with_ucx(self):
+        cache = self.build / "CMakeCache.txt"
+        return not cache.exists() or re.search(r"PACELINE_UCX_VERSION:INTERNAL=\w", cache.read_text(encoding="utf-8"))
 
     def with_torch(self):
         cache = self.build / "CMakeCache.txt"

@@ -56,7 +56,7 @@ TEST(CollectiveEnvironment, AnotherTransportOnOneRank) {
   const auto senseless = run(wrapped(2, 1, "export PACELINE_TRANSPORT=pigeons", {"calls:3"}));
   EXPECT_EQ(senseless.exit_code, 1);
   EXPECT_LT(senseless.took, 4s);
-  EXPECT_THAT(senseless.output, HasSubstr("auto, shm, tcp, mpi or nccl"));
+  EXPECT_THAT(senseless.output, HasSubstr("auto, shm, tcp, ucx, mpi or nccl"));
 }
 
 TEST(CollectiveEnvironment, TooSmallAFileSizeLimitIsNamedAndTcpHelps) {
@@ -96,10 +96,12 @@ TEST(CollectiveEnvironment, TooLittleAddressSpaceIsNamed) {
       << refused.error;
 }
 
-TEST(CollectiveEnvironment, TheBitsAreTheSameOverSharedMemoryAndTcp) {
+TEST(CollectiveEnvironment, TheBitsAreTheSameOverEveryTransport) {
   for (const int ranks : {2, 3, 4}) {
     std::string first;
-    for (const std::string transport : {"shm", "tcp", "auto"}) {
+    auto choices = transports();
+    choices.emplace_back("auto");
+    for (const std::string& transport : choices) {
       auto options = paceline_run({"-n", std::to_string(ranks)}, worker({"hash"}));
       options.environment["PACELINE_TRANSPORT"] = transport;
       const auto result = run(options);

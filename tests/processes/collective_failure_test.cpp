@@ -91,7 +91,7 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
   const int rounds = is_nightly() ? 20 : 1;
   Killed longest;
   for (int round = 0; round < rounds; ++round) {
-    for (const std::string transport : {"shm", "tcp"}) {
+    for (const std::string& transport : transports()) {
       for (const int ranks : {2, 3, 4}) {
         for (const int victim : {0, ranks / 2, ranks - 1}) {
           if (ranks == 2 && victim == 1 && round % 2 == 0 && transport == "tcp") continue;
@@ -118,7 +118,7 @@ TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
     if (!algorithm.fits({.ranks = 4}) || !(nightly || takes_turn)) continue;
     const auto behaviour =
         fmt::format("stream:{}/{}", name_of(algorithm.operation), algorithm.name);
-    for (const std::string transport : {"shm", "tcp"}) {
+    for (const std::string& transport : transports()) {
       SCOPED_TRACE(fmt::format("{}, {}, rank {}", behaviour, transport, turn % 4));
       kill_one(4, turn % 4, transport, behaviour);
     }
@@ -126,7 +126,7 @@ TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
 }
 
 TEST(CollectiveFailure, WhoIsKilledBeforeAllHaveJoinedIsNamedToo) {
-  for (const std::string transport : {"shm", "tcp"}) {
+  for (const std::string& transport : transports()) {
     for (int victim = 0; victim < 3; ++victim) {
       const auto name = std::to_string(victim);
       SCOPED_TRACE(transport + ", rank " + name);
@@ -151,7 +151,7 @@ TEST(CollectiveFailure, WhoGivesUpIsTheFirstCause) {
     std::string behaviour, how;
     int code;
   };
-  for (const std::string transport : {"shm", "tcp"}) {
+  for (const std::string& transport : transports()) {
     for (const Row& row :
          {Row{"exit:3", "it ended with code 3", 3}, Row{"abort", "was killed by signal 6", 134},
           Row{"throw", "was killed by signal 6", 134}}) {
@@ -171,7 +171,7 @@ TEST(CollectiveFailure, WhoGivesUpIsTheFirstCause) {
 }
 
 TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
-  for (const std::string transport : {"shm", "tcp"}) {
+  for (const std::string& transport : transports()) {
     const auto result = run(run_worker(3, {"2=calls:3", "stream"}, transport));
     EXPECT_EQ(result.exit_code, 1);
     for (const int rank : {0, 1}) {
@@ -184,7 +184,7 @@ TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
 }
 
 TEST(CollectiveFailure, AMismatchIsToldByAll) {
-  for (const std::string transport : {"shm", "tcp"}) {
+  for (const std::string& transport : transports()) {
     for (const int odd : {0, 1, 2}) {
       const auto result =
           run(run_worker(3, {std::to_string(odd) + "=different", "stream"}, transport));

@@ -1,8 +1,8 @@
-// The claims of tests/support/conformance.h by ranks that are processes: over shared memory and TCP
-// under `paceline run`, and carried by MPI under the mpirun of each library that a plugin was built
-// for. `scripts/setup --launchers` installs both; what is missing is said and skipped.
+// The claims of tests/support/conformance.h by ranks that are processes: over shared memory, TCP
+// and UCX under `paceline run`, and carried by MPI under the mpirun of each library that a plugin
+// was built for. `scripts/setup --launchers` installs all; what is missing is said and skipped.
 //
-// Also covers paceline/plugins/mpi/mpi_engine.cpp, types.cpp and mpi.h.
+// Also covers paceline/plugins/mpi/mpi_engine.cpp, types.cpp and mpi.h, and paceline/plugins/ucx.
 #include "tests/support/conformance.h"
 
 #include <fmt/format.h>

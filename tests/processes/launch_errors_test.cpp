@@ -190,7 +190,7 @@ std::vector<Wrong> wrong_environments() {
   add({{"PACELINE_RANK", "0"}},
       {"PACELINE_RANK is set but PACELINE_WORLD_SIZE is not", "paceline run"});
   add({{"PACELINE_TRANSPORT", "smoke"}},
-      {"PACELINE_TRANSPORT=smoke", "auto, shm, tcp, mpi or nccl"});
+      {"PACELINE_TRANSPORT=smoke", "auto, shm, tcp, ucx, mpi or nccl"});
   return all;
 }
 

@@ -44,7 +44,7 @@ TEST(Soak, LegalCollectivesOnGroupsThatComeAndGoLeaveNothingBehind) {
   const char* const given = std::getenv("PACELINE_SEED");
   const std::string seed = given == nullptr ? "1" : given;
   const long calls = nightly ? 1'000'000 : 6'000;
-  for (const std::string transport : {"shm", "tcp"}) {
+  for (const std::string& transport : transports()) {
     SCOPED_TRACE(fmt::format("{}, seed {}", transport, seed));
     const auto result =
         run(paceline_run({"-n", "4", "--transport", transport, "--determinism", "fast"},

@@ -3,32 +3,36 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
-
+#include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 
-namespace fs = std::filesystem;
-
 std::vector<Carrier> carriers() {
   const auto own = [](std::string name, std::string transport) {
-    return Carrier{std::move(name), "", {binary("paceline"), "run", "--transport", transport}, {}};
+    return Carrier{
+        std::move(name), "", "", {binary("paceline"), "run", "--transport", transport}, {}};
   };
+  Carrier ucx = own("Ucx", "ucx"), ucx_over_tcp = own("UcxOverTcp", "ucx");
+  ucx.plugin = ucx_over_tcp.plugin = "ucx";
+  ucx_over_tcp.environment = {{"UCX_TLS", "tcp"}};
   return {own("SharedMemory", "shm"),
           own("Tcp", "tcp"),
+          ucx,
+          ucx_over_tcp,
           {"OpenMpi",
            "openmpi",
+           "mpi_openmpi",
            {"mpirun.openmpi", "--oversubscribe"},
            {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}},
-          {"Mpich", "mpich", {"mpirun.mpich"}, {}}};
+          {"Mpich", "mpich", "mpi_mpich", {"mpirun.mpich"}, {}}};
 }
 
 std::string missing(const Carrier& carrier) {
-  if (carrier.mpi.empty()) return {};
-  const auto plugin = fs::path(binary("paceline")).parent_path().parent_path() / "lib/paceline" /
-                      fmt::format("libpaceline_mpi_{}.so", carrier.mpi);
-  for (const std::string& file : {plugin.string(), "/usr/bin/" + carrier.launcher[0]}) {
+  std::vector<std::string> files;
+  if (!carrier.plugin.empty()) files.push_back(plugin_file(carrier.plugin));
+  if (!carrier.mpi.empty()) files.push_back("/usr/bin/" + carrier.launcher[0]);
+  for (const std::string& file : files) {
     if (::access(file.c_str(), R_OK) != 0)
       return fmt::format("{} is missing; run scripts/setup --launchers, and build again", file);
   }

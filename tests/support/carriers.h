@@ -1,5 +1,5 @@
-// What carries collectives between processes, and who starts the ranks: shared memory and TCP under
-// `paceline run`, MPI under the mpirun of each library.
+// What carries collectives between processes, and who starts the ranks: shared memory, TCP
+// and UCX under `paceline run`, MPI under the mpirun of each library.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@ namespace paceline::test {
 
 struct Carrier {
   std::string name;
-  std::string mpi;  // the library; empty: `paceline run`
+  std::string mpi;     // the library; empty: `paceline run`
+  std::string plugin;  // empty: none
   std::vector<std::string> launcher;
   std::map<std::string, std::string> environment;
 };

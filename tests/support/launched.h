@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,19 @@
 namespace paceline::test {
 
 using namespace std::chrono_literals;
+
+// Where a plugin lies when it was built: "ucx", "mpi_openmpi".
+inline std::string plugin_file(const std::string& plugin) {
+  const auto build = std::filesystem::path(binary("paceline")).parent_path().parent_path();
+  return build / "lib" / "paceline" / ("libpaceline_" + plugin + ".so");
+}
+
+// Those of `paceline run` that can be tried here: UCX where its plugin was built.
+inline std::vector<std::string> transports() {
+  std::vector<std::string> all = {"shm", "tcp"};
+  if (std::filesystem::exists(plugin_file("ucx"))) all.emplace_back("ucx");
+  return all;
+}
 
 // paceline run <options> -- <command>
 inline ProcessOptions paceline_run(const std::vector<std::string>& options,

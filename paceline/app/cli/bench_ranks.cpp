@@ -69,7 +69,7 @@ void add_ranks_options(CLI::App& app, RanksOptions& given) {
   app.add_option("--ssh", given.hosts.ssh, "how to run a command on a host, as for paceline run")
       ->type_name("CMD");
   app.add_option("--transport", given.transport,
-                 "between ranks: auto, shm, tcp; under mpirun also mpi (auto)")
+                 "between ranks: auto, shm, tcp, ucx; under mpirun also mpi (auto)")
       ->type_name("NAME");
   app.add_option("--determinism", given.determinism, "reproducible, fast (reproducible)")
       ->type_name("NAME");
@@ -112,9 +112,10 @@ std::string transport_of(Job& job, bool by_programs) {
   if (!by_programs && job.impl().environment.engine.starts_with("mpi")) return "mpi";
   if (job.impl().mesh->shares_memory()) return "shm";
   const bool some_share = job.local_world_size() > 1 && job.local_world_size() < job.world_size();
-  const bool tcp_alone =
-      job.impl().environment.transport == membership::TransportChoice::tcp || !some_share;
-  return tcp_alone ? "tcp" : "shm+tcp";
+  const bool alone =
+      job.impl().environment.transport != membership::TransportChoice::automatic || !some_share;
+  const std::string between = job.impl().fabric ? "ucx" : "tcp";
+  return alone ? between : "shm+" + between;
 }
 
 }  // namespace paceline::cli

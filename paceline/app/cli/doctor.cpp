@@ -108,10 +108,10 @@ int doctor_main(const std::vector<std::string>& arguments) {
   for (const char* transport : {"shm", "tcp"}) {
     checks.push_back(launch::check_transport(transport, executable, {"doctor", "--as-worker"}));
   }
+  checks.push_back(launch::check_ucx(executable, {"doctor", "--as-worker"}));
   for (const char* library : {"openmpi", "mpich"})
     checks.push_back(launch::check_mpi(library, executable, {"doctor", "--as-worker"}));
   checks.push_back(launch::check_nccl(executable, {"doctor", "--as-worker"}));
-  std::ranges::move(launch::transports_to_come(), std::back_inserter(checks));
   const bool ok = std::ranges::none_of(
       checks, [](const HostCheck& c) { return c.level == HostCheck::Level::fail; });
   if (json != "-") fmt::print("{}", as_text(checks));

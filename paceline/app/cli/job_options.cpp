@@ -20,14 +20,14 @@ std::string text_of(const std::string& option, const std::string& file) {
 }  // namespace
 
 std::string parse_transport(const std::string& text) {
-  return parse_choice("--transport", text, {"auto", "shm", "tcp", "mpi"});
+  return parse_choice("--transport", text, {"auto", "shm", "tcp", "ucx", "mpi"});
 }
 
 std::string parse_own_transport(const std::string& text) {
   PACELINE_CHECK(text != "mpi",
                  "--transport mpi: the MPI library wants its own launcher; start the program by "
                  "`PACELINE_TRANSPORT=mpi mpirun -n 4 program`");
-  return parse_choice("--transport", text, {"auto", "shm", "tcp", "nccl"});
+  return parse_choice("--transport", text, {"auto", "shm", "tcp", "ucx", "nccl"});
 }
 
 void check_nccl_is_here() {

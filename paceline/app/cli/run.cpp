@@ -98,7 +98,7 @@ void add_options(CLI::App& app, Given& given) {
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
       "stop the run after this time, exit code 124");
   add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
-      "between processes: auto, shm, tcp; nccl for buffers on CUDA devices (auto)");
+      "between processes: auto, shm, tcp, ucx; nccl for buffers on CUDA devices (auto)");
   add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME",
       "reproducible, fast (reproducible)");
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",

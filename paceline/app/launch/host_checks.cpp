@@ -22,6 +22,8 @@
 #include "paceline/app/launch/program.h"
 #include "paceline/app/launch/secret_file.h"
 #include "paceline/core/collective/engine_plugin.h"
+#include "paceline/core/transport/fabric_plugin.h"
+#include "paceline/core/transport/rdma_devices.h"
 #include "paceline/core/transport/resolve.h"
 #include "paceline/core/transport/shared_memory.h"
 
@@ -233,6 +235,15 @@ Tried try_out(std::vector<std::string> command) {
   return {status, told.substr(0, told.find('\n'))};
 }
 
+Tried try_run(const std::string& transport, const std::string& executable,
+              const std::vector<std::string>& worker_arguments) {
+  std::vector<std::string> command = {executable,    "run",     "-n",        "2",
+                                      "--transport", transport, "--timeout", "10s",
+                                      "--no-prefix", "--",      executable};
+  command.insert(command.end(), worker_arguments.begin(), worker_arguments.end());
+  return try_out(std::move(command));
+}
+
 constexpr std::array kChecks = {kernel,       cores,      memory,       shared_memory,   secret,
                                 unix_sockets, open_files, processes,    ptrace_scope,    interfaces,
                                 own_name,     ports,      clock_source, clock_agreement, ssh};
@@ -247,11 +258,7 @@ std::vector<HostCheck> check_host() {
 
 HostCheck check_transport(const std::string& transport, const std::string& executable,
                           const std::vector<std::string>& worker_arguments) {
-  std::vector<std::string> command = {executable,    "run",     "-n",        "2",
-                                      "--transport", transport, "--timeout", "10s",
-                                      "--no-prefix", "--",      executable};
-  command.insert(command.end(), worker_arguments.begin(), worker_arguments.end());
-  const auto tried = try_out(std::move(command));
+  const auto tried = try_run(transport, executable, worker_arguments);
   const std::string name = "transport " + transport;
   if (tried.status == 0) return {Level::ok, name, kSummed};
   if (tried.status < 0) return {Level::fail, name, tried.told, "raise `ulimit -u` and `ulimit -n`"};
@@ -259,6 +266,27 @@ HostCheck check_transport(const std::string& transport, const std::string& execu
           transport == "shm"
               ? "train with --transport tcp, and see the lines on shared memory and unix sockets"
               : "a firewall on the loopback interface? Train with --transport shm"};
+}
+
+HostCheck check_ucx(const std::string& executable,
+                    const std::vector<std::string>& worker_arguments) {
+  const std::string name = "transport ucx";
+  const auto library = transport::load_fabric("ucx");
+  if (!library)
+    return {
+        Level::warn, name, library.error().what,
+        "only RDMA networks need it: scripts/setup, then build again; or take auto, shm or tcp"};
+  const std::string version = library.value()->version();
+  const auto tried = try_run("ucx", executable, worker_arguments);
+  if (tried.status != 0)
+    return {Level::warn, name, fmt::format("{}: {}", version, tried.told),
+            "UCX_LOG_LEVEL=info tells more; or take auto, shm or tcp"};
+  const auto devices = transport::rdma_devices();
+  return {Level::ok, name,
+          fmt::format("{}: {}; {}", version, kSummed,
+                      devices.empty() ? "no RDMA device, so auto does not take it"
+                                      : fmt::format("auto takes it between hosts: {}",
+                                                    fmt::join(devices, ", ")))};
 }
 
 HostCheck check_mpi(const std::string& library, const std::string& executable,
@@ -303,11 +331,6 @@ HostCheck check_nccl(const std::string& executable,
   const auto tried = try_out(std::move(command));
   if (tried.status == 0) return {Level::ok, name, "NCCL has made a communicator"};
   return {Level::warn, name, tried.told, remedy};
-}
-
-std::vector<HostCheck> transports_to_come() {
-  return {
-      {Level::warn, "transport ucx", "this Paceline is built without it", "take auto, shm or tcp"}};
 }
 
 }  // namespace paceline::launch

@@ -31,7 +31,9 @@ HostCheck check_mpi(const std::string& library, const std::string& executable,
 HostCheck check_nccl(const std::string& executable,
                      const std::vector<std::string>& worker_arguments);
 
-// Those that this build does not have, and why that is no loss here.
-std::vector<HostCheck> transports_to_come();
+// Whether two processes can train over UCX, if its plugin is there, and whether `auto` takes it
+// here; a warning where it cannot.
+HostCheck check_ucx(const std::string& executable,
+                    const std::vector<std::string>& worker_arguments);
 
 }  // namespace paceline::launch

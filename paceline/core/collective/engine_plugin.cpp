@@ -1,52 +1,15 @@
 #include "paceline/core/collective/engine_plugin.h"
 
-#include <dlfcn.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <filesystem>
-
 namespace paceline::collective {
-
-std::vector<std::string> engine_folders() {
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return {program.parent_path().parent_path() / "lib" / "paceline"};
-}
 
 Result<EngineLibrary*> load_engine(std::string_view plugin,
                                    const std::vector<std::string>& folders) {
-  const std::string file = fmt::format("libpaceline_{}.so", plugin);
-  std::vector<std::string> candidates;
-  for (const std::string& folder : folders) candidates.push_back(folder + "/" + file);
-  candidates.push_back(file);
-  void* handle = nullptr;
-  std::vector<std::string> reasons;
-  for (const std::string& candidate : candidates) {
-    // Global: MPI libraries load parts of their own, which look for the library's symbols.
-    handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (handle != nullptr) break;
-    reasons.emplace_back(::dlerror());
-  }
-  if (handle == nullptr) {
-    return Failure{
-        Fault::misuse,
-        fmt::format("the plugin {} cannot be loaded ({}); it is built where its library's headers "
-                    "are found (`scripts/setup --launchers`, then build again) and installed by "
-                    "`cmake --install BUILD --component engines`; LD_LIBRARY_PATH may name its "
-                    "folder",
-                    file, fmt::join(reasons, "; ")),
-        {}};
-  }
-  const auto entry = reinterpret_cast<EngineEntry>(::dlsym(handle, kEngineEntry));
+  auto symbol = load_plugin(plugin, kEngineEntry, "scripts/setup --launchers", folders);
+  if (!symbol) return symbol.error();
+  const auto entry = reinterpret_cast<EngineEntry>(*symbol);
   const EnginePlugin found = entry == nullptr ? EnginePlugin{} : entry();
-  if (found.interface != kEngineInterface) {
-    return Failure{Fault::misuse,
-                   fmt::format("the plugin {} belongs to another version of Paceline ('{}', not "
-                               "'{}'): build both from the same sources",
-                               file, found.interface, kEngineInterface),
-                   {}};
-  }
+  if (found.interface != kEngineInterface)
+    return of_another_version(plugin, found.interface, kEngineInterface);
   return found.library;
 }
 

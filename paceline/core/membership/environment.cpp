@@ -77,8 +77,9 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     if (value == "auto") environment.transport = TransportChoice::automatic;
     else if (value == "shm") environment.transport = TransportChoice::shm;
     else if (value == "tcp") environment.transport = TransportChoice::tcp;
+    else if (value == "ucx") environment.transport = TransportChoice::ucx;
     else if (value == "mpi" || value == "nccl") environment.engine = value;
-    else return senseless(variable::kTransport, value, "auto, shm, tcp, mpi or nccl");
+    else return senseless(variable::kTransport, value, "auto, shm, tcp, ucx, mpi or nccl");
   }
   if (const char* text = variables(variable::kDeterminism)) {
     const std::string_view value = text;
@@ -112,7 +113,7 @@ Result<> choose_engine(const LauncherVariables* names, Environment& environment)
     return Failure{Fault::misuse,
                    fmt::format("{}=mpi needs a launcher of MPI, and {} started this process: start "
                                "it by `mpirun -n 4 PROGRAM` (Open MPI or MPICH), or take transport "
-                               "auto, shm or tcp",
+                               "auto, shm, tcp or ucx",
                                variable::kTransport, names == nullptr ? "none" : names->launcher),
                    {}};
   }

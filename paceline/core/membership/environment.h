@@ -13,7 +13,7 @@
 
 namespace paceline::membership {
 
-enum class TransportChoice : std::uint8_t { automatic, shm, tcp };
+enum class TransportChoice : std::uint8_t { automatic, shm, tcp, ucx };
 
 // Where the store of the job is. A launcher of somebody else's serves none: then it lives in rank 0
 // (meeting.h).

@@ -42,6 +42,7 @@ Job::Impl::~Impl() {
   reactor->stop();
   reactor->run([this] {
     mesh->close();
+    fabric.reset();
     store.reset();
   });
 }

@@ -10,6 +10,7 @@
 #include "paceline/core/membership/meeting.h"
 #include "paceline/core/membership/mesh.h"
 #include "paceline/core/membership/store_client.h"
+#include "paceline/core/transport/fabric_driver.h"
 
 namespace paceline {
 
@@ -23,6 +24,7 @@ class Job::Impl {
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
   std::shared_ptr<membership::Mesh> mesh;
+  std::unique_ptr<transport::FabricDriver> fabric;  // under the mesh's links, where there is one
   std::unique_ptr<membership::HostedStore>
       hosted_store;  // in rank 0, when no launcher of ours serves one
   std::unique_ptr<membership::StoreClient> store;

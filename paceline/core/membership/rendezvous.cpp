@@ -13,6 +13,10 @@
 
 #include "paceline/core/membership/configuration.h"
 #include "paceline/core/membership/variables.h"
+#include "paceline/core/transport/fabric_link.h"
+#include "paceline/core/transport/fabric_meeting.h"
+#include "paceline/core/transport/fabric_plugin.h"
+#include "paceline/core/transport/rdma_devices.h"
 #include "paceline/core/transport/wire.h"
 
 namespace paceline::membership {
@@ -24,9 +28,11 @@ constexpr std::size_t kLongestProfile = 16 << 10;
 
 // What a rank tells the others through the store.
 struct Endpoint {
-  std::string host;       // equal on ranks that can share memory
-  std::string unix_name;  // empty: not offered
-  std::string tcp;        // empty: not offered
+  std::string host;         // equal on ranks that can share memory
+  std::string unix_name;    // empty: not offered
+  std::string tcp;          // empty: not offered
+  std::string fabric;       // of which library; empty: not offered
+  bool tcp_carries = true;  // frames; else it is for proving who one is, and for the fabric
   std::string configuration;
   std::uint32_t cores = 1;  // of its host
   std::string profile;      // of rank 0: what all choose by
@@ -37,6 +43,8 @@ std::vector<std::byte> encode(const Endpoint& e) {
       .text(e.host)
       .text(e.unix_name)
       .text(e.tcp)
+      .text(e.fabric)
+      .integer(std::uint8_t{e.tcp_carries})
       .text(e.configuration)
       .integer(e.cores)
       .text(e.profile)
@@ -49,6 +57,8 @@ Endpoint decode_endpoint(Bytes bytes, int rank) {
   e.host = r.text(1024);
   e.unix_name = r.text(1024);
   e.tcp = r.text(1024);
+  e.fabric = r.text(64);
+  e.tcp_carries = r.integer<std::uint8_t>() != 0;
   e.configuration = r.text(4096);
   e.cores = r.integer<std::uint32_t>();
   e.profile = r.text(kLongestProfile);
@@ -70,6 +80,18 @@ std::string host_key() {
 std::size_t ring_bytes(int world_size) {
   const auto share = (std::size_t{4} << 20) / static_cast<std::size_t>(world_size);
   return std::bit_floor(std::clamp<std::size_t>(share, 64 << 10, 1 << 20));
+}
+
+constexpr const char* kFabric = "ucx";
+
+// Nothing where it is not asked for, or not worth it.
+std::unique_ptr<transport::Fabric> open_fabric(TransportChoice choice) {
+  if (choice == TransportChoice::ucx)
+    return transport::load_fabric(kFabric).value()->fabric().value();
+  if (choice != TransportChoice::automatic || transport::rdma_devices().empty()) return nullptr;
+  const auto library = transport::load_fabric(kFabric);
+  auto fabric = library ? library.value()->fabric() : library.error();
+  return fabric ? std::move(fabric).value() : nullptr;
 }
 
 constexpr std::uint32_t kMostCores = 1 << 16;
@@ -112,10 +134,22 @@ class Joining {
   }
 
  private:
-  bool offers_memory() const { return environment_.transport != TransportChoice::tcp; }
+  bool offers_memory() const {
+    return environment_.transport == TransportChoice::automatic ||
+           environment_.transport == TransportChoice::shm;
+  }
   bool offers_tcp() const { return environment_.transport != TransportChoice::shm; }
   bool shares(const Endpoint& e) const {
     return offers_memory() && !e.unix_name.empty() && e.host == self_.host;
+  }
+
+  // What both ends decide alike.
+  enum class Way { none, memory, fabric, tcp };
+  Way way_to(const Endpoint& e) const {
+    if (shares(e)) return Way::memory;
+    if (e.tcp.empty() || self_.tcp.empty()) return Way::none;
+    if (!self_.fabric.empty() && self_.fabric == e.fabric) return Way::fabric;
+    return self_.tcp_carries && e.tcp_carries ? Way::tcp : Way::none;
   }
 
   // From what all ranks have read alike.
@@ -145,6 +179,13 @@ class Joining {
                                     environment_.generation, environment_.rank, incarnation);
       acceptor_.listen(transport::listen_unix(self_.unix_name).value());
     }
+    if (auto fabric = open_fabric(environment_.transport)) {
+      self_.fabric = kFabric;
+      job_.reactor->run([&] {
+        job_.fabric = std::make_unique<transport::FabricDriver>(std::move(fabric), *job_.reactor);
+      });
+    }
+    self_.tcp_carries = environment_.transport != TransportChoice::ucx;
     if (offers_tcp()) {
       auto listener = transport::listen_tcp({store_.local_host(), 0}).value();
       self_.tcp = transport::to_string(transport::local_address(listener.get()).value());
@@ -173,8 +214,8 @@ class Joining {
 
   void connect(int peer) {
     const Endpoint& endpoint = endpoints_[static_cast<std::size_t>(peer)];
-    const bool memory = shares(endpoint);
-    if (!memory && (endpoint.tcp.empty() || !offers_tcp())) {
+    const Way way = way_to(endpoint);
+    if (way == Way::none) {
       throw Error({Fault::mismatch,
                    fmt::format("ranks {} and {} have no transport in common: PACELINE_TRANSPORT "
                                "must be the same on all ranks, and "
@@ -182,13 +223,13 @@ class Joining {
                                environment_.rank, peer),
                    {environment_.rank, peer}});
     }
-    auto socket = reach(endpoint, memory);
+    auto socket = reach(endpoint, way == Way::memory);
     if (!socket) throw lost(peer, socket.error());
     Hello own = own_;
     own.target = peer;
     if (auto hello = introduce(socket->get(), own, *environment_.secret, deadline_); !hello)
       throw lost(peer, hello.error());
-    attach(peer, std::move(*socket), memory, 0);
+    attach(peer, std::move(*socket), way, 0);
   }
 
   // In short tries: a peer that was killed after it published its endpoint never answers, but the
@@ -224,28 +265,43 @@ class Joining {
                           hello.rank < environment_.world_size &&
                           job_.mesh->link(hello.rank) == nullptr;
     if (!expected) return;
-    attach(hello.rank, std::move(socket), shares(endpoints_[static_cast<std::size_t>(hello.rank)]),
+    attach(hello.rank, std::move(socket), way_to(endpoints_[static_cast<std::size_t>(hello.rank)]),
            1);
   }
 
-  void attach(int peer, FileDescriptor socket, bool memory, int side) {
+  void attach(int peer, FileDescriptor socket, Way way, int side) {
+    if (way == Way::none) return;  // the connecting side has said so
     const bool leaves_host = endpoints_[static_cast<std::size_t>(peer)].host != self_.host;
-    std::unique_ptr<transport::SharedMedium> medium;
-    if (memory) {
-      medium = transport::make_process_medium(std::move(socket), side,
-                                              ring_bytes(environment_.world_size), deadline_)
-                   .value();
+    const auto identity = job_.mesh->stream_identity(peer);
+    transport::LinkOwner& owner = job_.mesh->link_owner();
+    if (way == Way::memory) {
+      auto medium = transport::make_process_medium(std::move(socket), side,
+                                                   ring_bytes(environment_.world_size), deadline_)
+                        .value();
+      link(peer, [&] {
+        return transport::make_shared_link(std::move(medium), identity, job_.mesh->segments(),
+                                           owner, *job_.reactor);
+      });
+    } else if (way == Way::fabric) {
+      auto port =
+          transport::meet_over_fabric(socket.get(), *job_.fabric, *job_.reactor, deadline_,
+                                      [this] { heed_ends(Deadline::in(Clock::duration::zero())); });
+      if (!port) throw lost(peer, port.error());
+      link(peer, [&] {
+        return transport::make_fabric_link(std::move(*port), std::move(socket), identity,
+                                           leaves_host, owner, *job_.reactor);
+      });
+    } else {
+      link(peer, [&] {
+        return transport::make_tcp_link(std::move(socket), identity, leaves_host, owner,
+                                        *job_.reactor);
+      });
     }
-    job_.reactor->run([&] {
-      membership::Mesh& mesh = *job_.mesh;
-      const auto identity = mesh.stream_identity(peer);
-      mesh.attach(peer,
-                  memory ? transport::make_shared_link(std::move(medium), identity, mesh.segments(),
-                                                       mesh.link_owner(), *job_.reactor)
-                         : transport::make_tcp_link(std::move(socket), identity, leaves_host,
-                                                    mesh.link_owner(), *job_.reactor));
-    });
     ++linked_;
+  }
+
+  void link(int peer, const std::function<std::unique_ptr<transport::Link>()>& make) {
+    job_.reactor->run([&] { job_.mesh->attach(peer, make()); });
   }
 
   std::vector<int> missing() const {

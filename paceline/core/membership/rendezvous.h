@@ -10,8 +10,9 @@
 namespace paceline::membership {
 
 // Connects to the store, publishes where this rank listens, and links up with every other rank:
-// over shared memory where both are in one host, network namespace and user, else over TCP. THROWS
-// Error.
+// over shared memory where both are in one host, network namespace and user; else over UCX where
+// both have an RDMA device and the plugin; else over TCP. Environment::transport narrows that.
+// THROWS Error.
 std::unique_ptr<Job::Impl> join(Environment environment);
 
 }  // namespace paceline::membership

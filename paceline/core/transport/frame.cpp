@@ -23,7 +23,9 @@ std::size_t longest_payload(FrameType type) {
     case FrameType::stored:
     case FrameType::matched:
     case FrameType::goodbye:
-    case FrameType::nudge: return 0;
+    case FrameType::nudge:
+    case FrameType::passed:
+    case FrameType::heard: return 0;
     default: return kLongestControlPayload;
   }
 }
@@ -99,6 +101,8 @@ std::string_view name_of(FrameType type) {
     case FrameType::nudge: return "nudge";
     case FrameType::posted: return "posted";
     case FrameType::invitation: return "invitation";
+    case FrameType::passed: return "passed";
+    case FrameType::heard: return "heard";
   }
   return "unknown";
 }

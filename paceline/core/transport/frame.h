@@ -39,6 +39,8 @@ enum class FrameType : std::uint8_t {
   nudge,       // look at the memory that we share
   posted,      // a short collective, called and carried out in one: the input
   invitation,  // what a group's engine needs from the library of its first rank
+  passed,      // beside a fabric: `sequence` frames went over it before what follows here
+  heard,       // the answer: they were heard
 };
 
 struct FrameHeader {

@@ -1,13 +1,9 @@
 #include "paceline/core/transport/frame_stream.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
-
-#include "paceline/core/base/crc32c.h"
 
 namespace paceline::transport {
 namespace {
@@ -31,14 +27,7 @@ FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver,
 
 void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener,
                        std::uint64_t cookie) {
-  header.job = identity_.job;
-  header.generation = identity_.generation;
-  header.source = identity_.own_rank;
-  header.length = static_cast<std::uint32_t>(payload.size());
-  if (payload_checksum_ && !payload.empty()) {
-    header.flags |= kHasPayloadCrc;
-    header.payload_crc = crc32c(payload);
-  }
+  header = stamped(header, payload, identity_, payload_checksum_);
   if (stays_behind_all(header.type)) take_turns(~std::size_t{0});
   const bool waits = !lanes_.empty() || queued_bytes_ >= kQueueBytes;
   Outgoing& out = (waits ? lanes_[header.group] : queue_).emplace_back();
@@ -169,25 +158,12 @@ Result<> FrameStream::begin_payload() {
   auto header = decode(raw_);
   if (!header) return header.error();
   header_ = *header;
-  if (header_.job != identity_.job || header_.generation != identity_.generation ||
-      header_.source != identity_.peer_rank) {
-    return Failure{Fault::io,
-                   fmt::format("a frame of job {:x}, generation {}, rank {} on the link to rank {} "
-                               "of job {:x}, generation {}",
-                               header_.job, header_.generation, header_.source, identity_.peer_rank,
-                               identity_.job, identity_.generation),
-                   {}};
-  }
+  if (auto ours = check_origin(header_, identity_); !ours) return ours;
   payload_read_ = 0;
   placed_ = false;  // place() may abandon
   target_ = receiver_.place(header_);
   placed_ = !target_.empty();
-  if (placed_ && target_.size() != header_.length) {
-    return Failure{
-        Fault::io,
-        fmt::format("{} bytes came where {} were expected", header_.length, target_.size()),
-        {static_cast<int>(identity_.peer_rank)}};
-  }
+  if (auto fits = check_target(header_, target_, identity_); !fits) return fits;
   if (placed_) return Done{};
   const bool is_here = ahead_end_ - ahead_begin_ >= header_.length;
   if (is_here && ahead_begin_ % alignof(std::max_align_t) == 0) {  // then it need not be copied
@@ -203,10 +179,7 @@ Result<> FrameStream::begin_payload() {
 
 Result<> FrameStream::end_frame() {
   header_read_ = 0;
-  if ((header_.flags & kHasPayloadCrc) != 0 && crc32c(target_) != header_.payload_crc) {
-    return Failure{
-        Fault::io, fmt::format("payload checksum of a {} frame", name_of(header_.type)), {}};
-  }
+  if (auto sound = check_payload(header_, target_); !sound) return sound;
   return receiver_.received(header_, target_, placed_);
 }
 

@@ -12,6 +12,7 @@
 #include "paceline/core/base/result.h"
 #include "paceline/core/transport/byte_channel.h"
 #include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/stream_identity.h"
 
 namespace paceline::transport {
 
@@ -32,14 +33,6 @@ class FrameReceiver {
   // The frame is here. `payload` lives until the call ends; `placed`: it lies where place() said. A
   // failure ends the stream.
   virtual Result<> received(const FrameHeader& header, Bytes payload, bool placed) = 0;
-};
-
-// What makes a frame belong here: frames of another job, generation or sender are refused.
-struct StreamIdentity {
-  std::uint64_t job = 0;
-  std::uint64_t generation = 0;
-  std::uint32_t own_rank = 0;
-  std::uint32_t peer_rank = 0;
 };
 
 // Frames of one group arrive in the order of their sends. Those of several groups take turns, so

@@ -1,11 +1,14 @@
 // The door of transport: moves bytes between two ranks.
 //
-// A Link (link.h) is one ordered lane of frames (frame.h) to one peer: over TCP (tcp_link.h), or
+// A Link (link.h) is one ordered lane of frames (frame.h) to one peer: over TCP (tcp_link.h);
 // between ranks that share memory, in two processes or in two threads (shared_link.h,
-// shared_medium.h). The Reactor (reactor.h) drives them all. Nothing here knows of collectives, or
-// of who is in the job. Start reading at link.h, then frame.h, then reactor.h.
+// shared_medium.h); or over a library that a plugin brings, such as UCX (fabric_link.h, fabric.h).
+// The Reactor (reactor.h) drives them all. Nothing here knows of collectives, or of who is in the
+// job. Start reading at link.h, then frame.h, then reactor.h.
 #pragma once
 
+#include "paceline/core/transport/fabric_driver.h"
+#include "paceline/core/transport/fabric_link.h"
 #include "paceline/core/transport/link.h"
 #include "paceline/core/transport/poller.h"
 #include "paceline/core/transport/reactor.h"

@@ -40,6 +40,7 @@ TEST(JobOptions, refuse_what_contradicts_itself) {
 TEST(JobOptions, know_transports_and_promises_by_name) {
   EXPECT_EQ(parse_transport("tcp"), "tcp");
   EXPECT_EQ(parse_own_transport("tcp"), "tcp");
+  EXPECT_EQ(parse_own_transport("ucx"), "ucx");
   EXPECT_EQ(parse_transport("mpi"), "mpi");
   EXPECT_EQ(parse_own_transport("nccl"), "nccl");
   EXPECT_THROW(parse_own_transport("mpi"), Error) << "mpirun starts those";

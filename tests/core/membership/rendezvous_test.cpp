@@ -7,8 +7,10 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "paceline/core/membership/configuration.h"
+#include "paceline/core/transport/fabric_plugin.h"
 #include "paceline/core/transport/wire.h"
 #include "tests/core/membership/store_world.h"
 #include "tests/support/process.h"
@@ -49,9 +51,15 @@ void run_ranks(int count, const std::function<void(int)>& body) {
   for (int rank = 0; rank < count; ++rank) threads.emplace_back([&, rank] { body(rank); });
 }
 
+// UCX where its plugin was built.
+std::vector<TransportChoice> with_ucx(std::vector<TransportChoice> choices) {
+  if (transport::load_fabric("ucx")) choices.push_back(TransportChoice::ucx);
+  return choices;
+}
+
 TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
   for (const auto transport :
-       {TransportChoice::automatic, TransportChoice::shm, TransportChoice::tcp}) {
+       with_ucx({TransportChoice::automatic, TransportChoice::shm, TransportChoice::tcp})) {
     StoreWorld world(4);
     std::atomic<int> met = 0;
     run_ranks(4, [&](int rank) {
@@ -60,11 +68,16 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
         for (int peer = 0; peer < 4; ++peer)
           EXPECT_EQ(job->mesh->link(peer) == nullptr, peer == rank);
       });
-      EXPECT_EQ(job->mesh->shares_memory(), transport != TransportChoice::tcp);
+      const bool share = transport < TransportChoice::tcp;
+      EXPECT_EQ(job->mesh->shares_memory(), share);
+      const bool may_have_a_fabric =  // where there is RDMA
+          transport == TransportChoice::ucx || transport == TransportChoice::automatic;
+      EXPECT_TRUE(may_have_a_fabric || job->fabric == nullptr);
+      EXPECT_TRUE(transport != TransportChoice::ucx || job->fabric != nullptr);
       const Hosts& hosts = job->mesh->hosts();
       EXPECT_EQ(hosts.of_ranks, std::vector<int>(4, 0));
       EXPECT_EQ(hosts.cores, Hosts::this_one(4, true).cores);
-      EXPECT_EQ(hosts.share_memory, transport != TransportChoice::tcp);
+      EXPECT_EQ(hosts.share_memory, share);
       ++met;
       test::wait_until([&] { return met == 4; });
     });
@@ -77,9 +90,10 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
 TEST(Rendezvous, ARankThatEndsAtOnceHasLeftAndIsNotLost) {
   for (int round = 0; round < 20; ++round) {
     StoreWorld world(2);
+    const auto choices = with_ucx({TransportChoice::shm, TransportChoice::tcp});
     run_ranks(2, [&](int rank) {
-      const auto job = join(environment(
-          world, rank, 2, round % 2 == 0 ? TransportChoice::shm : TransportChoice::tcp));
+      const auto job = join(
+          environment(world, rank, 2, choices[static_cast<std::size_t>(round) % choices.size()]));
       if (rank == 0) return;
       std::atomic<bool> left = false;
       EXPECT_TRUE(job->reactor->drive_until(
@@ -165,18 +179,19 @@ TEST(Rendezvous, AnotherWorldSizeIsAMismatch) {
 }
 
 TEST(Rendezvous, RanksWithoutACommonTransportAreTold) {
-  StoreWorld world(2);
-  run_ranks(2, [&](int rank) {
-    const auto failure = failure_of([&] {
-      (void)join(
-          environment(world, rank, 2, rank == 0 ? TransportChoice::shm : TransportChoice::tcp));
+  for (const auto other : with_ucx({TransportChoice::shm, TransportChoice::tcp})) {
+    const auto own = other == TransportChoice::tcp ? TransportChoice::shm : TransportChoice::tcp;
+    StoreWorld world(2);
+    run_ranks(2, [&](int rank) {
+      const auto failure =
+          failure_of([&] { (void)join(environment(world, rank, 2, rank == 0 ? other : own)); });
+      if (rank == 0) return;
+      ASSERT_TRUE(failure);
+      EXPECT_EQ(failure->fault, Fault::mismatch);
+      EXPECT_NE(failure->what.find("no transport in common"), std::string::npos);
+      world.tell(*failure);  // as the launcher does with the first report
     });
-    if (rank == 0) return;
-    ASSERT_TRUE(failure);
-    EXPECT_EQ(failure->fault, Fault::mismatch);
-    EXPECT_NE(failure->what.find("no transport in common"), std::string::npos);
-    world.tell(*failure);  // as the launcher does with the first report
-  });
+  }
 }
 
 void publish(StoreClient& client, int rank, const std::string& tcp, const Environment& like) {
@@ -184,6 +199,8 @@ void publish(StoreClient& client, int rank, const std::string& tcp, const Enviro
                                                      .text("elsewhere")
                                                      .text("")
                                                      .text(tcp)
+                                                     .text("")
+                                                     .integer(std::uint8_t{1})
                                                      .text(configuration_of(like))
                                                      .integer(std::uint32_t{2})
                                                      .text("")
@@ -227,7 +244,9 @@ TEST(RendezvousHelper, DISABLED_JoinsAndStays) {
 }
 
 TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
-  for (const auto transport : {TransportChoice::shm, TransportChoice::tcp}) {
+  const std::map<TransportChoice, std::string> names = {
+      {TransportChoice::shm, "shm"}, {TransportChoice::tcp, "tcp"}, {TransportChoice::ucx, "ucx"}};
+  for (const auto transport : with_ucx({TransportChoice::shm, TransportChoice::tcp})) {
     StoreWorld world(2);
     const auto secret = std::filesystem::temp_directory_path() /
                         ("paceline_rendezvous_" + std::to_string(::getpid()));
@@ -236,15 +255,14 @@ TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
     test::Process other(
         {.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
                      "--gtest_also_run_disabled_tests", "--gtest_filter=RendezvousHelper.*"},
-         .environment = {
-             {"PACELINE_RANK", "1"},
-             {"PACELINE_WORLD_SIZE", "2"},
-             {"PACELINE_JOB", "test"},
-             {"PACELINE_GENERATION", "2"},
-             {"PACELINE_OPERATION_TIMEOUT", "20s"},
-             {"PACELINE_STORE", world.address},
-             {"PACELINE_SECRET_FILE", secret.string()},
-             {"PACELINE_TRANSPORT", transport == TransportChoice::shm ? "shm" : "tcp"}}});
+         .environment = {{"PACELINE_RANK", "1"},
+                         {"PACELINE_WORLD_SIZE", "2"},
+                         {"PACELINE_JOB", "test"},
+                         {"PACELINE_GENERATION", "2"},
+                         {"PACELINE_OPERATION_TIMEOUT", "20s"},
+                         {"PACELINE_STORE", world.address},
+                         {"PACELINE_SECRET_FILE", secret.string()},
+                         {"PACELINE_TRANSPORT", names.at(transport)}}});
     const auto job = join(environment(world, 0, 2, transport));
     std::filesystem::remove(secret);
     EXPECT_FALSE(job->mesh->failure());

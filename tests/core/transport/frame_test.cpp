@@ -9,7 +9,7 @@
 namespace paceline::transport {
 namespace {
 
-constexpr int kTypes = static_cast<int>(FrameType::invitation);
+constexpr int kTypes = static_cast<int>(FrameType::heard);
 
 FrameHeader any_header(SeededNumbers& numbers) {
   return {.type = static_cast<FrameType>(1 + numbers.below(kTypes)),

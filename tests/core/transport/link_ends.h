@@ -11,22 +11,37 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "paceline/core/transport/fabric_driver.h"
+#include "paceline/core/transport/fabric_link.h"
+#include "paceline/core/transport/fabric_meeting.h"
+#include "paceline/core/transport/fabric_plugin.h"
 #include "paceline/core/transport/link.h"
 #include "paceline/core/transport/reactor.h"
 #include "paceline/core/transport/shared_link.h"
 #include "paceline/core/transport/socket.h"
 #include "paceline/core/transport/tcp_link.h"
+#include "tests/core/transport/loopback_fabric.h"
 
 namespace paceline::test {
 
 using namespace std::chrono_literals;
 
-enum class Kind { threads, processes, tcp };
+// loopback: a fabric of the tests (loopback_fabric.h); ucx: the plugin's.
+enum class Kind { threads, processes, tcp, loopback, ucx };
 
 inline std::string name_of(Kind kind) {
-  return kind == Kind::threads ? "threads" : kind == Kind::processes ? "processes" : "tcp";
+  constexpr std::array kNames = {"threads", "processes", "tcp", "loopback", "ucx"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+// Why it cannot be tried here; empty: it can.
+inline std::string missing(Kind kind) {
+  if (kind != Kind::ucx) return {};
+  const auto library = transport::load_fabric("ucx");
+  return library ? "" : library.error().what;
 }
 
 inline std::pair<transport::FileDescriptor, transport::FileDescriptor> tcp_pair() {
@@ -72,7 +87,10 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   ~End() override { close(); }
 
   void close() {
-    reactor.run([this] { link.reset(); });
+    reactor.run([this] {
+      link.reset();
+      fabric.reset();
+    });
   }
 
   // Frames are told to `on_frame` if there is one; else kept.
@@ -85,6 +103,7 @@ class End final : public transport::LinkOwner, public transport::SendListener {
   std::atomic<int> heard_count = 0, sent_count = 0, lost_count = 0;
   transport::SegmentTable segments;
   transport::Reactor reactor;
+  std::unique_ptr<transport::FabricDriver> fabric;
   std::unique_ptr<transport::Link> link;
 
   bool wait_for_heard(int count) {
@@ -155,7 +174,40 @@ constexpr transport::StreamIdentity kFirst{
 constexpr transport::StreamIdentity kSecond{
     .job = 7, .generation = 2, .own_rank = 1, .peer_rank = 0};
 
+using Fabrics = std::pair<std::unique_ptr<transport::Fabric>, std::unique_ptr<transport::Fabric>>;
+
+inline Fabrics fabrics(Kind kind) {
+  if (kind == Kind::ucx) {
+    transport::FabricLibrary& library = *transport::load_fabric("ucx").value();
+    return {library.fabric().value(), library.fabric().value()};
+  }
+  const auto network = std::make_shared<LoopbackNetwork>();
+  return {std::make_unique<LoopbackFabric>(network, 1000),
+          std::make_unique<LoopbackFabric>(network, 2000)};
+}
+
+inline void connect(Fabrics fabrics, End& one, End& other) {
+  auto [socket, peers_socket] = tcp_pair();
+  const auto join = [](End& end, std::unique_ptr<transport::Fabric> fabric,
+                       transport::FileDescriptor own, const transport::StreamIdentity& identity) {
+    end.reactor.run([&] {
+      end.fabric = std::make_unique<transport::FabricDriver>(std::move(fabric), end.reactor);
+    });
+    auto port =
+        transport::meet_over_fabric(own.get(), *end.fabric, end.reactor, Deadline::in(10s), [] {
+        }).value();
+    end.reactor.run([&] {
+      end.link =
+          make_fabric_link(std::move(port), std::move(own), identity, true, end, end.reactor);
+    });
+  };
+  const std::jthread peer(
+      [&] { join(other, std::move(fabrics.second), std::move(peers_socket), kSecond); });
+  join(one, std::move(fabrics.first), std::move(socket), kFirst);
+}
+
 inline void connect(Kind kind, End& one, End& other) {
+  if (kind == Kind::loopback || kind == Kind::ucx) return connect(fabrics(kind), one, other);
   if (kind == Kind::tcp) {
     auto [first, second] = tcp_pair();
     one.reactor.run(

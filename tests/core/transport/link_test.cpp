@@ -1,4 +1,5 @@
-// What every link must do, whatever carries it: two threads' memory, two processes' memory, TCP.
+// What every link must do, whatever carries it: two threads' memory, two processes' memory, TCP, a
+// fabric. Also covers paceline/plugins/ucx/ucx_port.cpp and ucx_fabric.cpp, where they are built.
 #include "paceline/core/transport/link.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +22,12 @@ using test::pattern;
 
 class LinkConformance : public testing::TestWithParam<Kind> {
  protected:
-  LinkConformance() { test::connect(GetParam(), one, other); }
-  bool shares() const { return GetParam() != Kind::tcp; }
+  void SetUp() override {
+    if (const std::string why = test::missing(GetParam()); !why.empty())
+      GTEST_SKIP() << "NOT TESTED: " << why;
+    test::connect(GetParam(), one, other);
+  }
+  bool shares() const { return GetParam() == Kind::threads || GetParam() == Kind::processes; }
 
   std::shared_ptr<const SharedMemory> share(End& end, std::uint64_t id, std::size_t bytes) {
     auto memory = std::make_shared<const SharedMemory>(SharedMemory::create(bytes).value());
@@ -41,7 +46,8 @@ class LinkConformance : public testing::TestWithParam<Kind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Over, LinkConformance,
-                         testing::Values(Kind::threads, Kind::processes, Kind::tcp),
+                         testing::Values(Kind::threads, Kind::processes, Kind::tcp, Kind::loopback,
+                                         Kind::ucx),
                          [](const auto& instance) { return test::name_of(instance.param); });
 
 TEST_P(LinkConformance, FramesArriveInOrderWithTheirPayloads) {
