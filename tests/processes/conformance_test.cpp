@@ -95,6 +95,17 @@ TEST(NcclEngine, WithoutADeviceSaysSoAndWhatToDo) {
   }
 }
 
+// A program finds plugins beside itself.
+TEST(UcxFabric, WithoutThePluginSaysWhatToDo) {
+  const TemporaryFolder elsewhere;
+  const std::string worker = elsewhere.file("collective_worker");
+  fs::copy(binary("collective_worker"), worker);
+  const auto result = run(paceline_run({"-n", "2", "--transport", "ucx"}, {worker, "hash"}));
+  EXPECT_EQ(result.exit_code, 1) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("failed misuse: the plugin libpaceline_ucx.so"));
+  EXPECT_THAT(result.output, HasSubstr("`scripts/setup`, then build again"));
+}
+
 TEST(MpiEngine, WithoutMpirunSaysWhatToDo) {
   const auto alone = run({.command = {binary("collective_worker"), "hash"},
                           .environment = {{"PACELINE_TRANSPORT", "mpi"}}});

@@ -46,6 +46,9 @@ TEST(Doctor, LooksAtEverythingAndTriesBothTransports) {
   }
   EXPECT_EQ(check(report, "transport shm")["level"], "ok");
   EXPECT_EQ(check(report, "transport tcp")["level"], "ok");
+  const bool has_ucx = transports().back() == "ucx";
+  EXPECT_EQ(check(report, "transport ucx")["level"], has_ucx ? "ok" : "warn")
+      << check(report, "transport ucx");
 }
 
 TEST(Doctor, TellsWhatIsTooLittleAndWhatToDo) {

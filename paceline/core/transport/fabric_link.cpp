@@ -85,6 +85,10 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
       moved = true;
       take(std::move(*event));
     }
+    if (abandoned_ && open_ && !held_.empty()) {  // what they waited for does not come
+      if (auto taken = go_on_with_connection(); !taken) end(taken.error());
+      moved = true;
+    }
     return moved;
   }
   void set_asleep(bool) override {}

@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint32_t kLongestAddress = 64 << 10;
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 constexpr std::chrono::milliseconds kLook{1};
+// Once they have each other's address both are here.
+constexpr std::chrono::seconds kConnecting{30};
 
 // A port on its way: it ends where it lives, on the driver.
 struct Opening {
@@ -72,8 +74,13 @@ Result<std::unique_ptr<FabricPort>> meet_over_fabric(int socket, FabricDriver& d
   Result<> connecting = Done{};
   reactor.run([&] { connecting = opening.port->connect(*theirs); });
   if (!connecting) return connecting.error();
-  if (!wait_until_connected(*opening.port, reactor, deadline, between_looks))
-    return Failure{Fault::timed_out, "the two have no way to each other in the fabric", {}};
+  const Deadline soon = deadline.sooner(Deadline::in(kConnecting));
+  if (!wait_until_connected(*opening.port, reactor, soon, between_looks))
+    return Failure{
+        Fault::timed_out,
+        "it is silent in the fabric: look into its network (UCX_LOG_LEVEL=info), or take "
+        "transport tcp",
+        {}};
   return std::move(opening.port);
 }
 

@@ -163,6 +163,7 @@ TEST_P(LinkConformance, PayloadsOfOrdinaryMemoryAreReadInACopyAsLongAsThereIsRoo
   ASSERT_TRUE(one.wait_for_sent(6));
   send(one, {.type = FrameType::data, .sequence = 6}, payload, true);
   ASSERT_TRUE(other.wait_for_heard(7));
+  ASSERT_TRUE(one.wait_for_sent(shares() ? 6 : 7));
   other.reactor.run([&] { EXPECT_EQ(other.heard[6].borrowed, shares()) << "there is room again"; });
 }
 
