@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "paceline/core/transport/fabric_driver.h"
 #include "paceline/core/transport/fabric_meeting.h"
 #include "paceline/core/transport/fabric_plugin.h"
@@ -46,7 +48,11 @@ class FabricLink : public ::testing::Test {
     return WireWriter().raw(raw).integer(number).bytes();
   }
   void say(const FrameHeader& header, Bytes payload, std::uint64_t number) {
-    peers_port->send(prefix(header, payload, number), payload, number);
+    send(prefix(header, payload, number), payload, number);
+  }
+  void send(Bytes its_prefix, Bytes payload, std::uint64_t number) {
+    const auto& kept = payloads_.emplace_back(payload.begin(), payload.end());
+    peers_port->send(its_prefix, kept, number);
   }
   void say_on_connection(const FrameHeader& header) {
     EXPECT_TRUE(send_all(peers_connection.get(), encode(stamped(header, {}, test::kSecond, false)),
@@ -60,6 +66,7 @@ class FabricLink : public ::testing::Test {
   }
 
   const std::shared_ptr<test::LoopbackNetwork> network_ = std::make_shared<test::LoopbackNetwork>();
+  std::deque<std::vector<std::byte>> payloads_;  // may be lent until they are fetched
   End end;
   FileDescriptor peers_connection;
   std::unique_ptr<test::LoopbackPort> peers_port;
@@ -84,25 +91,25 @@ TEST_F(FabricLink, ARepeatedNumberIsRefused) {
 }
 
 TEST_F(FabricLink, ALengthThatIsNotTheMessagesIsRefused) {
-  peers_port->send(prefix({.type = FrameType::data}, pattern(100, 1), 0), pattern(99, 1), 0);
+  send(prefix({.type = FrameType::data}, pattern(100, 1), 0), pattern(99, 1), 0);
   expect_refused("a payload of another length");
 }
 
 TEST_F(FabricLink, APrefixOfAnotherLengthIsRefused) {
   auto longer = prefix({.type = FrameType::data}, {}, 0);
   longer.push_back(std::byte{0});
-  peers_port->send(longer, {}, 0);
+  send(longer, {}, 0);
   expect_refused("a prefix of another length");
 }
 
 TEST_F(FabricLink, AFrameOfAnotherSenderIsRefused) {
   const auto raw = encode(stamped({.type = FrameType::data}, {}, test::kFirst, true));
-  peers_port->send(WireWriter().raw(raw).integer(std::uint64_t{0}).bytes(), {}, 0);
+  send(WireWriter().raw(raw).integer(std::uint64_t{0}).bytes(), {}, 0);
   expect_refused("on the link to rank 1");
 }
 
 TEST_F(FabricLink, ADamagedPayloadIsRefused) {
-  peers_port->send(prefix({.type = FrameType::data}, pattern(100, 1), 0), pattern(100, 2), 0);
+  send(prefix({.type = FrameType::data}, pattern(100, 1), 0), pattern(100, 2), 0);
   expect_refused("payload checksum of a data frame");
 }
 
