@@ -14,6 +14,7 @@
 
 #include "tests/support/carriers.h"
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
