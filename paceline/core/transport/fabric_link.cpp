@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 
+#include "paceline/core/transport/lanes.h"
 #include "paceline/core/transport/tcp_link.h"
 #include "paceline/core/transport/wire.h"
 
@@ -19,6 +20,9 @@ constexpr std::size_t kPrefixBytes = kFrameHeaderBytes + sizeof(std::uint64_t);
 constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostWaiting = 1 << 20;
 constexpr std::size_t kMostHeld = 64;
+
+// What the fabric has in hand at once; the rest waits here, in lanes.
+constexpr std::size_t kInHand = 4 << 20;
 
 // A peer that fails closes its port and says why on the connection: the one may come before the
 // other.
@@ -52,11 +56,18 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     if (abandoned_ || header.type == FrameType::failure)
       return connection_->send(header, payload, listener, cookie);
     if (header.type == FrameType::goodbye) {
+      take_turns(~std::size_t{0});
       connection_->send({.type = FrameType::passed, .sequence = sent_}, {});
       unanswered_ = true;
       return connection_->send(header, payload, listener, cookie);
     }
-    if (port_) send_by_fabric(header, payload, listener, cookie);
+    if (!port_) return;
+    Waiting& last = lanes_.push(header.group, {header, payload, listener, cookie, {}});
+    if (listener == nullptr) {
+      last.owned.assign(payload.begin(), payload.end());
+      last.payload = last.owned;
+    }
+    take_turns(kInHand);
   }
 
   MutableBytes window(Remote, std::size_t) override { return {}; }
@@ -74,7 +85,8 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
   }
 
   bool flushed() const override {
-    return !open_ || (connection_->flushed() && outgoing_.empty() && !unanswered_);
+    return !open_ ||
+           (connection_->flushed() && lanes_.empty() && outgoing_.empty() && !unanswered_);
   }
 
   bool poll() override {
@@ -94,10 +106,15 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
   void set_asleep(bool) override {}
 
  private:
+  struct Waiting {
+    FrameHeader header;
+    Bytes payload;
+    SendListener* listener = nullptr;
+    std::uint64_t cookie = 0;
+    std::vector<std::byte> owned;  // the payload, where nobody else holds it
+  };
   struct Outgoing {
-    SendListener* listener;
-    std::uint64_t cookie;
-    std::vector<std::byte> owned;
+    Waiting frame;
     bool is_sent = false;
   };
   struct Incoming {
@@ -105,16 +122,18 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     std::unique_ptr<FabricMessage> message;
   };
 
-  void send_by_fabric(const FrameHeader& header, Bytes payload, SendListener* listener,
-                      std::uint64_t cookie) {
+  void take_turns(std::size_t most) {
+    while (!lanes_.empty() && port_ && in_hand_ < most) send_by_fabric(lanes_.take());
+  }
+
+  void send_by_fabric(Waiting frame) {
     const std::uint64_t number = sent_++;
-    Outgoing& out = outgoing_.emplace_back(Outgoing{listener, cookie, {}});
-    if (listener == nullptr) {
-      out.owned.assign(payload.begin(), payload.end());
-      payload = out.owned;
-    }
+    const Bytes payload = frame.payload;
+    in_hand_ += payload.size();
     WireWriter prefix;
-    prefix.raw(encode(stamped(header, payload, identity_, payload_checksum_))).integer(number);
+    prefix.raw(encode(stamped(frame.header, payload, identity_, payload_checksum_)))
+        .integer(number);
+    outgoing_.push_back({std::move(frame)});
     port_->send(prefix.bytes(), payload, number);
   }
 
@@ -132,10 +151,13 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
 
   // Listeners are told in the order of the sends.
   void sent(std::uint64_t number) {
-    outgoing_[number - (sent_ - outgoing_.size())].is_sent = true;
+    Outgoing& done = outgoing_[number - (sent_ - outgoing_.size())];
+    done.is_sent = true;
+    in_hand_ -= done.frame.payload.size();
+    take_turns(kInHand);
     while (!outgoing_.empty() && outgoing_.front().is_sent) {
-      SendListener* const listener = outgoing_.front().listener;
-      const std::uint64_t cookie = outgoing_.front().cookie;
+      SendListener* const listener = outgoing_.front().frame.listener;
+      const std::uint64_t cookie = outgoing_.front().frame.cookie;
       outgoing_.pop_front();
       if (listener != nullptr) listener->sent(cookie);  // may send more, or abandon
     }
@@ -219,8 +241,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     });
   }
 
-  // --- what comes on the connection
-  // ---------------------------------------------------------------
+  // --- what comes on the connection --------------------------------------------------------------
 
   MutableBytes place(int, const FrameHeader&) override { return {}; }
   Result<> borrowed(int, const FrameHeader&, Bytes) override {
@@ -269,7 +290,9 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     head_.message.reset();
     fetching_ = false;
     port_.reset();
+    lanes_.clear();
     outgoing_.clear();
+    in_hand_ = 0;
     if (last_words_) reactor_.poller().cancel(*last_words_);
     last_words_.reset();
   }
@@ -283,7 +306,9 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
   std::unique_ptr<Link> connection_;
 
   std::uint64_t sent_ = 0;  // frames over the fabric; the next one's number
+  Lanes<Waiting> lanes_;
   std::deque<Outgoing> outgoing_;
+  std::size_t in_hand_ = 0;  // bytes of those that are not yet sent
   bool unanswered_ = false;  // the goodbye has asked whether all were heard
 
   std::uint64_t next_ = 0;  // the number that is handed over next

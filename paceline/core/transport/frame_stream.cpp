@@ -30,7 +30,7 @@ void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener
   header = stamped(header, payload, identity_, payload_checksum_);
   if (stays_behind_all(header.type)) take_turns(~std::size_t{0});
   const bool waits = !lanes_.empty() || queued_bytes_ >= kQueueBytes;
-  Outgoing& out = (waits ? lanes_[header.group] : queue_).emplace_back();
+  Outgoing& out = waits ? lanes_.push(header.group, {}) : queue_.emplace_back();
   if (!waits) queued_bytes_ += payload.size();
   out.header = encode(header);
   out.listener = listener;
@@ -46,20 +46,13 @@ void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener
 // One frame of each group after the other, until the queue is full.
 void FrameStream::take_turns(std::size_t full) {
   while (!lanes_.empty() && queued_bytes_ < full) {
-    auto lane = lanes_.upper_bound(last_lane_);
-    if (lane == lanes_.end()) lane = lanes_.begin();
-    last_lane_ = lane->first;
-    queued_bytes_ += lane->second.front().payload.size();
-    queue_.push_back(std::move(lane->second.front()));
-    lane->second.pop_front();
-    if (lane->second.empty()) lanes_.erase(lane);
+    queue_.push_back(lanes_.take());
+    queued_bytes_ += queue_.back().payload.size();
   }
 }
 
 std::size_t FrameStream::unsent_frames() const {
-  std::size_t frames = queue_.size();
-  for (const auto& [group, lane] : lanes_) frames += lane.size();
-  return frames;
+  return queue_.size() + lanes_.size();
 }
 
 Result<bool> FrameStream::flush(std::size_t most) {

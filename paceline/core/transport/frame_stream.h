@@ -5,13 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/transport/byte_channel.h"
 #include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/lanes.h"
 #include "paceline/core/transport/stream_identity.h"
 
 namespace paceline::transport {
@@ -90,9 +90,7 @@ class FrameStream {
   std::deque<Outgoing> queue_;    // in the order of the channel
   std::size_t queued_bytes_ = 0;  // of its payloads
   std::size_t written_ = 0;       // of the queue's first frames, headers included
-  std::map<std::uint32_t, std::deque<Outgoing>>
-      lanes_;  // by group, none empty: behind a full queue
-  std::uint32_t last_lane_ = 0;
+  Lanes<Outgoing> lanes_;         // behind a full queue
 
   // What was read beyond what was asked for: a short frame takes one read, not two.
   alignas(64) std::array<std::byte, 20 << 10> ahead_;
