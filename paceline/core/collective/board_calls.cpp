@@ -10,7 +10,7 @@ constexpr std::uint64_t kPages = std::uint64_t{1} << 63;
 constexpr std::uint64_t kStages = std::uint64_t{1} << 62;
 
 // Longer calls are left to whoever drives, so that the caller may compute meanwhile.
-constexpr std::size_t kLongestAtOnce = 512 << 10;
+constexpr std::size_t kLongestAtOnce = 1 << 20;
 
 std::size_t bytes_of(const Call& call) {
   return call.count * size_of(call.dtype);
