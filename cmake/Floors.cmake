@@ -53,6 +53,8 @@ function(paceline_floor floor)
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
+    # Reading torch's header is most of each file's compilation, precompiled as it is: some files share it.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json)
     target_precompile_headers(${target} REUSE_FROM paceline_core)
