@@ -481,14 +481,16 @@ void Group::on_timer() {
   if (current_ && (due || (!stall_told_ && now >= current_since_ + kStall))) {
     const std::string waits = whom_it_waits_for();
     if (due) {
-      const auto missing = current_->missing();
+      auto blamed = current_->missing();
+      if (blamed.empty()) blamed = current_->awaited();
       const std::string behind =
           late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
-      return mesh().fail(
-          members_.failure(Fault::timed_out,
-                           fmt::format("deadline: {}{}; look what {} instead", waits, behind,
-                                       missing.size() == 1 ? "that rank does" : "those ranks do"),
-                           missing));
+      const std::string remedy = blamed.empty()
+                                     ? "look what the other ranks do"
+                                     : fmt::format("look what {} {}", members_.names(blamed),
+                                                   blamed.size() == 1 ? "does" : "do");
+      return mesh().fail(members_.failure(
+          Fault::timed_out, fmt::format("deadline: {}{}; {}", waits, behind, remedy), blamed));
     }
     fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
     stall_told_ = true;

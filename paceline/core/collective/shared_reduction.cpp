@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include "paceline/core/collective/combine.h"
 
@@ -145,10 +146,14 @@ bool SharedReduction::may_take() const {
   return ranks_[own_].stages_output && taken_ < pieces_ && taken_ < least(Counter::reduced);
 }
 
-bool SharedReduction::is_done() const {
-  return reduced_ == pieces_ && (!ranks_[own_].stages_output || taken_ == pieces_) &&
-         least(Counter::reduced) == pieces_ &&
-         least(Counter::taken, &Rank::stages_output) == pieces_;
+bool SharedReduction::is_through(int rank) const {
+  const auto has_counted_all = [&](Counter counter) {
+    return board_.counted(rank, sequence_, counter) >= pieces_;
+  };
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  return has_counted_all(Counter::reduced) &&
+         (!r.stages_input || has_counted_all(Counter::staged)) &&
+         (!r.stages_output || has_counted_all(Counter::taken));
 }
 
 void SharedReduction::stage_piece() {
@@ -211,11 +216,15 @@ Result<SharedReduction::Progress> SharedReduction::advance() {
   return is_done() ? Progress::done : Progress::moved;
 }
 
+bool SharedReduction::is_done() const {
+  return std::ranges::all_of(std::views::iota(0, members_.size()),
+                             [this](int rank) { return is_through(rank); });
+}
+
 std::vector<int> SharedReduction::awaited() const {
   std::vector<int> ranks;
   for (int r = 0; r < members_.size(); ++r) {
-    if (r != members_.rank() && board_.counted(r, sequence_, Counter::reduced) < pieces_)
-      ranks.push_back(r);
+    if (r != members_.rank() && !is_through(r)) ranks.push_back(r);
   }
   return ranks;
 }

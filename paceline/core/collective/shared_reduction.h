@@ -76,6 +76,7 @@ class SharedReduction {
   bool may_stage() const;
   bool may_reduce() const;
   bool may_take() const;
+  bool is_through(int rank) const;
   bool is_done() const;
   void stage_piece();
   void reduce_piece();

@@ -11,8 +11,8 @@ namespace {
 // The queue is full with this much payload; further frames wait in lanes.
 constexpr std::size_t kQueueBytes = 1 << 20;
 
-// What belongs to no group's order.
-bool stays_behind_all(FrameType type) {
+// What belongs to no operation, and stays behind all of them.
+bool belongs_to_none(FrameType type) {
   return type == FrameType::goodbye || type == FrameType::withdraw;
 }
 
@@ -28,13 +28,15 @@ FrameStream::FrameStream(ByteChannel& channel, FrameReceiver& receiver,
 void FrameStream::send(FrameHeader header, Bytes payload, SendListener* listener,
                        std::uint64_t cookie) {
   header = stamped(header, payload, identity_, payload_checksum_);
-  if (stays_behind_all(header.type)) take_turns(~std::size_t{0});
+  const bool outlasts = belongs_to_none(header.type);
+  if (outlasts) take_turns(~std::size_t{0});
   const bool waits = !lanes_.empty() || queued_bytes_ >= kQueueBytes;
   Outgoing& out = waits ? lanes_.push(header.group, {}) : queue_.emplace_back();
   if (!waits) queued_bytes_ += payload.size();
   out.header = encode(header);
   out.listener = listener;
   out.cookie = cookie;
+  out.outlasts = outlasts;
   if (listener == nullptr) {
     out.owned.assign(payload.begin(), payload.end());
     out.payload = out.owned;
@@ -182,7 +184,9 @@ void FrameStream::abandon() {
   for (std::size_t covered = 0; begun < queue_.size() && covered < written_; ++begun) {
     covered += kFrameHeaderBytes + queue_[begun].payload.size();
   }
-  queue_.resize(begun);
+  const auto waiting = queue_.begin() + static_cast<std::ptrdiff_t>(begun);
+  queue_.erase(std::remove_if(waiting, queue_.end(), [](const Outgoing& o) { return !o.outlasts; }),
+               queue_.end());
   lanes_.clear();
   queued_bytes_ = 0;
   for (Outgoing& out : queue_) {

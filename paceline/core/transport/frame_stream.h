@@ -61,9 +61,9 @@ class FrameStream {
   // again.
   Result<bool> receive(std::size_t most = 2 * kLongestPayload);
 
-  // From now on no memory of a caller is read or written: frames not begun yet are forgotten, the
-  // rest of one that is being written is copied, and one that is being read goes on into memory of
-  // our own.
+  // From now on no memory of a caller is read or written: frames not begun yet are forgotten (but
+  // for a goodbye), the rest of one that is being written is copied, and one that is being read
+  // goes on into memory of our own.
   void abandon();
 
  private:
@@ -73,6 +73,7 @@ class FrameStream {
     Bytes payload;
     SendListener* listener = nullptr;
     std::uint64_t cookie = 0;
+    bool outlasts = false;  // an abandonment: it belongs to no operation
   };
   void take_turns(std::size_t full);  // moves frames from the lanes until the queue is full
   void end_written();

@@ -44,6 +44,36 @@ TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
   });
 }
 
+// Rank 1 has called, and does nothing more: what another group's call sets off holds up its driver.
+TEST(CommunicatorMissing, TheDeadlineNamesWhoHasCalledAndDoesNotGoOn) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<bool> ready = false, told = false;
+    run_ranks(2, options, [&](Job& job) {
+      const auto other = job.world().split(0);
+      std::vector<float> values(1 << 20, 1);
+      const auto failure = failure_of([&] {
+        if (job.rank() == 1) {
+          const Work called = job.world().all_reduce(buffer_of(values));
+          other->barrier().on_done([&](const Result<>&) {
+            while (!told) std::this_thread::yield();
+          });
+          ready = true;
+          called.wait();
+        } else {
+          while (!ready) std::this_thread::yield();
+          const Work first = other->barrier();
+          job.world().all_reduce(buffer_of(values), {.within = 300ms}).wait();
+        }
+      });
+      told = true;
+      if (job.rank() == 1) return;
+      EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr("data of rank 1, which has called it"));
+    });
+  }
+}
+
 TEST(CommunicatorMissing, TheDeadlineNamesWhoHasNotCalled) {
   for (const auto& options : {kShared, kTcp}) {
     std::atomic<int> failed = 0;

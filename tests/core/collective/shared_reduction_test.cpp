@@ -177,7 +177,8 @@ class World {
   std::vector<std::byte> wanted_;
 };
 
-// Whoever is through has the sum, though the others are not, and spoils its buffers at once.
+// Whoever is through has the sum, though the others are not, and spoils its buffers at once. Whoever
+// waits knows for whom.
 void run(const Setting& setting) {
   World world(setting);
   for (std::size_t r = 0; r < world.size(); ++r) world.post(r);
@@ -192,7 +193,9 @@ void run(const Setting& setting) {
     const std::size_t turn = world.numbers().below(left.size()), rank = left[turn];
     const auto progress = running[rank]->advance();
     ASSERT_TRUE(progress) << progress.error().what;
-    idle = progress.value() == Progress::waiting ? idle + 1 : 0;
+    const bool waits = progress.value() == Progress::waiting;
+    ASSERT_FALSE(waits && running[rank]->awaited().empty()) << label(setting);
+    idle = waits ? idle + 1 : 0;
     if (progress.value() != Progress::done) continue;
     ASSERT_TRUE(world.holds_sum(rank)) << "rank " << rank << ": " << label(setting);
     world.spoil(rank);

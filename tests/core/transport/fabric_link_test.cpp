@@ -165,33 +165,34 @@ TEST_F(FabricLink, EndsWithTheFabricThoughItsConnectionIsSilent) {
   EXPECT_EQ(end.losses[0].what, "the peer has closed its port");
 }
 
-TEST(FabricMeeting, APeerThatGoesInsteadIsTold) {
+// One end meets; the other is the test.
+class FabricMeeting : public ::testing::Test {
+ protected:
+  FabricMeeting() {
+    std::tie(own, peers) = test::tcp_pair();
+    end.reactor.run([&] {
+      end.fabric = std::make_unique<FabricDriver>(
+          std::make_unique<test::LoopbackFabric>(std::make_shared<test::LoopbackNetwork>(), 1),
+          end.reactor);
+    });
+  }
+  Failure failure_of_meeting() {
+    return meet_over_fabric(own.get(), *end.fabric, end.reactor, Deadline::in(10s), [] {}).error();
+  }
+
   End end;
-  auto [own, peers] = test::tcp_pair();
-  end.reactor.run([&] {
-    end.fabric = std::make_unique<FabricDriver>(
-        std::make_unique<test::LoopbackFabric>(std::make_shared<test::LoopbackNetwork>(), 1),
-        end.reactor);
-  });
+  FileDescriptor own, peers;
+};
+
+TEST_F(FabricMeeting, APeerThatGoesInsteadIsTold) {
   peers.reset();
-  const auto met = meet_over_fabric(own.get(), *end.fabric, end.reactor, Deadline::in(10s), [] {});
-  ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().fault, Fault::peer_lost);
+  EXPECT_EQ(failure_of_meeting().fault, Fault::peer_lost);
 }
 
-TEST(FabricMeeting, AnAddressWithoutBoundsIsRefused) {
-  End end;
-  auto [own, peers] = test::tcp_pair();
-  end.reactor.run([&] {
-    end.fabric = std::make_unique<FabricDriver>(
-        std::make_unique<test::LoopbackFabric>(std::make_shared<test::LoopbackNetwork>(), 1),
-        end.reactor);
-  });
+TEST_F(FabricMeeting, AnAddressWithoutBoundsIsRefused) {
   const auto length = WireWriter().integer(~std::uint32_t{0}).bytes();
   ASSERT_TRUE(send_all(peers.get(), length, Deadline::in(5s)));
-  const auto met = meet_over_fabric(own.get(), *end.fabric, end.reactor, Deadline::in(10s), [] {});
-  ASSERT_FALSE(met);
-  EXPECT_THAT(met.error().what, HasSubstr("too long"));
+  EXPECT_THAT(failure_of_meeting().what, HasSubstr("too long"));
 }
 
 TEST(FabricPlugin, ThatIsMissingIsMisuseWithTheRemedy) {

@@ -282,6 +282,22 @@ TEST(FrameStream, AbandonInTheMiddleOfAWriteNeverReadsTheCallersMemoryAgain) {
   }
 }
 
+// A rank that has left hears of a failure before all have heard of its leave.
+TEST(FrameStream, AbandonDropsNoGoodbye) {
+  Pipe pipe;
+  Receiver receiver;
+  Listener listener;
+  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
+  const auto payload = pattern(100, 1);
+  out.send({.type = FrameType::data, .sequence = 1}, payload, &listener);
+  out.send({.type = FrameType::goodbye}, {});
+  out.abandon();
+  ASSERT_TRUE(out.flush());
+  ASSERT_TRUE(in.receive());
+  ASSERT_EQ(receiver.heard.size(), 1u);
+  EXPECT_EQ(receiver.heard[0].header.type, FrameType::goodbye);
+}
+
 TEST(FrameStream, AbandonInTheMiddleOfAPlacedReadNeverWritesTheCallersMemoryAgain) {
   for (std::size_t arrived = 0; arrived <= kFrameHeaderBytes + 100; ++arrived) {
     Pipe pipe;
