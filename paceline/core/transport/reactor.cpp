@@ -17,6 +17,10 @@ constexpr std::chrono::milliseconds kPark{1};
 constexpr int kLooksBetweenPolls =
     32;  // a look at the rings costs nanoseconds, one at the poller a system call
 
+// Whoever spins waits so much longer than what it moved took: where data come slowly, as over a
+// slow network, the processor is left to others, and to the kernel that carries them.
+constexpr int kPatience = 4;
+
 }  // namespace
 
 Reactor::Reactor(ReactorOptions options)
@@ -178,21 +182,25 @@ void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
 
 void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
                     std::chrono::microseconds spin) {
-  auto idle_since = Clock::now();
+  std::chrono::nanoseconds patience = spin;
+  auto before = Clock::now();
   int looks = 0;
   while (!done()) {
     bool moved = turn();
     // Also while the rings are busy: timers, sockets and the deadline must not starve.
-    if (++looks % kLooksBetweenPolls == 0) moved |= poller_.wait(Deadline::at(idle_since)) > 0;
+    if (++looks % kLooksBetweenPolls == 0) moved |= poller_.wait(Deadline::at(before)) > 0;
     const auto now = Clock::now();
     if (deadline.passed(now)) return;
-    if (moved) {
-      idle_since = now;
-    } else if (now - idle_since < spin) {
-      relax();
-    } else {
-      sleep(done, deadline);
+    patience += moved ? kPatience * (now - before) : before - now;
+    patience = std::min<std::chrono::nanoseconds>(patience, spin);
+    before = now;
+    if (patience.count() > 0) {
+      if (!moved) relax();
+      continue;
     }
+    sleep(done, deadline);
+    patience = {};
+    before = Clock::now();
   }
   turn();  // what the last messages made us send goes out now, not when somebody drives again
 }

@@ -4,7 +4,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <string_view>
+#include <array>
+#include <string>
 
 #include "paceline/core/transport/socket.h"
 
@@ -26,16 +27,31 @@ void notice_dead_peers(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
 }
 
-bool is_within_host(int fd) {
-  auto own = local_address(fd), peer = peer_address(fd);
-  return own && peer && own->host == peer->host;
+// Between what answers so soon nothing is far enough to be estimated.
+constexpr std::chrono::microseconds kShort{1000};
+
+std::string congestion_control(int fd) {
+  std::array<char, 32> name = {};
+  socklen_t length = name.size() - 1;
+  ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length);
+  return name.data();
 }
 
-// bbr spaces out what it sends, which costs a connection within a host half of its speed, and there
-// is no link to be spared. Every process may set reno.
-void send_without_pacing(int fd) {
-  constexpr std::string_view kReno = "reno";
-  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+// Of the connection's handshake, which a busy host may have been slow to answer: within a host it
+// counts as nothing.
+std::chrono::microseconds round_trip(int fd) {
+  auto own = local_address(fd), peer = peer_address(fd);
+  if (own && peer && own->host == peer->host) return {};
+  tcp_info info = {};
+  socklen_t length = sizeof info;
+  const bool known =
+      ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_rtt > 0;
+  return known ? std::chrono::microseconds(info.tcpi_rtt) : std::chrono::microseconds::max();
+}
+
+void suit_the_link(int fd) {
+  const auto other = other_congestion_control(congestion_control(fd), round_trip(fd));
+  if (other) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other->data(), other->size());
 }
 
 // What the system has taken goes out in its order: a short frame would wait for megabytes that lie
@@ -50,7 +66,13 @@ void set_tcp_options(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   notice_dead_peers(fd);
   keep_little_unsent(fd);
-  if (is_within_host(fd)) send_without_pacing(fd);
+  suit_the_link(fd);
+}
+
+std::optional<std::string_view> other_congestion_control(std::string_view of_system,
+                                                         std::chrono::microseconds round_trip) {
+  if (!of_system.starts_with("bbr") || round_trip > kShort) return std::nullopt;
+  return "reno";  // the one that every process may set
 }
 
 }  // namespace paceline::transport

@@ -1,11 +1,20 @@
 // What every TCP connection between ranks is told.
 #pragma once
 
+#include <chrono>
+#include <optional>
+#include <string_view>
+
 namespace paceline::transport {
 
 // No delay of short messages, nor behind much that is unsent; a dead or mute peer is noticed; and
-// where both ends are on this host, the congestion control that suits it (docs/guide/networks.md).
-// Best effort: what the system refuses stays as it is. REQUIRES: fd is a connected TCP socket.
+// the congestion control that suits the link. Best effort: what the system refuses stays as it is.
+// REQUIRES: fd is a connected TCP socket.
 void set_tcp_options(int fd);
+
+// What a connection uses instead of the system's congestion control, if anything: where the round
+// trip is short, one that does not pace (docs/decisions/0017-short-links-are-not-paced.md).
+std::optional<std::string_view> other_congestion_control(std::string_view of_system,
+                                                         std::chrono::microseconds round_trip);
 
 }  // namespace paceline::transport

@@ -40,8 +40,19 @@ TEST(TcpOptions, BothEndsOfAConnectionHaveThem) {
     EXPECT_NE(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
     EXPECT_GT(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT), 512 << 10);
-    EXPECT_EQ(congestion_control(fd), "reno") << "within a host nothing is to be paced";
+    EXPECT_FALSE(congestion_control(fd).starts_with("bbr")) << "within a host nothing is paced";
   }
+}
+
+TEST(TcpOptions, OnlyShortLinksThatWouldBePacedLeaveTheSystemsCongestionControl) {
+  for (const std::string paced : {"bbr", "bbr2"}) {
+    EXPECT_EQ(other_congestion_control(paced, 0us), "reno");
+    EXPECT_EQ(other_congestion_control(paced, 1ms), "reno");
+    EXPECT_EQ(other_congestion_control(paced, 1001us), std::nullopt);
+    EXPECT_EQ(other_congestion_control(paced, std::chrono::microseconds::max()), std::nullopt);
+  }
+  for (const std::string chosen : {"cubic", "dctcp", "reno", "vegas", ""})
+    EXPECT_EQ(other_congestion_control(chosen, 0us), std::nullopt) << chosen;
 }
 
 }  // namespace
