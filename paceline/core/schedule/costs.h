@@ -1,0 +1,88 @@
+// What transfers and codecs cost, as values: measured on a running job, made from the figures of a
+// link, or fitted to somebody's table (specification D1).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/topology/prices.h"
+
+namespace paceline::schedule {
+
+inline constexpr std::string_view kUncompressed = "none";
+
+// How a group of gradients reaches the other workers.
+enum class Path : unsigned char { all_to_all, server };
+std::string_view name_of(Path path);
+
+struct CodecCost {
+  std::string name = std::string(kUncompressed);
+  double ratio = 1;        // bytes on the wire for each byte of input
+  bool is_linear = true;   // encoded vectors can be summed: all_reduce; else all_gather
+  double encode = 0;       // seconds a byte of input
+  double decode = 0;       // seconds a byte of input
+  int extra_messages = 0;  // start-ups beside the transfer's own, for a shared scale
+  bool operator==(const CodecCost&) const = default;
+};
+
+// Tensors below this many bytes travel uncompressed (specification B0).
+inline constexpr double kLeastCompressed = 65536;
+
+// Seconds of a message of n bytes are lines of n.
+struct LinkCosts {
+  int workers = 2;
+  topology::Line all_reduce = {};  // holds both directions of the link
+  topology::Line all_gather = {};  // of n bytes from each worker; both directions too
+
+  struct Server {
+    topology::Line push = {}, pull = {};
+    double turn = 0;         // between them, when the link is free
+    bool is_duplex = false;  // push and pull hold one direction each; else both hold both
+    bool operator==(const Server&) const = default;
+  };
+  std::optional<Server> server = {};
+
+  // The least that a byte of gradients holds the link, on whatever path: bounds are made of it.
+  double least_per_byte() const;
+  bool operator==(const LinkCosts&) const = default;
+};
+
+enum class Servers : unsigned char { none, dedicated, colocated };
+
+// A link of every worker to a switch that is never full. all_reduce is circulant: it starts
+// 2 ceil(lg N) messages and moves 2(N-1)/N of the vector each way. As many servers as workers.
+struct Link {
+  double bytes_per_second = 125e6;  // payload, each way
+  int workers = 4;
+  double alpha = 50e-6;  // seconds a message starts
+  double theta = 20e-6;  // seconds a worker's part of a push takes, whatever its length
+  Servers servers = Servers::dedicated;
+};
+LinkCosts costs_of(const Link& link);
+
+struct Costs {
+  LinkCosts links = {};
+  std::vector<CodecCost> codecs = {CodecCost{}};
+
+  // THROWS Error (misuse) when there is none called so.
+  const CodecCost& codec(std::string_view name) const;
+  bool operator==(const Costs&) const = default;
+};
+
+// fp16, int8 with a shared scale and top_k with 1 %, at the speeds of specification D5.
+std::vector<CodecCost> example_codecs();
+
+// How long a message of `wire` bytes holds the link, by direction.
+struct Occupancy {
+  double up = 0, down = 0;
+  bool is_joint = true;  // `up` holds both directions, and there is no `down`
+  double wait = 0;       // afterwards (of `up`, if there is a `down`), with the link free
+  bool operator==(const Occupancy&) const = default;
+};
+// THROWS Error (misuse) for the server's path where there is none.
+Occupancy occupancy(const LinkCosts& links, Path path, double wire, const CodecCost& codec);
+
+}  // namespace paceline::schedule

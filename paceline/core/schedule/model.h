@@ -1,0 +1,48 @@
+// A training step as the schedule sees it: which tensors there are, and how long the computation
+// around each takes (specification D1, D6).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace paceline::schedule {
+
+// A parameter and its gradient. Seconds are those of one worker, without any transfer.
+struct Tensor {
+  std::size_t bytes = 0;
+  double forward = 0, backward = 0, update = 0;
+  bool operator==(const Tensor&) const = default;
+};
+
+// Tensors stand in forward order: the order in which a forward pass first reads them. The backward
+// pass makes their gradients ready in the opposite order, the *send order*. (A tied embedding is
+// read first and ready last.)
+struct Model {
+  std::string name;
+  std::vector<Tensor> tensors;
+  int batch = 1;  // samples of a worker's step
+
+  int size() const { return static_cast<int>(tensors.size()); }
+  std::size_t bytes() const;
+  double forward() const;
+  double backward() const;
+  double update() const;
+  double compute() const { return forward() + backward() + update(); }
+  // The tensor at a place of the send order.
+  const Tensor& sent(int place) const {
+    return tensors[tensors.size() - 1 - static_cast<std::size_t>(place)];
+  }
+  bool operator==(const Model&) const = default;
+};
+
+// By places of the send order.
+std::vector<double> ready_times(const Model& model);  // seconds after the step's start
+std::vector<double> sent_bytes(const Model& model);
+
+// All computation takes `factor` times as long.
+Model scaled(Model model, double factor);
+// Each tensor has a k-th of its bytes, rounded to whole floats, one at least. REQUIRES: k >= 1.
+Model divided(Model model, int k);
+
+}  // namespace paceline::schedule
