@@ -1,0 +1,61 @@
+#include "paceline/core/schedule/replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace paceline::schedule {
+namespace {
+
+// A wait that took less was none: nothing was under way.
+constexpr std::chrono::microseconds kAtOnce{20};
+
+}  // namespace
+
+Replay::Replay(const Model& model, GradientPath& path)
+    : model_(model), path_(path), crosses_barrier_(path.dispatch().plan().crosses_barrier) {}
+
+// A late waking is not carried over to what follows: the computation goes by its own time.
+void Replay::compute(double seconds) {
+  if (seconds <= 0) return;
+  now_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  std::this_thread::sleep_until(now_);
+}
+
+void Replay::wait_for(int place) {
+  const auto before = Clock::now();
+  path_.wait(place);
+  if (const auto after = Clock::now(); after - before > kAtOnce) now_ = std::max(now_, after);
+}
+
+void Replay::forward() {
+  for (int place = model_.size() - 1; place >= 0; --place) {
+    const Tensor& tensor = model_.sent(place);
+    if (crosses_barrier_) wait_for(place);
+    compute(tensor.forward + (crosses_barrier_ && has_stepped_ ? tensor.update : 0));
+  }
+}
+
+void Replay::backward() {
+  for (int place = 0; place < model_.size(); ++place) {
+    compute(model_.sent(place).backward);
+    path_.ready(place);
+  }
+}
+
+ReplayedStep Replay::step() {
+  if (!crosses_barrier_ || !has_stepped_) now_ = Clock::now();
+  const auto begin = now_;
+  forward();
+  backward();
+  if (!crosses_barrier_) {
+    path_.finish();
+    now_ = std::max(now_, Clock::now());
+    compute(model_.update());
+  }
+  has_stepped_ = true;
+  const double seconds = std::chrono::duration<double>(now_ - begin).count();
+  return {seconds, std::max(0.0, seconds - model_.compute())};
+}
+
+}  // namespace paceline::schedule

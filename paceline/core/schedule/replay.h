@@ -1,0 +1,44 @@
+// A training loop without a model: its computation is waited for, to the microsecond, its gradients
+// really move (specification D1). What a schedule gains on these links, before anybody has written
+// a line of a model.
+#pragma once
+
+#include <vector>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/schedule/gradient_path.h"
+#include "paceline/core/schedule/model.h"
+
+namespace paceline::schedule {
+
+struct ReplayedStep {
+  double seconds = 0;  // from one end of the backward pass to the next; with a barrier one lap
+  double exposed = 0;  // of these, not computed
+};
+
+class Replay {
+ public:
+  // REQUIRES: they outlive this, and path was made of this model.
+  Replay(const Model& model, GradientPath& path);
+
+  // One step. Across the barrier: from the end of one backward pass to the end of the next, so the
+  // first step of all is shorter. Else forward and backward pass, the wait for all, and the update.
+  // THROWS Error: what ended the communication.
+  ReplayedStep step();
+  // Waits for what is under way.
+  void finish() { path_.finish(); }
+
+ private:
+  void compute(double seconds);
+  void wait_for(int place);
+  void forward();
+  void backward();
+
+  const Model& model_;
+  GradientPath& path_;
+  const bool crosses_barrier_;
+  bool has_stepped_ = false;
+  Clock::time_point now_ = Clock::now();  // how far the computation is
+};
+
+}  // namespace paceline::schedule

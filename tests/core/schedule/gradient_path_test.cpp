@@ -1,0 +1,163 @@
+#include "paceline/core/schedule/gradient_path.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/core/base/seed.h"
+#include "paceline/core/membership/job.h"
+#include "paceline/core/membership/local_world.h"
+#include "paceline/core/schedule/policies.h"
+#include "tests/support/local_world.h"
+
+namespace paceline::schedule {
+namespace {
+
+using namespace std::chrono_literals;
+
+const LocalWorldOptions kShared = {}, kTcp = {.share_memory = false};
+
+Model small_model() {
+  Model model{.name = "small", .tensors = {}};
+  for (const std::size_t elements : {3, 1000, 1, 40000, 7, 12000, 500})
+    model.tensors.push_back({.bytes = 4 * elements});
+  return model;
+}
+
+std::vector<Plan> plans() {
+  const Model model = small_model();
+  const LinkCosts links = costs_of({.workers = 3, .servers = Servers::none});
+  return {barrier(model),
+          wait_free(model),
+          merged(model, links),
+          priority(model, {.part_bytes = 9000, .window_bytes = 20000}),
+          priority(model, {.part_bytes = 9000, .window_bytes = 20000, .crosses_barrier = false}),
+          plan_of("split", single_tensors(model.size()), {.part_bytes = 4000})};
+}
+
+// The gradients of a rank in a step, in one vector, in send order.
+struct Gradients {
+  Gradients(const Model& model, const Plan& plan) : plan_(plan) {
+    for (const Group& group : plan.groups) {
+      for (int place = group.begin; place < group.end; ++place)
+        counts_.push_back(model.sent(place).bytes / 4);
+      groups_.emplace_back(static_cast<std::size_t>(bytes_of(model, group)) / 4);
+    }
+  }
+  std::vector<Buffer> buffers() {
+    std::vector<Buffer> all;
+    for (auto& group : groups_) all.push_back(buffer_of(group));
+    return all;
+  }
+  void fill(const Dispatch& dispatch, int place, int step, int rank) {
+    auto& group = groups_[static_cast<std::size_t>(dispatch.group_of(place))];
+    SeededNumbers numbers(static_cast<std::uint64_t>((step * 100 + place) * 10 + rank));
+    for (std::size_t i = 0; i < counts_[static_cast<std::size_t>(place)]; ++i)
+      group[dispatch.offset(place) + i] = static_cast<float>(numbers.below(1000)) / 7 - 70;
+  }
+  std::vector<float> all() const {
+    std::vector<float> values;
+    for (const auto& group : groups_) values.insert(values.end(), group.begin(), group.end());
+    return values;
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<std::size_t> counts_;
+  std::vector<std::vector<float>> groups_;
+};
+
+// What three steps leave on each rank.
+std::vector<std::vector<float>> trained(const Plan& plan, int ranks,
+                                        const LocalWorldOptions& options) {
+  const Model model = small_model();
+  std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
+  test::run_ranks(ranks, options, [&](Job& job) {
+    Gradients gradients(model, plan);
+    GradientPath path(job.world(), model, plan, gradients.buffers());
+    auto& result = results[static_cast<std::size_t>(job.rank())];
+    for (int step = 0; step < 3; ++step) {
+      for (int place = 0; place < model.size(); ++place) {
+        gradients.fill(path.dispatch(), place, step, job.rank());
+        path.ready(place);
+      }
+      for (int place = model.size() - 1; place >= 0; --place) path.wait(place);
+      const auto all = gradients.all();
+      result.insert(result.end(), all.begin(), all.end());
+    }
+    path.finish();
+    EXPECT_EQ(path.take_journeys().size(), 3 * path.dispatch().messages().size());
+  });
+  return results;
+}
+
+TEST(GradientPath, EveryPlanGivesTheBitsOfTheBarrierOnEveryRank) {
+  for (const int ranks : {1, 2, 3}) {
+    for (const auto& options : {kShared, kTcp}) {
+      const auto expected = trained(plans().front(), ranks, options).front();
+      for (const Plan& plan : plans()) {
+        for (const auto& result : trained(plan, ranks, options))
+          EXPECT_EQ(result, expected) << plan.name << ", " << ranks << " ranks";
+      }
+    }
+  }
+}
+
+TEST(GradientPath, WaitsForTheGroupAloneThatIsAskedFor) {
+  const Model model = small_model();
+  test::run_ranks(2, [&](Job& job) {
+    const Plan plan = wait_free(model);
+    Gradients gradients(model, plan);
+    GradientPath path(job.world(), model, plan, gradients.buffers());
+    path.ready(0);
+    path.ready(1);
+    path.wait(0);  // though the rest of the step is not even ready
+    path.wait(5);  // nothing of it is under way
+    for (int place = 2; place < model.size(); ++place) path.ready(place);
+    path.finish();
+  });
+}
+
+TEST(GradientPath, ARankThatLeavesInTheMiddleOfAStepIsNamedByTheOthers) {
+  const Model model = small_model();
+  for (const Plan& plan : plans()) {
+    test::run_ranks(3, kTcp, [&](Job& job) {
+      Gradients gradients(model, plan);
+      std::optional<Failure> failure;
+      {
+        GradientPath path(job.world(), model, plan, gradients.buffers());
+        job.world().barrier().wait();
+        try {
+          for (int place = 0; place < (job.rank() == 1 ? 3 : model.size()); ++place)
+            path.ready(place);
+          if (job.rank() != 1) path.finish();
+        } catch (const Error& error) {
+          failure = error.failure();
+        }
+      }
+      if (job.rank() == 1) return;
+      ASSERT_TRUE(failure) << plan.name;
+      EXPECT_EQ(failure->ranks, std::vector{1}) << failure->what;
+    });
+  }
+}
+
+TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
+  const Model model = small_model();
+  test::run_ranks(1, [&](Job& job) {
+    Plan servers = wait_free(model, {.path = Path::server});
+    Plan coded = wait_free(model);
+    coded.groups[0].codec = "fp16";
+    Plan torn = wait_free(model);
+    torn.groups.pop_back();
+    for (const Plan& plan : {servers, coded, torn}) {
+      Gradients gradients(model, plan);
+      EXPECT_THROW(GradientPath(job.world(), model, plan, gradients.buffers()), Error);
+    }
+    const Plan plan = wait_free(model);
+    EXPECT_THROW(GradientPath(job.world(), model, plan, {}), Error);
+  });
+}
+
+}  // namespace
+}  // namespace paceline::schedule

@@ -1,0 +1,46 @@
+#include "paceline/core/schedule/replay.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/core/membership/job.h"
+#include "paceline/core/schedule/policies.h"
+#include "tests/support/local_world.h"
+
+namespace paceline::schedule {
+namespace {
+
+Model model_of_milliseconds() {
+  Model model{.name = "small", .tensors = {}};
+  for (int i = 0; i < 5; ++i)
+    model.tensors.push_back({.bytes = 4000, .forward = .001, .backward = .002, .update = .0005});
+  return model;
+}
+
+// The computation is the model's to the microsecond, so a step is never shorter.
+TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
+  const Model model = model_of_milliseconds();
+  for (const bool crosses_barrier : {false, true}) {
+    test::run_ranks(2, [&](Job& job) {
+      const Plan plan = priority(model, {.crosses_barrier = crosses_barrier});
+      std::vector<std::vector<float>> gradients(plan.groups.size());
+      std::vector<Buffer> buffers;
+      for (auto& group : gradients) {
+        group.assign(1000, static_cast<float>(job.rank()));
+        buffers.push_back(buffer_of(group));
+      }
+      GradientPath path(job.world(), model, plan, buffers);
+      Replay replay(model, path);
+      replay.step();
+      for (int i = 0; i < 3; ++i) {
+        const ReplayedStep step = replay.step();
+        EXPECT_GE(step.seconds, model.compute() - 1e-6);
+        EXPECT_NEAR(step.seconds, model.compute() + step.exposed, 1e-9);
+      }
+      replay.finish();
+      for (const auto& group : gradients) EXPECT_EQ(group, std::vector<float>(1000, .5F));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace paceline::schedule
