@@ -9,9 +9,12 @@
 // before anything is measured.
 #pragma once
 
+#include "paceline/core/schedule/bounds.h"
 #include "paceline/core/schedule/buckets.h"
 #include "paceline/core/schedule/costs.h"
+#include "paceline/core/schedule/general.h"
 #include "paceline/core/schedule/model.h"
 #include "paceline/core/schedule/plan.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/replay_models.h"
+#include "paceline/core/schedule/simulate.h"

@@ -1,0 +1,366 @@
+#include "paceline/core/schedule/simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <limits>
+
+#include "paceline/core/base/check.h"
+
+namespace paceline::schedule {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kLaps = 8;          // across the barrier, at most
+constexpr int kLapsAveraged = 3;  // the last ones
+constexpr double kSteady = 1e-9;  // seconds between two periods that count as equal
+
+// One of a group's messages, all of which are alike.
+struct Message {
+  Occupancy occupancy;
+  double encode = 0, decode = 0, wire = 0;
+};
+
+struct GroupState {
+  Message message;
+  int messages = 1, tensors = 1;
+  double encode = 0, decode = 0;  // of the whole group
+  double bytes = 0;
+  int priority = 0;
+  int tensors_to_come = 0, messages_to_come = 0;
+  int delivered_laps = 0;
+};
+
+// So many messages of a group that stand behind each other in a queue.
+struct Batch {
+  int group = 0, count = 1;
+  int priority = 0;
+  std::uint64_t order = 0;
+  bool operator<(const Batch& other) const {  // for a heap whose top is the most urgent
+    return priority != other.priority ? priority > other.priority : order > other.order;
+  }
+};
+
+// Something that happens at a time; of two at one time the one that was foreseen first.
+struct Event {
+  double time = kNever;
+  std::uint64_t order = 0;
+  int group = 0;
+  bool is_before(const Event& other) const {
+    return time != other.time ? time < other.time : order < other.order;
+  }
+};
+
+class Iteration {
+ public:
+  Iteration(const Model& model, const Costs& costs, const Plan& plan, const Conditions& conditions)
+      : model_(model), plan_(plan), conditions_(conditions), forward_(model.forward()) {
+    check(plan, model.size());
+    window_ = plan.window_bytes > 0 ? static_cast<double>(plan.window_bytes) : kNever;
+    credit_ = window_;
+    for (const Group& group : plan.groups) add(group, costs);
+  }
+
+  double run(double limit) {
+    const double tail = after_last_lap();
+    advance();
+    pump();
+    while (lap_ < kLaps) {
+      if (!plan_.crosses_barrier && now_ + tail > limit) return kNever;
+      if (!step()) break;
+      advance();
+      pump();
+    }
+    if (!plan_.crosses_barrier) return lap_ends_.back() + tail;
+    const std::size_t last = lap_ends_.size() - 1;
+    const std::size_t averaged = std::min<std::size_t>(kLapsAveraged, last);
+    return (lap_ends_[last] - lap_ends_[last - averaged]) / static_cast<double>(averaged);
+  }
+
+ private:
+  enum class Stage { forward, gradient, encoded, next, barrier };
+  enum Resource { kCompute, kEncoder, kUp, kDown, kDecoder, kResources };
+
+  void add(const Group& group, const Costs& costs) {
+    const CodecCost& codec = costs.codec(group.codec);
+    GroupState state;
+    state.bytes = bytes_of(model_, group);
+    state.messages = state.messages_to_come = parts_of(model_, group);
+    state.tensors = state.tensors_to_come = group.end - group.begin;
+    state.priority = group.priority.value_or(0);
+    double compressed = 0;
+    for (int place = group.begin; place < group.end; ++place) {
+      const auto bytes = static_cast<double>(model_.sent(place).bytes);
+      compressed += bytes < kLeastCompressed ? 0 : bytes;
+      group_of_.push_back(static_cast<int>(groups_.size()));
+    }
+    state.encode = compressed * codec.encode;
+    state.decode = compressed * codec.decode;
+    const double wire = wire_bytes(model_, group, codec) / state.messages;
+    state.message = {occupancy(costs.links, group.path, wire, codec), state.encode / state.messages,
+                     state.decode / state.messages, wire};
+    groups_.push_back(state);
+  }
+
+  double after_last_lap() const {
+    double decoding = 0;
+    if (conditions_.encodes_on_compute)
+      for (const GroupState& group : groups_) decoding += group.decode;
+    return model_.update() + decoding;
+  }
+
+  // The group of a tensor, by its forward index.
+  int group_of(int tensor) const {
+    return group_of_[static_cast<std::size_t>(model_.size() - 1 - tensor)];
+  }
+  GroupState& state(int group) { return groups_[static_cast<std::size_t>(group)]; }
+  const Tensor& tensor(int index) const { return model_.tensors[static_cast<std::size_t>(index)]; }
+
+  Event in(double seconds, int group) { return {now_ + seconds, next_order_++, group}; }
+  bool is_busy(Resource resource) const { return ends_[resource].time < kNever; }
+  void start(Resource resource, double seconds, int group) { ends_[resource] = in(seconds, group); }
+  double speed() const {
+    return is_up_held_ || is_down_held_ ? 1 / (1 + conditions_.interference) : 1;
+  }
+
+  void compute(double seconds) {
+    computation_left_ = seconds;
+    computed_since_ = now_;
+    start(kCompute, seconds / speed(), 0);
+  }
+
+  // Running computation goes on at the speed that the links leave it.
+  void hold_links(bool up, bool down) {
+    const double former = speed();
+    is_up_held_ = up;
+    is_down_held_ = down;
+    if (!is_busy(kCompute) || former == speed()) return;
+    computation_left_ -= (now_ - computed_since_) * former;
+    computed_since_ = now_;
+    start(kCompute, std::max(0.0, computation_left_) / speed(), 0);
+  }
+
+  void make_ready(int group, int count) {
+    ready_.push_back({group, count, state(group).priority, next_order_++});
+    std::push_heap(ready_.begin(), ready_.end());
+  }
+
+  void release(int group) {
+    const GroupState& released = state(group);
+    if (released.message.encode > 0 && !conditions_.encodes_on_compute)
+      to_encode_.push_back({group, released.messages});
+    else make_ready(group, released.messages);
+  }
+
+  void receive(int group) {
+    const Message& message = state(group).message;
+    credit_ = std::min(window_, credit_ + message.wire);
+    if (message.decode > 0 && !conditions_.encodes_on_compute) to_decode_.push_back({group, 1});
+    else deliver(group);
+  }
+
+  void deliver(int group) {
+    GroupState& delivered = state(group);
+    if (--delivered.messages_to_come > 0) return;
+    ++delivered.delivered_laps;
+    delivered.messages_to_come = delivered.messages;
+  }
+
+  static int take_one(std::deque<Batch>& queue) {
+    const int group = queue.front().group;
+    if (--queue.front().count == 0) queue.pop_front();
+    return group;
+  }
+
+  // To the link goes what the window lets through.
+  void hand_over() {
+    while (!ready_.empty() && credit_ > 0) {
+      Batch& top = ready_.front();
+      const int count = credit_ == kNever ? top.count : 1;
+      if (credit_ < kNever) credit_ -= state(top.group).message.wire;
+      to_send_.push_back({top.group, count});
+      top.count -= count;
+      if (top.count > 0) continue;
+      std::pop_heap(ready_.begin(), ready_.end());
+      ready_.pop_back();
+    }
+  }
+
+  // Starts whatever can start.
+  void pump() {
+    if (!to_encode_.empty() && !is_busy(kEncoder)) {
+      const int group = take_one(to_encode_);
+      start(kEncoder, state(group).message.encode, group);
+    }
+    hand_over();
+    if (!to_send_.empty() && !is_up_held_) send_next();
+    if (!to_pull_.empty() && !is_down_held_) {
+      const int group = take_one(to_pull_);
+      hold_links(is_up_held_, true);
+      start(kDown, state(group).message.occupancy.down, group);
+    }
+    if (!to_decode_.empty() && !is_busy(kDecoder)) {
+      const int group = take_one(to_decode_);
+      start(kDecoder, state(group).message.decode, group);
+    }
+  }
+
+  void send_next() {
+    const Occupancy& occupancy = state(to_send_.front().group).message.occupancy;
+    if (occupancy.is_joint && is_down_held_) return;
+    const int group = take_one(to_send_);
+    hold_links(true, is_down_held_ || occupancy.is_joint);
+    start(kUp, occupancy.up, group);
+  }
+
+  // Goes on to the next event; false when there is none.
+  bool step() {
+    const auto soonest = std::ranges::min_element(
+        ends_, [](const Event& a, const Event& b) { return a.is_before(b); });
+    if (!turning_.empty() && turning_.front().is_before(*soonest)) {
+      std::ranges::pop_heap(turning_, is_later);
+      now_ = turning_.back().time;
+      const int group = turning_.back().group;
+      turning_.pop_back();
+      if (state(group).message.occupancy.is_joint) receive(group);
+      else to_pull_.push_back({group, 1});
+      return true;
+    }
+    const Event event = *soonest;
+    if (event.time == kNever) return false;
+    now_ = event.time;
+    *soonest = Event{};
+    end(static_cast<Resource>(soonest - ends_.begin()), event.group);
+    return true;
+  }
+
+  void end(Resource resource, int group) {
+    const Occupancy& occupancy = state(group).message.occupancy;
+    if (resource == kEncoder) make_ready(group, 1);
+    if (resource == kDecoder) deliver(group);
+    if (resource == kUp) {
+      hold_links(false, is_down_held_ && !occupancy.is_joint);
+      turning_.push_back(in(occupancy.wait, group));
+      std::ranges::push_heap(turning_, is_later);
+    }
+    if (resource == kDown) {
+      hold_links(is_up_held_, false);
+      receive(group);
+    }
+  }
+  static bool is_later(const Event& a, const Event& b) { return b.is_before(a); }
+
+  // Runs the computation until it is busy or has to wait.
+  void advance() {
+    while (!is_busy(kCompute) && lap_ < kLaps) {
+      if (stage_ == Stage::forward) {
+        if (!advance_forward()) return;
+      } else if (stage_ == Stage::gradient && position_ < model_.size()) {
+        gradient_is_ready();
+      } else if (stage_ == Stage::encoded) {
+        release(group_of(position_));
+        stage_ = Stage::next;
+      } else if (stage_ == Stage::barrier) {
+        const bool is_over = std::ranges::all_of(
+            groups_, [this](const GroupState& g) { return g.delivered_laps > lap_; });
+        if (!is_over) return;
+        lap_ends_.push_back(now_);
+        lap_ = kLaps;
+      } else if (position_ == 0) {
+        end_backward();
+      } else {
+        stage_ = Stage::gradient;
+        compute_unless_nothing(tensor(--position_).backward);
+      }
+    }
+  }
+
+  void compute_unless_nothing(double seconds) {
+    if (seconds > 0) compute(seconds);
+  }
+
+  // False where the next tensor is not back yet.
+  bool advance_forward() {
+    if (!plan_.crosses_barrier) {
+      position_ = model_.size();
+      stage_ = Stage::gradient;
+      compute(forward_);
+      return true;
+    }
+    if (position_ == model_.size()) {
+      stage_ = Stage::gradient;
+      return true;
+    }
+    const GroupState& group = state(group_of(position_));
+    if (lap_ > 0 && group.delivered_laps < lap_) return false;
+    const Tensor& next = tensor(position_++);
+    double seconds = next.forward + (lap_ > 0 ? next.update : 0);
+    if (lap_ > 0 && conditions_.encodes_on_compute)
+      seconds += group.decode * static_cast<double>(next.bytes) / group.bytes;
+    compute_unless_nothing(seconds);
+    return true;
+  }
+
+  void gradient_is_ready() {
+    const int group = group_of(position_);
+    GroupState& of_it = state(group);
+    stage_ = Stage::next;
+    if (--of_it.tensors_to_come > 0) return;
+    of_it.tensors_to_come = of_it.tensors;
+    if (of_it.encode > 0 && conditions_.encodes_on_compute) {
+      stage_ = Stage::encoded;
+      compute(of_it.encode);
+    } else {
+      release(group);
+    }
+  }
+
+  void end_backward() {
+    if (!plan_.crosses_barrier) {
+      stage_ = Stage::barrier;
+      return;
+    }
+    lap_ends_.push_back(now_);
+    ++lap_;
+    stage_ = Stage::forward;
+    const auto period = [this](std::size_t i) { return lap_ends_[i] - lap_ends_[i - 1]; };
+    const std::size_t last = lap_ends_.size() - 1;
+    if (last >= 4 && std::abs(period(last) - period(last - 1)) < kSteady) lap_ = kLaps;
+  }
+
+  const Model& model_;
+  const Plan& plan_;
+  const Conditions& conditions_;
+  const double forward_;
+  std::vector<GroupState> groups_;
+  std::vector<int> group_of_;  // by place of the send order
+  double window_ = kNever, credit_ = kNever;
+
+  double now_ = 0;
+  std::uint64_t next_order_ = 0;
+  std::array<Event, kResources> ends_;  // of what runs on each
+  std::vector<Event> turning_;          // pushed and not yet to be pulled; a heap
+  bool is_up_held_ = false, is_down_held_ = false;
+  double computation_left_ = 0, computed_since_ = 0;
+  std::deque<Batch> to_encode_, to_send_, to_pull_, to_decode_;
+  std::vector<Batch> ready_;  // a heap
+
+  int lap_ = 0, position_ = 0;  // position: forward index
+  Stage stage_ = Stage::forward;
+  std::vector<double> lap_ends_;  // ends of backward passes; with a barrier, of the transfers
+};
+
+}  // namespace
+
+double iteration_seconds(const Model& model, const Costs& costs, const Plan& plan,
+                         const Conditions& conditions) {
+  return iteration_seconds_within(kNever, model, costs, plan, conditions);
+}
+
+double iteration_seconds_within(double limit, const Model& model, const Costs& costs,
+                                const Plan& plan, const Conditions& conditions) {
+  return Iteration(model, costs, plan, conditions).run(limit);
+}
+
+}  // namespace paceline::schedule
