@@ -9,6 +9,7 @@
 #include "paceline/app/cli/bench_calibrate.h"
 #include "paceline/app/cli/bench_choose.h"
 #include "paceline/app/cli/bench_collective.h"
+#include "paceline/app/cli/bench_schedule.h"
 
 namespace paceline::cli {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 constexpr const char* kAbout = "Measures what this machine, or these hosts, can do.";
 
 std::vector<Subcommand> benches() {
-  return {bench_calibrate(), bench_choose(), bench_collective()};
+  return {bench_calibrate(), bench_choose(), bench_collective(), bench_schedule()};
 }
 
 std::string help() {

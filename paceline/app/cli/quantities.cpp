@@ -79,6 +79,13 @@ int parse_count(std::string_view option, const std::string& text, int least, int
   return static_cast<int>(*value);
 }
 
+double parse_positive(std::string_view option, const std::string& text) {
+  const auto value = number_in<double>(text);
+  PACELINE_CHECK(value && std::isfinite(*value) && *value > 0,
+                 "{}: \"{}\" is not a number above 0; give one such as 0.5", option, text);
+  return *value;
+}
+
 std::vector<int> parse_counts(std::string_view option, const std::string& text, int least,
                               int most) {
   std::set<int> counts;

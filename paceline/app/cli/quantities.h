@@ -15,6 +15,9 @@ std::vector<std::string> split(const std::string& text, char at);  // "a,,b" -> 
 // THROWS Error (misuse) when it is no whole number or outside [least, most].
 int parse_count(std::string_view option, const std::string& text, int least, int most);
 
+// "0.5", "2": more than zero. THROWS Error (misuse)
+double parse_positive(std::string_view option, const std::string& text);
+
 // "1..64", "2,4,8", "8": in order, none twice. THROWS Error (misuse) as parse_count does, and for a
 // range that ends before it begins.
 std::vector<int> parse_counts(std::string_view option, const std::string& text, int least,

@@ -1,0 +1,228 @@
+#include "paceline/app/cli/bench_schedule.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "paceline/app/cli/bench_ranks.h"
+#include "paceline/app/cli/parse.h"
+#include "paceline/app/cli/quantities.h"
+#include "paceline/app/cli/schedule_report.h"
+#include "paceline/app/measure/measure.h"
+#include "paceline/core/observe/whole_file.h"
+#include "paceline/core/schedule/agreed_plan.h"
+#include "paceline/core/schedule/schedule.h"
+
+namespace paceline::cli {
+namespace {
+
+using schedule::LinkCosts;
+using schedule::Model;
+using schedule::Plan;
+
+constexpr const char* kAbout =
+    "Replays the training of ResNet-50, BERT-Base and BERT-Large with several schedules: gradients "
+    "of full size\n"
+    "move between these ranks, the computation is waited for.";
+
+constexpr const char* kMore = R"(Examples:
+  paceline bench schedule --ranks 2 --models resnet-50
+  paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
+  tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
+
+Methods: barrier (one message after the backward pass), wait_free (each gradient at once), merged (neighbours share a
+message where that is faster), priority (what the next forward pass reads first goes first, in parts; the next step
+begins before all is back), priority_barrier (the same, with a barrier), general (a search over all of these).
+Forecast: by the simulator, from the line through the times of all_reduces that are measured first. Bound: what no
+schedule of the kind can beat on such links, start-ups left out. Hidden: of the transfer, what the computation hid.
+
+Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
+)";
+
+using MakePlan = std::function<Plan(const Model&, const LinkCosts&)>;
+struct Method {
+  std::string name;
+  MakePlan plan;
+};
+
+std::vector<Method> all_methods() {
+  return {
+      {"barrier", [](const Model& m, const LinkCosts&) { return schedule::barrier(m); }},
+      {"wait_free", [](const Model& m, const LinkCosts&) { return schedule::wait_free(m); }},
+      {"merged", [](const Model& m, const LinkCosts& links) { return schedule::merged(m, links); }},
+      {"priority", [](const Model& m, const LinkCosts&) { return schedule::priority(m); }},
+      {"priority_barrier",
+       [](const Model& m, const LinkCosts&) {
+         return schedule::priority(m, {.crosses_barrier = false});
+       }},
+      {"general",
+       [](const Model& m, const LinkCosts& links) {
+         return schedule::general(m, {.links = links}).plan;
+       }},
+  };
+}
+
+std::vector<std::string> names_of(const std::vector<Method>& methods) {
+  std::vector<std::string> names;
+  for (const Method& method : methods) names.push_back(method.name);
+  return names;
+}
+
+struct ScheduleOptions {
+  ScheduleOptions() : app(kAbout, "paceline bench schedule") {
+    app.get_formatter()->column_width(34);
+    app.footer(kMore);
+    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
+      app.add_option(name, to, help)->type_name(type);
+    };
+    add_ranks_options(app, ranks);
+    add("--models", models, "LIST", "resnet-50, bert-base, bert-large (all)");
+    add("--methods", methods, "LIST",
+        "barrier, wait_free, merged, priority, priority_barrier, general (all)");
+    add("--rho", rho, "R",
+        "scale the computation so that communication takes R times as long (the survey's seconds)");
+    add("--divide", divide, "K", "all tensors have a K-th of their length (1)");
+    add("--steps", steps, "N", "steps of each method, after one that warms up (3)");
+    add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
+  }
+
+  CLI::App app;
+  RanksOptions ranks;
+  std::string models = "resnet-50,bert-base,bert-large", methods, rho, divide = "1", steps = "3",
+              json;
+};
+
+struct ScheduleRequest {
+  std::vector<Model> models;
+  std::vector<Method> methods;
+  double rho = 0;
+  int divide = 1, steps = 3;
+};
+
+ScheduleRequest checked(const ScheduleOptions& given) {
+  constexpr int kMost = 100'000;
+  ScheduleRequest request;
+  request.divide = parse_count("--divide", given.divide, 1, kMost);
+  request.steps = parse_count("--steps", given.steps, 1, kMost);
+  if (!given.rho.empty()) request.rho = parse_positive("--rho", given.rho);
+  for (const std::string& name : parse_list("--models", given.models))
+    request.models.push_back(schedule::divided(schedule::replay_model(name), request.divide));
+  const std::vector<Method> known = all_methods();
+  const auto names =
+      given.methods.empty() ? names_of(known) : parse_list("--methods", given.methods);
+  for (const std::string& name : names) {
+    parse_choice("--methods", name, names_of(known));
+    for (const Method& method : known) {
+      if (method.name == name) request.methods.push_back(method);
+    }
+  }
+  return request;
+}
+
+// One model with all methods, one after the other.
+class Comparison {
+ public:
+  Comparison(Job& job, const ScheduleRequest& request, const LinkCosts& links, Model model)
+      : job_(job), request_(request), links_(links), model_(std::move(model)) {
+    if (request.rho > 0) model_ = schedule::with_communication_ratio(model_, links_, request.rho);
+  }
+
+  // `told` hears of each method that is done.
+  void run(std::vector<ScheduleRow>& rows, const std::function<void(const ScheduleRow&)>& told) {
+    measure::ScheduleBench bench(job_, model_);
+    for (const Method& method : request_.methods) {
+      const bool plans = job_.rank() == 0;
+      const Plan plan =
+          schedule::agreed(job_.world(), plans ? method.plan(model_, links_) : Plan());
+      rows.push_back(row_of(method, plan, bench.run(plan, request_.steps)));
+      told(rows.back());
+    }
+  }
+
+ private:
+  ScheduleRow row_of(const Method& method, const Plan& plan,
+                     const measure::ScheduleRun& run) const {
+    const auto bounds = schedule::bounds_of(model_, links_);
+    return {.model = model_.name,
+            .method = method.name,
+            .plan = schedule::to_string(plan, model_),
+            .transport = transport_of(job_),
+            .ranks = job_.world_size(),
+            .divide = request_.divide,
+            .rho = request_.rho,
+            .batch = model_.batch,
+            .seconds = run.seconds,
+            .exposed = run.exposed,
+            .compute = bounds.compute,
+            .transfer = bounds.transfer,
+            .forecast = schedule::iteration_seconds(model_, {.links = links_}, plan),
+            .bound = plan.crosses_barrier ? bounds.crossing : bounds.with_barrier,
+            .errors = run.errors};
+  }
+
+  Job& job_;
+  const ScheduleRequest& request_;
+  const LinkCosts& links_;
+  Model model_;
+};
+
+int schedule_on(Job& job, const std::string& json, const ScheduleRequest& request) {
+  const bool reports = job.rank() == 0, shows = reports && json != "-";
+  std::unique_ptr<observe::WholeFile> file;
+  on_rank_0(job, [&] {
+    if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
+  });
+  const LinkCosts links = measure::measured_link_costs(job);
+  if (shows) {
+    fmt::print("{} ranks, {}: an all_reduce takes {:.0f} us and {:.2f} ms a MB\n\n{}",
+               job.world_size(), transport_of(job), links.all_reduce.alpha * 1e6,
+               links.all_reduce.beta * 1e9, schedule_head());
+  }
+  std::vector<ScheduleRow> rows;
+  for (const Model& model : request.models) {
+    const std::size_t first = rows.size();
+    Comparison(job, request, links, model).run(rows, [&](const ScheduleRow& row) {
+      if (shows) fmt::print("{}", schedule_line(row, rows[first]));
+      std::fflush(stdout);
+    });
+  }
+  std::int64_t errors = 0;
+  for (const ScheduleRow& row : rows) errors += row.errors;
+  if (!reports) return 0;
+  if (json == "-") fmt::print("{}", schedule_json(rows));
+  if (file) file->commit(schedule_json(rows));
+  if (shows) fmt::print("\n{}", schedule_verdict(rows));
+  if (errors > 0) fmt::print(stderr, "{} gradients were wrong\n", errors);
+  return errors > 0 ? 1 : 0;
+}
+
+std::shared_ptr<const CLI::App> described() {
+  const auto line = std::make_shared<ScheduleOptions>();
+  return {line, &line->app};
+}
+
+int bench_schedule_main(const std::vector<std::string>& arguments) {
+  ScheduleOptions line;
+  if (!parse(line.app, arguments)) return 0;
+  const ScheduleRequest request = checked(line);
+  std::vector<std::string> words = {"bench", "schedule"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions&) {
+    return schedule_on(job, line.json, request);
+  });
+}
+
+}  // namespace
+
+Subcommand bench_schedule() {
+  return {"schedule", "what schedules of gradients gain on these links", bench_schedule_main,
+          described};
+}
+
+}  // namespace paceline::cli

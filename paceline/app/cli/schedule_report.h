@@ -1,0 +1,37 @@
+// What `paceline bench schedule` found: for each model and method the time of a step, beside what
+// was forecast and what no schedule can beat.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::cli {
+
+struct ScheduleRow {
+  std::string model, method, plan;  // plan: in words
+  std::string transport, codec = "none";
+  int ranks = 1, divide = 1;
+  double rho = 0;                                  // 0: the model's own computation
+  int batch = 1;                                   // samples of a rank
+  std::vector<double> seconds = {}, exposed = {};  // of each step
+  double compute = 0, transfer = 0;                // seconds of a step that each alone takes
+  double forecast = 0;                             // seconds of a step
+  double bound = 0;                                // of a plan of this kind: D, or with a barrier
+  std::int64_t errors = 0;
+
+  double step() const;  // the median
+  double samples_per_second() const;
+  // Of the communication that could be hidden at all: what was.
+  double hidden() const;
+  double forecast_error() const;  // relative to what was measured
+};
+
+std::string schedule_head();
+// `first`: the model's first method, to which speed-ups are taken.
+std::string schedule_line(const ScheduleRow& row, const ScheduleRow& first);
+std::string schedule_json(const std::vector<ScheduleRow>& rows);
+// "forecast: 3.1 % wrong in the mean, 7.0 % at worst (merged of BERT-Base)"
+std::string schedule_verdict(const std::vector<ScheduleRow>& rows);
+
+}  // namespace paceline::cli

@@ -1,0 +1,22 @@
+// What messages of gradients cost on these links, for the planning of schedules.
+#pragma once
+
+#include <span>
+
+#include "paceline/core/membership/job.h"
+#include "paceline/core/schedule/costs.h"
+
+namespace paceline::measure {
+
+// Collective; the same on all ranks: streams of all_reduces of 4 KiB to 64 MiB, carried as
+// schedules are, and the line through their times. THROWS Error: what ended the communication.
+schedule::LinkCosts measured_link_costs(Job& job);
+
+// The line with the least relative error through points (bytes, seconds); never below 0 at 0.
+// REQUIRES: two points at least, of different bytes, all seconds > 0.
+struct CostPoint {
+  double bytes = 0, seconds = 0;
+};
+topology::Line line_through(std::span<const CostPoint> points);
+
+}  // namespace paceline::measure

@@ -1,0 +1,80 @@
+#include "paceline/app/measure/schedule_bench.h"
+
+#include <cmath>
+#include <span>
+
+#include "paceline/core/schedule/replay.h"
+
+namespace paceline::measure {
+namespace {
+
+constexpr std::size_t kPeriod = 5;
+
+// What rank r brings is r more than this; the mean of all ranks stays what it is when it is
+// averaged again.
+double base(std::size_t i) {
+  return 1 + static_cast<double>(i % kPeriod);
+}
+
+// Of every rank's times, step by step, the longest.
+void take_the_longest(Communicator& world, std::vector<double>& seconds) {
+  world.all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
+}
+
+}  // namespace
+
+ScheduleBench::ScheduleBench(Job& job, const schedule::Model& model)
+    : job_(job), model_(model), memory_(job.allocate(model.bytes())) {}
+
+std::vector<Buffer> ScheduleBench::groups_of(const schedule::Plan& plan) {
+  std::vector<Buffer> groups;
+  std::size_t at = 0;
+  for (const schedule::Group& group : plan.groups) {
+    const auto bytes = static_cast<std::size_t>(schedule::bytes_of(model_, group));
+    groups.push_back({memory_.data() + at, bytes / sizeof(float), Dtype::f32});
+    at += bytes;
+  }
+  return groups;
+}
+
+void ScheduleBench::fill() {
+  const std::span values(reinterpret_cast<float*>(memory_.data()), model_.bytes() / sizeof(float));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(base(i) + job_.rank());
+}
+
+std::int64_t ScheduleBench::errors() {
+  const std::span values(reinterpret_cast<const float*>(memory_.data()),
+                         model_.bytes() / sizeof(float));
+  const double shift = (job_.world_size() - 1) / 2.0;
+  std::vector<std::int64_t> wrong(1);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    wrong[0] += std::abs(values[i] - (base(i) + shift)) > 1e-5 * (base(i) + shift) ? 1 : 0;
+  job_.world().all_reduce(buffer_of(wrong)).wait();
+  return wrong[0];
+}
+
+ScheduleRun ScheduleBench::run(const schedule::Plan& plan, int steps,
+                               const std::function<void(int step)>& on_step) {
+  ScheduleRun result;
+  fill();
+  {
+    schedule::GradientPath path(job_.world(), model_, plan, groups_of(plan));
+    schedule::Replay replay(model_, path);
+    job_.world().barrier().wait();
+    for (int step = 0; step <= steps; ++step) {
+      const schedule::ReplayedStep taken = replay.step();
+      on_step(step);
+      if (step == 0) continue;
+      result.seconds.push_back(taken.seconds);
+      result.exposed.push_back(taken.exposed);
+    }
+    replay.finish();
+  }
+  take_the_longest(job_.world(), result.seconds);
+  take_the_longest(job_.world(), result.exposed);
+  result.errors = errors();
+  return result;
+}
+
+}  // namespace paceline::measure

@@ -1,0 +1,67 @@
+#include "paceline/core/schedule/agreed_plan.h"
+
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+#include "paceline/core/base/check.h"
+
+namespace paceline::schedule {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Group group_of(const Json& json) {
+  Group group{.begin = json.at("begin"),
+              .end = json.at("end"),
+              .codec = json.at("codec"),
+              .part_bytes = json.at("part_bytes")};
+  group.path = json.at("path") == name_of(Path::server) ? Path::server : Path::all_to_all;
+  if (json.contains("priority")) group.priority = json.at("priority").get<int>();
+  return group;
+}
+
+}  // namespace
+
+std::string json_of(const Plan& plan) {
+  Json groups = Json::array();
+  for (const Group& group : plan.groups) {
+    groups.push_back({{"begin", group.begin},
+                      {"end", group.end},
+                      {"codec", group.codec},
+                      {"part_bytes", group.part_bytes},
+                      {"path", name_of(group.path)}});
+    if (group.priority) groups.back()["priority"] = *group.priority;
+  }
+  return Json{{"name", plan.name},
+              {"crosses_barrier", plan.crosses_barrier},
+              {"window_bytes", plan.window_bytes},
+              {"groups", std::move(groups)}}
+      .dump();
+}
+
+Plan plan_of_json(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    Plan plan{.name = json.at("name"),
+              .groups = {},
+              .crosses_barrier = json.at("crosses_barrier"),
+              .window_bytes = json.at("window_bytes")};
+    for (const Json& group : json.at("groups")) plan.groups.push_back(group_of(group));
+    return plan;
+  } catch (const Json::exception& error) {
+    throw_misuse(fmt::format("this is no plan of a schedule: {}", error.what()));
+  }
+}
+
+Plan agreed(Communicator& group, const Plan& plan) {
+  std::string text = group.rank() == 0 ? json_of(plan) : "";
+  std::vector<std::int64_t> bytes = {static_cast<std::int64_t>(text.size())};
+  group.broadcast(buffer_of(bytes)).wait();
+  std::vector<std::uint8_t> data(text.begin(), text.end());
+  data.resize(static_cast<std::size_t>(bytes[0]));
+  group.broadcast(buffer_of(data)).wait();
+  return plan_of_json(std::string(data.begin(), data.end()));
+}
+
+}  // namespace paceline::schedule

@@ -1,0 +1,19 @@
+// One plan for all ranks: rank 0's.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "paceline/core/collective/communicator.h"
+#include "paceline/core/schedule/plan.h"
+
+namespace paceline::schedule {
+
+// As JSON. plan_of_json THROWS Error (misuse) that names what is missing or wrong.
+std::string json_of(const Plan& plan);
+Plan plan_of_json(std::string_view text);
+
+// Collective: every rank returns what rank 0 gives; the others' argument is not looked at.
+Plan agreed(Communicator& group, const Plan& plan);
+
+}  // namespace paceline::schedule
