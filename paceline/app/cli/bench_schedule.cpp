@@ -138,14 +138,16 @@ class Comparison {
     measure::ScheduleBench bench(job_, model_);
     for (const Method& method : request_.methods) {
       const bool plans = job_.rank() == 0;
-      const Plan plan =
-          schedule::agreed(job_.world(), plans ? method.plan(model_, links_) : Plan());
+      const Plan plan = schedule::agreed(job_.world(), plans ? planned(method) : Plan());
       rows.push_back(row_of(method, plan, bench.run(plan, request_.steps)));
       told(rows.back());
     }
   }
 
  private:
+  Plan planned(const Method& method) const {
+    return schedule::ordered(method.plan(model_, links_), model_, {.links = links_});
+  }
   ScheduleRow row_of(const Method& method, const Plan& plan,
                      const measure::ScheduleRun& run) const {
     const auto bounds = schedule::bounds_of(model_, links_);

@@ -36,6 +36,7 @@ std::string json_of(const Plan& plan) {
   return Json{{"name", plan.name},
               {"crosses_barrier", plan.crosses_barrier},
               {"window_bytes", plan.window_bytes},
+              {"order", plan.order},
               {"groups", std::move(groups)}}
       .dump();
 }
@@ -46,7 +47,8 @@ Plan plan_of_json(std::string_view text) {
     Plan plan{.name = json.at("name"),
               .groups = {},
               .crosses_barrier = json.at("crosses_barrier"),
-              .window_bytes = json.at("window_bytes")};
+              .window_bytes = json.at("window_bytes"),
+              .order = json.at("order")};
     for (const Json& group : json.at("groups")) plan.groups.push_back(group_of(group));
     return plan;
   } catch (const Json::exception& error) {

@@ -23,7 +23,7 @@ void check_carried(const Plan& plan) {
 
 GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& plan,
                            std::vector<Buffer> groups)
-    : dispatch_(model, plan), buffers_(std::move(groups)), rank_(group.rank()) {
+    : dispatch_(model, plan), buffers_(std::move(groups)) {
   check_carried(plan);
   PACELINE_CHECK(buffers_.size() == plan.groups.size(), "{} buffers for a plan of {} groups",
                  buffers_.size(), plan.groups.size());
@@ -35,7 +35,6 @@ GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& 
   }
   pending_.resize(buffers_.size());
   for (std::size_t i = 0; i < kLanes; ++i) lanes_.push_back(group.split(0));
-  if (dispatch_.has_priorities()) choices_ = group.split(0);
   sender_ = std::thread([this] { send_messages(); });
 }
 
@@ -47,8 +46,7 @@ GradientPath::~GradientPath() {
   changed_.notify_all();
   {
     const std::lock_guard lock(call_mutex_);
-    choices_.reset();  // what is in flight fails, and nobody waits for it any more
-    lanes_.clear();
+    lanes_.clear();  // what is in flight fails, and nobody waits for it any more
   }
   sender_.join();
   std::unique_lock lock(mutex_);
@@ -91,57 +89,17 @@ std::vector<GradientPath::Journey> GradientPath::take_journeys() {
 
 void GradientPath::send_messages() {
   try {
-    for (;;) {
-      const auto message = follows() ? chosen_by_rank_0() : chosen_here();
-      if (!message) return;
-      hand_over(*message);
-    }
+    while (const auto message = next_message()) hand_over(*message);
   } catch (...) {
     fail(std::current_exception());
   }
 }
 
-std::optional<int> GradientPath::chosen_here() {
+std::optional<int> GradientPath::next_message() {
   std::unique_lock lock(mutex_);
   std::optional<int> message;
   changed_.wait(lock,
                 [&] { return stopping_ || failure_ || (message = dispatch_.next()).has_value(); });
-  if (!message) return std::nullopt;
-  lock.unlock();
-  if (dispatch_.has_priorities()) announce(*message);
-  return message;
-}
-
-void GradientPath::announce(int message) {
-  const auto word = std::make_shared<std::vector<std::int32_t>>(1, message);
-  const std::lock_guard lock(call_mutex_);
-  if (choices_) choices_->broadcast(buffer_of(*word)).keep(word);
-}
-
-// It asks only in the middle of a step: between two steps any time may pass.
-std::optional<int> GradientPath::chosen_by_rank_0() {
-  std::unique_lock lock(mutex_);
-  const auto messages = static_cast<int>(dispatch_.messages().size());
-  changed_.wait(lock, [&] {
-    return stopping_ || failure_ ||
-           (!dispatch_.is_between_steps() && dispatch_.handed_over() < messages);
-  });
-  if (stopping_ || failure_) return std::nullopt;
-  lock.unlock();
-  const auto word = std::make_shared<std::vector<std::int32_t>>(1);
-  Work told;
-  {
-    const std::lock_guard calls(call_mutex_);
-    if (!choices_) return std::nullopt;
-    told = choices_->broadcast(buffer_of(*word));
-    told.keep(word);
-  }
-  told.wait();
-  const int message = word->front();
-  lock.lock();
-  changed_.wait(lock, [&] { return stopping_ || failure_ || dispatch_.is_ready(message); });
-  if (stopping_ || failure_) return std::nullopt;
-  dispatch_.follow(message);
   return message;
 }
 

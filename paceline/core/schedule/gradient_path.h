@@ -2,19 +2,17 @@
 // gradients become messages, messages become all_reduces, and whoever needs a mean waits for its
 // group of gradients alone.
 //
-// A thread of its own hands the messages over (docs/decisions/0018-a-thread-sends-gradients.md).
-// Where groups have priorities rank 0 chooses among what it has ready, and tells the others by a
-// broadcast of four bytes before each message; else the plan's order holds on every rank. Messages
-// that are under way at once go over groups of their own, so that the next one begins while the
-// last one ends.
+// A thread of its own hands the messages over (docs/decisions/0018-one-order-for-all-ranks.md), in
+// the plan's order, which is the same on all ranks. Messages that are under way at once go over
+// groups of their own, so that the next one begins while the last one ends.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -59,23 +57,18 @@ class GradientPath {
 
  private:
   void send_messages();
-  std::optional<int> chosen_here();
-  std::optional<int> chosen_by_rank_0();
-  void announce(int message);
+  std::optional<int> next_message();
   void hand_over(int message);
   void came_back(Journey journey, const Result<>& result);
   void fail(std::exception_ptr why);
   template <typename Done>
   void wait_until(const Done& done);
-  bool follows() const { return dispatch_.has_priorities() && rank_ > 0; }
 
   Dispatch dispatch_;
   const std::vector<Buffer> buffers_;
-  const int rank_;
 
   std::mutex call_mutex_;  // calls of the groups, and their end
   std::vector<std::unique_ptr<Communicator>> lanes_;
-  std::unique_ptr<Communicator> choices_;  // where rank 0 tells what it has chosen
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -78,6 +78,17 @@ class Iteration {
     return (lap_ends_[last] - lap_ends_[last - averaged]) / static_cast<double>(averaged);
   }
 
+  // Groups of the messages of the last whole lap, in the order in which they went to the link.
+  std::vector<int> order() {
+    std::vector<int> order;
+    sent_ = &order;
+    run(kNever);
+    std::size_t messages = 0;
+    for (const GroupState& group : groups_) messages += static_cast<std::size_t>(group.messages);
+    order.resize(order.size() / messages * messages);
+    return {order.end() - static_cast<std::ptrdiff_t>(messages), order.end()};
+  }
+
  private:
   enum class Stage { forward, gradient, encoded, next, barrier };
   enum Resource { kCompute, kEncoder, kUp, kDown, kDecoder, kResources };
@@ -180,6 +191,7 @@ class Iteration {
       const int count = credit_ == kNever ? top.count : 1;
       if (credit_ < kNever) credit_ -= state(top.group).message.wire;
       to_send_.push_back({top.group, count});
+      if (sent_) sent_->insert(sent_->end(), static_cast<std::size_t>(count), top.group);
       top.count -= count;
       if (top.count > 0) continue;
       std::pop_heap(ready_.begin(), ready_.end());
@@ -349,6 +361,7 @@ class Iteration {
   int lap_ = 0, position_ = 0;  // position: forward index
   Stage stage_ = Stage::forward;
   std::vector<double> lap_ends_;  // ends of backward passes; with a barrier, of the transfers
+  std::vector<int>* sent_ = nullptr;
 };
 
 }  // namespace
@@ -361,6 +374,11 @@ double iteration_seconds(const Model& model, const Costs& costs, const Plan& pla
 double iteration_seconds_within(double limit, const Model& model, const Costs& costs,
                                 const Plan& plan, const Conditions& conditions) {
   return Iteration(model, costs, plan, conditions).run(limit);
+}
+
+Plan ordered(Plan plan, const Model& model, const Costs& costs, const Conditions& conditions) {
+  plan.order = Iteration(model, costs, plan, conditions).order();
+  return plan;
 }
 
 }  // namespace paceline::schedule

@@ -27,4 +27,9 @@ double iteration_seconds(const Model& model, const Costs& costs, const Plan& pla
 double iteration_seconds_within(double limit, const Model& model, const Costs& costs,
                                 const Plan& plan, const Conditions& conditions = {});
 
+// The plan with the order in which its messages are handed to the link in such an iteration. Every
+// rank then sends in it, whatever becomes ready when: a message that is late holds up the next, and
+// nobody has to ask.
+Plan ordered(Plan plan, const Model& model, const Costs& costs, const Conditions& conditions = {});
+
 }  // namespace paceline::schedule

@@ -8,6 +8,7 @@
 #include "paceline/core/membership/job.h"
 #include "paceline/core/membership/local_world.h"
 #include "paceline/core/schedule/policies.h"
+#include "paceline/core/schedule/simulate.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::schedule {
@@ -26,13 +27,16 @@ Model small_model() {
 
 std::vector<Plan> plans() {
   const Model model = small_model();
-  const LinkCosts links = costs_of({.workers = 3, .servers = Servers::none});
-  return {barrier(model),
-          wait_free(model),
-          merged(model, links),
-          priority(model, {.part_bytes = 9000, .window_bytes = 20000}),
-          priority(model, {.part_bytes = 9000, .window_bytes = 20000, .crosses_barrier = false}),
-          plan_of("split", single_tensors(model.size()), {.part_bytes = 4000})};
+  const Costs costs = {.links = costs_of({.workers = 3, .servers = Servers::none})};
+  std::vector<Plan> all = {
+      barrier(model),
+      wait_free(model),
+      merged(model, costs.links),
+      priority(model, {.part_bytes = 9000, .window_bytes = 20000}),
+      priority(model, {.part_bytes = 9000, .window_bytes = 20000, .crosses_barrier = false}),
+      plan_of("split", single_tensors(model.size()), {.part_bytes = 4000})};
+  for (Plan& plan : all) plan = ordered(plan, model, costs);
+  return all;
 }
 
 // The gradients of a rank in a step, in one vector, in send order.

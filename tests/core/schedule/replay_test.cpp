@@ -4,6 +4,7 @@
 
 #include "paceline/core/membership/job.h"
 #include "paceline/core/schedule/policies.h"
+#include "paceline/core/schedule/simulate.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::schedule {
@@ -21,7 +22,7 @@ TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
   const Model model = model_of_milliseconds();
   for (const bool crosses_barrier : {false, true}) {
     test::run_ranks(2, [&](Job& job) {
-      const Plan plan = priority(model, {.crosses_barrier = crosses_barrier});
+      const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
       std::vector<Buffer> buffers;
       for (auto& group : gradients) {

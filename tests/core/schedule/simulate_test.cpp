@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "paceline/core/base/result.h"
@@ -252,6 +253,36 @@ TEST(Simulation, refuses_what_does_not_fit_together) {
   EXPECT_THROW(iteration_seconds(model, alone, barrier(model, {.path = Path::server})), Error);
   const Plan coded = plan_of("coded", one_group(model.size()), {.codec = "int8"});
   EXPECT_THROW(iteration_seconds(model, alone, coded), Error);
+}
+
+TEST(Ordered, has_each_message_once_and_goes_by_the_plan_where_nothing_has_priority) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Case c = random_case(seed);
+    std::vector<int> messages;
+    bool has_priorities = false;
+    for (std::size_t g = 0; g < c.plan.groups.size(); ++g) {
+      const auto parts = static_cast<std::size_t>(parts_of(c.model, c.plan.groups[g]));
+      messages.insert(messages.end(), parts, static_cast<int>(g));
+      has_priorities |= c.plan.groups[g].priority.has_value();
+    }
+    std::vector<int> order = ordered(c.plan, c.model, c.costs, c.conditions).order;
+    if (has_priorities) std::ranges::sort(order);
+    EXPECT_EQ(order, messages) << seed;
+  }
+}
+
+TEST(Ordered, lets_what_is_read_first_overtake_what_is_ready_and_not_handed_over) {
+  const Model model{.name = "three",
+                    .tensors = {{.bytes = 400, .backward = 1e-6},
+                                {.bytes = 400, .backward = 1e-6},
+                                {.bytes = 400, .backward = 1e-6}}};
+  Costs slow;
+  slow.links.all_reduce = {0, 1e-3};
+  for (const bool crosses_barrier : {false, true}) {
+    const Plan plan = priority(
+        model, {.part_bytes = 200, .window_bytes = 200, .crosses_barrier = crosses_barrier});
+    EXPECT_EQ(ordered(plan, model, slow).order, (std::vector{0, 2, 2, 1, 1, 0}));
+  }
 }
 
 }  // namespace
