@@ -16,7 +16,6 @@
 #include "paceline/app/cli/schedule_report.h"
 #include "paceline/app/measure/measure.h"
 #include "paceline/core/observe/whole_file.h"
-#include "paceline/core/schedule/agreed_plan.h"
 #include "paceline/core/schedule/schedule.h"
 
 namespace paceline::cli {

@@ -177,8 +177,8 @@ class World {
   std::vector<std::byte> wanted_;
 };
 
-// Whoever is through has the sum, though the others are not, and spoils its buffers at once. Whoever
-// waits knows for whom.
+// Whoever is through has the sum, though the others are not, and spoils its buffers at once.
+// Whoever waits knows for whom.
 void run(const Setting& setting) {
   World world(setting);
   for (std::size_t r = 0; r < world.size(); ++r) world.post(r);

@@ -1,0 +1,58 @@
+// `paceline bench schedule` as a user runs it: covers paceline/app/cli/bench_schedule.h and
+// paceline/app/measure/schedule_bench.h.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+Finished bench_schedule(const std::vector<std::string>& words) {
+  ProcessOptions options{.command = {binary("paceline"), "bench", "schedule"}};
+  options.command.insert(options.command.end(), words.begin(), words.end());
+  return run(options, Deadline::in(60s));
+}
+
+TEST(BenchSchedule, EveryMethodMovesAllGradientsAndTakesNoLessThanItsComputation) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const auto done =
+        bench_schedule({"--ranks", "2", "--transport", transport, "--models", "resnet-50",
+                        "--divide", "200", "--rho", "1", "--steps", "2", "--json", "-"});
+    ASSERT_EQ(done.exit_code, 0) << done.error;
+    const json rows = json::parse(done.output);
+    ASSERT_EQ(rows.size(), 6u);
+    for (const json& row : rows) {
+      EXPECT_EQ(row.at("errors"), 0) << row;
+      EXPECT_EQ(row.at("transport"), transport);
+      EXPECT_GE(row.at("seconds"), row.at("compute_seconds").get<double>() - 1e-6) << row;
+      EXPECT_GE(row.at("forecast_seconds"), row.at("bound_seconds").get<double>() - 1e-6) << row;
+    }
+    EXPECT_EQ(rows.back().at("method"), "general");
+    for (const json& row : rows)
+      EXPECT_LE(rows.back().at("forecast_seconds"), row.at("forecast_seconds")) << row;
+  }
+}
+
+TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
+  const auto expect = [](std::vector<std::string> words, const std::string& text) {
+    words.insert(words.begin(), {"--ranks", "2"});
+    const auto done = bench_schedule(words);
+    EXPECT_EQ(done.exit_code, 2) << done.error;
+    EXPECT_THAT(done.error, HasSubstr(text));
+  };
+  expect({"--models", "vgg"}, "ResNet-50, BERT-Base, BERT-Large");
+  expect({"--methods", "genral"}, "general");
+  expect({"--rho", "-1"}, "not a number above 0");
+  expect({"--rho", "nan"}, "not a number above 0");
+  expect({"--divide", "0"}, "--divide");
+  expect({"--steps", "none"}, "--steps");
+}
+
+}  // namespace
+}  // namespace paceline::test
