@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
@@ -37,6 +40,20 @@ TEST(BenchSchedule, EveryMethodMovesAllGradientsAndTakesNoLessThanItsComputation
     for (const json& row : rows)
       EXPECT_LE(rows.back().at("forecast_seconds"), row.at("forecast_seconds")) << row;
   }
+}
+
+TEST(BenchSchedule, ATraceShowsWhatWasComputedAndSentUnderEachMethod) {
+  const std::string path = ::testing::TempDir() + "bench_schedule_test.json";
+  const auto done =
+      bench_schedule({"--ranks", "2", "--models", "resnet-50", "--divide", "200", "--rho", "1",
+                      "--steps", "1", "--methods", "merged,priority", "--trace", path});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  std::ifstream in(path);
+  const std::string trace(std::istreambuf_iterator<char>(in), {});
+  std::filesystem::remove(path);
+  for (const std::string part : {"ResNet-50, merged", "ResNet-50, priority", "\"backward\"",
+                                 "for gradient", "all_reduce f32"})
+    EXPECT_THAT(trace, HasSubstr(part));
 }
 
 TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {

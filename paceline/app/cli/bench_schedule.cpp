@@ -15,6 +15,8 @@
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/schedule_report.h"
 #include "paceline/app/measure/measure.h"
+#include "paceline/core/observe/gather_trace.h"
+#include "paceline/core/observe/trace_file.h"
 #include "paceline/core/observe/whole_file.h"
 #include "paceline/core/schedule/schedule.h"
 
@@ -88,13 +90,16 @@ struct ScheduleOptions {
         "scale the computation so that communication takes R times as long (the survey's seconds)");
     add("--divide", divide, "K", "all tensors have a K-th of their length (1)");
     add("--steps", steps, "N", "steps of each method, after one that warms up (3)");
+    add("--trace", trace, "FILE",
+        "what ranks compute, wait for and send when; Chrome's JSON, or Perfetto's if it ends in "
+        ".pftrace");
     add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
   }
 
   CLI::App app;
   RanksOptions ranks;
   std::string models = "resnet-50,bert-base,bert-large", methods, rho, divide = "1", steps = "3",
-              json;
+              trace, json;
 };
 
 struct ScheduleRequest {
@@ -173,7 +178,8 @@ class Comparison {
   Model model_;
 };
 
-int schedule_on(Job& job, const std::string& json, const ScheduleRequest& request) {
+int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& request) {
+  const std::string& json = given.json;
   const bool reports = job.rank() == 0, shows = reports && json != "-";
   std::unique_ptr<observe::WholeFile> file;
   on_rank_0(job, [&] {
@@ -185,6 +191,7 @@ int schedule_on(Job& job, const std::string& json, const ScheduleRequest& reques
                job.world_size(), transport_of(job), links.all_reduce.alpha * 1e6,
                links.all_reduce.beta * 1e9, schedule_head());
   }
+  if (!given.trace.empty()) job.trace().enable();
   std::vector<ScheduleRow> rows;
   for (const Model& model : request.models) {
     const std::size_t first = rows.size();
@@ -192,6 +199,10 @@ int schedule_on(Job& job, const std::string& json, const ScheduleRequest& reques
       if (shows) fmt::print("{}", schedule_line(row, rows[first]));
       std::fflush(stdout);
     });
+  }
+  if (!given.trace.empty()) {
+    const auto traces = observe::gather_traces(job.world(), job.trace());
+    if (reports) observe::write_trace(given.trace, traces);
   }
   std::int64_t errors = 0;
   for (const ScheduleRow& row : rows) errors += row.errors;
@@ -215,7 +226,7 @@ int bench_schedule_main(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"bench", "schedule"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions&) {
-    return schedule_on(job, line.json, request);
+    return schedule_on(job, line, request);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "paceline/app/measure/schedule_bench.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <span>
 
@@ -58,9 +60,11 @@ ScheduleRun ScheduleBench::run(const schedule::Plan& plan, int steps,
                                const std::function<void(int step)>& on_step) {
   ScheduleRun result;
   fill();
+  const TraceScope scope(job_.trace(), TraceLane::training,
+                         fmt::format("{}, {}", model_.name, plan.name));
   {
     schedule::GradientPath path(job_.world(), model_, plan, groups_of(plan));
-    schedule::Replay replay(model_, path);
+    schedule::Replay replay(model_, path, job_.trace());
     job_.world().barrier().wait();
     for (int step = 0; step <= steps; ++step) {
       const schedule::ReplayedStep taken = replay.step();

@@ -1,5 +1,7 @@
 #include "paceline/core/schedule/replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -12,8 +14,11 @@ constexpr std::chrono::microseconds kAtOnce{20};
 
 }  // namespace
 
-Replay::Replay(const Model& model, GradientPath& path)
-    : model_(model), path_(path), crosses_barrier_(path.dispatch().plan().crosses_barrier) {}
+Replay::Replay(const Model& model, GradientPath& path, TraceLog& trace)
+    : model_(model),
+      path_(path),
+      trace_(trace),
+      crosses_barrier_(path.dispatch().plan().crosses_barrier) {}
 
 // A late waking is not carried over to what follows: the computation goes by its own time.
 void Replay::compute(double seconds) {
@@ -25,10 +30,15 @@ void Replay::compute(double seconds) {
 void Replay::wait_for(int place) {
   const auto before = Clock::now();
   path_.wait(place);
-  if (const auto after = Clock::now(); after - before > kAtOnce) now_ = std::max(now_, after);
+  const auto after = Clock::now();
+  if (after - before <= kAtOnce) return;
+  now_ = std::max(now_, after);
+  trace_.record({TraceLane::waiting, fmt::format("for gradient {}", place),
+                 before.time_since_epoch().count(), after.time_since_epoch().count()});
 }
 
 void Replay::forward() {
+  const TraceScope scope(trace_, TraceLane::training, "forward");
   for (int place = model_.size() - 1; place >= 0; --place) {
     const Tensor& tensor = model_.sent(place);
     if (crosses_barrier_) wait_for(place);
@@ -37,6 +47,7 @@ void Replay::forward() {
 }
 
 void Replay::backward() {
+  const TraceScope scope(trace_, TraceLane::training, "backward");
   for (int place = 0; place < model_.size(); ++place) {
     compute(model_.sent(place).backward);
     path_.ready(place);
@@ -49,7 +60,11 @@ ReplayedStep Replay::step() {
   forward();
   backward();
   if (!crosses_barrier_) {
-    path_.finish();
+    {
+      const TraceScope scope(trace_, TraceLane::waiting, "for all gradients");
+      path_.finish();
+    }
+    const TraceScope scope(trace_, TraceLane::training, "update");
     now_ = std::max(now_, Clock::now());
     compute(model_.update());
   }

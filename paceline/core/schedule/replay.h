@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
+#include "paceline/core/base/trace_log.h"
 #include "paceline/core/schedule/gradient_path.h"
 #include "paceline/core/schedule/model.h"
 
@@ -18,8 +19,9 @@ struct ReplayedStep {
 
 class Replay {
  public:
-  // REQUIRES: they outlive this, and path was made of this model.
-  Replay(const Model& model, GradientPath& path);
+  // REQUIRES: they outlive this, and path was made of this model. `trace` is told of passes and
+  // waits.
+  Replay(const Model& model, GradientPath& path, TraceLog& trace);
 
   // One step. Across the barrier: from the end of one backward pass to the end of the next, so the
   // first step of all is shorter. Else forward and backward pass, the wait for all, and the update.
@@ -36,6 +38,7 @@ class Replay {
 
   const Model& model_;
   GradientPath& path_;
+  TraceLog& trace_;
   const bool crosses_barrier_;
   bool has_stepped_ = false;
   Clock::time_point now_ = Clock::now();  // how far the computation is

@@ -30,7 +30,7 @@ TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
         buffers.push_back(buffer_of(group));
       }
       GradientPath path(job.world(), model, plan, buffers);
-      Replay replay(model, path);
+      Replay replay(model, path, job.trace());
       replay.step();
       for (int i = 0; i < 3; ++i) {
         const ReplayedStep step = replay.step();
