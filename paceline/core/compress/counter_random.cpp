@@ -71,6 +71,26 @@ void whole_blocks(const std::uint32_t* counter, const std::uint32_t* key, std::u
   }
 }
 
+template <typename D>
+void first_word_lanes(D d, const std::uint32_t* blocks, const std::uint32_t* counter,
+                      const std::uint32_t* key, std::uint32_t* words) {
+  const hn::Rebind<std::uint32_t, D> narrow;
+  Blocks<D> b{hn::PromoteTo(d, hn::LoadU(narrow, blocks)), hn::Set(d, counter[1]),
+              hn::Set(d, counter[2]), hn::Set(d, counter[3])};
+  b.ten_rounds(d, key[0], key[1]);
+  hn::StoreU(hn::TruncateTo(narrow, b.c0), narrow, words);
+}
+
+void first_words(const std::uint32_t* blocks, const std::uint32_t* counter,
+                 const std::uint32_t* key, std::uint32_t* words, std::size_t count) {
+  const hn::ScalableTag<std::uint64_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) first_word_lanes(d, blocks + i, counter, key, words + i);
+  for (; i < count; ++i)
+    first_word_lanes(hn::CappedTag<std::uint64_t, 1>(), blocks + i, counter, key, words + i);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace paceline::compress
 HWY_AFTER_NAMESPACE();
@@ -79,6 +99,23 @@ HWY_AFTER_NAMESPACE();
 namespace paceline::compress {
 
 HWY_EXPORT(whole_blocks);
+HWY_EXPORT(first_words);
+
+namespace {
+
+using Counter = std::array<std::uint32_t, 4>;
+using Key = std::array<std::uint32_t, 2>;
+
+Counter counter_of(const RandomStream& stream, std::uint32_t block) {
+  return {block, stream.tensor, stream.step,
+          stream.rank | static_cast<std::uint32_t>(stream.purpose) << 24};
+}
+
+Key key_of(const RandomStream& stream) {
+  return {static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32)};
+}
+
+}  // namespace
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                     std::array<std::uint32_t, 2> key) {
@@ -91,11 +128,8 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::span<std
   PACELINE_CHECK(first % 4 == 0 && (first + words.size()) >> 34 == 0,
                  "random words of elements {} to {}: blocks have 4 elements and numbers of 32 bits",
                  first, first + words.size());
-  std::array<std::uint32_t, 4> counter = {
-      static_cast<std::uint32_t>(first / 4), stream.tensor, stream.step,
-      stream.rank | static_cast<std::uint32_t>(stream.purpose) << 24};
-  const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(stream.seed),
-                                            static_cast<std::uint32_t>(stream.seed >> 32)};
+  Counter counter = counter_of(stream, static_cast<std::uint32_t>(first / 4));
+  const Key key = key_of(stream);
   const std::size_t blocks = words.size() / 4;
   HWY_DYNAMIC_DISPATCH(whole_blocks)(counter.data(), key.data(), words.data(), blocks);
   if (words.size() % 4 == 0) return;
@@ -103,6 +137,16 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::span<std
   const auto last = philox(counter, key);
   std::copy_n(last.begin(), words.size() % 4,
               words.end() - static_cast<std::ptrdiff_t>(words.size() % 4));
+}
+
+void random_words_at(const RandomStream& stream, std::span<const std::uint32_t> blocks,
+                     std::span<std::uint32_t> words) {
+  PACELINE_CHECK(blocks.size() == words.size(), "{} random words at {} places", words.size(),
+                 blocks.size());
+  const Counter counter = counter_of(stream, 0);
+  const Key key = key_of(stream);
+  HWY_DYNAMIC_DISPATCH(first_words)
+  (blocks.data(), counter.data(), key.data(), words.data(), words.size());
 }
 
 }  // namespace paceline::compress

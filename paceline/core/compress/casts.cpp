@@ -1,0 +1,71 @@
+#include "paceline/core/compress/casts.h"
+
+#include <algorithm>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/half.h"
+
+namespace paceline::compress {
+namespace {
+
+constexpr std::size_t kBlock = 4096;  // elements, checked while they are in the nearest cache
+
+std::uint16_t infinity_of(Dtype dtype) {
+  return dtype == Dtype::f16 ? 0x7c00 : 0x7f80;
+}
+
+bool all_finite(Dtype dtype, const std::uint16_t* halves, std::size_t count) {
+  std::int16_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    largest = std::max(largest, static_cast<std::int16_t>(halves[i] & 0x7fff));
+  return largest < infinity_of(dtype);
+}
+
+class Cast final : public Codec {
+ public:
+  explicit Cast(Dtype dtype) : dtype_(dtype) {}
+
+  PayloadFormat format() const override {
+    return dtype_ == Dtype::f16 ? PayloadFormat::fp16 : PayloadFormat::bf16;
+  }
+
+  std::size_t longest_payload(std::size_t elements) const override { return 2 * elements; }
+
+  std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
+                                    MutableBytes payload) const override {
+    require_room(payload, 2 * values.size());
+    for (std::size_t at = 0; at < values.size(); at += kBlock) {
+      const std::size_t count = std::min(kBlock, values.size() - at);
+      const MutableBytes block = payload.subspan(2 * at, 2 * count);
+      narrow(dtype_, values.subspan(at, count), block);
+      if (!all_finite(dtype_, reinterpret_cast<const std::uint16_t*>(block.data()), count))
+        return std::nullopt;
+    }
+    return 2 * values.size();
+  }
+
+  Result<> decode(Bytes payload, std::span<float> values) const override {
+    if (auto length = expect_bytes(payload, 2 * values.size(), values.size()); !length)
+      return length;
+    for (std::size_t at = 0; at < values.size(); at += kBlock) {
+      const std::size_t count = std::min(kBlock, values.size() - at);
+      const Bytes block = payload.subspan(2 * at, 2 * count);
+      if (!all_finite(dtype_, reinterpret_cast<const std::uint16_t*>(block.data()), count))
+        return malformed_payload("it holds a value that is not finite");
+      widen(dtype_, block, values.subspan(at, count));
+    }
+    return Done{};
+  }
+
+ private:
+  Dtype dtype_;
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> cast_codec(Dtype dtype) {
+  PACELINE_CHECK(is_half(dtype), "there is no cast to {}: f16 and bf16 are", name_of(dtype));
+  return std::make_unique<Cast>(dtype);
+}
+
+}  // namespace paceline::compress

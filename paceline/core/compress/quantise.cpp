@@ -1,0 +1,284 @@
+#include "paceline/core/compress/quantise.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "paceline/core/compress/quantise.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "paceline/core/base/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace paceline::compress {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int32_t kMagnitude = 0x7fffffff;
+constexpr std::size_t kSums = 16;  // sums side by side, however wide the vectors are
+
+// Without its sign a value's bits are ordered as its magnitude is, and those of NaN and infinity
+// are the largest.
+float largest_magnitude(const float* values, std::size_t count) {
+  const hn::ScalableTag<std::int32_t> d;
+  const hn::RebindToFloat<decltype(d)> f;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto mask = hn::Set(d, kMagnitude);
+  const auto bits = [&](std::size_t i) {
+    return hn::And(hn::BitCast(d, hn::LoadU(f, values + i)), mask);
+  };
+  auto a = hn::Zero(d), b = a;
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    a = hn::Max(a, bits(i));
+    b = hn::Max(b, bits(i + lanes));
+  }
+  std::int32_t largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
+  for (; i < count; ++i)
+    largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & kMagnitude);
+  return std::bit_cast<float>(largest);
+}
+
+double sum_of_squares(const float* values, std::size_t count) {
+  const hn::CappedTag<double, kSums> d;
+  const hn::Rebind<float, decltype(d)> f;
+  const std::size_t lanes = hn::Lanes(d);
+  HWY_ALIGN double sums[kSums] = {};
+  std::size_t i = 0;
+  for (std::size_t lane = 0; lane < kSums; lane += 2 * lanes) {
+    auto a = hn::Zero(d), b = a;
+    for (i = 0; i + kSums <= count; i += kSums) {
+      const auto x = hn::PromoteTo(d, hn::LoadU(f, values + i + lane));
+      const auto y = hn::PromoteTo(d, hn::LoadU(f, values + i + lane + lanes));
+      a = hn::Add(a, hn::Mul(x, x));
+      b = hn::Add(b, hn::Mul(y, y));
+    }
+    hn::Store(a, d, sums + lane);
+    hn::Store(b, d, sums + lane + lanes);
+  }
+  for (; i < count; ++i) sums[i % kSums] += static_cast<double>(values[i]) * values[i];
+  for (std::size_t half = kSums / 2; half > 0; half /= 2)
+    for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+  return sums[0];
+}
+
+// A level is rounded up with the probability of the fraction: where word * 2^-32 < fraction. That
+// is word < ceil(fraction * 2^32), an integer of 32 bits, since a float below 1 is at most
+// 1 - 2^-24.
+template <typename T, typename D>
+HWY_INLINE void quantise_lanes(D d, const float* values, const std::uint32_t* words, float step,
+                               std::int32_t top, T* levels) {
+  const hn::RebindToFloat<D> f;
+  const hn::RebindToUnsigned<D> u;
+  const auto value = hn::LoadU(f, values);
+  const auto scaled = hn::Div(hn::Abs(value), hn::Set(f, step));
+  const auto down = hn::ConvertTo(d, scaled);
+  const auto fraction = hn::Sub(scaled, hn::ConvertTo(f, down));
+
+  const auto limit = hn::Mul(fraction, hn::Set(f, 0x1p32f));
+  const auto is_high = hn::Ge(limit, hn::Set(f, 0x1p31f));
+  const auto low = hn::Sub(limit, hn::IfThenElseZero(is_high, hn::Set(f, 0x1p31f)));
+  const auto high = hn::IfThenElseZero(hn::RebindMask(d, is_high),
+                                       hn::Set(d, std::numeric_limits<std::int32_t>::min()));
+  const auto threshold = hn::Xor(hn::ConvertTo(d, hn::Ceil(low)), high);
+  const auto is_up = hn::Lt(hn::LoadU(u, words), hn::BitCast(u, threshold));
+
+  const auto up = hn::VecFromMask(d, hn::RebindMask(d, is_up));  // -1 or 0
+  const auto magnitude = hn::Min(hn::Sub(down, up), hn::Set(d, top));
+  const auto negative = hn::ShiftRight<31>(hn::BitCast(d, value));  // -1 or 0
+  const auto level = hn::Sub(hn::Xor(magnitude, negative), negative);
+  const hn::Rebind<T, D> narrow;
+  hn::StoreU(hn::DemoteTo(narrow, level), narrow, levels);
+}
+
+template <typename T>
+void quantise_typed(const float* values, const std::uint32_t* words, float step, std::int32_t top,
+                    T* levels, std::size_t count) {
+  const hn::ScalableTag<std::int32_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    quantise_lanes(d, values + i, words + i, step, top, levels + i);
+  for (; i < count; ++i) {
+    quantise_lanes(hn::CappedTag<std::int32_t, 1>(), values + i, words + i, step, top, levels + i);
+  }
+}
+
+void quantise_8(const float* values, const std::uint32_t* words, float step, std::int32_t top,
+                std::int8_t* levels, std::size_t count) {
+  quantise_typed(values, words, step, top, levels, count);
+}
+
+void quantise_16(const float* values, const std::uint32_t* words, float step, std::int32_t top,
+                 std::int16_t* levels, std::size_t count) {
+  quantise_typed(values, words, step, top, levels, count);
+}
+
+template <typename T, typename D>
+HWY_INLINE void dequantise_lanes(D d, const T* levels, float step, float* values) {
+  const hn::RebindToFloat<D> f;
+  const auto level = hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), levels));
+  hn::StoreU(hn::Mul(hn::ConvertTo(f, level), hn::Set(f, step)), f, values);
+}
+
+template <typename T>
+void dequantise_typed(const T* levels, float step, float* values, std::size_t count) {
+  const hn::ScalableTag<std::int32_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) dequantise_lanes(d, levels + i, step, values + i);
+  for (; i < count; ++i)
+    dequantise_lanes(hn::CappedTag<std::int32_t, 1>(), levels + i, step, values + i);
+}
+
+void dequantise_8(const std::int8_t* levels, float step, float* values, std::size_t count) {
+  dequantise_typed(levels, step, values, count);
+}
+
+void dequantise_16(const std::int16_t* levels, float step, float* values, std::size_t count) {
+  dequantise_typed(levels, step, values, count);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace paceline::compress
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace paceline::compress {
+
+HWY_EXPORT(largest_magnitude);
+HWY_EXPORT(sum_of_squares);
+HWY_EXPORT(quantise_8);
+HWY_EXPORT(quantise_16);
+HWY_EXPORT(dequantise_8);
+HWY_EXPORT(dequantise_16);
+
+namespace {
+
+void quantise_any(const float* values, const std::uint32_t* words, float step, int top,
+                  std::span<std::int8_t> levels) {
+  HWY_DYNAMIC_DISPATCH(quantise_8)(values, words, step, top, levels.data(), levels.size());
+}
+
+void quantise_any(const float* values, const std::uint32_t* words, float step, int top,
+                  std::span<std::int16_t> levels) {
+  HWY_DYNAMIC_DISPATCH(quantise_16)(values, words, step, top, levels.data(), levels.size());
+}
+
+void dequantise_any(std::span<const std::int8_t> levels, float step, float* values) {
+  HWY_DYNAMIC_DISPATCH(dequantise_8)(levels.data(), step, values, levels.size());
+}
+
+void dequantise_any(std::span<const std::int16_t> levels, float step, float* values) {
+  HWY_DYNAMIC_DISPATCH(dequantise_16)(levels.data(), step, values, levels.size());
+}
+
+// Calls piece(at, count, step) for elements first + at .. first + at + count of one bucket, for
+// all of them.
+template <typename Piece>
+void for_each_bucket(std::size_t first, std::size_t elements, const Scale& scale, Piece piece) {
+  PACELINE_CHECK(elements == 0 || buckets_of(first + elements, scale.length) <= scale.norms.size(),
+                 "{} norms of buckets of {} are too few for elements {} to {}", scale.norms.size(),
+                 scale.length, first, first + elements);
+  for (std::size_t at = 0; at < elements;) {
+    const std::size_t bucket = (first + at) / scale.length;
+    const std::size_t left = scale.length - (first + at) % scale.length;
+    const std::size_t count = std::min(left, elements - at);
+    piece(at, count, scale.step(bucket));
+    at += count;
+  }
+}
+
+template <typename Level>
+void quantise_all(std::span<const float> values, std::size_t first, const Scale& scale,
+                  const RandomStream& stream, std::span<Level> levels) {
+  PACELINE_CHECK(levels.size() == values.size() && 0 < scale.top &&
+                     scale.top <= std::numeric_limits<Level>::max(),
+                 "{} values to {} levels up to {}", values.size(), levels.size(), scale.top);
+  std::array<std::uint32_t, 1024> words;
+  for (std::size_t block = 0; block < values.size(); block += words.size()) {
+    const auto some = values.subspan(block, std::min(words.size(), values.size() - block));
+    random_words(stream, first + block, std::span(words).first(some.size()));
+    for_each_bucket(first + block, some.size(), scale,
+                    [&](std::size_t at, std::size_t count, float step) {
+                      const auto target = levels.subspan(block + at, count);
+                      if (step == 0) std::ranges::fill(target, Level{0});
+                      else quantise_any(&some[at], &words[at], step, scale.top, target);
+                    });
+  }
+}
+
+template <typename Level>
+void dequantise_all(std::span<const Level> levels, std::size_t first, const Scale& scale,
+                    std::span<float> values) {
+  PACELINE_CHECK(levels.size() == values.size(), "{} levels to {} values", levels.size(),
+                 values.size());
+  for_each_bucket(first, levels.size(), scale, [&](std::size_t at, std::size_t count, float step) {
+    dequantise_any(levels.subspan(at, count), step, &values[at]);
+  });
+}
+
+template <typename Level>
+void mean_of_all(std::span<const Level> sums, std::size_t first, const Scale& scale, int ranks,
+                 std::span<float> values) {
+  PACELINE_CHECK(sums.size() == values.size() && ranks > 0, "{} sums of {} ranks to {} values",
+                 sums.size(), ranks, values.size());
+  for_each_bucket(first, sums.size(), scale, [&](std::size_t at, std::size_t count, float step) {
+    for (std::size_t i = at; i < at + count; ++i)
+      values[i] = static_cast<float>(sums[i] * static_cast<double>(step) / ranks);
+  });
+}
+
+}  // namespace
+
+bool bucket_norms(std::span<const float> values, std::size_t length, Norm norm,
+                  std::span<float> norms) {
+  PACELINE_CHECK(length > 0 && norms.size() == buckets_of(values.size(), length),
+                 "{} norms of {} values in buckets of {}", norms.size(), values.size(), length);
+  bool all_finite = true;
+  for (std::size_t b = 0; b < norms.size(); ++b) {
+    const auto bucket = values.subspan(b * length, std::min(length, values.size() - b * length));
+    norms[b] = norm == Norm::max
+                   ? HWY_DYNAMIC_DISPATCH(largest_magnitude)(bucket.data(), bucket.size())
+                   : static_cast<float>(std::sqrt(
+                         HWY_DYNAMIC_DISPATCH(sum_of_squares)(bucket.data(), bucket.size())));
+    all_finite = all_finite && std::isfinite(norms[b]);
+  }
+  return all_finite;
+}
+
+void quantise(std::span<const float> values, std::size_t first, const Scale& scale,
+              const RandomStream& stream, std::span<std::int8_t> levels) {
+  quantise_all(values, first, scale, stream, levels);
+}
+
+void quantise(std::span<const float> values, std::size_t first, const Scale& scale,
+              const RandomStream& stream, std::span<std::int16_t> levels) {
+  quantise_all(values, first, scale, stream, levels);
+}
+
+void dequantise(std::span<const std::int8_t> levels, std::size_t first, const Scale& scale,
+                std::span<float> values) {
+  dequantise_all(levels, first, scale, values);
+}
+
+void dequantise(std::span<const std::int16_t> levels, std::size_t first, const Scale& scale,
+                std::span<float> values) {
+  dequantise_all(levels, first, scale, values);
+}
+
+void mean_of_sums(std::span<const std::int8_t> sums, std::size_t first, const Scale& scale,
+                  int ranks, std::span<float> values) {
+  mean_of_all(sums, first, scale, ranks, values);
+}
+
+void mean_of_sums(std::span<const std::int16_t> sums, std::size_t first, const Scale& scale,
+                  int ranks, std::span<float> values) {
+  mean_of_all(sums, first, scale, ranks, values);
+}
+
+}  // namespace paceline::compress
+#endif
