@@ -11,6 +11,7 @@
 #include "paceline/core/compress/counter_random.h"
 #include "paceline/core/compress/ef_sign.h"
 #include "paceline/core/compress/message.h"
+#include "paceline/core/compress/norms.h"
 #include "paceline/core/compress/one_bit.h"
 #include "paceline/core/compress/permutation.h"
 #include "paceline/core/compress/qsgd.h"

@@ -7,63 +7,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/norms.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-constexpr std::int32_t kMagnitude = 0x7fffffff;
-constexpr std::size_t kSums = 16;  // sums side by side, however wide the vectors are
-
-// Without its sign a value's bits are ordered as its magnitude is, and those of NaN and infinity
-// are the largest.
-float largest_magnitude(const float* values, std::size_t count) {
-  const hn::ScalableTag<std::int32_t> d;
-  const hn::RebindToFloat<decltype(d)> f;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto mask = hn::Set(d, kMagnitude);
-  const auto bits = [&](std::size_t i) {
-    return hn::And(hn::BitCast(d, hn::LoadU(f, values + i)), mask);
-  };
-  auto a = hn::Zero(d), b = a;
-  std::size_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    a = hn::Max(a, bits(i));
-    b = hn::Max(b, bits(i + lanes));
-  }
-  std::int32_t largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
-  for (; i < count; ++i)
-    largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & kMagnitude);
-  return std::bit_cast<float>(largest);
-}
-
-double sum_of_squares(const float* values, std::size_t count) {
-  const hn::CappedTag<double, kSums> d;
-  const hn::Rebind<float, decltype(d)> f;
-  const std::size_t lanes = hn::Lanes(d);
-  HWY_ALIGN double sums[kSums] = {};
-  std::size_t i = 0;
-  for (std::size_t lane = 0; lane < kSums; lane += 2 * lanes) {
-    auto a = hn::Zero(d), b = a;
-    for (i = 0; i + kSums <= count; i += kSums) {
-      const auto x = hn::PromoteTo(d, hn::LoadU(f, values + i + lane));
-      const auto y = hn::PromoteTo(d, hn::LoadU(f, values + i + lane + lanes));
-      a = hn::Add(a, hn::Mul(x, x));
-      b = hn::Add(b, hn::Mul(y, y));
-    }
-    hn::Store(a, d, sums + lane);
-    hn::Store(b, d, sums + lane + lanes);
-  }
-  for (; i < count; ++i) sums[i % kSums] += static_cast<double>(values[i]) * values[i];
-  for (std::size_t half = kSums / 2; half > 0; half /= 2)
-    for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-  return sums[0];
-}
 
 // A level is rounded up with the probability of the fraction: where word * 2^-32 < fraction. That
 // is word < ceil(fraction * 2^32), an integer of 32 bits, since a float below 1 is at most
@@ -149,8 +101,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace paceline::compress {
 
-HWY_EXPORT(largest_magnitude);
-HWY_EXPORT(sum_of_squares);
 HWY_EXPORT(quantise_8);
 HWY_EXPORT(quantise_16);
 HWY_EXPORT(dequantise_8);
@@ -241,10 +191,8 @@ bool bucket_norms(std::span<const float> values, std::size_t length, Norm norm,
   bool all_finite = true;
   for (std::size_t b = 0; b < norms.size(); ++b) {
     const auto bucket = values.subspan(b * length, std::min(length, values.size() - b * length));
-    norms[b] = norm == Norm::max
-                   ? HWY_DYNAMIC_DISPATCH(largest_magnitude)(bucket.data(), bucket.size())
-                   : static_cast<float>(std::sqrt(
-                         HWY_DYNAMIC_DISPATCH(sum_of_squares)(bucket.data(), bucket.size())));
+    norms[b] = norm == Norm::max ? largest_magnitude(bucket)
+                                 : static_cast<float>(std::sqrt(sum_of_squares(bucket)));
     all_finite = all_finite && std::isfinite(norms[b]);
   }
   return all_finite;

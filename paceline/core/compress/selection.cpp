@@ -32,7 +32,8 @@ std::optional<Limit> find_limit(std::span<const float> values, std::size_t count
     std::array<std::size_t, 2048> found = {};
     for (const float value : values) {
       const std::uint32_t bits = magnitude_bits(value);
-      if (bits >> known == limit.least >> known) ++found[(bits >> shift) & 2047];
+      if (bits >> known == limit.least >> known)
+        ++found[(bits >> shift) & ((1u << (known - shift)) - 1)];
     }
     if (shift == 20) {
       for (std::size_t digit = kInfinity >> 20; digit < found.size(); ++digit)

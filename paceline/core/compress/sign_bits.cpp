@@ -13,40 +13,27 @@
 #include <vector>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/norms.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t kSums = 16;  // sums side by side, however wide the vectors are
-
-// 16 values: their bits, and their magnitudes added to the sums.
-std::uint32_t pack_16(const float* values, double* sums) {
-  const hn::CappedTag<float, 16> d;
-  std::uint32_t bits = 0;
-  for (std::size_t i = 0; i < 16; i += hn::Lanes(d)) {
-    const auto value = hn::LoadU(d, values + i);
-    std::uint8_t bytes[8] = {};
-    hn::StoreMaskBits(d, hn::Ge(value, hn::Zero(d)), bytes);
-    std::uint32_t some;
-    std::memcpy(&some, bytes, sizeof some);
-    bits |= some << i;
-  }
-  const hn::CappedTag<double, kSums> d64;
-  const hn::Rebind<float, decltype(d64)> d32;
-  for (std::size_t i = 0; i < 16; i += hn::Lanes(d64)) {
-    const auto magnitude = hn::PromoteTo(d64, hn::Abs(hn::LoadU(d32, values + i)));
-    hn::Store(hn::Add(hn::Load(d64, sums + i), magnitude), d64, sums + i);
-  }
-  return bits;
-}
-
 // The number of values is a multiple of 16.
-void pack_all(const float* values, std::byte* bits, double* sums, std::size_t count) {
+void pack_all(const float* values, std::byte* bits, std::size_t count) {
+  const hn::CappedTag<float, 16> d;
+  const std::size_t lanes = hn::Lanes(d);
   for (std::size_t i = 0; i < count; i += 16) {
-    const auto some = static_cast<std::uint16_t>(pack_16(values + i, sums));
-    std::memcpy(bits + i / 8, &some, sizeof some);
+    std::uint32_t word = 0;
+    for (std::size_t j = 0; j < 16; j += lanes) {
+      std::uint8_t some[8] = {};
+      hn::StoreMaskBits(d, hn::Ge(hn::LoadU(d, values + i + j), hn::Zero(d)), some);
+      std::uint16_t low;
+      std::memcpy(&low, some, sizeof low);
+      word |= static_cast<std::uint32_t>(low) << j;
+    }
+    std::memcpy(bits + i / 8, &word, sizeof(std::uint16_t));
   }
 }
 
@@ -98,24 +85,20 @@ void require(std::size_t bytes, std::size_t elements) {
 
 double pack_signs(std::span<const float> values, MutableBytes bits) {
   require(bits.size(), values.size());
-  constexpr std::size_t kBlock = 4096;  // sums of blocks lose less than one long sum
-  double total = 0;
+  constexpr std::size_t kBlock = 4096;  // packed while it is in the nearest cache
+  double sum = 0;
   for (std::size_t at = 0; at < values.size(); at += kBlock) {
     const auto block = values.subspan(at, std::min(kBlock, values.size() - at));
-    HWY_ALIGN std::array<double, 16> sums = {};
+    sum += sum_of_magnitudes(block);
     const std::size_t whole = block.size() / 16 * 16;
-    HWY_DYNAMIC_DISPATCH(pack_all)(block.data(), bits.data() + at / 8, sums.data(), whole);
+    std::byte* const target = bits.data() + at / 8;
+    HWY_DYNAMIC_DISPATCH(pack_all)(block.data(), target, whole);
     std::uint32_t rest = 0;
-    for (std::size_t i = whole; i < block.size(); ++i) {
+    for (std::size_t i = whole; i < block.size(); ++i)
       rest |= static_cast<std::uint32_t>(block[i] >= 0) << (i - whole);
-      sums[i - whole] += std::abs(block[i]);
-    }
-    std::memcpy(bits.data() + (at + whole) / 8, &rest, sign_bytes(block.size() - whole));
-    for (std::size_t half = 8; half > 0; half /= 2)
-      for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-    total += sums[0];
+    std::memcpy(target + whole / 8, &rest, sign_bytes(block.size() - whole));
   }
-  return total;
+  return sum;
 }
 
 void unpack_signs(Bytes bits, float magnitude, std::span<float> values) {

@@ -3,7 +3,6 @@
 #include "paceline/core/base/half.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
@@ -12,6 +11,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
+#include "tests/support/every_target.h"
 
 namespace paceline {
 namespace {
@@ -110,15 +110,11 @@ TEST(Half, EveryInstructionSetGivesTheSameBits) {
   for (const Format& f : kFormats) {
     const auto wanted_halves = narrowed(f.dtype, floats);
     const auto wanted_floats = widened(f.dtype, all_halves());
-    for (std::int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
-      hwy::SetSupportedTargetsForTest(targets & -targets);
-      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      EXPECT_EQ(narrowed(f.dtype, floats), wanted_halves) << hwy::TargetName(targets & -targets);
+    test::for_each_target([&] {
+      EXPECT_EQ(narrowed(f.dtype, floats), wanted_halves);
       const auto got = widened(f.dtype, all_halves());
       EXPECT_EQ(std::memcmp(got.data(), wanted_floats.data(), got.size() * sizeof(float)), 0);
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    });
   }
 }
 
