@@ -17,6 +17,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 
+// The keys of the ten rounds, as wide as lanes.
+struct RoundKeys {
+  std::uint64_t first[10], second[10];
+
+  explicit RoundKeys(const std::uint32_t* key) {
+    std::uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; ++round, k0 += kWeyl0, k1 += kWeyl1) {
+      first[round] = k0;
+      second[round] = k1;
+    }
+  }
+};
+
 // Lanes of 64 bits hold one block each: a word in the low half, and in the high half what no
 // multiplication reads.
 template <typename D>
@@ -24,26 +37,35 @@ struct Blocks {
   using V = hn::Vec<D>;
   V c0, c1, c2, c3;
 
-  static V product(D d, V a, V multiplier) {
 #if HWY_TARGET == HWY_SCALAR  // one lane of 64 bits is none of 32
+  static V product(D d, V a, V multiplier) {
     return hn::Set(d, (hn::GetLane(a) & 0xFFFFFFFFu) * hn::GetLane(multiplier));
+  }
+  static V high_half(D, V product) {
+    return hn::ShiftRight<32>(product);
+  }
 #else
-    const hn::Repartition<std::uint32_t, D> narrow;
-    return hn::BitCast(d, hn::MulEven(hn::BitCast(narrow, a), hn::BitCast(narrow, multiplier)));
+  using Halves = hn::Repartition<std::uint32_t, D>;
+  static V product(D d, V a, V multiplier) {
+    return hn::BitCast(d, hn::MulEven(hn::BitCast(Halves(), a), hn::BitCast(Halves(), multiplier)));
+  }
+  // Wide shifts wait for the port that multiplies; this does not.
+  static V high_half(D d, V product) {
+    return hn::BitCast(d, hn::Shuffle2301(hn::BitCast(Halves(), product)));
+  }
 #endif
+
+  HWY_INLINE void round(D d, V m0, V m1, std::uint64_t k0, std::uint64_t k1) {
+    const V p0 = product(d, c0, m0), p1 = product(d, c2, m1);
+    c0 = hn::Xor(high_half(d, p1), hn::Xor(c1, hn::Set(d, k0)));
+    c2 = hn::Xor(high_half(d, p0), hn::Xor(c3, hn::Set(d, k1)));
+    c1 = p1;
+    c3 = p0;
   }
 
-  void ten_rounds(D d, std::uint32_t k0, std::uint32_t k1) {
+  HWY_INLINE void ten_rounds(D d, const RoundKeys& keys) {
     const V m0 = hn::Set(d, kMultiplier0), m1 = hn::Set(d, kMultiplier1);
-    for (int round = 0; round < 10; ++round, k0 += kWeyl0, k1 += kWeyl1) {
-      const V p0 = product(d, c0, m0), p1 = product(d, c2, m1);
-      const V next0 = hn::Xor(hn::ShiftRight<32>(p1), hn::Xor(c1, hn::Set(d, k0)));
-      const V next2 = hn::Xor(hn::ShiftRight<32>(p0), hn::Xor(c3, hn::Set(d, k1)));
-      c0 = next0;
-      c1 = p1;
-      c2 = next2;
-      c3 = p0;
-    }
+    for (int i = 0; i < 10; ++i) round(d, m0, m1, keys.first[i], keys.second[i]);
   }
 };
 
@@ -51,13 +73,14 @@ void whole_blocks(const std::uint32_t* counter, const std::uint32_t* key, std::u
                   std::size_t blocks) {
   const hn::ScalableTag<std::uint64_t> d;
   const std::size_t lanes = hn::Lanes(d);
-  const auto low = hn::Set(d, 0xFFFFFFFFu);
+  const RoundKeys keys(key);
+  const auto low = hn::Set(d, 0xFFFFFFFFu), step = hn::Set(d, lanes);
+  const auto c1 = hn::Set(d, counter[1]), c2 = hn::Set(d, counter[2]), c3 = hn::Set(d, counter[3]);
+  auto block = hn::Iota(d, std::uint64_t{counter[0]});
   HWY_ALIGN std::uint64_t pairs[2 * HWY_MAX_BYTES / sizeof(std::uint64_t)];
-  for (std::size_t done = 0; done < blocks; done += lanes) {
-    const auto block = hn::Iota(d, std::uint64_t{counter[0]} + done);
-    Blocks<decltype(d)> b{block, hn::Set(d, counter[1]), hn::Set(d, counter[2]),
-                          hn::Set(d, counter[3])};
-    b.ten_rounds(d, key[0], key[1]);
+  for (std::size_t done = 0; done < blocks; done += lanes, block = hn::Add(block, step)) {
+    Blocks<decltype(d)> b{block, c1, c2, c3};
+    b.ten_rounds(d, keys);
     const auto first = hn::Or(hn::And(b.c0, low), hn::ShiftLeft<32>(b.c1));
     const auto second = hn::Or(hn::And(b.c2, low), hn::ShiftLeft<32>(b.c3));
     const std::size_t left = blocks - done;
@@ -73,11 +96,11 @@ void whole_blocks(const std::uint32_t* counter, const std::uint32_t* key, std::u
 
 template <typename D>
 void first_word_lanes(D d, const std::uint32_t* blocks, const std::uint32_t* counter,
-                      const std::uint32_t* key, std::uint32_t* words) {
+                      const RoundKeys& keys, std::uint32_t* words) {
   const hn::Rebind<std::uint32_t, D> narrow;
   Blocks<D> b{hn::PromoteTo(d, hn::LoadU(narrow, blocks)), hn::Set(d, counter[1]),
               hn::Set(d, counter[2]), hn::Set(d, counter[3])};
-  b.ten_rounds(d, key[0], key[1]);
+  b.ten_rounds(d, keys);
   hn::StoreU(hn::TruncateTo(narrow, b.c0), narrow, words);
 }
 
@@ -85,10 +108,11 @@ void first_words(const std::uint32_t* blocks, const std::uint32_t* counter,
                  const std::uint32_t* key, std::uint32_t* words, std::size_t count) {
   const hn::ScalableTag<std::uint64_t> d;
   const std::size_t lanes = hn::Lanes(d);
+  const RoundKeys keys(key);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) first_word_lanes(d, blocks + i, counter, key, words + i);
+  for (; i + lanes <= count; i += lanes) first_word_lanes(d, blocks + i, counter, keys, words + i);
   for (; i < count; ++i)
-    first_word_lanes(hn::CappedTag<std::uint64_t, 1>(), blocks + i, counter, key, words + i);
+    first_word_lanes(hn::CappedTag<std::uint64_t, 1>(), blocks + i, counter, keys, words + i);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "paceline/core/base/check.h"
 
@@ -55,6 +56,13 @@ void require(std::size_t count, int bits, std::size_t bytes) {
                  "{} levels of {} bits in {} bytes", count, bits, bytes);
 }
 
+// Whether none is the level without an opposite.
+bool are_levels(std::span<const std::int8_t> levels) {
+  std::int8_t least = 0;
+  for (const std::int8_t level : levels) least = std::min(least, level);
+  return least > std::numeric_limits<std::int8_t>::min();
+}
+
 }  // namespace
 
 void pack_levels(std::span<const std::int8_t> levels, int bits, MutableBytes packed) {
@@ -77,6 +85,10 @@ void pack_levels(std::span<const std::int8_t> levels, int bits, MutableBytes pac
 bool unpack_levels(Bytes packed, int bits, std::span<std::int8_t> levels) {
   require(levels.size(), bits, packed.size());
   if (packed.empty()) return true;
+  if (bits == 8) {
+    std::memcpy(levels.data(), packed.data(), packed.size());
+    return are_levels(levels);
+  }
   const Steps steps(bits);
   const auto width = static_cast<std::size_t>(bits);
   const std::uint64_t lowest = kOnes << (bits - 1);  // the level without an opposite, in each byte

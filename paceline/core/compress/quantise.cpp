@@ -17,54 +17,57 @@ namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A level is rounded up with the probability of the fraction: where word * 2^-32 < fraction. That
-// is word < ceil(fraction * 2^32), an integer of 32 bits, since a float below 1 is at most
-// 1 - 2^-24.
-template <typename T, typename D>
-HWY_INLINE void quantise_lanes(D d, const float* values, const std::uint32_t* words, float step,
-                               std::int32_t top, T* levels) {
-  const hn::RebindToFloat<D> f;
+// Where word * 2^-32 < fraction, of floats in [0, 1). The word's upper 23 bits are a float, and so
+// are its lower 9. The difference of the fraction and the upper part is exact where the lower part
+// decides: both are then multiples of the fraction's last digit, and less than twice each other.
+template <typename D>
+HWY_INLINE hn::Mask<D> is_below(D f, const std::uint32_t* words, hn::Vec<D> fraction) {
   const hn::RebindToUnsigned<D> u;
+  const hn::RebindToSigned<D> d;
+  const auto word = hn::LoadU(u, words), one = hn::BitCast(u, hn::Set(f, 1.0f));
+  const auto above_one = hn::BitCast(f, hn::Or(hn::ShiftRight<9>(word), one));
+  const auto upper = hn::Sub(above_one, hn::Set(f, 1.0f));
+  const auto lower = hn::ConvertTo(f, hn::BitCast(d, hn::And(word, hn::Set(u, 511))));
+  return hn::Gt(hn::Sub(fraction, upper), hn::Mul(lower, hn::Set(f, 0x1p-32f)));
+}
+
+// A level is a float until the end: added to 1.5 * 2^23, an integer stands in the lowest bits in
+// two's complement.
+template <typename T, typename D>
+HWY_INLINE void quantise_lanes(D f, const float* values, const std::uint32_t* words, float step,
+                               float top, T* levels) {
   const auto value = hn::LoadU(f, values);
   const auto scaled = hn::Div(hn::Abs(value), hn::Set(f, step));
-  const auto down = hn::ConvertTo(d, scaled);
-  const auto fraction = hn::Sub(scaled, hn::ConvertTo(f, down));
-
-  const auto limit = hn::Mul(fraction, hn::Set(f, 0x1p32f));
-  const auto is_high = hn::Ge(limit, hn::Set(f, 0x1p31f));
-  const auto low = hn::Sub(limit, hn::IfThenElseZero(is_high, hn::Set(f, 0x1p31f)));
-  const auto high = hn::IfThenElseZero(hn::RebindMask(d, is_high),
-                                       hn::Set(d, std::numeric_limits<std::int32_t>::min()));
-  const auto threshold = hn::Xor(hn::ConvertTo(d, hn::Ceil(low)), high);
-  const auto is_up = hn::Lt(hn::LoadU(u, words), hn::BitCast(u, threshold));
-
-  const auto up = hn::VecFromMask(d, hn::RebindMask(d, is_up));  // -1 or 0
-  const auto magnitude = hn::Min(hn::Sub(down, up), hn::Set(d, top));
-  const auto negative = hn::ShiftRight<31>(hn::BitCast(d, value));  // -1 or 0
-  const auto level = hn::Sub(hn::Xor(magnitude, negative), negative);
-  const hn::Rebind<T, D> narrow;
-  hn::StoreU(hn::DemoteTo(narrow, level), narrow, levels);
+  const auto down = hn::Floor(scaled);
+  const auto is_up = is_below(f, words, hn::Sub(scaled, down));
+  const auto up = hn::Add(down, hn::IfThenElseZero(is_up, hn::Set(f, 1.0f)));
+  const auto level = hn::CopySign(hn::Min(up, hn::Set(f, top)), value);
+  const hn::RebindToUnsigned<D> u;
+  const hn::Rebind<std::make_unsigned_t<T>, D> narrow;
+  const auto bits = hn::BitCast(u, hn::Add(level, hn::Set(f, 0x1.8p23f)));
+  hn::StoreU(hn::TruncateTo(narrow, bits), narrow,
+             reinterpret_cast<std::make_unsigned_t<T>*>(levels));
 }
 
 template <typename T>
-void quantise_typed(const float* values, const std::uint32_t* words, float step, std::int32_t top,
+void quantise_typed(const float* values, const std::uint32_t* words, float step, float top,
                     T* levels, std::size_t count) {
-  const hn::ScalableTag<std::int32_t> d;
+  const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + lanes <= count; i += lanes)
     quantise_lanes(d, values + i, words + i, step, top, levels + i);
   for (; i < count; ++i) {
-    quantise_lanes(hn::CappedTag<std::int32_t, 1>(), values + i, words + i, step, top, levels + i);
+    quantise_lanes(hn::CappedTag<float, 1>(), values + i, words + i, step, top, levels + i);
   }
 }
 
-void quantise_8(const float* values, const std::uint32_t* words, float step, std::int32_t top,
+void quantise_8(const float* values, const std::uint32_t* words, float step, float top,
                 std::int8_t* levels, std::size_t count) {
   quantise_typed(values, words, step, top, levels, count);
 }
 
-void quantise_16(const float* values, const std::uint32_t* words, float step, std::int32_t top,
+void quantise_16(const float* values, const std::uint32_t* words, float step, float top,
                  std::int16_t* levels, std::size_t count) {
   quantise_typed(values, words, step, top, levels, count);
 }
@@ -110,12 +113,14 @@ namespace {
 
 void quantise_any(const float* values, const std::uint32_t* words, float step, int top,
                   std::span<std::int8_t> levels) {
-  HWY_DYNAMIC_DISPATCH(quantise_8)(values, words, step, top, levels.data(), levels.size());
+  HWY_DYNAMIC_DISPATCH(quantise_8)
+  (values, words, step, static_cast<float>(top), levels.data(), levels.size());
 }
 
 void quantise_any(const float* values, const std::uint32_t* words, float step, int top,
                   std::span<std::int16_t> levels) {
-  HWY_DYNAMIC_DISPATCH(quantise_16)(values, words, step, top, levels.data(), levels.size());
+  HWY_DYNAMIC_DISPATCH(quantise_16)
+  (values, words, step, static_cast<float>(top), levels.data(), levels.size());
 }
 
 void dequantise_any(std::span<const std::int8_t> levels, float step, float* values) {
