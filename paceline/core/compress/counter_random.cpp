@@ -55,42 +55,55 @@ struct Blocks {
   }
 #endif
 
-  HWY_INLINE void round(D d, V m0, V m1, std::uint64_t k0, std::uint64_t k1) {
-    const V p0 = product(d, c0, m0), p1 = product(d, c2, m1);
-    c0 = hn::Xor(high_half(d, p1), hn::Xor(c1, hn::Set(d, k0)));
-    c2 = hn::Xor(high_half(d, p0), hn::Xor(c3, hn::Set(d, k1)));
+  HWY_INLINE void round(D d, const RoundKeys& keys, int i) {
+    const V p0 = product(d, c0, hn::Set(d, kMultiplier0));
+    const V p1 = product(d, c2, hn::Set(d, kMultiplier1));
+    c0 = hn::Xor(high_half(d, p1), hn::Xor(c1, hn::Set(d, keys.first[i])));
+    c2 = hn::Xor(high_half(d, p0), hn::Xor(c3, hn::Set(d, keys.second[i])));
     c1 = p1;
     c3 = p0;
   }
-
-  HWY_INLINE void ten_rounds(D d, const RoundKeys& keys) {
-    const V m0 = hn::Set(d, kMultiplier0), m1 = hn::Set(d, kMultiplier1);
-    for (int i = 0; i < 10; ++i) round(d, m0, m1, keys.first[i], keys.second[i]);
-  }
 };
+
+template <typename D>
+HWY_INLINE void store_words(D d, const Blocks<D>& b, std::uint64_t* words) {
+  const auto low = hn::Set(d, 0xFFFFFFFFu);
+  hn::StoreInterleaved2(hn::Or(hn::And(b.c0, low), hn::ShiftLeft<32>(b.c1)),
+                        hn::Or(hn::And(b.c2, low), hn::ShiftLeft<32>(b.c3)), d, words);
+}
 
 void whole_blocks(const std::uint32_t* counter, const std::uint32_t* key, std::uint32_t* words,
                   std::size_t blocks) {
-  const hn::ScalableTag<std::uint64_t> d;
+  using Wide = hn::ScalableTag<std::uint64_t>;
+  const Wide d;
   const std::size_t lanes = hn::Lanes(d);
   const RoundKeys keys(key);
-  const auto low = hn::Set(d, 0xFFFFFFFFu), step = hn::Set(d, lanes);
+  const auto step = hn::Set(d, lanes);
   const auto c1 = hn::Set(d, counter[1]), c2 = hn::Set(d, counter[2]), c3 = hn::Set(d, counter[3]);
   auto block = hn::Iota(d, std::uint64_t{counter[0]});
-  HWY_ALIGN std::uint64_t pairs[2 * HWY_MAX_BYTES / sizeof(std::uint64_t)];
-  for (std::size_t done = 0; done < blocks; done += lanes, block = hn::Add(block, step)) {
-    Blocks<decltype(d)> b{block, c1, c2, c3};
-    b.ten_rounds(d, keys);
-    const auto first = hn::Or(hn::And(b.c0, low), hn::ShiftLeft<32>(b.c1));
-    const auto second = hn::Or(hn::And(b.c2, low), hn::ShiftLeft<32>(b.c3));
-    const std::size_t left = blocks - done;
-    auto* const target = reinterpret_cast<std::uint64_t*>(words + 4 * done);
-    if (left >= lanes) {
-      hn::StoreInterleaved2(first, second, d, target);
-    } else {
-      hn::StoreInterleaved2(first, second, d, pairs);
-      for (std::size_t i = 0; i < 2 * left; ++i) target[i] = pairs[i];
+  auto* target = reinterpret_cast<std::uint64_t*>(words);
+  for (; blocks >= 2 * lanes; blocks -= 2 * lanes, target += 4 * lanes) {
+    // Two at a time: multiplications of one fill the time in which those of the other are under
+    // way.
+    Blocks<Wide> a{block, c1, c2, c3}, b{hn::Add(block, step), c1, c2, c3};
+    for (int i = 0; i < 10; ++i) {
+      a.round(d, keys, i);
+      b.round(d, keys, i);
     }
+    store_words(d, a, target);
+    store_words(d, b, target + 2 * lanes);
+    block = hn::Add(block, hn::Add(step, step));
+  }
+  HWY_ALIGN std::uint64_t pairs[2 * HWY_MAX_BYTES / sizeof(std::uint64_t)];
+  while (blocks > 0) {
+    Blocks<Wide> b{block, c1, c2, c3};
+    for (int i = 0; i < 10; ++i) b.round(d, keys, i);
+    store_words(d, b, pairs);
+    const std::size_t some = std::min(blocks, lanes);
+    for (std::size_t i = 0; i < 2 * some; ++i) target[i] = pairs[i];
+    blocks -= some;
+    target += 2 * some;
+    block = hn::Add(block, step);
   }
 }
 
@@ -100,7 +113,7 @@ void first_word_lanes(D d, const std::uint32_t* blocks, const std::uint32_t* cou
   const hn::Rebind<std::uint32_t, D> narrow;
   Blocks<D> b{hn::PromoteTo(d, hn::LoadU(narrow, blocks)), hn::Set(d, counter[1]),
               hn::Set(d, counter[2]), hn::Set(d, counter[3])};
-  b.ten_rounds(d, keys);
+  for (int i = 0; i < 10; ++i) b.round(d, keys, i);
   hn::StoreU(hn::TruncateTo(narrow, b.c0), narrow, words);
 }
 
