@@ -80,9 +80,24 @@ void widen_lanes(D d, const std::uint16_t* from, float* to) {
              hn::RebindToFloat<D>(), to);
 }
 
+// Since AVX2 processors of the x86 family round to f16 themselves, by the same rules. (They widen
+// too, but make NaNs quiet.)
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+template <typename Format>
+constexpr bool kInHardware = std::is_same_v<Format, Float16>;
+#else
+template <typename Format>
+constexpr bool kInHardware = false;
+#endif
+
 template <typename Format, typename D>
 void narrow_lanes(D d, const float* from, std::uint16_t* to) {
   const hn::Rebind<std::uint16_t, D> d16;
+  if constexpr (kInHardware<Format>) {
+    const auto halves =
+        hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), hn::LoadU(hn::RebindToFloat<D>(), from));
+    return hn::StoreU(hn::BitCast(d16, halves), d16, to);
+  }
   const auto bits = hn::BitCast(d, hn::LoadU(hn::RebindToFloat<D>(), from));
   hn::StoreU(hn::DemoteTo(d16, Format::narrowed(d, bits)), d16, to);
 }

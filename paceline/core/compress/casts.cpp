@@ -1,9 +1,11 @@
 #include "paceline/core/compress/casts.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"
+#include "paceline/core/compress/long_output.h"
 
 namespace paceline::compress {
 namespace {
@@ -14,10 +16,13 @@ std::uint16_t infinity_of(Dtype dtype) {
   return dtype == Dtype::f16 ? 0x7c00 : 0x7f80;
 }
 
-bool all_finite(Dtype dtype, const std::uint16_t* halves, std::size_t count) {
+bool all_finite(Dtype dtype, Bytes halves) {
   std::int16_t largest = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    largest = std::max(largest, static_cast<std::int16_t>(halves[i] & 0x7fff));
+  for (std::size_t at = 0; at < halves.size(); at += sizeof largest) {
+    std::int16_t half;
+    std::memcpy(&half, halves.data() + at, sizeof half);
+    largest = std::max(largest, static_cast<std::int16_t>(half & 0x7fff));
+  }
   return largest < infinity_of(dtype);
 }
 
@@ -38,8 +43,7 @@ class Cast final : public Codec {
       const std::size_t count = std::min(kBlock, values.size() - at);
       const MutableBytes block = payload.subspan(2 * at, 2 * count);
       narrow(dtype_, values.subspan(at, count), block);
-      if (!all_finite(dtype_, reinterpret_cast<const std::uint16_t*>(block.data()), count))
-        return std::nullopt;
+      if (!all_finite(dtype_, block)) return std::nullopt;
     }
     return 2 * values.size();
   }
@@ -47,13 +51,13 @@ class Cast final : public Codec {
   Result<> decode(Bytes payload, std::span<float> values) const override {
     if (auto length = expect_bytes(payload, 2 * values.size(), values.size()); !length)
       return length;
-    for (std::size_t at = 0; at < values.size(); at += kBlock) {
-      const std::size_t count = std::min(kBlock, values.size() - at);
-      const Bytes block = payload.subspan(2 * at, 2 * count);
-      if (!all_finite(dtype_, reinterpret_cast<const std::uint16_t*>(block.data()), count))
-        return malformed_payload("it holds a value that is not finite");
-      widen(dtype_, block, values.subspan(at, count));
-    }
+    const bool done = decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+      const Bytes halves = payload.subspan(2 * at, 2 * block.size());
+      if (!all_finite(dtype_, halves)) return false;
+      widen(dtype_, halves, block);
+      return true;
+    });
+    if (!done) return malformed_payload("it holds a value that is not finite");
     return Done{};
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "paceline/core/compress/long_output.h"
 #include "paceline/core/compress/sign_bits.h"
 
 namespace paceline::compress {
@@ -41,7 +42,10 @@ class EfSign final : public Codec {
       return malformed_payload(fmt::format("its scale is {}", scale));
     const Bytes bits = payload.subspan(kScaleBytes);
     if (!are_signs(bits, values.size())) return malformed_payload("bits follow the last sign");
-    unpack_signs(bits, scale, values);
+    decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+      unpack_signs(bits.subspan(at / 8, sign_bytes(block.size())), scale, block);
+      return true;
+    });
     return Done{};
   }
 };

@@ -9,6 +9,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/level_bits.h"
+#include "paceline/core/compress/long_output.h"
 
 namespace paceline::compress {
 namespace {
@@ -63,16 +64,15 @@ class Qsgd final : public Codec {
         return malformed_payload(fmt::format("the norm of a bucket is {}", norm));
     }
     std::array<std::int8_t, kBlock> levels;
-    for (std::size_t at = 0; at < elements; at += kBlock) {
-      const std::size_t end = std::min(at + kBlock, elements);
-      const auto block = std::span(levels).first(end - at);
-      if (!unpack_levels(block_of(payload, elements, at, end), bits_, block)) {
-        return malformed_payload(
-            fmt::format("among elements {} to {} is a level beyond {}, or bits follow the last", at,
-                        end, top()));
-      }
-      dequantise(block, at, scale_of(norms), values.subspan(at, end - at));
-    }
+    const bool done = decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+      const auto some = std::span(levels).first(block.size());
+      const Bytes packed = block_of(payload, elements, at, at + block.size());
+      if (!unpack_levels(packed, bits_, some)) return false;
+      dequantise(some, at, scale_of(norms), block);
+      return true;
+    });
+    if (!done)
+      return malformed_payload(fmt::format("a level is beyond {}, or bits follow the last", top()));
     return Done{};
   }
 

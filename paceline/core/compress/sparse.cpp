@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/codec.h"
+#include "paceline/core/compress/long_output.h"
 
 namespace paceline::compress {
 
@@ -45,8 +46,13 @@ Result<SparseView> open_sparse(Bytes payload, std::size_t elements) {
 }
 
 void scatter(const SparseView& sparse, std::span<float> values) {
-  std::ranges::fill(values, 0.0f);
-  for (std::size_t i = 0; i < sparse.size(); ++i) values[sparse.index(i)] = sparse.value(i);
+  std::size_t next = 0;
+  decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+    std::ranges::fill(block, 0.0f);
+    for (; next < sparse.size() && sparse.index(next) < at + block.size(); ++next)
+      block[sparse.index(next) - at] = sparse.value(next);
+    return true;
+  });
 }
 
 }  // namespace paceline::compress
