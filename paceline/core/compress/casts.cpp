@@ -1,7 +1,7 @@
 #include "paceline/core/compress/casts.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"
@@ -10,21 +10,8 @@
 namespace paceline::compress {
 namespace {
 
-constexpr std::size_t kBlock = 4096;  // elements, checked while they are in the nearest cache
-
-std::uint16_t infinity_of(Dtype dtype) {
-  return dtype == Dtype::f16 ? 0x7c00 : 0x7f80;
-}
-
-bool all_finite(Dtype dtype, Bytes halves) {
-  std::int16_t largest = 0;
-  for (std::size_t at = 0; at < halves.size(); at += sizeof largest) {
-    std::int16_t half;
-    std::memcpy(&half, halves.data() + at, sizeof half);
-    largest = std::max(largest, static_cast<std::int16_t>(half & 0x7fff));
-  }
-  return largest < infinity_of(dtype);
-}
+constexpr std::size_t kBlock = 4096;    // elements, checked while they are in the nearest cache
+constexpr std::size_t kLong = 1 << 22;  // bytes: more than the near caches hold
 
 class Cast final : public Codec {
  public:
@@ -39,12 +26,17 @@ class Cast final : public Codec {
   std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
                                     MutableBytes payload) const override {
     require_room(payload, 2 * values.size());
+    std::array<std::byte, 2 * kBlock> halves;
+    const bool is_long = payload.size() >= kLong;
     for (std::size_t at = 0; at < values.size(); at += kBlock) {
       const std::size_t count = std::min(kBlock, values.size() - at);
-      const MutableBytes block = payload.subspan(2 * at, 2 * count);
+      const MutableBytes target = payload.subspan(2 * at, 2 * count);
+      const MutableBytes block = is_long ? MutableBytes(halves).first(2 * count) : target;
       narrow(dtype_, values.subspan(at, count), block);
       if (!all_finite(dtype_, block)) return std::nullopt;
+      if (is_long) copy_past_caches(block, target);
     }
+    if (is_long) finish_copies();
     return 2 * values.size();
   }
 

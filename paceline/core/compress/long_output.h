@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <span>
 
+#include "paceline/core/base/bytes.h"
+
 namespace paceline::compress {
 
 // Copies past the caches; other threads see it after finish_copies. REQUIRES: equal lengths, no
 // overlap.
-void copy_past_caches(std::span<const float> from, std::span<float> to);
+void copy_past_caches(Bytes from, MutableBytes to);
 void finish_copies();
 
 // Calls decode(first, block) for blocks of 4096 values (the last one may be shorter), which then
@@ -28,7 +30,7 @@ bool decode_in_blocks(std::span<float> values, Decode decode) {
     }
     const auto place = std::span(block).first(target.size());
     if (!decode(at, place)) return false;
-    copy_past_caches(place, target);
+    copy_past_caches(std::as_bytes(place), std::as_writable_bytes(target));
   }
   finish_copies();
   return true;

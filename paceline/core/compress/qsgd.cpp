@@ -16,7 +16,7 @@ namespace {
 
 // As many elements as are encoded at a time: they stay in a near cache from their bucket's norm to
 // their levels, and their levels begin with a byte.
-constexpr std::size_t kBlock = 8192;
+constexpr std::size_t kBlock = 4096;
 
 class Qsgd final : public Codec {
  public:

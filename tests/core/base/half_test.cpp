@@ -118,6 +118,22 @@ TEST(Half, EveryInstructionSetGivesTheSameBits) {
   }
 }
 
+TEST(Half, KnowsWhetherAllAreFinite) {
+  for (const Format& f : kFormats) {
+    test::for_each_target([&] {
+      for (std::size_t bad = 0; bad < 100; ++bad) {
+        std::vector<std::uint16_t> halves(100, 0xbc00);
+        EXPECT_TRUE(all_finite(f.dtype, std::as_bytes(std::span(halves))));
+        const auto infinity = static_cast<std::uint16_t>(0x7fff << f.digits & 0x7fff);
+        halves[bad] = static_cast<std::uint16_t>(infinity | (bad % 2) << 15 | bad % 3);
+        EXPECT_FALSE(all_finite(f.dtype, std::as_bytes(std::span(halves)))) << bad;
+        halves[bad] = static_cast<std::uint16_t>(infinity - 1);  // the largest finite one
+        EXPECT_TRUE(all_finite(f.dtype, std::as_bytes(std::span(halves)))) << bad;
+      }
+    });
+  }
+}
+
 TEST(Half, RefusesOtherTypesAndLengths) {
   std::vector<float> floats(4);
   std::vector<std::uint16_t> halves(4);
