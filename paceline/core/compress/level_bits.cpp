@@ -51,6 +51,19 @@ std::uint64_t with_signs(std::uint64_t word, int bits) {
   return word | above * (0x100u - (1u << bits));
 }
 
+// The bytes from `at` on; 0 behind the last.
+std::uint64_t load_word(Bytes bytes, std::size_t at) {
+  std::uint64_t word = 0;
+  if (bytes.size() - at >= sizeof word) std::memcpy(&word, bytes.data() + at, sizeof word);
+  else std::memcpy(&word, bytes.data() + at, bytes.size() - at);
+  return word;
+}
+
+void store_word(std::uint64_t word, std::size_t count, std::byte* target) {
+  if (count == sizeof word) std::memcpy(target, &word, sizeof word);
+  else std::memcpy(target, &word, count);
+}
+
 void require(std::size_t count, int bits, std::size_t bytes) {
   PACELINE_CHECK(2 <= bits && bits <= 8 && bytes == level_bytes(count, bits),
                  "{} levels of {} bits in {} bytes", count, bits, bytes);
@@ -75,10 +88,10 @@ void pack_levels(std::span<const std::int8_t> levels, int bits, MutableBytes pac
   const Steps steps(bits);
   const auto width = static_cast<std::size_t>(bits);
   for (std::size_t i = 0, at = 0; i < levels.size(); i += 8, at += width) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, levels.data() + i, std::min<std::size_t>(8, levels.size() - i));
-    word = steps.packed(word);
-    std::memcpy(packed.data() + at, &word, std::min<std::size_t>(width, packed.size() - at));
+    const std::uint64_t word = steps.packed(load_word(std::as_bytes(levels), i));
+    // Where there is room the bytes behind are written too, which come next.
+    store_word(word, packed.size() - at >= 8 ? 8 : std::min(width, packed.size() - at),
+               &packed[at]);
   }
 }
 
@@ -91,16 +104,16 @@ bool unpack_levels(Bytes packed, int bits, std::span<std::int8_t> levels) {
   }
   const Steps steps(bits);
   const auto width = static_cast<std::size_t>(bits);
+  const MutableBytes bytes = std::as_writable_bytes(levels);
   const std::uint64_t lowest = kOnes << (bits - 1);  // the level without an opposite, in each byte
+  const std::uint64_t used = (std::uint64_t{1} << 8 * width) - 1;
   std::uint64_t found = 0, word = 0;
   for (std::size_t i = 0, at = 0; i < levels.size(); i += 8, at += width) {
-    word = 0;
-    std::memcpy(&word, packed.data() + at, std::min<std::size_t>(width, packed.size() - at));
-    word = steps.spread(word);
+    word = steps.spread(load_word(packed, at) & used);
     const std::uint64_t other = word ^ lowest;  // a byte is 0 where the level is the lowest
     found |= (other - kOnes) & ~other & kOnes << 7;
     word = with_signs(word, bits);
-    std::memcpy(levels.data() + i, &word, std::min<std::size_t>(8, levels.size() - i));
+    store_word(word, std::min<std::size_t>(8, levels.size() - i), &bytes[i]);
   }
   const std::size_t rest = levels.size() % 8;
   const bool clean = rest == 0 || word >> 8 * rest == 0;

@@ -95,6 +95,17 @@ TEST(SelectLargest, OrdersTheWholeRangeOfFloats) {
     EXPECT_EQ(largest(values, count), model(values, count));
 }
 
+TEST(SelectLargest, TellsOfWhatIsNotFiniteWhereverItIs) {
+  for (const std::size_t n : {5, 70001}) {
+    for (std::size_t i = 0; i < n; i += 1 + n / 30) {
+      auto values = gradient(n, i);
+      values[i] = i % 2 ? NAN : -INFINITY;
+      Indices indices(count_of(0.01, n));
+      EXPECT_FALSE(select_largest(values, indices)) << i << " of " << n;
+    }
+  }
+}
+
 TEST(SelectBySample, IsTheModels) {
   struct Row {
     std::size_t elements, count;
