@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "paceline/core/base/check.h"
 
@@ -164,7 +165,11 @@ std::int32_t largest_bits(const std::uint16_t* halves, std::size_t count) {
   HWY_ALIGN std::int16_t each[HWY_MAX_BYTES / sizeof(std::int16_t)];
   hn::Store(most, s, each);
   std::int32_t largest = *std::max_element(each, each + lanes);
-  for (; i < count; ++i) largest = std::max(largest, halves[i] & 0x7fff);
+  for (; i < count; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, halves + i, sizeof half);
+    largest = std::max(largest, half & 0x7fff);
+  }
   return largest;
 }
 

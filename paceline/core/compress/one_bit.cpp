@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/long_output.h"
 #include "paceline/core/compress/sign_bits.h"
 
 namespace paceline::compress {
@@ -17,56 +18,79 @@ struct Means {
   float low;   // of the negative values; 0 without any
 };
 
-// Sums of columns. Few columns are made many, which are added up at the end, so that additions that
-// follow each other do not wait for each other.
-class ColumnSums {
- public:
-  explicit ColumnSums(std::size_t columns)
-      : columns_(columns),
-        width_(columns * (columns < 64 ? 64 / columns : 1)),
-        high_(width_),
-        low_(width_),
-        count_(width_) {}
+// Few columns are taken as many, several rows side by side: loops over a row are then long.
+std::size_t width_of(std::size_t columns) {
+  return columns < 64 ? 64 / columns * columns : columns;
+}
+
+// Of each column, for each of the rows that are side by side.
+struct ColumnSums {
+  std::vector<double> high, low, count;  // count: of the values that are not negative
+
+  explicit ColumnSums(std::size_t width) : high(width), low(width), count(width) {}
 
   void add(std::span<const float> values) {
-    for (std::size_t at = 0; at < values.size(); at += width_)
-      add_row(values.subspan(at, std::min(width_, values.size() - at)));
+    for (std::size_t at = 0; at < values.size(); at += high.size())
+      add_row(values.data() + at, std::min(high.size(), values.size() - at), high.data(),
+              low.data(), count.data());
+  }
+
+  static void add_row(const float* values, std::size_t elements, double* high, double* low,
+                      double* count) {
+    for (std::size_t i = 0; i < elements; ++i) {
+      const double value = values[i], not_negative = std::max(value, 0.0);
+      high[i] += not_negative;
+      low[i] += value - not_negative;
+      count[i] += static_cast<double>(value >= 0);
+    }
   }
 
   // False: a value was not finite.
   bool means(std::size_t rows, std::span<Means> means) const {
     bool finite = true;
-    for (std::size_t c = 0; c < columns_; ++c) {
-      double high = 0, low = 0;
-      std::size_t count = 0;
-      for (std::size_t i = c; i < width_; i += columns_) {
-        high += high_[i];
-        low += low_[i];
-        count += count_[i];
+    for (std::size_t c = 0; c < means.size(); ++c) {
+      double sum_high = 0, sum_low = 0, sum_count = 0;
+      for (std::size_t i = c; i < high.size(); i += means.size()) {
+        sum_high += high[i];
+        sum_low += low[i];
+        sum_count += count[i];
       }
-      means[c] = {mean(high, count), mean(low, rows - count)};
-      finite = finite && std::isfinite(high) && std::isfinite(low);
+      const double others = static_cast<double>(rows) - sum_count;
+      means[c] = {static_cast<float>(sum_high / std::max(sum_count, 1.0)),
+                  static_cast<float>(sum_low / std::max(others, 1.0))};
+      finite = finite && std::isfinite(sum_high) && std::isfinite(sum_low);
     }
     return finite;
   }
+};
 
- private:
-  void add_row(std::span<const float> values) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const bool is_high = values[i] >= 0;
-      high_[i] += is_high ? values[i] : 0;
-      low_[i] += is_high ? 0 : values[i];
-      count_[i] += is_high;
+// The means, for rows side by side.
+struct Table {
+  std::vector<float> high, low;
+
+  explicit Table(std::span<const Means> means) : high(width_of(means.size())), low(high.size()) {
+    for (std::size_t i = 0; i < high.size(); ++i) {
+      high[i] = means[i % means.size()].high;
+      low[i] = means[i % means.size()].low;
     }
   }
 
-  static float mean(double sum, std::size_t count) {
-    return static_cast<float>(sum / static_cast<double>(std::max<std::size_t>(count, 1)));
+  // Replaces +1 and -1 of elements first, first + 1, ... by the means of their columns.
+  void look_up(std::size_t first, std::span<float> values) const {
+    for (std::size_t i = 0; i < values.size();) {
+      const std::size_t place = (first + i) % high.size();
+      const std::size_t count = std::min(high.size() - place, values.size() - i);
+      look_up_row(&high[place], &low[place], &values[i], count);
+      i += count;
+    }
   }
 
-  std::size_t columns_, width_;
-  std::vector<double> high_, low_;
-  std::vector<std::uint32_t> count_;
+  static void look_up_row(const float* high, const float* low, float* values, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const float if_high = high[i], if_low = low[i];
+      values[i] = values[i] > 0 ? if_high : if_low;
+    }
+  }
 };
 
 // The payload: the means of each column, then the signs.
@@ -88,7 +112,7 @@ class OneBit final : public Codec {
     const std::size_t bytes = longest_payload(values.size());
     require_room(payload, bytes);
     pack_signs(values, payload.first(bytes).subspan(sizeof(Means) * columns_));
-    ColumnSums sums(columns_);
+    ColumnSums sums(width_of(columns_));
     sums.add(values);
     std::vector<Means> means(columns_);
     if (!sums.means(values.size() / columns_, means)) return std::nullopt;
@@ -108,11 +132,12 @@ class OneBit final : public Codec {
     const Bytes bits = payload.subspan(sizeof(Means) * columns_);
     if (values.size() % columns_ != 0 || !are_signs(bits, values.size()))
       return malformed_payload("its signs are not those of whole columns");
-    for (std::size_t i = 0, column = 0; i < values.size(); ++i) {
-      const bool is_high = static_cast<unsigned>(bits[i / 8]) >> i % 8 & 1;
-      values[i] = is_high ? means[column].high : means[column].low;
-      column = column + 1 == columns_ ? 0 : column + 1;
-    }
+    const Table table(means);
+    decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+      unpack_signs(bits.subspan(at / 8, sign_bytes(block.size())), 1, block);
+      table.look_up(at, block);
+      return true;
+    });
     return Done{};
   }
 
