@@ -25,7 +25,8 @@ std::size_t width_of(std::size_t columns) {
 
 // Of each column, for each of the rows that are side by side.
 struct ColumnSums {
-  std::vector<double> high, low, count;  // count: of the values that are not negative
+  std::vector<double> high, low;
+  std::vector<std::uint32_t> count;  // of the values that are not negative
 
   explicit ColumnSums(std::size_t width) : high(width), low(width), count(width) {}
 
@@ -36,28 +37,32 @@ struct ColumnSums {
   }
 
   static void add_row(const float* values, std::size_t elements, double* high, double* low,
-                      double* count) {
+                      std::uint32_t* count) {
     for (std::size_t i = 0; i < elements; ++i) {
-      const double value = values[i], not_negative = std::max(value, 0.0);
+      const double value = values[i];
+      const double not_negative = 0.5 * (value + std::abs(value));  // exact, and without a branch
       high[i] += not_negative;
       low[i] += value - not_negative;
-      count[i] += static_cast<double>(value >= 0);
     }
+    for (std::size_t i = 0; i < elements; ++i) count[i] += values[i] >= 0;
+  }
+
+  static float mean(double sum, std::size_t values) {
+    return static_cast<float>(sum / static_cast<double>(std::max<std::size_t>(values, 1)));
   }
 
   // False: a value was not finite.
   bool means(std::size_t rows, std::span<Means> means) const {
     bool finite = true;
     for (std::size_t c = 0; c < means.size(); ++c) {
-      double sum_high = 0, sum_low = 0, sum_count = 0;
+      double sum_high = 0, sum_low = 0;
+      std::size_t highs = 0;
       for (std::size_t i = c; i < high.size(); i += means.size()) {
         sum_high += high[i];
         sum_low += low[i];
-        sum_count += count[i];
+        highs += count[i];
       }
-      const double others = static_cast<double>(rows) - sum_count;
-      means[c] = {static_cast<float>(sum_high / std::max(sum_count, 1.0)),
-                  static_cast<float>(sum_low / std::max(others, 1.0))};
+      means[c] = {mean(sum_high, highs), mean(sum_low, rows - highs)};
       finite = finite && std::isfinite(sum_high) && std::isfinite(sum_low);
     }
     return finite;
