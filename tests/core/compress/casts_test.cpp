@@ -39,6 +39,23 @@ TEST(Casts, TellOfFiniteValuesThatWouldBecomeInfinite) {
   EXPECT_TRUE(encoded(*bf16, {3.4e38f}).empty());
 }
 
+TEST(Casts, OfALongTensorAreThoseOfItsParts) {
+  const auto some = gradient(5003, 3);
+  std::vector<float> values((1 << 21) + 77);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = some[i % some.size()];
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+    const auto codec = cast_codec(dtype);
+    const auto payload = encoded(*codec, values), part = encoded(*codec, some);
+    const auto back = test::decoded(*codec, payload, values.size());
+    const auto part_back = test::decoded(*codec, part, some.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t j = i % some.size();
+      ASSERT_TRUE(payload[2 * i] == part[2 * j] && payload[2 * i + 1] == part[2 * j + 1]) << i;
+      ASSERT_EQ(back[i], part_back[j]) << i;
+    }
+  }
+}
+
 TEST(Casts, RefuseInfinityFromOutside) {
   const std::vector<std::uint16_t> halves = {0, 0x7c00};
   std::vector<float> values(2);
