@@ -25,9 +25,10 @@ class Cast final : public Codec {
 
   std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
                                     MutableBytes payload) const override {
-    require_room(payload, 2 * values.size());
+    const std::size_t bytes = longest_payload(values.size());
+    require_room(payload, bytes);
     std::array<std::byte, 2 * kBlock> halves;
-    const bool is_long = payload.size() >= kLong;
+    const bool is_long = bytes >= kLong;
     for (std::size_t at = 0; at < values.size(); at += kBlock) {
       const std::size_t count = std::min(kBlock, values.size() - at);
       const MutableBytes target = payload.subspan(2 * at, 2 * count);
@@ -37,11 +38,11 @@ class Cast final : public Codec {
       if (is_long) copy_past_caches(block, target);
     }
     if (is_long) finish_copies();
-    return 2 * values.size();
+    return bytes;
   }
 
   Result<> decode(Bytes payload, std::span<float> values) const override {
-    if (auto length = expect_bytes(payload, 2 * values.size(), values.size()); !length)
+    if (auto length = expect_bytes(payload, longest_payload(values.size()), values.size()); !length)
       return length;
     const bool done = decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
       const Bytes halves = payload.subspan(2 * at, 2 * block.size());

@@ -181,8 +181,10 @@ std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float
     const auto limit = find_limit(sample, of_sample);
     if (!limit) return std::nullopt;
     auto threshold = std::bit_cast<float>(limit->least);
+    const std::size_t most = std::max(count, values.size() / 4);
     for (int i = 0; i <= kLowerings; ++i, threshold *= 0.8f) {
-      const auto found = at_least(values, std::bit_cast<std::uint32_t>(threshold), values.size());
+      const auto found = at_least(values, std::bit_cast<std::uint32_t>(threshold), most);
+      if (found.size() > most) break;  // enough for sure, and all are looked at faster
       if (static_cast<double>(found.size()) < 0.8 * static_cast<double>(count)) continue;
       indices.resize(std::min(count, found.size()));
       if (!select_among(values, found, indices)) return std::nullopt;
