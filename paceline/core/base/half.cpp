@@ -5,6 +5,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "paceline/core/base/check.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,6 +41,14 @@ struct BFloat16 {
 // float addition that pushes them out at the right place (F. Giesen, "half to float done quick",
 // public domain).
 struct Float16 {
+  // Infinities and NaNs.
+  template <typename D>
+  static hn::Vec<D> special(D d, hn::Vec<D> bits) {
+    const auto rest = hn::ShiftLeft<13>(hn::And(bits, hn::Set(d, 0x7fff)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d, 0x8000)));
+    return hn::Or(hn::Add(rest, hn::Set(d, (255 - 31) << 23)), sign);
+  }
+
   template <typename D>
   static hn::Vec<D> widened(D d, hn::Vec<D> bits) {
     const hn::RebindToFloat<D> f;
@@ -72,9 +83,31 @@ struct Float16 {
   }
 };
 
+// Since AVX2 processors of the x86 family convert f16 themselves, by the same rules but for one:
+// widening makes NaNs quiet.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+template <typename Format>
+constexpr bool kInHardware = std::is_same_v<Format, Float16>;
+#else
+template <typename Format>
+constexpr bool kInHardware = false;
+#endif
+
 template <typename Format, typename D>
 void widen_lanes(D d, const std::uint16_t* from, float* to) {
   const hn::Rebind<std::uint16_t, D> d16;
+  if constexpr (kInHardware<Format>) {
+    const hn::RebindToFloat<D> f;
+    const auto halves = hn::LoadU(d16, from);
+    const auto value = hn::PromoteTo(f, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), halves));
+    hn::StoreU(value, f, to);
+    const auto is_nan = hn::IsNaN(value);
+    if (!hn::AllFalse(f, is_nan)) {
+      const auto special = hn::BitCast(f, Format::special(d, hn::PromoteTo(d, halves)));
+      hn::StoreU(hn::IfThenElse(is_nan, special, value), f, to);
+    }
+    return;
+  }
   hn::StoreU(hn::BitCast(hn::RebindToFloat<D>(),
                          Format::widened(d, hn::PromoteTo(d, hn::LoadU(d16, from)))),
              hn::RebindToFloat<D>(), to);
@@ -83,6 +116,11 @@ void widen_lanes(D d, const std::uint16_t* from, float* to) {
 template <typename Format, typename D>
 void narrow_lanes(D d, const float* from, std::uint16_t* to) {
   const hn::Rebind<std::uint16_t, D> d16;
+  if constexpr (kInHardware<Format>) {
+    const auto halves =
+        hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), hn::LoadU(hn::RebindToFloat<D>(), from));
+    return hn::StoreU(hn::BitCast(d16, halves), d16, to);
+  }
   const auto bits = hn::BitCast(d, hn::LoadU(hn::RebindToFloat<D>(), from));
   hn::StoreU(hn::DemoteTo(d16, Format::narrowed(d, bits)), d16, to);
 }
@@ -114,6 +152,27 @@ void narrow_any(Dtype dtype, const float* from, std::uint16_t* to, std::size_t c
                        : narrow_all<Float16>(from, to, count);
 }
 
+// Without its sign a half's bits are ordered as its magnitude is.
+std::int32_t largest_bits(const std::uint16_t* halves, std::size_t count) {
+  const hn::ScalableTag<std::uint16_t> d;
+  const hn::RebindToSigned<decltype(d)> s;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto magnitudes = hn::Set(s, 0x7fff);
+  auto most = hn::Zero(s);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    most = hn::Max(most, hn::And(hn::BitCast(s, hn::LoadU(d, halves + i)), magnitudes));
+  HWY_ALIGN std::int16_t each[HWY_MAX_BYTES / sizeof(std::int16_t)];
+  hn::Store(most, s, each);
+  std::int32_t largest = *std::max_element(each, each + lanes);
+  for (; i < count; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, halves + i, sizeof half);
+    largest = std::max(largest, half & 0x7fff);
+  }
+  return largest;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace paceline
 HWY_AFTER_NAMESPACE();
@@ -123,9 +182,18 @@ namespace paceline {
 
 HWY_EXPORT(widen_any);
 HWY_EXPORT(narrow_any);
+HWY_EXPORT(largest_bits);
 
 bool is_half(Dtype dtype) {
   return dtype == Dtype::f16 || dtype == Dtype::bf16;
+}
+
+bool all_finite(Dtype dtype, Bytes halves) {
+  PACELINE_CHECK(is_half(dtype) && halves.size() % 2 == 0, "{} bytes of {}", halves.size(),
+                 name_of(dtype));
+  const std::int32_t largest = HWY_DYNAMIC_DISPATCH(largest_bits)(
+      reinterpret_cast<const std::uint16_t*>(halves.data()), halves.size() / 2);
+  return largest < (dtype == Dtype::f16 ? 0x7c00 : 0x7f80);
 }
 
 void widen(Dtype dtype, Bytes from, std::span<float> to) {

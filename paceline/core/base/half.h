@@ -20,4 +20,7 @@ void widen(Dtype dtype, Bytes from, std::span<float> to);
 // sign and upper payload. REQUIRES: is_half(dtype); to.size() == 2 * from.size().
 void narrow(Dtype dtype, std::span<const float> from, MutableBytes to);
 
+// Whether none is infinite or NaN. REQUIRES: is_half(dtype).
+bool all_finite(Dtype dtype, Bytes halves);
+
 }  // namespace paceline

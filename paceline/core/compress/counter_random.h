@@ -31,4 +31,8 @@ struct RandomStream {
 // words on every processor. REQUIRES: first is a multiple of 4; elements are below 2^34.
 void random_words(const RandomStream& stream, std::uint64_t first, std::span<std::uint32_t> words);
 
+// words[i] is the word of element 4 * blocks[i]. REQUIRES: equal counts.
+void random_words_at(const RandomStream& stream, std::span<const std::uint32_t> blocks,
+                     std::span<std::uint32_t> words);
+
 }  // namespace paceline::compress

@@ -3,7 +3,6 @@
 #include "paceline/core/base/half.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
@@ -12,6 +11,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
+#include "tests/support/every_target.h"
 
 namespace paceline {
 namespace {
@@ -110,15 +110,27 @@ TEST(Half, EveryInstructionSetGivesTheSameBits) {
   for (const Format& f : kFormats) {
     const auto wanted_halves = narrowed(f.dtype, floats);
     const auto wanted_floats = widened(f.dtype, all_halves());
-    for (std::int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
-      hwy::SetSupportedTargetsForTest(targets & -targets);
-      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      EXPECT_EQ(narrowed(f.dtype, floats), wanted_halves) << hwy::TargetName(targets & -targets);
+    test::for_each_target([&] {
+      EXPECT_EQ(narrowed(f.dtype, floats), wanted_halves);
       const auto got = widened(f.dtype, all_halves());
       EXPECT_EQ(std::memcmp(got.data(), wanted_floats.data(), got.size() * sizeof(float)), 0);
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    });
+  }
+}
+
+TEST(Half, KnowsWhetherAllAreFinite) {
+  for (const Format& f : kFormats) {
+    test::for_each_target([&] {
+      for (std::size_t bad = 0; bad < 100; ++bad) {
+        std::vector<std::uint16_t> halves(100, 0xbc00);
+        EXPECT_TRUE(all_finite(f.dtype, std::as_bytes(std::span(halves))));
+        const auto infinity = static_cast<std::uint16_t>(0x7fff << f.digits & 0x7fff);
+        halves[bad] = static_cast<std::uint16_t>(infinity | (bad % 2) << 15 | bad % 3);
+        EXPECT_FALSE(all_finite(f.dtype, std::as_bytes(std::span(halves)))) << bad;
+        halves[bad] = static_cast<std::uint16_t>(infinity - 1);  // the largest finite one
+        EXPECT_TRUE(all_finite(f.dtype, std::as_bytes(std::span(halves)))) << bad;
+      }
+    });
   }
 }
 

@@ -50,6 +50,17 @@ TEST(CounterRandom, OfAnElementDoesNotDependOnWhichOthersAreDrawn) {
   }
 }
 
+TEST(CounterRandom, AtGivenBlocksIsTheirFirstWord) {
+  const RandomStream stream{.seed = 9, .tensor = 4, .step = 2};
+  std::vector<std::uint32_t> all(1000), blocks = {249, 0, 7, 7, 100, 3, 8, 1, 2, 200, 13};
+  random_words(stream, 0, all);
+  for (std::size_t count = 0; count <= blocks.size(); ++count) {
+    std::vector<std::uint32_t> words(count);
+    random_words_at(stream, std::span(blocks).first(count), words);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(words[i], all[4 * blocks[i]]);
+  }
+}
+
 TEST(CounterRandom, DiffersInWhateverItIsFor) {
   const RandomStream base{.seed = 9, .tensor = 4, .step = 2, .rank = 1};
   std::vector<RandomStream> streams(6, base);

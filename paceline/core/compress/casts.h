@@ -1,0 +1,13 @@
+// The codecs fp16 and bf16: values rounded to the nearest, ties to even, 2 bytes each.
+//
+// Not saturating: a finite value that would become infinite is an overflow (specification B1).
+#pragma once
+
+#include "paceline/core/compress/codec.h"
+
+namespace paceline::compress {
+
+// REQUIRES: is_half(dtype).
+std::unique_ptr<Codec> cast_codec(Dtype dtype);
+
+}  // namespace paceline::compress

@@ -1,0 +1,11 @@
+// The codec ef_sign (Karimireddy et al. 2019): signs, scaled by the mean magnitude. A contraction,
+// to be used with error feedback.
+#pragma once
+
+#include "paceline/core/compress/codec.h"
+
+namespace paceline::compress {
+
+std::unique_ptr<Codec> ef_sign_codec();
+
+}  // namespace paceline::compress

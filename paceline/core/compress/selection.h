@@ -1,0 +1,33 @@
+// Which elements of a tensor are worth sending: those of the largest magnitude.
+//
+// The order is total, magnitude descending, then index ascending, so that what is selected is the
+// same on every processor, whatever ties there are. Vectorised with run-time dispatch (Highway).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "paceline/core/compress/counter_random.h"
+
+namespace paceline::compress {
+
+// How many of so many elements a ratio is: ceil(ratio * elements - 1e-6), at least 1 and at most
+// all; 0 of none. REQUIRES: 0 < ratio <= 1.
+std::size_t count_of(double ratio, std::size_t elements);
+
+// The first indices.size() elements of the order, sorted by index. False: a value is NaN or
+// infinite. REQUIRES: indices.size() <= values.size() < 2^32.
+bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices);
+
+// About so many elements, with a threshold from a sample of 1 % (deep gradient compression,
+// specification B7): at least 0.8 * count and at most count of them, the first of the order, sorted
+// by index. The stream says where the sample begins; its purpose is to be `sample`. Nothing: a
+// value is NaN or infinite. REQUIRES: count <= values.size() < 2^32.
+std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float> values,
+                                                           std::size_t count,
+                                                           const RandomStream& stream);
+
+}  // namespace paceline::compress
