@@ -193,6 +193,18 @@ def algorithms_documented(tree):
             yield Violation("docs/algorithms/README.md", 1, f"{name} is not in the index", "add a line for it")
 
 
+def methods_documented(tree):
+    """every compression method has its page, and the index names it"""
+    index = tree.text("docs/compression/README.md") if tree.exists("docs/compression/README.md") else ""
+    for path in tree.files("paceline/core/compress/codecs", ".cpp"):
+        name = path.rsplit("/", 1)[-1][:-4]
+        if not tree.exists(f"docs/compression/{name}.md"):
+            yield Violation(path, 1, f"its page docs/compression/{name}.md does not exist",
+                            "write it as the others are: idea, formula, cost, settings, when it pays, reference")
+        elif f"]({name}.md)" not in index:
+            yield Violation("docs/compression/README.md", 1, f"{name} is not in the index", "add a line for it")
+
+
 def pictures_are_current(tree):
     """every picture of an algorithm is what the command draws"""
     paceline = tree.build / "bin" / "paceline"
@@ -324,6 +336,6 @@ def formatted(tree):
 
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
-    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, pictures_are_current,
+    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, methods_documented, pictures_are_current,
     sources_tested, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
 ]

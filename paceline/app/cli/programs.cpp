@@ -20,9 +20,9 @@
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/shape_options.h"
 #include "paceline/app/cli/split_command.h"
-#include "paceline/app/cli/suggestion.h"
 #include "paceline/app/cli/terminal.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
 #include "paceline/core/collective/drawing.h"
 #include "paceline/core/collective/rendezvous.h"
 

@@ -11,8 +11,8 @@
 #include <set>
 #include <utility>
 
-#include "paceline/app/cli/suggestion.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
 
 namespace paceline::cli {
 namespace {

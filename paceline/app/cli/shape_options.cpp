@@ -10,8 +10,8 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/quantities.h"
-#include "paceline/app/cli/suggestion.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
 #include "paceline/core/collective/shapes.h"
 
 namespace paceline::cli {

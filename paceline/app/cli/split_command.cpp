@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "paceline/app/cli/suggestion.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
 
 namespace paceline::cli {
 namespace {

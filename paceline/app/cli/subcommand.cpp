@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "paceline/app/cli/suggestion.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/base/suggestion.h"
 
 namespace paceline::cli {
 namespace {

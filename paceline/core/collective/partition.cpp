@@ -4,11 +4,6 @@
 
 namespace paceline::collective {
 
-std::size_t chunk_offset(std::size_t count, int parts, int index) {
-  const auto p = static_cast<std::size_t>(parts), i = static_cast<std::size_t>(index);
-  return i * (count / p) + std::min(i, count % p);
-}
-
 Partition Partition::even(std::size_t count, int chunks) {
   Partition partition;
   for (int i = 0; i < chunks; ++i) {

@@ -5,11 +5,9 @@
 #include <utility>
 #include <vector>
 
-namespace paceline::collective {
+#include "paceline/core/base/chunk.h"
 
-// The chunk rule, used everywhere (specification A0 point 1): off(i) = i * (n div p) + min(i, n mod
-// p).
-std::size_t chunk_offset(std::size_t count, int parts, int index);
+namespace paceline::collective {
 
 struct Range {
   std::size_t offset = 0;

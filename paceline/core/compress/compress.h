@@ -1,21 +1,30 @@
 // The door of compress: gradients in fewer bytes. Pure: nothing here sends anything.
 //
-// A codec (codec.h) turns the values of a tensor into a payload and back; each has a file with its
-// factory. They are made of quantise.h (integers of buckets), sign_bits.h and selection.h, which
-// those who add up payloads use too, and of random numbers by counter (counter_random.h), which all
-// ranks can draw again. A payload travels in a message (message.h). Start reading at codec.h.
+// An averaging (averaging.h) says how ranks arrive at one result from compressed gradients, one
+// collective after the other; compression.h makes one from what a user writes ("top_k:ratio=0.01"),
+// by the catalogue of methods, and fused.h packs several tensors into one message. Underneath, a
+// codec (codec.h) turns the values of a tensor into a payload and back, and a payload travels in a
+// message (message.h). Random numbers are counted (counter_random.h), so that all ranks can draw
+// them again. Start reading at averaging.h, or at codec.h for the bytes.
 #pragma once
 
+#include "paceline/core/compress/averaging.h"
+#include "paceline/core/compress/cast_average.h"
 #include "paceline/core/compress/casts.h"
+#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/codec.h"
+#include "paceline/core/compress/compression.h"
 #include "paceline/core/compress/counter_random.h"
 #include "paceline/core/compress/ef_sign.h"
+#include "paceline/core/compress/fused.h"
 #include "paceline/core/compress/message.h"
 #include "paceline/core/compress/norms.h"
 #include "paceline/core/compress/one_bit.h"
 #include "paceline/core/compress/permutation.h"
 #include "paceline/core/compress/qsgd.h"
 #include "paceline/core/compress/quantise.h"
+#include "paceline/core/compress/ratio_choice.h"
+#include "paceline/core/compress/reshard.h"
 #include "paceline/core/compress/selection.h"
 #include "paceline/core/compress/sign_bits.h"
 #include "paceline/core/compress/sparse.h"

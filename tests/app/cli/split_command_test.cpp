@@ -6,7 +6,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/suggestion.h"
 #include "paceline/core/base/result.h"
 
 namespace paceline::cli {
@@ -42,14 +41,6 @@ TEST(SplitCommand, RefusesUnknownOptionsAndMissingValues) {
   EXPECT_THROW(split({"--bogus", "prog"}), Error);
   EXPECT_THROW(split({"-n"}), Error);
   EXPECT_THROW(split({"--np=", "prog"}), Error);
-}
-
-TEST(Suggestion, IsTheNearestWithinAFewLetters) {
-  EXPECT_EQ(suggestion("--grce", {"--timeout", "--grace"}), "; did you mean --grace?");
-  EXPECT_EQ(suggestion("tpc", {"shm", "tcp"}), "; did you mean tcp?");
-  EXPECT_EQ(suggestion("--elephant", {"--timeout", "--grace"}), "");
-  EXPECT_EQ(suggestion("x", {"a"}), "") << "a word of which nothing is left is no suggestion";
-  EXPECT_EQ(suggestion("x", {}), "");
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace paceline::cli {
+namespace paceline {
 
 // "; did you mean --grace?" for the candidate that is only a few letters away; empty when none is.
 std::string suggestion(std::string_view wrong, const std::vector<std::string>& candidates);
 
-}  // namespace paceline::cli
+}  // namespace paceline

@@ -1,11 +1,11 @@
-#include "paceline/app/cli/suggestion.h"
+#include "paceline/core/base/suggestion.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
-namespace paceline::cli {
+namespace paceline {
 namespace {
 
 // Letters to insert, remove or replace to make one of the other.
@@ -39,4 +39,4 @@ std::string suggestion(std::string_view wrong, const std::vector<std::string>& c
   return best == nullptr ? std::string() : fmt::format("; did you mean {}?", *best);
 }
 
-}  // namespace paceline::cli
+}  // namespace paceline

@@ -1,0 +1,33 @@
+#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/tree_selection_average.h"
+
+namespace paceline::compress::catalogue {
+namespace {
+
+std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+  return tree_selection_average(part,
+                                {.ratio = settings["ratio"], .lossless = !settings.on("mode")});
+}
+
+}  // namespace
+
+Method gtop_k() {
+  return {.name = "gtop_k",
+          .summary = "the largest elements of the sum, by a tree",
+          .reference =
+              "Shi et al., A Distributed Synchronous SGD Algorithm with Global Top-k "
+              "Sparsification, ICDCS 2019",
+          .settings = {{.name = "ratio",
+                        .standard = 0.001,
+                        .least = 1e-6,
+                        .most = 1,
+                        .meaning = "share of the elements that is sent"},
+                       {.name = "mode",
+                        .standard = 0,
+                        .meaning = "whether what is dropped on the way is kept",
+                        .whole = true,
+                        .words = {"lossless", "paper"}}},
+          .make = make};
+}
+
+}  // namespace paceline::compress::catalogue

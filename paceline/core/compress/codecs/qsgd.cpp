@@ -1,0 +1,54 @@
+#include "paceline/core/compress/qsgd.h"
+
+#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/gathered_average.h"
+
+namespace paceline::compress::catalogue {
+namespace {
+
+std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+  auto codec = qsgd_codec({.bits = settings.as<int>("bits"),
+                           .bucket = settings.as<std::size_t>("bucket"),
+                           .norm = settings.on("norm") ? Norm::max : Norm::l2});
+  return gathered_average(
+      part, std::move(codec),
+      {.feedback = settings.on("feedback"), .gain = settings.as<float>("gain")});
+}
+
+}  // namespace
+
+Method qsgd() {
+  return {.name = "qsgd",
+          .summary = "random levels between 0 and the norm of a bucket",
+          .reference = "Alistarh et al., QSGD, NIPS 2017",
+          .settings = {{.name = "bits",
+                        .standard = 4,
+                        .least = 2,
+                        .most = 8,
+                        .meaning = "of a level",
+                        .whole = true},
+                       {.name = "bucket",
+                        .standard = 512,
+                        .least = 1,
+                        .most = 0x1p32,
+                        .meaning = "elements that share a scale",
+                        .whole = true},
+                       {.name = "norm",
+                        .standard = 0,
+                        .meaning = "of a bucket",
+                        .whole = true,
+                        .words = {"l2", "max"}},
+                       {.name = "feedback",
+                        .standard = 0,
+                        .meaning = "what was lost is added to the next gradient",
+                        .whole = true,
+                        .words = {"off", "on"}},
+                       {.name = "gain",
+                        .standard = 1,
+                        .least = 0,
+                        .most = 1,
+                        .meaning = "of what is decoded; with feedback 1 / (1 + variance)"}},
+          .make = make};
+}
+
+}  // namespace paceline::compress::catalogue

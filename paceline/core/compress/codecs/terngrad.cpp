@@ -1,0 +1,22 @@
+#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/gathered_average.h"
+#include "paceline/core/compress/qsgd.h"
+
+namespace paceline::compress::catalogue {
+namespace {
+
+std::unique_ptr<Averaging> make(const Part& part, const Settings&) {
+  return gathered_average(part, terngrad_codec(), {.feedback = false});
+}
+
+}  // namespace
+
+Method terngrad() {
+  return {.name = "terngrad",
+          .summary = "-1, 0 or 1 at random, times the largest magnitude",
+          .reference = "Wen et al., TernGrad, NIPS 2017",
+          .settings = {},
+          .make = make};
+}
+
+}  // namespace paceline::compress::catalogue

@@ -1,0 +1,184 @@
+#include "paceline/core/compress/low_rank_average.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/compress/counter_random.h"
+#include "paceline/core/compress/orthogonalise.h"
+#include "paceline/core/compress/residual.h"
+
+namespace paceline::compress {
+namespace {
+
+// In lanes, so that the compiler may use wide registers; the order of summation is fixed.
+float dot(std::span<const float> left, std::span<const float> right) {
+  std::array<float, 16> lanes = {};
+  std::size_t i = 0;
+  for (; i + lanes.size() <= left.size(); i += lanes.size())
+    for (std::size_t l = 0; l < lanes.size(); ++l) lanes[l] += left[i + l] * right[i + l];
+  for (std::size_t l = 0; i + l < left.size(); ++l) lanes[l] += left[i + l] * right[i + l];
+  for (std::size_t half = lanes.size() / 2; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
+// target += factor * values.
+void add_multiple(float factor, std::span<const float> values, std::span<float> target) {
+  for (std::size_t i = 0; i < values.size(); ++i) target[i] += factor * values[i];
+}
+
+class LowRankAverage final : public Averaging {
+ public:
+  LowRankAverage(const Part& part, const LowRankOptions& options)
+      : part_(part),
+        options_(options),
+        rank_(std::min({part.rows, part.columns, static_cast<std::size_t>(options.rank)})),
+        residual_(options.feedback, part.elements()),
+        p_(rank_ * part.rows),
+        q_(rank_ * part.columns),
+        own_q_(q_.size()),
+        mean_q_(q_.size()) {}
+
+  std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
+    gradient_ = gradient;
+    overflowed_ = false;
+    if (step < options_.dense_steps) {
+      stage_ = Stage::dense;
+      return average(buffer_of(gradient), buffer_of(gradient));
+    }
+    stage_ = Stage::left;
+    residual_.add_to(gradient);
+    own_q_ = q_;
+    start(step);
+    for (std::size_t i = 0; i < part_.rows; ++i)
+      for (std::size_t c = 0; c < rank_; ++c)
+        p_[c * part_.rows + i] = dot(row(i), column(own_q_, c));
+    return average(buffer_of(p_), buffer_of(p_));
+  }
+
+  Result<std::optional<Exchange>> next() override {
+    if (stage_ == Stage::left) {
+      stage_ = Stage::right;
+      overflowed_ = !all_finite(p_);
+      if (!overflowed_) return std::optional<Exchange>(project());
+    } else if (stage_ == Stage::right) {
+      overflowed_ = !all_finite(mean_q_);
+    } else {
+      overflowed_ = !all_finite(gradient_);
+    }
+    return std::optional<Exchange>();
+  }
+
+  bool overflowed() const override { return overflowed_; }
+
+  Result<> finish() override {
+    if (stage_ == Stage::dense) return Done();
+    if (residual_.kept()) {
+      std::ranges::copy(gradient_, residual_.values().begin());
+      add_product(-1, own_q_, residual_.values());
+    }
+    std::ranges::fill(gradient_, 0.0f);
+    add_product(1, mean_q_, gradient_);
+    if (options_.warm_start) q_.swap(mean_q_);
+    return Done();
+  }
+
+  std::vector<StateView> state() override {
+    std::vector<StateView> views = residual_.state();
+    if (options_.warm_start) views.push_back({StateView::Sharing::equal, "right_factor", q_});
+    return views;
+  }
+
+ private:
+  enum class Stage : std::uint8_t { dense, left, right };
+
+  static Exchange average(Buffer input, Buffer output) {
+    return {.kind = Exchange::Kind::all_reduce,
+            .input = input,
+            .output = output,
+            .op = ReduceOp::average};
+  }
+
+  std::span<const float> row(std::size_t i) const {
+    return gradient_.subspan(i * part_.columns, part_.columns);
+  }
+  std::span<float> column(std::vector<float>& factor, std::size_t c) const {
+    return std::span(factor).subspan(c * part_.columns, part_.columns);
+  }
+
+  // Makes own_q_ orthonormal; columns that are 0, as all are at first, are drawn anew: a direction
+  // once lost would be lost for ever.
+  void start(std::uint32_t step) {
+    orthogonalise(own_q_, part_.columns);
+    std::vector<float> drawn;
+    for (std::size_t c = 0; c < rank_; ++c) {
+      const std::span<float> q = column(own_q_, c);
+      if (std::ranges::any_of(q, [](float value) { return value != 0; })) continue;
+      if (drawn.empty()) drawn = normal_numbers(step);
+      for (std::size_t j = 0; j < q.size(); ++j) q[j] = drawn[j * rank_ + c];
+    }
+    if (!drawn.empty()) orthogonalise(own_q_, part_.columns);
+  }
+
+  // As many as Q has (Box and Muller), the same on all ranks.
+  std::vector<float> normal_numbers(std::uint32_t step) const {
+    std::vector<std::uint32_t> words(2 * q_.size());
+    random_words({.seed = part_.seed,
+                  .tensor = part_.tensor,
+                  .step = step,
+                  .purpose = RandomStream::Purpose::start},
+                 0, words);
+    std::vector<float> numbers(q_.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const double u = words[i] * 0x1p-32, turn = words[numbers.size() + i] * 0x1p-32;
+      numbers[i] = static_cast<float>(std::sqrt(-2 * std::log(1 - u)) *
+                                      std::cos(2 * std::numbers::pi * turn));
+    }
+    return numbers;
+  }
+
+  Exchange project() {
+    orthogonalise(p_, part_.rows);
+    std::ranges::fill(own_q_, 0.0f);
+    for (std::size_t i = 0; i < part_.rows; ++i)
+      for (std::size_t c = 0; c < rank_; ++c)
+        add_multiple(p_[c * part_.rows + i], row(i), column(own_q_, c));
+    return average(buffer_of(own_q_), buffer_of(mean_q_));
+  }
+
+  // target += sign * P * factor^T.
+  void add_product(float sign, std::vector<float>& factor, std::span<float> target) {
+    for (std::size_t i = 0; i < part_.rows; ++i)
+      for (std::size_t c = 0; c < rank_; ++c)
+        add_multiple(sign * p_[c * part_.rows + i], column(factor, c),
+                     target.subspan(i * part_.columns, part_.columns));
+  }
+
+  const Part part_;
+  const LowRankOptions options_;
+  const std::size_t rank_;
+  Residual residual_;
+  std::vector<float> p_;  // by columns, as the others
+  std::vector<float> q_;  // of the last step; 0 before the first
+  std::vector<float> own_q_, mean_q_;
+  std::span<float> gradient_;
+  Stage stage_ = Stage::dense;
+  bool overflowed_ = false;
+};
+
+}  // namespace
+
+bool low_rank_pays(const Part& part, int rank, double min_rate) {
+  const auto n = static_cast<double>(part.rows), m = static_cast<double>(part.columns);
+  return (n + m) * std::min({n, m, static_cast<double>(rank)}) * min_rate < n * m;
+}
+
+std::unique_ptr<Averaging> low_rank_average(const Part& part, const LowRankOptions& options) {
+  PACELINE_CHECK(options.rank > 0, "a rank of {}", options.rank);
+  return std::make_unique<LowRankAverage>(part, options);
+}
+
+}  // namespace paceline::compress

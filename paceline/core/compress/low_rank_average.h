@@ -1,0 +1,31 @@
+// PowerSGD (Vogels et al. 2019): the mean gradient as a matrix of low rank, by one step of subspace
+// iteration with two small all_reduces.
+//
+//   A = gradient + residual (rows x columns),  Q = last step's, orthonormal
+//   P = mean(A Q), made orthonormal;  Q_own = A^T P,  Q = mean(Q_own)
+//   result P Q^T,  residual = A - P Q_own^T
+//
+// Bytes: 4 rank (rows + columns), whatever the number of ranks. The residual is the rank's own: the
+// one of the authors' program, A - P Q^T, has the same mean, but what ranks differ by never drains
+// (specification B8). P must have the same bits on all ranks, so the all_reduce may not differ.
+#pragma once
+
+#include <memory>
+
+#include "paceline/core/compress/averaging.h"
+
+namespace paceline::compress {
+
+struct LowRankOptions {
+  int rank = 2;            // of the result, at most
+  bool warm_start = true;  // from the last step's Q, so that steps iterate; else from a random one
+  bool feedback = true;
+  std::uint32_t dense_steps = 0;  // before: gradients of the first steps change much
+};
+
+// Whether it sends less than 1 / min_rate of the tensor; else its values had better travel whole.
+bool low_rank_pays(const Part& part, int rank, double min_rate);
+
+std::unique_ptr<Averaging> low_rank_average(const Part& part, const LowRankOptions& options = {});
+
+}  // namespace paceline::compress

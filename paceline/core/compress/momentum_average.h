@@ -1,0 +1,14 @@
+// The dense mean, turned into momentum SGD's direction: what tensors that are not worth compressing
+// get beside those of momentum_selection_average.h, so that plain SGD serves both.
+#pragma once
+
+#include <memory>
+
+#include "paceline/core/compress/averaging.h"
+
+namespace paceline::compress {
+
+// u = m u + mean; the result is u (Nesterov: mean + m u).
+std::unique_ptr<Averaging> momentum_average(const Part& part, float momentum, bool nesterov);
+
+}  // namespace paceline::compress

@@ -1,0 +1,23 @@
+// 1-bit Adam (Tang et al. 2021): once Adam's variance has settled, momenta are averaged instead of
+// gradients, by signs both ways (two_stage_average.h).
+//
+// The result is not a mean gradient but Adam's direction, momentum / (sqrt(variance) + epsilon),
+// for plain SGD to apply. Steps before freeze_step are Adam of the dense mean, without bias
+// correction as in the authors' program; from then on the variance stays as it is.
+#pragma once
+
+#include <memory>
+
+#include "paceline/core/compress/averaging.h"
+
+namespace paceline::compress {
+
+struct OneBitAdamOptions {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  std::uint32_t freeze_step = 100000;
+};
+
+std::unique_ptr<Averaging> one_bit_adam_average(const Part& part,
+                                                const OneBitAdamOptions& options = {});
+
+}  // namespace paceline::compress
