@@ -28,6 +28,8 @@ using SurveyTable = std::vector<SurveyRow>;
 // Null when there is none.
 const SurveyRow* find(const SurveyTable& table, std::string_view network, std::string_view model,
                       std::string_view method);
+const SurveyRow* find(const SurveyTable&&, std::string_view, std::string_view,
+                      std::string_view) = delete;
 
 // The built-in copy: 48 rows. Of BERT-Base it has the BSP rows alone.
 SurveyTable survey_table();
