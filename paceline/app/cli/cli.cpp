@@ -10,6 +10,7 @@
 #include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/programs.h"
 #include "paceline/app/cli/run.h"
+#include "paceline/app/cli/simulate.h"
 #include "paceline/app/cli/top.h"
 #include "paceline/app/cli/version.h"
 
@@ -17,7 +18,7 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> subcommands() {
-  return {run(), bench(), programs(), doctor(), top()};
+  return {run(), bench(), programs(), simulate(), doctor(), top()};
 }
 
 std::string help() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "paceline/app/cli/page.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/core/observe/log_plot.h"
 
@@ -14,22 +15,6 @@ namespace {
 using observe::Curve;
 using observe::escaped;
 using observe::LogAxis;
-
-constexpr const char* kStyle = R"(
-:root { color-scheme: light dark; --line: #d0d4d9; --bad: #c0271f }
-@media (prefers-color-scheme: dark) { :root { --line: #3c4249; --bad: #ff7b72 } }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem;
-  background: Canvas; color: CanvasText }
-h1 { font-size: 1.4rem }
-dl { display: grid; grid-template-columns: max-content auto; gap: 0.1rem 1rem }
-dt { opacity: 0.7 } dd { margin: 0 }
-svg { max-width: 100%; height: auto; margin: 0.5rem 0 }
-.scroll { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: 0.15rem 0.7rem; border-bottom: 1px solid var(--line); text-align: right }
-th:nth-child(3), td:nth-child(3) { text-align: left }
-.wrong { color: var(--bad); font-weight: bold }
-)";
 
 std::string length_text(double bytes) {
   return size_text(static_cast<std::size_t>(bytes + 0.5));
@@ -90,14 +75,16 @@ std::string table(const std::vector<CollectiveRow>& rows) {
   const bool with_yardstick =
       std::ranges::any_of(rows, [](const CollectiveRow& r) { return r.yardstick.has_value(); });
   std::string html =
-      "<div class=\"scroll\"><table>\n<thead><tr><th>bytes</th><th>count</th><th>algorithm</th>"
+      "<div class=\"scroll\"><table>\n<thead><tr><th>bytes</th><th>count</th><th "
+      "class=\"text\">algorithm</th>"
       "<th>p10 us</th><th>p50 us</th><th>p90 us</th><th>algorithm GB/s</th><th>bus GB/s</th>"
       "<th>errors</th>";
   if (with_yardstick) html += "<th>yardstick us</th><th>ratio</th><th>p10 .. p90</th>";
   html += "</tr></thead>\n<tbody>\n";
   for (const CollectiveRow& row : rows) {
     html += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{:.2f}</td><td>{:.2f}</td>"
+        "<tr><td>{}</td><td>{}</td><td class=\"text\">{}</td><td>{:.2f}</td><td>{:.2f}</td>"
+        "<td>{:.2f}</td>"
         "<td>{:.3f}</td><td>{:.3f}</td><td{}>{}</td>",
         size_text(row.bytes), row.count, escaped(row.algorithm), row.p10_us, row.p50_us, row.p90_us,
         row.algorithm_bandwidth(), row.bus_bandwidth(), row.errors > 0 ? " class=\"wrong\"" : "",
@@ -117,15 +104,7 @@ std::string table(const std::vector<CollectiveRow>& rows) {
 std::string collective_page(const std::string& title,
                             const std::vector<std::pair<std::string, std::string>>& facts,
                             const std::vector<CollectiveRow>& rows) {
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<dl>\n",
-      escaped(title), kStyle);
-  for (const auto& [name, value] : facts)
-    html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
-  return html + "</dl>\n" + time_plot(rows) + bandwidth_plot(rows) + table(rows) +
-         "</body>\n</html>\n";
+  return page(title, facts, time_plot(rows) + bandwidth_plot(rows) + table(rows));
 }
 
 }  // namespace paceline::cli

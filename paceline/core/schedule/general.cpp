@@ -7,6 +7,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
 #include "paceline/core/schedule/bounds.h"
+#include "paceline/core/schedule/starting_plans.h"
 
 namespace paceline::schedule {
 namespace {

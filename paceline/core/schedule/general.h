@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "paceline/core/schedule/simulate.h"
 
@@ -25,12 +24,6 @@ struct GeneralPlan {
   double start_seconds = 0;  // of it: no starting plan is faster
   int simulations = 0;
 };
-
-// Plans to start from: the survey's seven as they stand, so that the result is never slower than
-// any of them; fused, bucketed and single tensors in parts of several sizes with each codec of
-// `costs`, with a barrier and across it; the best mixture of codecs.
-std::vector<Plan> starting_plans(const Model& model, const Costs& costs,
-                                 std::optional<Path> only = {});
 
 // The fastest starting plan, then a local search: merge, split and shift groups, change codec,
 // path, priority, parts and window. Every codec of `costs` may be used. The same arguments, the

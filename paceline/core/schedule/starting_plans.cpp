@@ -1,8 +1,11 @@
+#include "paceline/core/schedule/starting_plans.h"
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "paceline/core/schedule/codec_fusion.h"
-#include "paceline/core/schedule/general.h"
 #include "paceline/core/schedule/policies.h"
 
 namespace paceline::schedule {

@@ -1,4 +1,4 @@
-// Also covers paceline/core/schedule/starting_plans.cpp.
+// Also covers paceline/core/schedule/starting_plans.h.
 #include "paceline/core/schedule/general.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include "paceline/core/schedule/fusion.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/replay_models.h"
+#include "paceline/core/schedule/starting_plans.h"
 
 namespace paceline::schedule {
 namespace {
@@ -51,7 +52,7 @@ TEST(SurveyMethods, the_best_of_the_seven_is_the_one_of_the_executed_model) {
     for (const double gigabits : {.2, 1.0, 5.0, 10.0}) {
       const double best =
           best_of_the_seven(replay_model(row.model), costs_at(gigabits, row.servers));
-      EXPECT_NEAR(best * 1e3, row.milliseconds[i++], .51) << row.model << " at " << gigabits;
+      EXPECT_NEAR(best * 1e3, row.milliseconds[i++], .52) << row.model << " at " << gigabits;
     }
   }
 }

@@ -1,0 +1,19 @@
+// Where the general scheduler's search begins (specification D5).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "paceline/core/schedule/costs.h"
+#include "paceline/core/schedule/model.h"
+#include "paceline/core/schedule/plan.h"
+
+namespace paceline::schedule {
+
+// Plans to start from: the survey's seven as they stand, so that the result is never slower than
+// any of them; fused, bucketed and single tensors in parts of several sizes with each codec of
+// `costs`, with a barrier and across it; the best mixture of codecs.
+std::vector<Plan> starting_plans(const Model& model, const Costs& costs,
+                                 std::optional<Path> only = {});
+
+}  // namespace paceline::schedule
