@@ -11,10 +11,10 @@
 
 #include "paceline/app/cli/output_file.h"
 #include "paceline/app/cli/parse.h"
-#include "paceline/core/base/suggestion.h"
 #include "paceline/app/cli/survey_page.h"
 #include "paceline/app/cli/survey_report.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
 
 namespace paceline::cli {
 namespace {

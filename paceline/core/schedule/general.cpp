@@ -12,7 +12,9 @@
 namespace paceline::schedule {
 namespace {
 
-constexpr int kMostMessages = 4000;       // more would cost the simulator more than they gain
+constexpr int kMostMessages = 4000;  // more would cost the simulator more than they gain
+// A simulation of a plan with so many messages counts as one, of a larger plan as more.
+constexpr int kMessagesOfASimulation = 1000;
 constexpr double kGain = 1e-6;            // less is no improvement
 constexpr double kAtTheBound = 1 + 1e-4;  // what is left to gain there is not worth looking for
 constexpr std::size_t kLeastWindow = 65536;
@@ -160,9 +162,13 @@ GeneralPlan general(const Model& model, const Costs& costs, const GeneralSetting
   const double enough = least_seconds(model, costs) * kAtTheBound;
   const int most_messages = std::max(kMostMessages, messages_of(model, best.plan));
   Mutation mutation(model, costs, settings);
-  for (int i = 0; i < settings.most_simulations && best.seconds > enough; ++i) {
+  double left = settings.most_simulations;
+  while (left > 0 && best.seconds > enough) {
     Plan changed = best.plan;
-    if (!mutation.apply(changed) || messages_of(model, changed) > most_messages) continue;
+    const bool is_change = mutation.apply(changed);
+    const int messages = messages_of(model, changed);
+    left -= std::max(1.0, static_cast<double>(messages) / kMessagesOfASimulation);
+    if (!is_change || messages > most_messages) continue;
     const double seconds =
         iteration_seconds_within(best.seconds, model, costs, changed, settings.conditions);
     ++best.simulations;
