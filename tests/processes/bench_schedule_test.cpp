@@ -42,6 +42,19 @@ TEST(BenchSchedule, EveryMethodMovesAllGradientsAndTakesNoLessThanItsComputation
   }
 }
 
+TEST(BenchSchedule, EachCodecGoesWithEachMethodAndMovesFewerBytes) {
+  const auto done =
+      bench_schedule({"--ranks", "2", "--models", "resnet-50", "--divide", "50", "--rho", "1",
+                      "--steps", "1", "--methods", "merged,general", "--compression",
+                      "fp16,top_k:ratio=0.02,indices=leader", "--json", "-"});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  const json rows = json::parse(done.output);
+  ASSERT_EQ(rows.size(), 6u);
+  EXPECT_EQ(rows[4].at("codec"), "top_k:ratio=0.02,indices=leader");
+  for (const std::size_t row : {2u, 4u})
+    EXPECT_LT(rows[row].at("transfer_seconds"), rows[row - 2].at("transfer_seconds"));
+}
+
 TEST(BenchSchedule, ATraceShowsWhatWasComputedAndSentUnderEachMethod) {
   const std::string path = ::testing::TempDir() + "bench_schedule_test.json";
   const auto done =
@@ -67,6 +80,8 @@ TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
   expect({"--methods", "genral"}, "general");
   expect({"--rho", "-1"}, "not a number above 0");
   expect({"--rho", "nan"}, "not a number above 0");
+  expect({"--compression", "top_q"}, "top_k");
+  expect({"--compression", "top_k:ratio=2"}, "ratio");
   expect({"--divide", "0"}, "--divide");
   expect({"--steps", "none"}, "--steps");
 }

@@ -15,6 +15,7 @@
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/schedule_report.h"
 #include "paceline/app/measure/measure.h"
+#include "paceline/core/compress/compression.h"
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/trace_file.h"
 #include "paceline/core/observe/whole_file.h"
@@ -23,7 +24,7 @@
 namespace paceline::cli {
 namespace {
 
-using schedule::LinkCosts;
+using schedule::Costs;
 using schedule::Model;
 using schedule::Plan;
 
@@ -46,7 +47,9 @@ schedule of the kind can beat on such links, start-ups left out. Hidden: of the 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
 )";
 
-using MakePlan = std::function<Plan(const Model&, const LinkCosts&)>;
+constexpr std::string_view kGeneral = "general";
+
+using MakePlan = std::function<Plan(const Model&, const Costs&)>;
 struct Method {
   std::string name;
   MakePlan plan;
@@ -54,18 +57,16 @@ struct Method {
 
 std::vector<Method> all_methods() {
   return {
-      {"barrier", [](const Model& m, const LinkCosts&) { return schedule::barrier(m); }},
-      {"wait_free", [](const Model& m, const LinkCosts&) { return schedule::wait_free(m); }},
-      {"merged", [](const Model& m, const LinkCosts& links) { return schedule::merged(m, links); }},
-      {"priority", [](const Model& m, const LinkCosts&) { return schedule::priority(m); }},
+      {"barrier", [](const Model& m, const Costs&) { return schedule::barrier(m); }},
+      {"wait_free", [](const Model& m, const Costs&) { return schedule::wait_free(m); }},
+      {"merged", [](const Model& m, const Costs& c) { return schedule::merged(m, c.links); }},
+      {"priority", [](const Model& m, const Costs&) { return schedule::priority(m); }},
       {"priority_barrier",
-       [](const Model& m, const LinkCosts&) {
+       [](const Model& m, const Costs&) {
          return schedule::priority(m, {.crosses_barrier = false});
        }},
-      {"general",
-       [](const Model& m, const LinkCosts& links) {
-         return schedule::general(m, {.links = links}).plan;
-       }},
+      {std::string(kGeneral),
+       [](const Model& m, const Costs& c) { return schedule::general(m, c).plan; }},
   };
 }
 
@@ -86,6 +87,8 @@ struct ScheduleOptions {
     add("--models", models, "LIST", "resnet-50, bert-base, bert-large (all)");
     add("--methods", methods, "LIST",
         "barrier, wait_free, merged, priority, priority_barrier, general (all)");
+    add("--compression", compression, "LIST",
+        "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none (none)");
     add("--rho", rho, "R",
         "scale the computation so that communication takes R times as long (the survey's seconds)");
     add("--divide", divide, "K", "all tensors have a K-th of their length (1)");
@@ -98,16 +101,31 @@ struct ScheduleOptions {
 
   CLI::App app;
   RanksOptions ranks;
-  std::string models = "resnet-50,bert-base,bert-large", methods, rho, divide = "1", steps = "3",
-              trace, json;
+  std::string models = "resnet-50,bert-base,bert-large", methods, compression, rho, divide = "1",
+              steps = "3", trace, json;
 };
 
 struct ScheduleRequest {
   std::vector<Model> models;
   std::vector<Method> methods;
+  std::vector<std::string> codecs = {std::string(schedule::kUncompressed)};
   double rho = 0;
   int divide = 1, steps = 3;
 };
+
+// "int8:bits=16,feedback=on" has commas of its own: what has no method's name goes on.
+void take_codecs(const std::string& text, std::vector<std::string>& codecs) {
+  const compress::Catalogue methods = compress::built_in_methods();
+  for (const std::string& word : parse_list("--compression", text)) {
+    const bool is_setting = word.find('=') < word.find(':') && codecs.size() > 1;
+    if (is_setting) codecs.back() += "," + word;
+    else codecs.push_back(word);
+  }
+  for (std::size_t i = 1; i < codecs.size(); ++i) {
+    if (auto parsed = compress::parse_compression(codecs[i], methods); !parsed)
+      throw_misuse(fmt::format("--compression: {}", parsed.error().what));
+  }
+}
 
 ScheduleRequest checked(const ScheduleOptions& given) {
   constexpr int kMost = 100'000;
@@ -117,6 +135,7 @@ ScheduleRequest checked(const ScheduleOptions& given) {
   if (!given.rho.empty()) request.rho = parse_positive("--rho", given.rho);
   for (const std::string& name : parse_list("--models", given.models))
     request.models.push_back(schedule::divided(schedule::replay_model(name), request.divide));
+  if (!given.compression.empty()) take_codecs(given.compression, request.codecs);
   const std::vector<Method> known = all_methods();
   const auto names =
       given.methods.empty() ? names_of(known) : parse_list("--methods", given.methods);
@@ -129,36 +148,50 @@ ScheduleRequest checked(const ScheduleOptions& given) {
   return request;
 }
 
-// One model with all methods, one after the other.
+// One model with all methods and codecs, one after the other.
 class Comparison {
  public:
-  Comparison(Job& job, const ScheduleRequest& request, const LinkCosts& links, Model model)
-      : job_(job), request_(request), links_(links), model_(std::move(model)) {
-    if (request.rho > 0) model_ = schedule::with_communication_ratio(model_, links_, request.rho);
+  Comparison(Job& job, const ScheduleRequest& request, const Costs& costs, Model model)
+      : job_(job), request_(request), costs_(costs), model_(std::move(model)) {
+    if (request.rho > 0)
+      model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
   }
 
   // `told` hears of each method that is done.
   void run(std::vector<ScheduleRow>& rows, const std::function<void(const ScheduleRow&)>& told) {
     measure::ScheduleBench bench(job_, model_);
-    for (const Method& method : request_.methods) {
-      const bool plans = job_.rank() == 0;
-      const Plan plan = schedule::agreed(job_.world(), plans ? planned(method) : Plan());
-      rows.push_back(row_of(method, plan, bench.run(plan, request_.steps)));
-      told(rows.back());
+    for (const std::string& codec : request_.codecs) {
+      for (const Method& method : request_.methods) {
+        const bool plans = job_.rank() == 0;
+        const Plan plan = schedule::agreed(job_.world(), plans ? planned(method, codec) : Plan());
+        rows.push_back(row_of(method, codec, plan, bench.run(plan, request_.steps)));
+        told(rows.back());
+      }
     }
   }
 
  private:
-  Plan planned(const Method& method) const {
-    return schedule::ordered(method.plan(model_, links_), model_, {.links = links_});
+  // What has a codec has it for all groups; the general scheduler chooses for each.
+  Plan planned(const Method& method, const std::string& codec) const {
+    Costs costs = costs_;
+    std::erase_if(costs.codecs, [&codec](const schedule::CodecCost& cost) {
+      return cost.name != codec && cost.name != schedule::kUncompressed;
+    });
+    Plan plan = method.plan(model_, costs);
+    if (method.name != kGeneral) {
+      for (schedule::Group& group : plan.groups) group.codec = codec;
+    }
+    return schedule::ordered(std::move(plan), model_, costs_);
   }
-  ScheduleRow row_of(const Method& method, const Plan& plan,
+
+  ScheduleRow row_of(const Method& method, const std::string& codec, const Plan& plan,
                      const measure::ScheduleRun& run) const {
-    const auto bounds = schedule::bounds_of(model_, links_);
+    const auto bounds = schedule::bounds_of(model_, costs_.links, costs_.codec(codec).ratio);
     return {.model = model_.name,
             .method = method.name,
             .plan = schedule::to_string(plan, model_),
             .transport = transport_of(job_),
+            .codec = codec,
             .ranks = job_.world_size(),
             .divide = request_.divide,
             .rho = request_.rho,
@@ -167,16 +200,38 @@ class Comparison {
             .exposed = run.exposed,
             .compute = bounds.compute,
             .transfer = bounds.transfer,
-            .forecast = schedule::iteration_seconds(model_, {.links = links_}, plan),
+            .forecast = schedule::iteration_seconds(model_, costs_, plan),
             .bound = plan.crosses_barrier ? bounds.crossing : bounds.with_barrier,
             .errors = run.errors};
   }
 
   Job& job_;
   const ScheduleRequest& request_;
-  const LinkCosts& links_;
+  const Costs& costs_;
   Model model_;
 };
+
+Costs measured_costs(Job& job, const ScheduleRequest& request) {
+  Costs costs{.links = measure::measured_link_costs(job)};
+  for (const std::string& codec : request.codecs) {
+    if (codec != schedule::kUncompressed)
+      costs.codecs.push_back(measure::measured_codec_cost(job, codec));
+  }
+  return costs;
+}
+
+std::string text_of(const Costs& costs) {
+  std::string text =
+      fmt::format("an all_reduce takes {:.0f} us and {:.2f} ms a MB\n",
+                  costs.links.all_reduce.alpha * 1e6, costs.links.all_reduce.beta * 1e9);
+  for (const schedule::CodecCost& codec : costs.codecs) {
+    if (codec.name == schedule::kUncompressed) continue;
+    text += fmt::format("{}: {:.1f} % of the bytes, encodes {:.1f} GB/s, decodes {:.1f} GB/s{}\n",
+                        codec.name, codec.ratio * 100, 1e-9 / codec.encode, 1e-9 / codec.decode,
+                        codec.is_linear ? "" : ", all_gather");
+  }
+  return text;
+}
 
 int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& request) {
   const std::string& json = given.json;
@@ -185,17 +240,16 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
   });
-  const LinkCosts links = measure::measured_link_costs(job);
+  const Costs costs = measured_costs(job, request);
   if (shows) {
-    fmt::print("{} ranks, {}: an all_reduce takes {:.0f} us and {:.2f} ms a MB\n\n{}",
-               job.world_size(), transport_of(job), links.all_reduce.alpha * 1e6,
-               links.all_reduce.beta * 1e9, schedule_head());
+    fmt::print("{} ranks, {}: {}\n{}", job.world_size(), transport_of(job), text_of(costs),
+               schedule_head());
   }
   if (!given.trace.empty()) job.trace().enable();
   std::vector<ScheduleRow> rows;
   for (const Model& model : request.models) {
     const std::size_t first = rows.size();
-    Comparison(job, request, links, model).run(rows, [&](const ScheduleRow& row) {
+    Comparison(job, request, costs, model).run(rows, [&](const ScheduleRow& row) {
       if (shows) fmt::print("{}", schedule_line(row, rows[first]));
       std::fflush(stdout);
     });

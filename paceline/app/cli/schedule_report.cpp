@@ -35,17 +35,18 @@ double ScheduleRow::forecast_error() const {
 }
 
 std::string schedule_head() {
-  return fmt::format("{:<11} {:<20} {:>10} {:>10} {:>9} {:>10} {:>7} {:>11} {:>7} {:>8} {:>7}\n",
-                     "model", "method", "ms a step", "samples/s", "speed-up", "exposed ms",
-                     "hidden", "forecast ms", "error", "bound ms", "errors");
+  return fmt::format(
+      "{:<11} {:<17} {:<10} {:>10} {:>10} {:>9} {:>10} {:>7} {:>11} {:>7} {:>8} {:>7}\n", "model",
+      "method", "codec", "ms a step", "samples/s", "speed-up", "exposed ms", "hidden",
+      "forecast ms", "error", "bound ms", "errors");
 }
 
 std::string schedule_line(const ScheduleRow& row, const ScheduleRow& first) {
   return fmt::format(
-      "{:<11} {:<20} {:>10.1f} {:>10.1f} {:>9.2f} {:>10.1f} {:>5.0f} % {:>11.1f} {:>5.1f} % "
+      "{:<11} {:<17} {:<10} {:>10.1f} {:>10.1f} {:>9.2f} {:>10.1f} {:>5.0f} % {:>11.1f} {:>5.1f} % "
       "{:>8.1f} "
       "{:>7}\n",
-      row.model, row.method, row.step() * kMilli, row.samples_per_second(),
+      row.model, row.method, row.codec, row.step() * kMilli, row.samples_per_second(),
       first.step() / row.step(), measure::median(row.exposed) * kMilli, row.hidden() * 100,
       row.forecast * kMilli, row.forecast_error() * 100, row.bound * kMilli, row.errors);
 }

@@ -58,4 +58,21 @@ schedule::LinkCosts measured_link_costs(Job& job) {
   return costs;
 }
 
+schedule::CodecCost measured_codec_cost(Job& job, const std::string& codec) {
+  constexpr std::size_t kBytes = 8 << 20;
+  schedule::Model model{.name = "stream", .tensors = {{kBytes}, {kBytes}}};
+  ScheduleBench bench(job, model);
+  schedule::Plan plan = schedule::wait_free(model);
+  for (schedule::Group& group : plan.groups) group.codec = codec;
+  const auto work = bench.run(plan, kRepeats).codec_work;
+  std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
+  job.world().all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
+  return {.name = codec,
+          .ratio = work.wire / work.bytes,
+          .is_linear = !work.gathers,
+          .encode = seconds[0],
+          .decode = seconds[1],
+          .extra_messages = work.exchanges / ((kRepeats + 1) * model.size()) - 1};
+}
+
 }  // namespace paceline::measure

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "paceline/core/membership/job.h"
 #include "paceline/core/schedule/costs.h"
@@ -11,6 +12,10 @@ namespace paceline::measure {
 // Collective; the same on all ranks: streams of all_reduces of 4 KiB to 64 MiB, carried as
 // schedules are, and the line through their times. THROWS Error: what ended the communication.
 schedule::LinkCosts measured_link_costs(Job& job);
+
+// Collective; the same on all ranks: what a codec (a method of compress/catalogue.h, as text) makes
+// of long messages on these ranks, and how long each takes. THROWS Error as above, and misuse.
+schedule::CodecCost measured_codec_cost(Job& job, const std::string& codec);
 
 // The line with the least relative error through points (bytes, seconds); never below 0 at 0.
 // REQUIRES: two points at least, of different bytes, all seconds > 0.

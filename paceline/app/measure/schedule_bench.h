@@ -17,7 +17,8 @@ namespace paceline::measure {
 struct ScheduleRun {
   std::vector<double> seconds = {};  // of each step, of the slowest rank
   std::vector<double> exposed = {};  // of these, not computed
-  std::int64_t errors = 0;           // wrong elements, of all ranks
+  std::int64_t errors = 0;           // wrong elements, of all ranks; 0 with codecs, which may lose
+  schedule::GradientPath::CodecWork codec_work = {};  // of this rank
 };
 
 // The gradients of one model, in memory that ranks of a host share, for one plan after the other.

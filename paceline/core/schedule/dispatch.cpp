@@ -62,13 +62,21 @@ void Dispatch::ready(int place) {
   --group.missing;
 }
 
+std::optional<int> Dispatch::following() const {
+  if (next_ == messages_.size() || groups_[group_of_message(next_)].missing > 0)
+    return std::nullopt;
+  return static_cast<int>(next_);
+}
+
 std::optional<int> Dispatch::next() {
-  if (next_ == messages_.size() || group_of_message(next_).missing > 0) return std::nullopt;
-  return static_cast<int>(next_++);
+  const auto message = following();
+  if (message) ++next_;
+  return message;
 }
 
 bool Dispatch::back(int message) {
-  const bool is_whole = --group_of_message(static_cast<std::size_t>(message)).to_come == 0;
+  State& group = groups_[group_of_message(static_cast<std::size_t>(message))];
+  const bool is_whole = --group.to_come == 0;
   if (++returned_ == messages_.size()) begin_step();
   return is_whole;
 }

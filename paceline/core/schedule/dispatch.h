@@ -35,7 +35,8 @@ class Dispatch {
 
   // The gradient at `place` of the send order is there. Once a step, in any order.
   void ready(int place);
-  // The next message, if it is ready: handed over from now on.
+  // The next message, if it is ready. next(): it is handed over from now on.
+  std::optional<int> following() const;
   std::optional<int> next();
   // A message is back. Returns whether with it its whole group is; with the last group the step is
   // over, and all begins anew.
@@ -48,8 +49,8 @@ class Dispatch {
     int missing = 0, to_come = 0;  // gradients, messages
   };
 
-  State& group_of_message(std::size_t message) {
-    return groups_[static_cast<std::size_t>(messages_[message].group)];
+  std::size_t group_of_message(std::size_t message) const {
+    return static_cast<std::size_t>(messages_[message].group);
   }
   void add_group(const Model& model, const Group& group);
   std::vector<int> order() const;

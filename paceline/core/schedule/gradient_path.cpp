@@ -1,40 +1,65 @@
 #include "paceline/core/schedule/gradient_path.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/compression.h"
+#include "paceline/core/schedule/coded_message.h"
+#include "paceline/core/schedule/exchange_work.h"
 
 namespace paceline::schedule {
 namespace {
 
-constexpr std::size_t kLanes = 2;
-
-void check_carried(const Plan& plan) {
-  for (const Group& group : plan.groups) {
-    PACELINE_CHECK(group.path == Path::all_to_all,
-                   "plan {} sends to servers, and there are none: plan for all_to_all", plan.name);
-    PACELINE_CHECK(group.codec == kUncompressed,
-                   "plan {} sends with the codec {}, which is not carried yet: plan without codecs",
-                   plan.name, group.codec);
+void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers) {
+  PACELINE_CHECK(buffers.size() == dispatch.plan().groups.size(),
+                 "{} buffers for a plan of {} groups", buffers.size(),
+                 dispatch.plan().groups.size());
+  for (std::size_t g = 0; g < buffers.size(); ++g) {
+    const std::size_t elements = dispatch.elements(static_cast<int>(g));
+    PACELINE_CHECK(buffers[g].dtype == Dtype::f32 && buffers[g].count == elements,
+                   "the buffer of group {} holds {} x {}; it must hold {} x f32", g,
+                   buffers[g].count, name_of(buffers[g].dtype), elements);
   }
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::vector<std::unique_ptr<compress::Averaging>> averagings_of(const Dispatch& dispatch,
+                                                                const Model& model,
+                                                                const Place& place) {
+  const compress::Catalogue methods = compress::built_in_methods();
+  std::vector<std::unique_ptr<compress::Averaging>> averagings;
+  for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
+    const auto g = static_cast<std::size_t>(dispatch.messages()[static_cast<std::size_t>(m)].group);
+    const Group& group = dispatch.plan().groups[g];
+    PACELINE_CHECK(group.path == Path::all_to_all,
+                   "plan {} sends to servers, and there are none: plan for all_to_all",
+                   dispatch.plan().name);
+    averagings.push_back(nullptr);
+    if (group.codec == kUncompressed) continue;
+    auto compression = compress::parse_compression(group.codec, methods);
+    if (!compression) throw Error(compression.error());
+    averagings.back() = averaging_of(dispatch, model, m, *compression, place);
+  }
+  return averagings;
 }
 
 }  // namespace
 
 GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& plan,
-                           std::vector<Buffer> groups)
-    : dispatch_(model, plan), buffers_(std::move(groups)) {
-  check_carried(plan);
-  PACELINE_CHECK(buffers_.size() == plan.groups.size(), "{} buffers for a plan of {} groups",
-                 buffers_.size(), plan.groups.size());
-  for (std::size_t g = 0; g < buffers_.size(); ++g) {
-    const std::size_t elements = dispatch_.elements(static_cast<int>(g));
-    PACELINE_CHECK(buffers_[g].dtype == Dtype::f32 && buffers_[g].count == elements,
-                   "the buffer of group {} holds {} x {}; it must hold {} x f32", g,
-                   buffers_[g].count, name_of(buffers_[g].dtype), elements);
-  }
-  pending_.resize(buffers_.size());
-  for (std::size_t i = 0; i < kLanes; ++i) lanes_.push_back(group.split(0));
+                           std::vector<Buffer> groups, std::uint64_t seed)
+    : dispatch_(model, plan),
+      buffers_(std::move(groups)),
+      averagings_(averagings_of(dispatch_, model, {group.rank(), group.size(), seed})),
+      steps_(averagings_.size()),
+      begun_(averagings_.size()),
+      pending_(buffers_.size()) {
+  check_buffers(dispatch_, buffers_);
+  for (Lane& lane : lanes_) lane.group = group.split(0);
   sender_ = std::thread([this] { send_messages(); });
 }
 
@@ -46,7 +71,8 @@ GradientPath::~GradientPath() {
   changed_.notify_all();
   {
     const std::lock_guard lock(call_mutex_);
-    lanes_.clear();  // what is in flight fails, and nobody waits for it any more
+    // What is in flight fails, and nobody waits for it any more.
+    for (Lane& lane : lanes_) lane.group.reset();
   }
   sender_.join();
   std::unique_lock lock(mutex_);
@@ -85,42 +111,135 @@ std::vector<GradientPath::Journey> GradientPath::take_journeys() {
   return std::exchange(journeys_, {});
 }
 
+GradientPath::CodecWork GradientPath::codec_work() {
+  const std::lock_guard lock(mutex_);
+  return codec_work_;
+}
+
+bool GradientPath::take_overflow() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(overflowed_, false);
+}
+
 // --- the sender ----------------------------------------------------------------------------------
 
 void GradientPath::send_messages() {
   try {
-    while (const auto message = next_message()) hand_over(*message);
+    while (const auto task = next_task()) {
+      if (!task->goes_on) {
+        send(task->message);
+        continue;
+      }
+      auto exchange = averagings_[static_cast<std::size_t>(task->message)]->next();
+      if (!exchange) return fail(std::make_exception_ptr(Error(exchange.error())));
+      carry_on(task->message, *exchange);
+    }
   } catch (...) {
     fail(std::current_exception());
   }
 }
 
-std::optional<int> GradientPath::next_message() {
+// What has begun comes first: others wait for it.
+std::optional<GradientPath::Task> GradientPath::next_task() {
   std::unique_lock lock(mutex_);
-  std::optional<int> message;
-  changed_.wait(lock,
-                [&] { return stopping_ || failure_ || (message = dispatch_.next()).has_value(); });
-  return message;
+  std::optional<Task> task;
+  changed_.wait(lock, [&] {
+    if (stopping_ || failure_) return true;
+    if (!exchanged_.empty()) {
+      task = Task{exchanged_.front(), true};
+      exchanged_.pop_front();
+    } else if (const auto next = dispatch_.following(); next && !lanes_[lane_of(*next)].is_held) {
+      task = Task{*dispatch_.next(), false};
+    }
+    return task.has_value();
+  });
+  return task;
 }
 
-void GradientPath::hand_over(int message) {
+Buffer GradientPath::elements_of(int message) const {
   const Dispatch::Message& part = dispatch_.messages()[static_cast<std::size_t>(message)];
-  const Buffer& all = buffers_[static_cast<std::size_t>(part.group)];
-  Buffer slice = all;
+  Buffer slice = buffers_[static_cast<std::size_t>(part.group)];
   slice.data += part.begin * sizeof(float);
   slice.count = part.end - part.begin;
-  Work work;
-  const Journey journey{message, Clock::now(), {}};
+  return slice;
+}
+
+std::optional<Work> GradientPath::started(int message,
+                                          const std::function<Work(Communicator&)>& start) {
+  std::optional<Work> work;
   {
     const std::lock_guard lock(call_mutex_);
-    if (!lanes_.empty())
-      work = lanes_[sequence_++ % kLanes]->all_reduce(slice, {.op = ReduceOp::average});
+    const auto& group = lanes_[lane_of(message)].group;
+    if (group) work = start(*group);
   }
+  const std::lock_guard lock(mutex_);
+  if (work) ++under_way_;
+  return work;
+}
+
+void GradientPath::send(int message) {
+  const auto m = static_cast<std::size_t>(message);
+  const Buffer elements = elements_of(message);
+  begun_[m] = Clock::now();
+  if (averagings_[m]) return encode(message, elements);
+  const auto work = started(message, [&](Communicator& group) {
+    return group.all_reduce(elements, {.op = ReduceOp::average});
+  });
+  if (!work) return;
+  work->on_done([this, journey = Journey{message, begun_[m], {}}](const Result<>& result) {
+    came_back(journey, result);
+  });
+}
+
+void GradientPath::encode(int message, const Buffer& elements) {
+  const auto m = static_cast<std::size_t>(message);
+  const auto exchange =
+      averagings_[m]->begin({reinterpret_cast<float*>(elements.data), elements.count}, steps_[m]++);
   {
     const std::lock_guard lock(mutex_);
+    lanes_[lane_of(message)].is_held = true;
+    codec_work_.encode += seconds_since(begun_[m]);
+    codec_work_.bytes += static_cast<double>(elements.size_bytes());
+  }
+  carry_on(message, exchange);
+}
+
+void GradientPath::carry_on(int message, const std::optional<compress::Exchange>& exchange) {
+  if (!exchange) return decode(message);
+  {
+    const bool reduces = exchange->kind == compress::Exchange::Kind::all_reduce;
+    const std::lock_guard lock(mutex_);
+    codec_work_.gathers |= !reduces;
+    codec_work_.wire +=
+        static_cast<double>(reduces ? exchange->output.size_bytes() : exchange->input.size_bytes());
+    ++codec_work_.exchanges;
+  }
+  const auto work =
+      started(message, [&](Communicator& group) { return schedule::start(group, *exchange); });
+  if (work) work->on_done([this, message](const Result<>& result) { exchanged(message, result); });
+}
+
+void GradientPath::decode(int message) {
+  const auto m = static_cast<std::size_t>(message);
+  const auto begin = Clock::now();
+  const bool overflowed = averagings_[m]->overflowed();
+  auto finished = overflowed ? Result<>(Done{}) : averagings_[m]->finish();
+  {
+    const std::lock_guard lock(mutex_);
+    lanes_[lane_of(message)].is_held = false;
+    overflowed_ |= overflowed;
+    codec_work_.decode += seconds_since(begin);
     ++under_way_;
   }
-  work.on_done([this, journey](const Result<>& result) { came_back(journey, result); });
+  came_back({message, begun_[m], {}}, finished);
+}
+
+void GradientPath::exchanged(int message, const Result<>& result) {
+  const std::lock_guard lock(mutex_);
+  --under_way_;
+  if (result) exchanged_.push_back(message);
+  else if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
+  changed_.notify_all();
 }
 
 void GradientPath::came_back(Journey journey, const Result<>& result) {

@@ -7,9 +7,13 @@
 // groups of their own, so that the next one begins while the last one ends.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +22,7 @@
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/compress/averaging.h"
 #include "paceline/core/schedule/dispatch.h"
 
 namespace paceline::schedule {
@@ -30,12 +35,22 @@ class GradientPath {
     Clock::time_point begin, end;
   };
 
+  // What codecs did so far, on this rank.
+  struct CodecWork {
+    double encode = 0, decode = 0;  // seconds
+    double bytes = 0;               // of gradients, before
+    double wire = 0;                // of what this rank brought to exchanges
+    int exchanges = 0;
+    bool gathers = false;  // not all exchanges were all_reduces
+  };
+
   // Collective: all ranks of `group` say the same model and plan. Gradients of f32; those of the
   // plan's group g lie in groups[g], in send order, and become the mean over the ranks there. They
   // and `group` outlive this. THROWS Error: misuse (a plan that does not fit the model or the
   // buffers, or asks for what is not there: servers, codecs); what ended the communication.
+  // `seed`: of the codecs' random numbers, the same on all ranks.
   GradientPath(Communicator& group, const Model& model, const Plan& plan,
-               std::vector<Buffer> groups);
+               std::vector<Buffer> groups, std::uint64_t seed = 0);
   // In the middle of a step the group's ranks fail: end steps first.
   ~GradientPath();
   GradientPath(const GradientPath&) = delete;
@@ -54,27 +69,59 @@ class GradientPath {
 
   // Since the last call.
   std::vector<Journey> take_journeys();
+  CodecWork codec_work();
+  // Whether since the last call a value was not finite, or too large for its codec. Then the mean
+  // of its message is not there, on any rank: the update must be left out.
+  bool take_overflow();
 
  private:
+  // A group of its own for every so-manieth message. One that is encoded holds it until its last
+  // exchange has been carried out, so that all ranks start the same exchanges in the same order.
+  struct Lane {
+    std::unique_ptr<Communicator> group;
+    bool is_held = false;
+  };
+  struct Task {
+    int message = 0;
+    bool goes_on = false;  // with its next exchange
+  };
+
   void send_messages();
-  std::optional<int> next_message();
-  void hand_over(int message);
+  std::optional<Task> next_task();
+  Buffer elements_of(int message) const;
+  std::size_t lane_of(int message) const { return static_cast<std::size_t>(message) % kLanes; }
+  // Nothing: the path ends.
+  std::optional<Work> started(int message, const std::function<Work(Communicator&)>& start);
+  void send(int message);
+  void encode(int message, const Buffer& elements);
+  void carry_on(int message, const std::optional<compress::Exchange>& exchange);
+  void decode(int message);
   void came_back(Journey journey, const Result<>& result);
+  void exchanged(int message, const Result<>& result);
   void fail(std::exception_ptr why);
   template <typename Done>
   void wait_until(const Done& done);
+
+  static constexpr std::size_t kLanes = 2;
 
   Dispatch dispatch_;
   const std::vector<Buffer> buffers_;
 
   std::mutex call_mutex_;  // calls of the groups, and their end
-  std::vector<std::unique_ptr<Communicator>> lanes_;
+  std::array<Lane, kLanes> lanes_;
+
+  // Of the sender's thread.
+  std::vector<std::unique_ptr<compress::Averaging>> averagings_;  // by message; nullptr: none
+  std::vector<std::uint32_t> steps_;      // by message: how often it was sent
+  std::vector<Clock::time_point> begun_;  // by message
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> pending_;  // by group: some of its gradients are there, and its mean is not
-  std::size_t sequence_ = 0;   // messages handed over so far
-  std::size_t under_way_ = 0;
+  std::deque<int> exchanged_;  // messages whose exchange has been carried out
+  std::size_t under_way_ = 0;  // operations
+  bool overflowed_ = false;
+  CodecWork codec_work_;
   std::vector<Journey> journeys_;
   std::exception_ptr failure_;
   bool stopping_ = false;

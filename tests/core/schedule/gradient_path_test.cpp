@@ -107,6 +107,39 @@ TEST(GradientPath, EveryPlanGivesTheBitsOfTheBarrierOnEveryRank) {
   }
 }
 
+TEST(GradientPath, CodedGroupsEndWithTheSameBitsOnEveryRankBesidePlainOnes) {
+  for (const std::string codec : {"fp16", "int8", "top_k:ratio=0.1", "ef_sign", "gtop_k"}) {
+    for (Plan plan : plans()) {
+      for (std::size_t g = 0; g < plan.groups.size(); g += 2)
+        plan.groups[g].codec =
+            codec + (codec.find(':') < codec.size() ? "," : ":") + "min_compress_bytes=1000";
+      const auto results = trained(plan, 3, kTcp);
+      for (const auto& result : results)
+        EXPECT_EQ(result, results.front()) << plan.name << " " << codec;
+    }
+  }
+}
+
+TEST(GradientPath, AValueThatOverflowsOnOneRankIsToldOnAll) {
+  const Model model = small_model();
+  Plan plan = barrier(model);
+  plan.groups[0].codec = "fp16:min_compress_bytes=1000";
+  test::run_ranks(3, [&](Job& job) {
+    Gradients gradients(model, plan);
+    const auto buffers = gradients.buffers();
+    GradientPath path(job.world(), model, plan, buffers);
+    for (const bool overflows : {false, true, false}) {
+      for (int place = 0; place < model.size(); ++place) {
+        gradients.fill(path.dispatch(), place, 0, job.rank());
+        if (overflows && job.rank() == 1) reinterpret_cast<float*>(buffers[0].data)[20000] = 1e6F;
+        path.ready(place);
+      }
+      path.finish();
+      EXPECT_EQ(path.take_overflow(), overflows) << job.rank();
+    }
+  });
+}
+
 TEST(GradientPath, WaitsForTheGroupAloneThatIsAskedFor) {
   const Model model = small_model();
   test::run_ranks(2, [&](Job& job) {
@@ -151,7 +184,7 @@ TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
   test::run_ranks(1, [&](Job& job) {
     Plan servers = wait_free(model, {.path = Path::server});
     Plan coded = wait_free(model);
-    coded.groups[0].codec = "fp16";
+    coded.groups[0].codec = "fp17";
     Plan torn = wait_free(model);
     torn.groups.pop_back();
     for (const Plan& plan : {servers, coded, torn}) {

@@ -1,0 +1,105 @@
+// Also covers paceline/core/schedule/exchange_work.h.
+#include "paceline/core/schedule/coded_message.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "paceline/core/base/seed.h"
+#include "paceline/core/membership/job.h"
+#include "paceline/core/schedule/exchange_work.h"
+#include "paceline/core/schedule/policies.h"
+#include "tests/support/local_world.h"
+
+namespace paceline::schedule {
+namespace {
+
+// Large and small tensors in turn; vectors among the large.
+Model mixed_model() {
+  Model model{.name = "mixed", .tensors = {}};
+  for (const std::size_t elements : {30000, 64, 20001, 64, 40000, 8})
+    model.tensors.push_back({.bytes = 4 * elements});
+  return model;
+}
+
+std::vector<float> gradient_of(std::size_t elements, int rank) {
+  SeededNumbers numbers(static_cast<std::uint64_t>(rank) + 77);
+  std::vector<float> values(elements);
+  for (float& v : values) v = static_cast<float>(numbers.below(2001)) / 1000 - 1;
+  return values;
+}
+
+// What a step leaves of the gradients on each rank.
+std::vector<std::vector<float>> averaged(const std::string& text, const Plan& plan, int ranks) {
+  const Model model = mixed_model();
+  const auto methods = compress::built_in_methods();
+  const auto compression = compress::parse_compression(text, methods).value();
+  std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
+  test::run_ranks(ranks, [&](Job& job) {
+    const Dispatch dispatch(model, plan);
+    std::vector<float> values = gradient_of(model.bytes() / 4, job.rank());
+    std::size_t at = 0;
+    for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
+      const auto& message = dispatch.messages()[static_cast<std::size_t>(m)];
+      const std::span part(values.data() + at, message.end - message.begin);
+      at += part.size();
+      const auto averaging = averaging_of(dispatch, model, m, compression, {job.rank(), ranks, 1});
+      auto exchange = averaging->begin(part, 0);
+      while (exchange) {
+        start(job.world(), *exchange).wait();
+        exchange = averaging->next().value();
+      }
+      EXPECT_FALSE(averaging->overflowed());
+      EXPECT_TRUE(averaging->finish());
+    }
+    results[static_cast<std::size_t>(job.rank())] = values;
+  });
+  return results;
+}
+
+std::vector<float> mean_of(int ranks) {
+  std::vector<double> sum(mixed_model().bytes() / 4);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto values = gradient_of(sum.size(), rank);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+  std::vector<float> mean;
+  for (const double s : sum) mean.push_back(static_cast<float>(s / ranks));
+  return mean;
+}
+
+TEST(CodedMessage, EveryMethodEndsWithTheSameBitsOnAllRanksWhateverIsFusedOrCut) {
+  const Model model = mixed_model();
+  for (const Plan& plan :
+       {barrier(model), wait_free(model), plan_of("cut", {0, 2, 6}, {.part_bytes = 50000})}) {
+    for (const auto& method : compress::built_in_methods()) {
+      for (const int ranks : {1, 2, 3}) {
+        const auto results = averaged(std::string(method.name), plan, ranks);
+        for (const auto& result : results)
+          EXPECT_EQ(result, results.front()) << method.name << " " << plan.name << " " << ranks;
+      }
+    }
+  }
+}
+
+TEST(CodedMessage, SmallTensorsAndVectorsAreExactAndTheRestIsAsPreciseAsItsCodec) {
+  const Model model = mixed_model();
+  for (const int ranks : {2, 4}) {
+    const auto mean = mean_of(ranks);
+    for (const Plan& plan : {barrier(model), wait_free(model)}) {
+      const auto half = averaged("fp16", plan, ranks).front();
+      const Dispatch dispatch(model, plan);
+      std::size_t at = 0;
+      for (int place = 0; place < model.size(); ++place) {
+        const std::size_t elements = model.sent(place).bytes / 4;
+        const bool is_exact = elements * 4 < 65536 || elements % 2 != 0;
+        for (std::size_t i = at; i < at + elements; ++i)
+          ASSERT_NEAR(half[i], mean[i], is_exact ? 1e-6 : 2e-3) << place;
+        at += elements;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::schedule
