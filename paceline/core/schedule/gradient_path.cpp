@@ -12,6 +12,11 @@
 namespace paceline::schedule {
 namespace {
 
+// Two messages keep the link busy; more would share it, and the first would come back later. Only
+// short ones, which mostly wait, go in numbers.
+constexpr int kMostMessages = 2;
+constexpr std::size_t kShortBytes = 1 << 20;
+
 void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers) {
   PACELINE_CHECK(buffers.size() == dispatch.plan().groups.size(),
                  "{} buffers for a plan of {} groups", buffers.size(),
@@ -148,12 +153,19 @@ std::optional<GradientPath::Task> GradientPath::next_task() {
     if (!exchanged_.empty()) {
       task = Task{exchanged_.front(), true};
       exchanged_.pop_front();
-    } else if (const auto next = dispatch_.following(); next && !lanes_[lane_of(*next)].is_held) {
+    } else if (const auto next = dispatch_.following(); next && may_send(*next)) {
       task = Task{*dispatch_.next(), false};
+      ++messages_under_way_;
+      bytes_under_way_ += elements_of(*next).size_bytes();
     }
     return task.has_value();
   });
   return task;
+}
+
+bool GradientPath::may_send(int message) const {
+  return !lanes_[lane_of(message)].is_held &&
+         (messages_under_way_ < kMostMessages || bytes_under_way_ < kShortBytes);
 }
 
 Buffer GradientPath::elements_of(int message) const {
@@ -248,6 +260,8 @@ void GradientPath::came_back(Journey journey, const Result<>& result) {
   if (!result) {
     if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
   } else {
+    --messages_under_way_;
+    bytes_under_way_ -= elements_of(journey.message).size_bytes();
     journey.end = Clock::now();
     journeys_.push_back(journey);
     const int group = dispatch_.messages()[static_cast<std::size_t>(journey.message)].group;

@@ -89,6 +89,7 @@ class GradientPath {
   void send_messages();
   std::optional<Task> next_task();
   Buffer elements_of(int message) const;
+  bool may_send(int message) const;
   std::size_t lane_of(int message) const { return static_cast<std::size_t>(message) % kLanes; }
   // Nothing: the path ends.
   std::optional<Work> started(int message, const std::function<Work(Communicator&)>& start);
@@ -102,7 +103,7 @@ class GradientPath {
   template <typename Done>
   void wait_until(const Done& done);
 
-  static constexpr std::size_t kLanes = 2;
+  static constexpr std::size_t kLanes = 8;
 
   Dispatch dispatch_;
   const std::vector<Buffer> buffers_;
@@ -120,6 +121,8 @@ class GradientPath {
   std::vector<bool> pending_;  // by group: some of its gradients are there, and its mean is not
   std::deque<int> exchanged_;  // messages whose exchange has been carried out
   std::size_t under_way_ = 0;  // operations
+  int messages_under_way_ = 0;
+  std::size_t bytes_under_way_ = 0;  // of these messages' gradients
   bool overflowed_ = false;
   CodecWork codec_work_;
   std::vector<Journey> journeys_;
