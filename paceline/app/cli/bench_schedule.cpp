@@ -215,7 +215,7 @@ Costs measured_costs(Job& job, const ScheduleRequest& request) {
   Costs costs{.links = measure::measured_link_costs(job)};
   for (const std::string& codec : request.codecs) {
     if (codec != schedule::kUncompressed)
-      costs.codecs.push_back(measure::measured_codec_cost(job, codec));
+      costs.codecs.push_back(measure::measured_codec_cost(job, costs.links, codec));
   }
   return costs;
 }
@@ -226,9 +226,11 @@ std::string text_of(const Costs& costs) {
                   costs.links.all_reduce.alpha * 1e6, costs.links.all_reduce.beta * 1e9);
   for (const schedule::CodecCost& codec : costs.codecs) {
     if (codec.name == schedule::kUncompressed) continue;
-    text += fmt::format("{}: {:.1f} % of the bytes, encodes {:.1f} GB/s, decodes {:.1f} GB/s{}\n",
-                        codec.name, codec.ratio * 100, 1e-9 / codec.encode, 1e-9 / codec.decode,
-                        codec.is_linear ? "" : ", all_gather");
+    text += fmt::format(
+        "{}: {:.1f} % of the bytes, encodes {:.1f} GB/s, decodes {:.1f} GB/s, {:.0f} us a "
+        "message{}\n",
+        codec.name, codec.ratio * 100, 1e-9 / codec.encode, 1e-9 / codec.decode, codec.start * 1e6,
+        codec.is_linear ? "" : ", all_gather");
   }
   return text;
 }

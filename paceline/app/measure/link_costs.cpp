@@ -5,6 +5,7 @@
 
 #include "paceline/app/measure/schedule_bench.h"
 #include "paceline/core/schedule/policies.h"
+#include "paceline/core/schedule/simulate.h"
 
 namespace paceline::measure {
 namespace {
@@ -19,13 +20,23 @@ constexpr std::array<Stream, 5> kStreams = {
     {{64, 4 << 10}, {48, 64 << 10}, {16, 1 << 20}, {4, 8 << 20}, {1, 64 << 20}}};
 constexpr int kRepeats = 3;
 
-CostPoint cost_of(Job& job, const Stream& stream) {
+constexpr Stream kLongCoded = {4, 8 << 20}, kShortCoded = {48, 128 << 10};
+
+schedule::Model model_of(const Stream& stream) {
   schedule::Model model{.name = "stream", .tensors = {}};
   model.tensors.resize(static_cast<std::size_t>(stream.messages), {.bytes = stream.bytes});
-  ScheduleBench bench(job, model);
-  // What the links take is the least; what is above it are the machine's moods.
-  const auto seconds = bench.run(schedule::wait_free(model), kRepeats).seconds;
-  return {static_cast<double>(stream.bytes), *std::ranges::min_element(seconds) / stream.messages};
+  return model;
+}
+
+// What the links take is the least; what is above it are the machine's moods.
+double least(const std::vector<double>& seconds) {
+  return *std::ranges::min_element(seconds);
+}
+
+CostPoint cost_of(Job& job, const Stream& stream) {
+  const schedule::Model model = model_of(stream);
+  const auto run = ScheduleBench(job, model).run(schedule::wait_free(model), kRepeats);
+  return {static_cast<double>(stream.bytes), least(run.seconds) / stream.messages};
 }
 
 }  // namespace
@@ -58,21 +69,32 @@ schedule::LinkCosts measured_link_costs(Job& job) {
   return costs;
 }
 
-schedule::CodecCost measured_codec_cost(Job& job, const std::string& codec) {
-  constexpr std::size_t kBytes = 8 << 20;
-  schedule::Model model{.name = "stream", .tensors = {{kBytes}, {kBytes}}};
-  ScheduleBench bench(job, model);
-  schedule::Plan plan = schedule::wait_free(model);
-  for (schedule::Group& group : plan.groups) group.codec = codec;
-  const auto work = bench.run(plan, kRepeats).codec_work;
-  std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
-  job.world().all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
-  return {.name = codec,
-          .ratio = work.wire / work.bytes,
-          .is_linear = !work.gathers,
-          .encode = seconds[0],
-          .decode = seconds[1],
-          .extra_messages = work.exchanges / ((kRepeats + 1) * model.size()) - 1};
+schedule::CodecCost measured_codec_cost(Job& job, const schedule::LinkCosts& links,
+                                        const std::string& codec) {
+  const auto run = [&](const Stream& stream, const auto& use) {
+    const schedule::Model model = model_of(stream);
+    ScheduleBench bench(job, model);
+    schedule::Plan plan = schedule::wait_free(model);
+    for (schedule::Group& group : plan.groups) group.codec = codec;
+    use(model, plan, bench.run(plan, kRepeats));
+  };
+  schedule::CodecCost cost{.name = codec};
+  run(kLongCoded, [&](const schedule::Model& model, const schedule::Plan&, const ScheduleRun& ran) {
+    const auto& work = ran.codec_work;
+    std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
+    job.world().all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
+    cost.ratio = work.wire / work.bytes;
+    cost.is_linear = !work.gathers;
+    cost.encode = seconds[0];
+    cost.decode = seconds[1];
+    cost.extra_messages = work.exchanges / ((kRepeats + 1) * model.size()) - 1;
+  });
+  run(kShortCoded,
+      [&](const schedule::Model& model, const schedule::Plan& plan, const ScheduleRun& ran) {
+        const double expected = schedule::iteration_seconds(model, {links, {cost}}, plan);
+        cost.start = std::max(0.0, least(ran.seconds) - expected) / model.size();
+      });
+  return cost;
 }
 
 }  // namespace paceline::measure

@@ -54,15 +54,16 @@ std::vector<CodecCost> example_codecs() {
 
 Occupancy occupancy(const LinkCosts& links, Path path, double wire, const CodecCost& codec) {
   if (path == Path::all_to_all) {
-    if (!codec.is_linear) return {.up = links.all_gather(wire)};
-    return {.up = codec.extra_messages * links.all_reduce.alpha + links.all_reduce(wire)};
+    if (!codec.is_linear) return {.up = codec.start + links.all_gather(wire)};
+    return {.up = codec.start + codec.extra_messages * links.all_reduce.alpha +
+                  links.all_reduce(wire)};
   }
   PACELINE_CHECK(
       links.server.has_value(),
       "a plan goes over servers, and there are none: add some, or plan for all_to_all alone");
   // The answer to what cannot be summed is the union of what all workers sent.
   const double back = codec.is_linear ? wire : links.workers * wire;
-  const double wait = links.server->turn * (1 + codec.extra_messages);
+  const double wait = links.server->turn * (1 + codec.extra_messages) + codec.start;
   if (links.server->is_duplex)
     return {.up = links.server->push(wire),
             .down = links.server->pull(back),

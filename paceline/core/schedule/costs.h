@@ -25,6 +25,7 @@ struct CodecCost {
   double encode = 0;       // seconds a byte of input
   double decode = 0;       // seconds a byte of input
   int extra_messages = 0;  // start-ups beside the transfer's own, for a shared scale
+  double start = 0;        // seconds a message on top of all that
   bool operator==(const CodecCost&) const = default;
 };
 
