@@ -77,10 +77,10 @@ std::vector<AgentChannel> await_nodes(const NodeOptions& options) {
   while (!trouble && static_cast<int>(come.size()) < options.nodes - 1) {
     if (deadline.passed()) {
       throw Error({Fault::timed_out,
-                   fmt::format("node ranks {} have not come to {}; start `paceline run` with the "
+                   fmt::format("node ranks {} have not come to {}{}; start `paceline run` with the "
                                "same --rdzv-endpoint on each",
                                fmt::join(missing(options, come), ", "),
-                               transport::to_string(options.endpoint)),
+                               transport::to_string(options.endpoint), acceptor.crowd()),
                    {}});
     }
     poller.wait(deadline);

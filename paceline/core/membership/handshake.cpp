@@ -24,8 +24,9 @@ using transport::WireWriter;
 
 constexpr std::uint32_t kMagic = 0x31534850;  // "PHS1"
 constexpr std::size_t kNonceBytes = 32, kHelloBytes = 72, kMacBytes = 32;
-constexpr std::size_t kMostPending = 256;
+constexpr std::size_t kMostPending = 256, kMostPendingOfAddress = 32;  // besides the job's ranks
 constexpr std::chrono::milliseconds kPause{100};
+constexpr std::chrono::seconds kBetweenTellings{10};
 
 using RawHello = std::array<std::byte, kHelloBytes>;
 using Mac = std::array<std::byte, kMacBytes>;
@@ -140,9 +141,16 @@ struct Acceptor::Pending {
 
 Acceptor::Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret,
                    Accepted accepted, Clock::duration limit)
-    : poller_(poller), own_(own), secret_(secret), accepted_(std::move(accepted)), limit_(limit) {}
+    : poller_(poller),
+      own_(own),
+      secret_(secret),
+      accepted_(std::move(accepted)),
+      limit_(limit),
+      room_(kMostPending + static_cast<std::size_t>(own.world_size),
+            kMostPendingOfAddress + static_cast<std::size_t>(own.world_size)) {}
 
 Acceptor::~Acceptor() {
+  if (told_ < crowded_out_) tell_crowd();
   if (pause_) poller_.cancel(*pause_);
   while (!pending_.empty()) drop(pending_.begin()->first);
   for (const auto& [fd, listener] : listeners_) poller_.forget(fd);
@@ -162,12 +170,10 @@ void Acceptor::on_connection(int listener) {
   }
   trouble_.reset();
   if (!socket->is_open()) return;
-  if (pending_.size() >= kMostPending) {  // timers are numbered in the order of arrival
-    drop(std::ranges::min_element(pending_, {}, [](const auto& entry) {
-           return entry.second.limit;
-         })->first);
-  }
+  auto from = transport::peer_address(socket->get());
+  if (!from) return;  // it has left already
   const int fd = socket->get();
+  if (const auto guest = room_.enter({fd, std::move(from->host)})) crowd_out(*guest);
   Pending& pending = pending_[fd];
   pending.socket = std::move(*socket);
   pending.limit = poller_.after(limit_, [this, fd] { drop(fd); });
@@ -209,6 +215,7 @@ void Acceptor::on_readable(int fd) {
   poller_.forget(fd);
   poller_.cancel(p.limit);
   pending_.erase(fd);
+  room_.leave(fd);
   accepted_(std::move(socket), hello);
 }
 
@@ -229,6 +236,29 @@ void Acceptor::drop(int fd) {
   poller_.cancel(found->second.limit);
   poller_.forget(fd);
   pending_.erase(found);
+  room_.leave(fd);
+}
+
+void Acceptor::crowd_out(const WaitingRoom::Guest& guest) {
+  drop(guest.connection);
+  ++crowded_out_;
+  last_crowded_out_ = guest.address.empty() ? "this host" : guest.address;
+  if (tell_again_.passed()) tell_crowd();
+}
+
+void Acceptor::tell_crowd() {
+  const std::string place = own_.rank == kStoreRank          ? "the store"
+                            : own_.purpose == Purpose::agent ? fmt::format("node {}", own_.rank)
+                                                             : fmt::format("rank {}", own_.rank);
+  fmt::print(stderr, "paceline: {} is crowded{}\n", place, crowd());
+  told_ = crowded_out_;
+  tell_again_ = Deadline::in(kBetweenTellings);
+}
+
+std::string Acceptor::crowd() const {
+  if (crowded_out_ == 0) return "";
+  return fmt::format("; unauthenticated connections closed to make room: {}, the last from {}",
+                     crowded_out_, last_crowded_out_);
 }
 
 }  // namespace paceline::membership

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "paceline/core/membership/secret.h"
+#include "paceline/core/membership/waiting_room.h"
 #include "paceline/core/transport/poller.h"
 
 namespace paceline::membership {
@@ -42,8 +43,10 @@ std::uint64_t job_fingerprint(const std::string& job);
 Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
 
 // The responder's side for any number of connections: accepts, checks and hands over those that
-// pass. Bounded: at most 256 unfinished handshakes at a time, 5 s each; whoever fails is closed
-// without a word, and the oldest gives way to a newcomer.
+// pass. Bounded: 256 unfinished handshakes at a time, of one address 32, and for either one more
+// for each rank of the job, so that ranks that come all at once have room; 5 s each. Whoever fails
+// is closed without a word; a newcomer crowds out the oldest of the fullest address, which stderr
+// tells now and then.
 class Acceptor {
  public:
   using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;
@@ -58,6 +61,11 @@ class Acceptor {
   // after one that could.
   const std::optional<Failure>& trouble() const { return trouble_; }
 
+  // Whom newcomers crowded out, for the end of a message about those that have not come:
+  // "; unauthenticated connections closed to make room: 12, the last from 10.0.0.7"; empty when
+  // there was room for all.
+  std::string crowd() const;
+
   void listen(transport::FileDescriptor listener);  // may be called for several
 
  private:
@@ -65,6 +73,8 @@ class Acceptor {
   void on_connection(int listener);
   void on_readable(int fd);
   void drop(int fd);
+  void crowd_out(const WaitingRoom::Guest& guest);
+  void tell_crowd();
   void pause();
 
   transport::Poller& poller_;
@@ -74,6 +84,10 @@ class Acceptor {
   const Clock::duration limit_;
   std::map<int, transport::FileDescriptor> listeners_;
   std::map<int, Pending> pending_;
+  WaitingRoom room_;  // who is in pending_
+  std::size_t crowded_out_ = 0, told_ = 0;
+  std::string last_crowded_out_;
+  Deadline tell_again_ = Deadline::in(Clock::duration::zero());
   std::optional<Failure> trouble_;
   std::optional<transport::Poller::TimerId> pause_;
 };

@@ -122,7 +122,8 @@ class Joining {
     for (int peer = 0; peer < environment_.rank; ++peer) connect(peer);
     while (linked_ < environment_.world_size - 1) {
       if (deadline_.passed())
-        throw Error({Fault::timed_out, "not all ranks have connected", missing()});
+        throw Error(
+            {Fault::timed_out, "not all ranks have connected" + acceptor_.crowd(), missing()});
       heed_ends(Deadline::in(Clock::duration::zero()));
       poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
       if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);

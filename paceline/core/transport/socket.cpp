@@ -76,6 +76,7 @@ Result<TcpAddress> address_by(int (*call)(int, sockaddr*, socklen_t*), int fd,
   address.length = sizeof address.storage;
   if (call(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
     return io_failure(fmt::format("cannot read a socket's {} address", whose), errno);
+  if (address.storage.ss_family == AF_UNIX) return TcpAddress{};
   std::array<char, INET6_ADDRSTRLEN> text = {};
   if (address.storage.ss_family == AF_INET) {
     const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);

@@ -27,7 +27,7 @@ bool is_loopback(const TcpAddress& address);
 Result<FileDescriptor> listen_tcp(const TcpAddress& address);
 Result<FileDescriptor> listen_unix(const std::string& abstract_name);
 Result<TcpAddress> local_address(int fd);
-Result<TcpAddress> peer_address(int fd);
+Result<TcpAddress> peer_address(int fd);  // of a unix socket: an empty host
 
 // Bytes that were sent and have not reached the peer's host. When a connection with such is closed
 // and the peer sends once more, they are lost.

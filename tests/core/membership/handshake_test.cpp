@@ -1,5 +1,6 @@
 #include "paceline/core/membership/handshake.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/transport/socket.h"
+#include "tests/core/membership/strangers.h"
 
 namespace paceline::membership {
 namespace {
@@ -240,7 +242,68 @@ TEST(Handshake, SilentConnectionsDoNotKeepOthersOut) {
   EXPECT_LT(Clock::now() - begin, 1s);
   EXPECT_EQ(bytes_until_closed(silent.front().get()), 0u) << "the oldest gives way";
   pollfd youngest{silent.back().get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&youngest, 1, 0), 0) << "at most 256 are kept, and the youngest is among them";
+  EXPECT_EQ(::poll(&youngest, 1, 0), 0) << "the youngest is among those that are kept";
+}
+
+// Whoever came before the flood and is slow to speak, and whoever comes after it.
+void expect_both_get_in(Responder& responder, const FileDescriptor& slow) {
+  const auto quick = responder.connect();
+  EXPECT_TRUE(introduce(quick.get(), kClient, kSecret, Deadline::in(5s)));
+  EXPECT_TRUE(introduce(slow.get(), kClient, kSecret, Deadline::in(5s)));
+}
+
+TEST(Handshake, AFloodFromAnotherAddressCutsItsOwnConnections) {
+  Responder responder(kServer, 60s);
+  const auto slow = responder.connect();
+  test::Strangers strangers(responder.address, {"127.0.0.66"});
+  ::testing::internal::CaptureStderr();
+  strangers.come(600);
+  expect_both_get_in(responder, slow);
+  EXPECT_EQ(bytes_until_closed(strangers.oldest()), 0u);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "paceline: rank 4 is crowded; unauthenticated connections closed to make room: 1, the "
+            "last from 127.0.0.66\n")
+      << "and not a line for each";
+}
+
+TEST(Handshake, AFloodFromManyAddressesCutsTheirOwnConnections) {
+  Responder responder(kServer, 60s);
+  const auto slow = responder.connect();
+  std::vector<std::string> addresses;
+  for (int i = 1; i <= 50; ++i) addresses.push_back(fmt::format("127.0.1.{}", i));
+  test::Strangers strangers(responder.address, addresses);
+  strangers.come(600);
+  expect_both_get_in(responder, slow);
+  EXPECT_EQ(bytes_until_closed(strangers.oldest()), 0u);
+}
+
+TEST(Handshake, WhoeverWaitsCanSayWhoCrowdedTheDoor) {
+  transport::Poller poller;
+  Acceptor acceptor(poller, kServer, kSecret, [](FileDescriptor, const Hello&) {});
+  auto listener = transport::listen_tcp({"127.0.0.1", 0}).value();
+  test::Strangers strangers(transport::local_address(listener.get()).value(), {"127.0.0.66"});
+  acceptor.listen(std::move(listener));
+  strangers.come(32 + kServer.world_size);
+  while (poller.wait(Deadline::in(0s)) > 0) {
+  }
+  EXPECT_EQ(acceptor.crowd(), "");
+  strangers.come(5);
+  while (poller.wait(Deadline::in(0s)) > 0) {
+  }
+  EXPECT_EQ(acceptor.crowd(),
+            "; unauthenticated connections closed to make room: 5, the last from 127.0.0.66");
+}
+
+// All ranks of one host come at once, and each waits for the others' first messages.
+TEST(Handshake, TheRanksOfAJobHaveRoomAtOneAddress) {
+  constexpr int kRanks = 200;
+  Hello server = kServer, client = kClient;
+  server.world_size = client.world_size = kRanks;
+  Responder responder(server);
+  std::vector<FileDescriptor> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) ranks.push_back(responder.connect());
+  for (const FileDescriptor& rank : ranks)
+    EXPECT_TRUE(introduce(rank.get(), client, kSecret, Deadline::in(5s)));
 }
 
 TEST(Handshake, AHelloSplitIntoBytesPasses) {

@@ -13,6 +13,7 @@
 #include "paceline/core/transport/fabric_plugin.h"
 #include "paceline/core/transport/wire.h"
 #include "tests/core/membership/store_world.h"
+#include "tests/core/membership/strangers.h"
 #include "tests/support/process.h"
 
 namespace paceline::membership {
@@ -225,6 +226,58 @@ TEST(Rendezvous, AVerdictEndsTheSearchForARankThatDied) {
     EXPECT_EQ(failure, verdict);
     EXPECT_LT(Clock::now() - begin, 5s);
   }
+}
+
+// S3, at the store: a stranger on the job's network opens connections without end, and says nothing
+// or one byte on each.
+TEST(Rendezvous, RanksMeetWhileAStrangerFloodsTheStore) {
+  constexpr int kAtMost = 10000;  // a host has so many ports and not many more
+  StoreWorld world(4);
+  test::Strangers strangers(transport::parse_tcp_address(world.address).value(), {"127.0.0.66"});
+  strangers.come(400);
+  std::jthread flood([&](const std::stop_token& stop) {
+    for (int come = 0; come < kAtMost && !stop.stop_requested(); come += 50)
+      strangers.come(50, 400);
+  });
+  std::atomic<int> met = 0;
+  run_ranks(4, [&](int rank) {
+    const auto job = join(environment(world, rank, 4, TransportChoice::tcp));
+    ++met;
+    test::wait_until([&] { return met == 4; });
+  });
+  EXPECT_EQ(met, 4);
+  EXPECT_TRUE(world.reports().empty()) << world.reports()[0].failure.what;
+}
+
+// Where rank 0 listens for its peers, as it published it.
+transport::TcpAddress door_of_rank_0(StoreClient& client) {
+  const auto published = client.get("endpoint/0", soon()).value();
+  transport::WireReader reader(published);
+  std::ignore = reader.text(4096), std::ignore = reader.text(4096);  // its host and unix socket
+  return transport::parse_tcp_address(reader.text(4096)).value();
+}
+
+// S3, at a rank's own door, where the test plays rank 1.
+TEST(Rendezvous, APeerGetsInWhileStrangersCrowdARanksDoor) {
+  StoreWorld world(2);
+  const Environment e = environment(world, 0, 2, TransportChoice::tcp);
+  const auto peer = world.client(1);
+  publish(*peer, 1, "127.0.0.1:1", e);
+  transport::FileDescriptor link;
+  std::jthread outside([&] {
+    const auto door = door_of_rank_0(*peer);
+    test::Strangers strangers(door, {"127.0.0.66", "127.0.0.67"});
+    strangers.come(400);
+    link = transport::connect_tcp(door, soon()).value();
+    Hello own = world.hello(1);
+    own.purpose = Purpose::peer;
+    own.target = 0;
+    strangers.come(200);
+    EXPECT_TRUE(introduce(link.get(), own, world.secret, soon()));
+  });
+  const auto job = join(e);
+  EXPECT_FALSE(job->mesh->failure());
+  outside.join();
 }
 
 TEST(Rendezvous, AMalformedEndpointNamesItsRank) {
