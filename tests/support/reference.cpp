@@ -168,13 +168,20 @@ void gathers(Case& c, const Way& way, bool in_place) {
   c.end();
 }
 
+bool takes_counts(const Way& way) {
+  const auto catalogue = collective::built_in_algorithms();
+  const auto* known = collective::find(catalogue, way.operation, way.algorithm);
+  return known == nullptr || !known->needs_equal_counts;
+}
+
 void moves(Case& c, const Way& way, bool in_place) {
   switch (way.operation) {
     case Operation::broadcast: return broadcast(c, way);
     case Operation::scatter: return scatter(c, way, in_place);
     case Operation::all_to_all:
       all_to_all(c, way.algorithm, true, in_place);
-      return all_to_all(c, way.algorithm, false, in_place);
+      if (takes_counts(way)) all_to_all(c, way.algorithm, false, in_place);
+      return;
     default: return gathers(c, way, in_place);
   }
 }

@@ -36,6 +36,20 @@ std::vector<std::size_t> pieces(int chunks, bool in_memory) {
   return pieces;
 }
 
+bool has_unknown_counts(Operation operation, std::size_t bytes) {
+  return operation == Operation::all_to_all && bytes == 0;
+}
+
+bool carries(const Algorithm& algorithm, std::size_t bytes) {
+  return !algorithm.needs_equal_counts || !has_unknown_counts(algorithm.operation, bytes);
+}
+
+// Of all chunks: those of all_to_all are every rank's.
+std::size_t bytes_of_all(Operation operation, const Shape& shape, std::size_t bytes) {
+  if (has_unknown_counts(operation, bytes)) return kUnknownBytes;
+  return operation == Operation::all_to_all ? bytes * static_cast<std::size_t>(shape.ranks) : bytes;
+}
+
 // The same price summed up in another order.
 constexpr double kRounding = 1 - 1e-9;
 
@@ -81,7 +95,7 @@ std::vector<Candidate> Choice::candidates(Operation operation, const Shape& shap
   const std::lock_guard lock(mutex_);
   std::vector<Candidate> all;
   for (const Algorithm& algorithm : catalogue_) {
-    if (allows(algorithm, operation, shape, one_rounding))
+    if (allows(algorithm, operation, shape, one_rounding) && carries(algorithm, bytes))
       all.push_back(cheaper({}, algorithm, shape, size_class(bytes)));
   }
   std::ranges::stable_sort(all, [&](const Candidate& one, const Candidate& other) {
@@ -136,7 +150,7 @@ Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t 
                            bool one_rounding) {
   Candidate best;
   for (const Algorithm& algorithm : catalogue_) {
-    if (allows(algorithm, operation, shape, one_rounding))
+    if (allows(algorithm, operation, shape, one_rounding) && carries(algorithm, bytes))
       best = cheaper(best, algorithm, shape, bytes);
   }
   PACELINE_CHECK(best.algorithm != nullptr, "no algorithm for {} with {} ranks", name_of(operation),
@@ -149,8 +163,8 @@ Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t 
 Candidate Choice::cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
                           std::size_t bytes) {
   const Timetable& table = timetable(algorithm, shape);
-  const bool unknown = bytes == 0 && algorithm.operation == Operation::all_to_all;
-  const Partition partition = Partition::even(unknown ? kUnknownBytes : bytes, table.chunks);
+  const Partition partition =
+      Partition::even(bytes_of_all(algorithm.operation, shape, bytes), table.chunks);
   int priced = 0;
   for (const std::size_t piece : pieces(std::min(table.chunks, shape.ranks), in_memory())) {
     const auto segments =

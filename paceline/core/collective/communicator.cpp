@@ -108,6 +108,23 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
+void Communicator::Impl::cut_by_pairs(Request& request, const Partition& sent,
+                                      const Partition& taken) const {
+  // The chunks between other ranks are empty here.
+  request.input_chunks.chunks.resize(
+      static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size)));
+  request.other_output_chunks = request.input_chunks;
+  for (int peer = 0; peer < size; ++peer) {
+    const auto to = static_cast<std::size_t>(collective::chunk_between(size, rank, peer));
+    const auto from = static_cast<std::size_t>(collective::chunk_between(size, peer, rank));
+    const auto p = static_cast<std::size_t>(peer);
+    request.input_chunks.chunks[to] = sent.chunks[p];
+    request.other_output_chunks.chunks[to].count = sent.chunks[p].count;
+    request.other_output_chunks.chunks[from] = taken.chunks[p];
+    request.input_chunks.chunks[from].count = taken.chunks[p].count;
+  }
+}
+
 bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const {
   return is_reduction(operation) && determinism == Determinism::reproducible && is_half(dtype) &&
          rounds(op, dtype);
@@ -131,6 +148,20 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   request.work = group->new_work(to_string(call));
   Work work(request.work);
   Group::submit(group, std::move(request));
+  return work;
+}
+
+Work Communicator::Impl::exchange(Request request, const OperationOptions& options) {
+  const ConstBuffer in = request.input;
+  std::shared_ptr<std::vector<std::byte>> copy;
+  // What arrives from one rank may lie where the part of another has to go from.
+  if (in.data == request.output.data && in.count > 0) {
+    check_host_memory(in, "all_to_all in place");
+    copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
+    request.input.data = copy->data();
+  }
+  const Work work = submit(std::move(request), options.algorithm, options.within);
+  if (copy) work.keep(std::move(copy));
   return work;
 }
 
@@ -178,6 +209,11 @@ void Communicator::Impl::choose_program(Request& request, std::string_view algor
   const collective::Candidate chosen =
       choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
                     needs_one_rounding(call.operation, call.op, call.dtype));
+  PACELINE_CHECK(
+      !chosen.algorithm->needs_equal_counts || call.counts.empty(),
+      "{}: algorithm '{}' needs as much for each rank from each; call without counts, or "
+      "name another algorithm",
+      to_string(call), chosen.algorithm->name);
   call.algorithm = chosen.algorithm->name;
   request.plan = plan(*chosen.algorithm, call.root);
   if (collective::chunks_needed(call.operation, size) == 0) {
@@ -322,13 +358,22 @@ Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOpt
 }
 
 Work Communicator::all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options) {
+  check_memory(in, "all_to_all");
+  check_memory(out, "all_to_all");
   const auto ranks = static_cast<std::size_t>(size());
   PACELINE_CHECK(
       in.count % ranks == 0 && out.count == in.count,
       "all_to_all: {} elements for {} elements cannot be cut into {} equal parts; give counts",
       in.count, out.count, ranks);
-  const std::vector<std::size_t> counts(ranks, in.count / ranks);
-  return all_to_all(in, counts, out, counts, options);
+  check_equal("all_to_all", in, out);
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::all_to_all, .dtype = in.dtype, .count = in.count};
+  const Partition parts = Partition::even(in.count, size());
+  impl_->cut_by_pairs(request, parts, parts);
+  // Whoever passes on what is meant for others has it in parts of this length.
+  for (Partition* chunks : {&request.input_chunks, &request.other_output_chunks})
+    for (collective::Range& chunk : chunks->chunks) chunk.count = in.count / ranks;
+  return impl_->exchange(std::move(request), options);
 }
 
 Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts,
@@ -353,30 +398,8 @@ Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Co
                  sent.chunks[static_cast<std::size_t>(rank())].count,
                  taken.chunks[static_cast<std::size_t>(rank())].count);
   check_overlap("all_to_all", in, out, 0);
-  // The chunks between other ranks are empty here.
-  request.input_chunks.chunks.resize(
-      static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size())));
-  request.other_output_chunks = request.input_chunks;
-  for (int peer = 0; peer < size(); ++peer) {
-    const auto to = static_cast<std::size_t>(collective::chunk_between(size(), rank(), peer));
-    const auto from = static_cast<std::size_t>(collective::chunk_between(size(), peer, rank()));
-    const auto p = static_cast<std::size_t>(peer);
-    request.input_chunks.chunks[to] = sent.chunks[p];
-    request.other_output_chunks.chunks[to].count = sent.chunks[p].count;
-    request.other_output_chunks.chunks[from] = taken.chunks[p];
-    request.input_chunks.chunks[from].count = taken.chunks[p].count;
-  }
-  std::shared_ptr<std::vector<std::byte>> copy;
-  if (in.data == out.data &&
-      in.count >
-          0) {  // what arrives from one rank may lie where the part of another has to go from
-    check_host_memory(in, "all_to_all in place");
-    copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
-    request.input.data = copy->data();
-  }
-  const Work work = impl_->submit(std::move(request), options.algorithm, options.within);
-  if (copy) work.keep(std::move(copy));
-  return work;
+  impl_->cut_by_pairs(request, sent, taken);
+  return impl_->exchange(std::move(request), options);
 }
 
 Work Communicator::broadcast(Buffer inout, int root, const OperationOptions& options) {

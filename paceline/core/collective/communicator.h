@@ -162,7 +162,8 @@ class Communicator {
 
   // Rank r ends with part r of every rank's input, one after the other in rank order. Without
   // counts all parts are equal; else in is cut by send_counts and out by recv_counts, and what rank
-  // a sends to b must be what b expects of a. COST: in place, a copy of the input beforehand.
+  // a sends to b must be what b expects of a. All ranks give counts, or none does. COST: in place,
+  // a copy of the input beforehand.
   Work all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options = {});
   Work all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts,
                   const OperationOptions& options = {});

@@ -102,6 +102,19 @@ std::vector<std::vector<int>> kept_on(const Hosts& hosts, const std::vector<int>
   return kept;
 }
 
+Counters across_and_within(const Hosts& hosts) {
+  const long others = static_cast<long>(hosts.size()) - 1;
+  bool has_neighbours = false;
+  Counters counters;
+  for (const auto& host : hosts) {
+    const long size = static_cast<long>(host.size());
+    counters.messages += size * others + size * (size - 1);
+    has_neighbours = has_neighbours || size > 1;
+  }
+  counters.depth = (others > 0 ? 1 : 0) + (has_neighbours ? 1 : 0);
+  return counters;
+}
+
 Shape shape_among(const std::vector<int>& ranks, int rank, int root) {
   return {.ranks = static_cast<int>(ranks.size()),
           .rank = place_of(ranks, rank),

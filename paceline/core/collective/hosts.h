@@ -34,6 +34,11 @@ std::vector<int> keepers_of(const Hosts& hosts, int chunk);
 // By rank of `host`, one of `hosts`: the chunks that it keeps there.
 std::vector<std::vector<int>> kept_on(const Hosts& hosts, const std::vector<int>& host);
 
+// What it costs to bring each chunk to its keeper on every other host, and then what each rank
+// keeps to all others of its host, or the way back: how much the busiest rank sends is not among
+// it.
+Counters across_and_within(const Hosts& hosts);
+
 // The shape of a program by `ranks` alone, in this order, as `rank` sees it. REQUIRES: `rank` and
 // `root` are among them.
 Shape shape_among(const std::vector<int>& ranks, int rank, int root);

@@ -137,6 +137,8 @@ struct Algorithm {
   // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32
   // and round once (plan.h); or nothing is summed. What `reproducible` needs for them.
   bool rounds_once = false;
+  // all_to_all: only where every rank has as much for every other one, and knows that of all.
+  bool needs_equal_counts = false;
   bool (*fits)(const Shape&) = nullptr;
   Program (*build)(const Shape&) = nullptr;
   // The formulas of the literature (shape.rank is ignored), for every shape that fits: `verify`

@@ -91,6 +91,12 @@ TEST(Catalogue, EveryAlgorithmIsProvenFor1To64RanksEveryRootAndHosts) {
   }
 }
 
+// So that each of the proofs is one of the costs, too.
+TEST(Catalogue, EveryAlgorithmStatesWhatItCosts) {
+  for (const Algorithm& algorithm : built_in_algorithms())
+    EXPECT_NE(algorithm.closed_form, nullptr) << label(algorithm);
+}
+
 TEST(Catalogue, EveryAlgorithmIsProvenForManyRanks) {
   if (test::kSanitized) GTEST_SKIP() << "the proof shares nothing between threads";
   for (const Algorithm& algorithm : built_in_algorithms()) {

@@ -97,6 +97,24 @@ TEST(Choice, NamesAreThoseThatCanBeHad) {
   }
 }
 
+TEST(Choice, OfAnAllToAllWithCountsIsNoAlgorithmThatNeedsEqualOnes) {
+  constexpr std::size_t kWithCounts = 0;
+  for (int ranks = 1; ranks <= 33; ++ranks) {
+    Choice choice(built_in_algorithms(), Determinism::fast, loopback(ranks));
+    const auto chosen = [&](std::size_t bytes) {
+      return choice.choose(Operation::all_to_all, "", {.ranks = ranks}, bytes).algorithm;
+    };
+    EXPECT_FALSE(chosen(kWithCounts)->needs_equal_counts) << ranks;
+    for (const auto& one : choice.candidates(Operation::all_to_all, {.ranks = ranks}, kWithCounts))
+      EXPECT_FALSE(one.algorithm->needs_equal_counts) << ranks;
+    if (ranks >= 8) {
+      const auto each = static_cast<std::size_t>(ranks);
+      EXPECT_EQ(chosen(each)->name, "bruck") << ranks;
+      EXPECT_EQ(chosen(each << 20)->name, "pairwise") << ranks;
+    }
+  }
+}
+
 TEST(Choice, ReproducibleRefusesAnotherOrder) {
   Choice strict(built_in_algorithms(), Determinism::reproducible, loopback(4));
   const auto failure =

@@ -157,6 +157,17 @@ std::vector<Kind> kinds() {
                              equal_counts(w, 0));
        },
        "for [100+100", "7"},
+      {"counts of one alone",
+       [](Communicator& w, Buffers& b) {
+         const auto counts = equal_counts(w, 0);
+         return w.all_to_all(const_buffer_of(std::span(b.in).first(100 * counts.size())), counts,
+                             equal_parts(w, b), counts);
+       },
+       [](Communicator& w, Buffers& b) {
+         const auto all = static_cast<std::size_t>(100 * w.size());
+         return w.all_to_all(const_buffer_of(std::span(b.in).first(all)), equal_parts(w, b));
+       },
+       "for [100+100", "all_to_all f32["},
       {"nothing where the others have much", sum,
        [](Communicator& w, Buffers& b) { return w.all_reduce(b.first(0)); }, "all_reduce f32[N]",
        "all_reduce f32[0]"},

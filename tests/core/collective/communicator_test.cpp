@@ -140,6 +140,11 @@ TEST(Communicator, RefusesPartsThatDoNotAddUpAndLivesOn) {
                                           std::vector<std::size_t>{5, 3});
                 }),
                 HasSubstr("sends itself"));
+    EXPECT_THAT(refused([&] {
+                  return world.all_to_all(const_buffer_of(a), counts, buffer_of(b), counts,
+                                          {.algorithm = "bruck"});
+                }),
+                HasSubstr("algorithm 'bruck' needs as much for each rank from each"));
     world.barrier().wait();
   });
 }

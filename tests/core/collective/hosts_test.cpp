@@ -52,6 +52,13 @@ TEST(Hosts, EveryChunkHasAKeeperOnEach) {
   }
 }
 
+TEST(Hosts, CostARoundAcrossAndOneWithinWhereThereIsSomebodyToTalkTo) {
+  EXPECT_EQ(across_and_within({{0}}), (Counters{0, 0, 0}));
+  EXPECT_EQ(across_and_within({{0, 1, 2}}), (Counters{1, 6, 0}));
+  EXPECT_EQ(across_and_within({{0}, {1}, {2}}), (Counters{1, 6, 0}));
+  EXPECT_EQ(across_and_within({{0, 1, 2}, {3, 4}, {5}}), (Counters{2, 12 + 8, 0}));
+}
+
 TEST(Hosts, SumByTheBalancedTreeWhereItsHalvesFallTogetherWithThem) {
   EXPECT_TRUE(sum_by_balanced_tree({{0, 1, 2}}));
   EXPECT_TRUE(sum_by_balanced_tree({{0, 1}, {2, 3}, {4}}));

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/collective/catalogue.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/partition.h"
@@ -214,7 +215,11 @@ class Call {
     std::vector<std::size_t> counts;
     for (int rank = 0; rank < group_.size(); ++rank) counts.push_back(between(group_.rank(), rank));
     const Buffer in = filled(draw_.count), out = in_place_ ? in : take(draw_.count);
-    works_.push_back(group_.all_to_all(in, counts, out, counts, {.algorithm = draw_.algorithm}));
+    const auto catalogue = collective::built_in_algorithms();
+    const auto* way = collective::find(catalogue, Operation::all_to_all, draw_.algorithm);
+    const bool takes_counts = way == nullptr || !way->needs_equal_counts;
+    works_.push_back(group_.all_to_all(in, counts, out, counts,
+                                       {.algorithm = takes_counts ? draw_.algorithm : ""}));
     const auto taken = Partition::of(counts).chunks;
     for (int from = 0; from < group_.size(); ++from) {
       std::size_t first = 0;

@@ -8,6 +8,8 @@
 // lower bound), and takes each chunk of theirs once. Ranks: any n >= 1, any hosts, any counts.
 // Order of summation: nothing is summed.
 // Reference: specification A8, the way back of `hierarchical` of reduce_scatter.
+#include <algorithm>
+
 #include "paceline/core/collective/catalogue_entries.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/hosts.h"
@@ -31,6 +33,21 @@ Program build(const Shape& shape) {
   return with_copy(reads_input(both), shape.rank);
 }
 
+// The first rank of a host keeps most there: of each host's chunks every one that lies as far
+// behind another as the host has ranks.
+Counters closed_form(const Shape& shape) {
+  const Hosts hosts = hosts_of(shape);
+  Counters counters = across_and_within(hosts);
+  const int others = static_cast<int>(hosts.size()) - 1;
+  for (const auto& host : hosts) {
+    const std::size_t size = host.size();
+    std::size_t kept = 0;
+    for (const auto& of : hosts) kept += (of.size() + size - 1) / size;
+    counters.chunks = std::max(counters.chunks, others + static_cast<long>((size - 1) * kept));
+  }
+  return counters;
+}
+
 }  // namespace
 
 Algorithm hierarchical() {
@@ -41,7 +58,8 @@ Algorithm hierarchical() {
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_gather

@@ -15,6 +15,7 @@
 // power of two are folded in beforehand, which sums by another tree and takes two rounds more.
 #include <algorithm>
 
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::all_reduce {
@@ -67,6 +68,30 @@ Program build(const Shape& shape) {
   return program;
 }
 
+// Of ranks 0 .. ranks-1 in blocks of `length`: how many block `index` has.
+int length_of_block(int ranks, int length, int index) {
+  return std::clamp(ranks - index * length, 0, length);
+}
+
+// Every rank of two blocks that meet takes one message. The ranks of a short block have several
+// to serve, each the ones that lie its block's length apart.
+Counters closed_form(const Shape& shape) {
+  const int n = shape.ranks;
+  Counters all{.depth = tree_levels(n)};
+  for (int rank = 0; rank < n; ++rank) {
+    long sent = 0;
+    for (int distance = 1; distance < n; distance *= 2) {
+      const int block = rank / distance, place = rank % distance;
+      const int own = length_of_block(n, distance, block);
+      const int theirs = length_of_block(n, distance, block ^ 1);
+      sent += (std::max(0, theirs - place) + own - 1) / own;
+    }
+    all.messages += sent;
+    all.chunks = std::max(all.chunks, sent);
+  }
+  return all;
+}
+
 }  // namespace
 
 Algorithm recursive_doubling() {
@@ -76,7 +101,8 @@ Algorithm recursive_doubling() {
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = for_any_count,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::all_reduce

@@ -8,6 +8,9 @@
 // hosts (a lower bound), of which the root's host sends at most ceil(lg q).
 // Ranks: any n >= 1, any root, any hosts. Order of summation: nothing is summed.
 // Reference: specification A8.
+#include <algorithm>
+
+#include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/catalogue_entries.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/hosts.h"
@@ -28,6 +31,37 @@ Program build(const Shape& shape) {
   return shape.rank == shape.root ? with_copy(reads_input(both), 0) : both;
 }
 
+// Until a leader has the buffer and has served the other hosts, when `place` counts the hosts from
+// the root's on: its forerunner at each distance sends where there is a host so far behind it.
+int rounds_between(int place, int hosts) {
+  int rounds = 0;
+  for (int distance = 1; distance < hosts; distance *= 2)
+    rounds += place / (2 * distance) * (2 * distance) + distance < hosts;
+  return rounds;
+}
+
+// How many hosts a leader serves: those at distances below the one at which it was served.
+int served_hosts(int place, int hosts) {
+  int served = 0;
+  for (int distance = 1; place + distance < hosts && place % (2 * distance) == 0; distance *= 2)
+    ++served;
+  return served;
+}
+
+Counters closed_form(const Shape& shape) {
+  const Hosts hosts = hosts_of(shape);
+  const int count = static_cast<int>(hosts.size());
+  const auto roots = std::ranges::find(hosts, host_of(hosts, shape.root)) - hosts.begin();
+  Counters counters{.depth = tree_levels(count), .messages = shape.ranks - 1};
+  for (int place = 0; place < count; ++place) {
+    const auto& host = hosts[static_cast<std::size_t>((roots + place) % count)];
+    const int others = static_cast<int>(host.size()) - 1;
+    if (others > 0) counters.depth = std::max(counters.depth, rounds_between(place, count) + 1);
+    counters.chunks = std::max(counters.chunks, 0L + served_hosts(place, count) + others);
+  }
+  return counters;
+}
+
 }  // namespace
 
 Algorithm hierarchical() {
@@ -38,7 +72,8 @@ Algorithm hierarchical() {
           .has_balanced_tree = for_any_count,
           .rounds_once = true,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::broadcast

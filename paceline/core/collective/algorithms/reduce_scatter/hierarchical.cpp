@@ -34,6 +34,14 @@ Program build(const Shape& shape) {
   return others_in_scratch(reads_input(both), shape.rank);
 }
 
+// A rank sends what others of its host keep to them, and then what it keeps itself to the chunks'
+// own ranks: all chunks but its own.
+Counters closed_form(const Shape& shape) {
+  Counters counters = across_and_within(hosts_of(shape));
+  counters.chunks = shape.ranks - 1;
+  return counters;
+}
+
 bool has_balanced_tree(const Shape& shape) {
   return sum_by_balanced_tree(hosts_of(shape));
 }
@@ -47,7 +55,8 @@ Algorithm hierarchical() {
           .determinism = DeterminismClass::d3,
           .has_balanced_tree = has_balanced_tree,
           .fits = is_valid,
-          .build = build};
+          .build = build,
+          .closed_form = closed_form};
 }
 
 }  // namespace paceline::collective::catalogue::reduce_scatter

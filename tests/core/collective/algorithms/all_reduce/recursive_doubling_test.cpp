@@ -35,6 +35,15 @@ TEST(RecursiveDoublingAllReduce, TakesOneRoundForEachLevelOfTheTree) {
   }
 }
 
+TEST(RecursiveDoublingAllReduce, AShortBlockSendsForEachRankThatItServes) {
+  EXPECT_EQ(counters_of(proof_of(algorithm(), 5)), (Counters{3, 4 + 4 + 5, 4}));
+  EXPECT_EQ(counters_of(proof_of(algorithm(), 7)), (Counters{3, 6 + 7 + 7, 4}));
+  for (int ranks = 2; ranks <= 64; ranks *= 2) {
+    EXPECT_EQ(algorithm().closed_form({.ranks = ranks + 1}).chunks, ranks)
+        << "the rank that is too many serves all others";
+  }
+}
+
 TEST(RecursiveDoublingAllReduce, SumsByTheBalancedTreeForAnyCount) {
   for (int ranks = 1; ranks <= 33; ++ranks)
     EXPECT_TRUE(proof_of(algorithm(), ranks).balanced_tree) << ranks;

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "paceline/core/collective/balanced_tree.h"
+#include "tests/core/collective/programs.h"
+
+namespace paceline::collective {
+namespace {
+
+using namespace testing;
+
+Algorithm algorithm() {
+  return built_in(Operation::all_to_all, "bruck");
+}
+
+TEST(BruckAllToAll, IsThisPictureFor4Ranks) {
+  EXPECT_EQ(to_string(algorithm().build({.ranks = 4})),
+            "round 0: copy: output(0) = input(0)\n"
+            "         send to 1: input(1)\n"
+            "         recv from 3: output(12)\n"
+            "         send to 1: input(3)\n"
+            "         recv from 3: scratch(3, 14)\n"
+            "round 1: send to 2: input(2)\n"
+            "         recv from 2: output(8)\n"
+            "         send to 2: scratch(3, 14)\n"
+            "         recv from 2: output(4)\n");
+}
+
+TEST(BruckAllToAll, EveryRankSendsOneMessageARoundAndEachRoundGoesTwiceAsFar) {
+  for (int ranks = 2; ranks <= 33; ++ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Program program = algorithm().build({.ranks = ranks, .rank = rank});
+      ASSERT_EQ(program.rounds.size(), static_cast<std::size_t>(tree_levels(ranks)));
+      for (std::size_t r = 0; r < program.rounds.size(); ++r) {
+        for (const Step& step : program.rounds[r]) {
+          if (step.kind != Step::Kind::send) continue;
+          EXPECT_EQ(step.peer, (rank + (1 << r)) % ranks);
+        }
+      }
+    }
+  }
+}
+
+TEST(BruckAllToAll, SendsHalfOfItsInputARoundForAPowerOfTwo) {
+  for (const int ranks : {2, 4, 8, 16, 32}) {
+    EXPECT_EQ(proof_of(algorithm(), ranks).sent_chunks,
+              std::vector<long>(static_cast<std::size_t>(ranks), tree_levels(ranks) * ranks / 2));
+  }
+}
+
+TEST(BruckAllToAll, StagesNoMoreChunksAtATimeThanItsInputHas) {
+  for (int ranks = 1; ranks <= 33; ++ranks) {
+    for (const Program& program : programs_of(algorithm(), ranks)) {
+      std::set<Slot> staged;
+      for (const Round& round : program.rounds) {
+        for (const Step& step : round) {
+          if (step.target.space == Slot::Space::scratch) staged.insert(step.target);
+        }
+        for (const Step& step : round) {
+          if (step.source.space != Slot::Space::scratch) continue;
+          EXPECT_EQ(staged.erase(step.source), 1U);
+        }
+        EXPECT_LE(staged.size(), static_cast<std::size_t>(ranks));
+      }
+      EXPECT_TRUE(staged.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::collective
