@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/deadline.h"
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/schedule/coded_message.h"
 #include "paceline/core/schedule/exchange_work.h"
@@ -61,7 +62,6 @@ GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& 
       buffers_(std::move(groups)),
       averagings_(averagings_of(dispatch_, model, {group.rank(), group.size(), seed})),
       steps_(averagings_.size()),
-      begun_(averagings_.size()),
       pending_(buffers_.size()) {
   check_buffers(dispatch_, buffers_);
   for (Lane& lane : lanes_) lane.group = group.split(0);
@@ -109,11 +109,6 @@ void GradientPath::wait(int place) {
 
 void GradientPath::finish() {
   wait_until([this] { return std::ranges::find(pending_, true) == pending_.end(); });
-}
-
-std::vector<GradientPath::Journey> GradientPath::take_journeys() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(journeys_, {});
 }
 
 GradientPath::CodecWork GradientPath::codec_work() {
@@ -190,27 +185,24 @@ std::optional<Work> GradientPath::started(int message,
 }
 
 void GradientPath::send(int message) {
-  const auto m = static_cast<std::size_t>(message);
   const Buffer elements = elements_of(message);
-  begun_[m] = Clock::now();
-  if (averagings_[m]) return encode(message, elements);
+  if (averagings_[static_cast<std::size_t>(message)]) return encode(message, elements);
   const auto work = started(message, [&](Communicator& group) {
     return group.all_reduce(elements, {.op = ReduceOp::average});
   });
   if (!work) return;
-  work->on_done([this, journey = Journey{message, begun_[m], {}}](const Result<>& result) {
-    came_back(journey, result);
-  });
+  work->on_done([this, message](const Result<>& result) { came_back(message, result); });
 }
 
 void GradientPath::encode(int message, const Buffer& elements) {
   const auto m = static_cast<std::size_t>(message);
+  const auto begin = Clock::now();
   const auto exchange =
       averagings_[m]->begin({reinterpret_cast<float*>(elements.data), elements.count}, steps_[m]++);
   {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = true;
-    codec_work_.encode += seconds_since(begun_[m]);
+    codec_work_.encode += seconds_since(begin);
     codec_work_.bytes += static_cast<double>(elements.size_bytes());
   }
   carry_on(message, exchange);
@@ -243,7 +235,7 @@ void GradientPath::decode(int message) {
     codec_work_.decode += seconds_since(begin);
     ++under_way_;
   }
-  came_back({message, begun_[m], {}}, finished);
+  came_back(message, finished);
 }
 
 void GradientPath::exchanged(int message, const Result<>& result) {
@@ -254,18 +246,16 @@ void GradientPath::exchanged(int message, const Result<>& result) {
   changed_.notify_all();
 }
 
-void GradientPath::came_back(Journey journey, const Result<>& result) {
+void GradientPath::came_back(int message, const Result<>& result) {
   const std::lock_guard lock(mutex_);
   --under_way_;
   if (!result) {
     if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
   } else {
     --messages_under_way_;
-    bytes_under_way_ -= elements_of(journey.message).size_bytes();
-    journey.end = Clock::now();
-    journeys_.push_back(journey);
-    const int group = dispatch_.messages()[static_cast<std::size_t>(journey.message)].group;
-    if (dispatch_.back(journey.message)) pending_[static_cast<std::size_t>(group)] = false;
+    bytes_under_way_ -= elements_of(message).size_bytes();
+    const int group = dispatch_.messages()[static_cast<std::size_t>(message)].group;
+    if (dispatch_.back(message)) pending_[static_cast<std::size_t>(group)] = false;
   }
   changed_.notify_all();
 }

@@ -20,7 +20,6 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/compress/averaging.h"
 #include "paceline/core/schedule/dispatch.h"
@@ -29,12 +28,6 @@ namespace paceline::schedule {
 
 class GradientPath {
  public:
-  // When a message was under way on this rank.
-  struct Journey {
-    int message = 0;
-    Clock::time_point begin, end;
-  };
-
   // What codecs did so far, on this rank.
   struct CodecWork {
     double encode = 0, decode = 0;  // seconds
@@ -67,8 +60,6 @@ class GradientPath {
   // wait() for all.
   void finish();
 
-  // Since the last call.
-  std::vector<Journey> take_journeys();
   CodecWork codec_work();
   // Whether since the last call a value was not finite, or too large for its codec. Then the mean
   // of its message is not there, on any rank: the update must be left out.
@@ -97,7 +88,7 @@ class GradientPath {
   void encode(int message, const Buffer& elements);
   void carry_on(int message, const std::optional<compress::Exchange>& exchange);
   void decode(int message);
-  void came_back(Journey journey, const Result<>& result);
+  void came_back(int message, const Result<>& result);
   void exchanged(int message, const Result<>& result);
   void fail(std::exception_ptr why);
   template <typename Done>
@@ -113,8 +104,7 @@ class GradientPath {
 
   // Of the sender's thread.
   std::vector<std::unique_ptr<compress::Averaging>> averagings_;  // by message; nullptr: none
-  std::vector<std::uint32_t> steps_;      // by message: how often it was sent
-  std::vector<Clock::time_point> begun_;  // by message
+  std::vector<std::uint32_t> steps_;  // by message: how often it was sent
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -125,7 +115,6 @@ class GradientPath {
   std::size_t bytes_under_way_ = 0;  // of these messages' gradients
   bool overflowed_ = false;
   CodecWork codec_work_;
-  std::vector<Journey> journeys_;
   std::exception_ptr failure_;
   bool stopping_ = false;
 
