@@ -30,7 +30,8 @@ struct Plan {
   // parameters are back before the step ends.
   bool crosses_barrier = false;
   // So many bytes are handed to the link before the first of them are back; what is ready and not
-  // yet handed over can still be overtaken by what is more urgent. 0: no limit.
+  // yet handed over can still be overtaken by what is more urgent. 0: no limit. It shapes `order`;
+  // who carries the plan out goes by that alone.
   std::size_t window_bytes = 0;
   // The group of each message, in the order in which all ranks send (ordered(), simulate.h). Empty:
   // one group after the other. Only so can it be carried out where groups have priorities.

@@ -1,4 +1,5 @@
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/momentum_average.h"
 #include "paceline/core/compress/momentum_selection_average.h"
 
@@ -27,11 +28,7 @@ Method dgc() {
   return {.name = "dgc",
           .summary = "the largest elements of the accumulated momentum",
           .reference = "Lin et al., Deep Gradient Compression, ICLR 2018",
-          .settings = {{.name = "ratio",
-                        .standard = 0.001,
-                        .least = 1e-6,
-                        .most = 1,
-                        .meaning = "share of the elements that is sent"},
+          .settings = {ratio_setting(0.001),
                        {.name = "momentum",
                         .standard = 0.9,
                         .least = 0,

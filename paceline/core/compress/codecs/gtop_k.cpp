@@ -1,4 +1,5 @@
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/tree_selection_average.h"
 
 namespace paceline::compress::catalogue {
@@ -17,11 +18,7 @@ Method gtop_k() {
           .reference =
               "Shi et al., A Distributed Synchronous SGD Algorithm with Global Top-k "
               "Sparsification, ICDCS 2019",
-          .settings = {{.name = "ratio",
-                        .standard = 0.001,
-                        .least = 1e-6,
-                        .most = 1,
-                        .meaning = "share of the elements that is sent"},
+          .settings = {ratio_setting(0.001),
                        {.name = "mode",
                         .standard = 0,
                         .meaning = "whether what is dropped on the way is kept",

@@ -1,4 +1,5 @@
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/level_sum_average.h"
 
 namespace paceline::compress::catalogue {
@@ -21,17 +22,8 @@ Method int8() {
                         .meaning = "of the integers",
                         .whole = true,
                         .words = {"8", "16"}},
-                       {.name = "bucket",
-                        .standard = 512,
-                        .least = 1,
-                        .most = 0x1p32,
-                        .meaning = "elements that share a scale",
-                        .whole = true},
-                       {.name = "feedback",
-                        .standard = 0,
-                        .meaning = "what was lost is added to the next gradient",
-                        .whole = true,
-                        .words = {"off", "on"}}},
+                       bucket_setting(),
+                       feedback_setting(false)},
           .make = make};
 }
 

@@ -1,5 +1,6 @@
 #include "paceline/core/compress/cast_average.h"
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/low_rank_average.h"
 
 namespace paceline::compress::catalogue {
@@ -31,11 +32,7 @@ Method power_sgd() {
                         .meaning = "from the last step, or at random",
                         .whole = true,
                         .words = {"warm", "cold"}},
-                       {.name = "feedback",
-                        .standard = 1,
-                        .meaning = "what was lost is added to the next gradient",
-                        .whole = true,
-                        .words = {"off", "on"}},
+                       feedback_setting(true),
                        {.name = "dense_steps",
                         .standard = 0,
                         .least = 0,

@@ -1,6 +1,7 @@
 #include "paceline/core/compress/qsgd.h"
 
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/gathered_average.h"
 
 namespace paceline::compress::catalogue {
@@ -27,22 +28,13 @@ Method qsgd() {
                         .most = 8,
                         .meaning = "of a level",
                         .whole = true},
-                       {.name = "bucket",
-                        .standard = 512,
-                        .least = 1,
-                        .most = 0x1p32,
-                        .meaning = "elements that share a scale",
-                        .whole = true},
+                       bucket_setting(),
                        {.name = "norm",
                         .standard = 0,
                         .meaning = "of a bucket",
                         .whole = true,
                         .words = {"l2", "max"}},
-                       {.name = "feedback",
-                        .standard = 0,
-                        .meaning = "what was lost is added to the next gradient",
-                        .whole = true,
-                        .words = {"off", "on"}},
+                       feedback_setting(false),
                        {.name = "gain",
                         .standard = 1,
                         .least = 0,

@@ -1,4 +1,5 @@
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/shared_index_average.h"
 
 namespace paceline::compress::catalogue {
@@ -15,16 +16,7 @@ Method random_k() {
   return {.name = "random_k",
           .summary = "elements that all ranks draw alike",
           .reference = "Stich et al., Sparsified SGD with Memory, NeurIPS 2018",
-          .settings = {{.name = "ratio",
-                        .standard = 0.01,
-                        .least = 1e-6,
-                        .most = 1,
-                        .meaning = "share of the elements that is sent"},
-                       {.name = "feedback",
-                        .standard = 1,
-                        .meaning = "what was lost is added to the next gradient",
-                        .whole = true,
-                        .words = {"off", "on"}}},
+          .settings = {ratio_setting(0.01), feedback_setting(true)},
           .make = make};
 }
 

@@ -1,6 +1,7 @@
 #include "paceline/core/compress/top_k.h"
 
 #include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/gathered_average.h"
 #include "paceline/core/compress/shared_index_average.h"
 
@@ -21,11 +22,7 @@ Method top_k() {
       .summary = "the elements of the largest magnitude, with error feedback",
       .reference =
           "Aji and Heafield, Sparse Communication, EMNLP 2017; Chen et al., ScaleCom, NeurIPS 2020",
-      .settings = {{.name = "ratio",
-                    .standard = 0.01,
-                    .least = 1e-6,
-                    .most = 1,
-                    .meaning = "share of the elements that is sent"},
+      .settings = {ratio_setting(0.01),
                    {.name = "indices",
                     .standard = 0,
                     .meaning =
