@@ -8,18 +8,20 @@
 using std::chrono::duration;
 
 void StepTimer::start() {
-  traffic_ = world_.traffic();
   since_ = std::chrono::steady_clock::now();
   running_ = true;
+}
+
+void StepTimer::count(const paceline::StepReport& report) {
+  if (!running_) return;
+  in_flight_seconds += report.under_way_seconds;
+  waited_seconds += report.waited_seconds;
 }
 
 void StepTimer::stop() {
   if (!running_) return;
   running_ = false;
-  const paceline::Traffic now = world_.traffic();
   wall_seconds += duration<double>(std::chrono::steady_clock::now() - since_).count();
-  in_flight_seconds += duration<double>(now.in_flight - traffic_.in_flight).count();
-  waited_seconds += duration<double>(now.waited - traffic_.waited).count();
 }
 
 std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector<double> values) {

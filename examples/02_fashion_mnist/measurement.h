@@ -9,23 +9,23 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/torch/parallel/parallel.h"
 
 // Time of training steps on this worker, and what of it the communication took.
 class StepTimer {
  public:
-  explicit StepTimer(const paceline::Communicator& world) : world_(world) {}
   void start();
+  // A step that ended.
+  void count(const paceline::StepReport& report);
   void stop();
   bool running() const { return running_; }
 
   double wall_seconds = 0;
-  double in_flight_seconds = 0;  // at least one operation was in flight
-  double waited_seconds = 0;     // the training thread waited for one
+  double in_flight_seconds = 0;  // gradients were under way
+  double waited_seconds = 0;     // the training thread waited for them
 
  private:
-  const paceline::Communicator& world_;
   std::chrono::steady_clock::time_point since_{};
-  paceline::Traffic traffic_{};
   bool running_ = false;
 };
 

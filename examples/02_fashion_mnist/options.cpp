@@ -41,6 +41,14 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--dtype", options.dtype, "Type of parameters and images")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16"}))
       ->capture_default_str();
+  app.add_option("--schedule", options.schedule,
+                 "Which gradients travel together and when: buckets, barrier, wait_free, merged, "
+                 "priority, general")
+      ->capture_default_str();
+  app.add_option("--compression", options.compression,
+                 "What becomes of gradients on their way: none, or a method as fp16, int8, "
+                 "top_k:ratio=0.01")
+      ->capture_default_str();
   app.add_option("--threads", options.threads,
                  "Threads that compute in each worker [OMP_NUM_THREADS]")
       ->check(kPositive);

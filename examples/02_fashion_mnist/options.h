@@ -13,6 +13,7 @@ struct Options {
   double learning_rate = 0;       // 0: the model's own
   std::uint64_t seed = 1;
   std::string dtype = "float32";
+  std::string schedule = "buckets", compression = "none";
   int threads = 0;  // 0: as OMP_NUM_THREADS says, which `paceline run` sets
   std::string metrics, tensorboard, prometheus, trace;
   std::string save;

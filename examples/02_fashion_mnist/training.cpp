@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 
 #include "faces.h"
 #include "measurement.h"
@@ -17,7 +18,7 @@ namespace data = paceline::data;
 namespace {
 
 constexpr std::int64_t kWarmUpSteps =
-    5;  // not timed: the first steps allocate memory and rebuild the buckets
+    5;  // not timed: the first steps allocate memory and plan the schedule
 
 // Share of the first `images` test images that the model gets right; each worker looks at its part
 // of them.
@@ -47,6 +48,18 @@ void save_parameters(const std::string& file, const std::vector<at::Tensor>& par
     throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
 }
 
+// Of each parameter its own, so that it can be updated as soon as its gradient is back.
+paceline::DataParallelOptions parallel_options(const Options& options, double learning_rate) {
+  paceline::DataParallelOptions parallel;
+  parallel.schedule = options.schedule;
+  parallel.compression = options.compression;
+  parallel.optimizer = [=](const at::Tensor& parameter) {
+    return std::make_unique<torch::optim::SGD>(
+        std::vector<at::Tensor>{parameter}, torch::optim::SGDOptions(learning_rate).momentum(0.9));
+  };
+  return parallel;
+}
+
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
 }
@@ -73,12 +86,10 @@ void train(paceline::Job& job, const Options& options) {
       options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
 
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
-  paceline::DataParallel parallel(model, job);
-  torch::optim::SGD optimizer(model->parameters(),
-                              torch::optim::SGDOptions(learning_rate).momentum(0.9));
+  paceline::DataParallel parallel(model, job, parallel_options(options, learning_rate));
 
   Faces faces(job, options, steps);
-  StepTimer timer(world);
+  StepTimer timer;
   double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
 
   for (std::int64_t step = 1; step <= steps; ++step) {
@@ -88,9 +99,8 @@ void train(paceline::Job& job, const Options& options) {
     const auto part = batches.at(step - 1);
     const std::int64_t own = part.indices.size(0);  // may be 0 in the last batch of an epoch
     parallel.weight(static_cast<double>(own));
-    set_learning_rate(optimizer, learning_rate * static_cast<double>(steps - step + 1) /
-                                     static_cast<double>(steps));
-    optimizer.zero_grad();
+    const double rate =
+        learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
     double loss_here = 0;
     if (own > 0) {
       const data::Batch batch = data::take(training, part.indices, type);
@@ -105,7 +115,7 @@ void train(paceline::Job& job, const Options& options) {
     }
     {
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "step");
-      parallel.step(optimizer);
+      parallel.step([rate](torch::optim::Optimizer& one) { set_learning_rate(one, rate); });
     }
 
     epoch_loss += loss_here * static_cast<double>(own);
@@ -113,7 +123,9 @@ void train(paceline::Job& job, const Options& options) {
     if (timed) timed_samples += static_cast<double>(part.global_size);
     faces.step(step, part.global_size, loss_here);
 
+    timer.count(parallel.last_step());
     if (step % batches.per_epoch() == 0 || step == steps) {
+      parallel.finish();
       timer.stop();
       const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
       train_loss = sums[0] / sums[1];

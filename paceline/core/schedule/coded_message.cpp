@@ -85,6 +85,12 @@ class SmallAside final : public Averaging {
   bool has_begun_large_ = false;
 };
 
+std::size_t rows_of(const Tensor& tensor, std::size_t elements, std::size_t whole) {
+  if (tensor.rows == 1) return 1;
+  if (tensor.rows > 1 && elements == whole && whole % tensor.rows == 0) return tensor.rows;
+  return elements % 2 == 0 ? 2 : 1;
+}
+
 // The tensors of a message, or what of them lies in it.
 std::vector<Part> parts_of_message(const Dispatch& dispatch, const Model& model, int message,
                                    const Place& place) {
@@ -93,10 +99,10 @@ std::vector<Part> parts_of_message(const Dispatch& dispatch, const Model& model,
   std::vector<Part> parts;
   for (int tensor = group.begin; tensor < group.end; ++tensor) {
     const std::size_t offset = dispatch.offset(tensor);
-    const std::size_t begin = std::max(all.begin, offset);
-    const std::size_t end = std::min(all.end, offset + model.sent(tensor).bytes / sizeof(float));
+    const std::size_t whole = model.sent(tensor).bytes / sizeof(float);
+    const std::size_t begin = std::max(all.begin, offset), end = std::min(all.end, offset + whole);
     if (begin >= end) continue;
-    const std::size_t rows = (end - begin) % 2 == 0 ? 2 : 1;
+    const std::size_t rows = rows_of(model.sent(tensor), end - begin, whole);
     // A tensor's number is a key of its random numbers, so the parts of one have different ones.
     parts.push_back({.tensor = static_cast<std::uint32_t>(message) << 12 |
                                static_cast<std::uint32_t>(parts.size()),

@@ -17,8 +17,8 @@ struct Place {
 
 // The averaging of a message's elements, one after the other: each tensor by itself, or the part of
 // it that lies in this message, as small ones as `compression` says. A tensor cut by messages is as
-// many tensors. Shapes are not known here: a tensor counts as a matrix of two rows where that goes
-// out evenly, else as a vector, which travels whole.
+// many tensors. One that is cut, or whose shape is not known, counts as a matrix of two rows where
+// that goes out evenly, else as a vector, which travels whole.
 std::unique_ptr<compress::Averaging> averaging_of(const Dispatch& dispatch, const Model& model,
                                                   int message,
                                                   const compress::Compression& compression,

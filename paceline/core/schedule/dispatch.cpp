@@ -6,7 +6,8 @@
 
 namespace paceline::schedule {
 
-Dispatch::Dispatch(const Model& model, Plan plan) : plan_(std::move(plan)) {
+Dispatch::Dispatch(const Model& model, Plan plan, std::size_t element_bytes)
+    : plan_(std::move(plan)), element_bytes_(element_bytes) {
   check(plan_, model.size());
   for (const Group& group : plan_.groups) add_group(model, group);
   std::vector<std::size_t> sent(groups_.size());
@@ -24,7 +25,7 @@ void Dispatch::add_group(const Model& model, const Group& group) {
   for (int place = group.begin; place < group.end; ++place) {
     group_of_.push_back(static_cast<int>(groups_.size()));
     offset_.push_back(state.elements);
-    state.elements += model.sent(place).bytes / sizeof(float);
+    state.elements += model.sent(place).bytes / element_bytes_;
   }
   groups_.push_back(state);
 }

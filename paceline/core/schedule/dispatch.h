@@ -20,9 +20,10 @@ class Dispatch {
     std::size_t begin = 0, end = 0;
   };
 
-  // Gradients are of f32. THROWS Error (misuse): a plan that does not fit the model, that has
-  // priorities and no order, or an order that is none of its messages.
-  Dispatch(const Model& model, Plan plan);
+  // An element has so many bytes; all gradients have one type. THROWS Error (misuse): a plan that
+  // does not fit the model, that has priorities and no order, or an order that is none of its
+  // messages.
+  Dispatch(const Model& model, Plan plan, std::size_t element_bytes = sizeof(float));
 
   const Plan& plan() const { return plan_; }
   const std::vector<Message>& messages() const { return messages_; }  // in the order of the plan
@@ -57,6 +58,7 @@ class Dispatch {
   void begin_step();
 
   Plan plan_;
+  std::size_t element_bytes_;
   std::vector<Message> messages_;
   std::vector<int> group_of_;
   std::vector<std::size_t> offset_;

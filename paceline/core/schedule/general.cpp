@@ -135,6 +135,7 @@ class Mutation {
 GeneralPlan best_start(const Model& model, const Costs& costs, const GeneralSettings& settings) {
   GeneralPlan best{.plan = {}, .seconds = std::numeric_limits<double>::infinity(), .start = {}};
   for (Plan& plan : starting_plans(model, costs, settings.only)) {
+    plan.crosses_barrier &= settings.crosses_barrier;
     const double seconds =
         iteration_seconds_within(best.seconds, model, costs, plan, settings.conditions);
     ++best.simulations;
@@ -148,10 +149,11 @@ GeneralPlan best_start(const Model& model, const Costs& costs, const GeneralSett
   return best;
 }
 
-double least_seconds(const Model& model, const Costs& costs) {
+double least_seconds(const Model& model, const Costs& costs, bool crosses_barrier) {
   double ratio = 1;
   for (const CodecCost& codec : costs.codecs) ratio = std::min(ratio, codec.ratio);
-  return bounds_of(model, costs.links, ratio).crossing;
+  const Bounds bounds = bounds_of(model, costs.links, ratio);
+  return crosses_barrier ? bounds.crossing : bounds.with_barrier;
 }
 
 }  // namespace
@@ -159,7 +161,7 @@ double least_seconds(const Model& model, const Costs& costs) {
 GeneralPlan general(const Model& model, const Costs& costs, const GeneralSettings& settings) {
   PACELINE_CHECK(model.size() > 0, "a model without tensors needs no schedule");
   GeneralPlan best = best_start(model, costs, settings);
-  const double enough = least_seconds(model, costs) * kAtTheBound;
+  const double enough = least_seconds(model, costs, settings.crosses_barrier) * kAtTheBound;
   const int most_messages = std::max(kMostMessages, messages_of(model, best.plan));
   Mutation mutation(model, costs, settings);
   double left = settings.most_simulations;

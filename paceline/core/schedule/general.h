@@ -13,6 +13,7 @@ namespace paceline::schedule {
 struct GeneralSettings {
   Conditions conditions = {};
   std::optional<Path> only = {};  // plans on this path alone
+  bool crosses_barrier = true;    // else plans with a barrier alone
   int most_simulations = 500;     // of the local search; the starting plans come on top
   std::uint64_t seed = 1;
 };

@@ -18,16 +18,24 @@ namespace {
 constexpr int kMostMessages = 2;
 constexpr std::size_t kShortBytes = 1 << 20;
 
+Dtype dtype_of(const std::vector<Buffer>& buffers) {
+  return buffers.empty() ? Dtype::f32 : buffers.front().dtype;
+}
+
+void check_buffer(const Dispatch& dispatch, std::size_t group, const Buffer& buffer, Dtype dtype) {
+  const std::size_t elements = dispatch.elements(static_cast<int>(group));
+  const Dtype needed = dispatch.plan().groups[group].codec == kUncompressed ? dtype : Dtype::f32;
+  PACELINE_CHECK(buffer.dtype == needed && buffer.count == elements,
+                 "the buffer of group {} holds {} x {}; it must hold {} x {}", group, buffer.count,
+                 name_of(buffer.dtype), elements, name_of(needed));
+}
+
 void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers) {
   PACELINE_CHECK(buffers.size() == dispatch.plan().groups.size(),
                  "{} buffers for a plan of {} groups", buffers.size(),
                  dispatch.plan().groups.size());
-  for (std::size_t g = 0; g < buffers.size(); ++g) {
-    const std::size_t elements = dispatch.elements(static_cast<int>(g));
-    PACELINE_CHECK(buffers[g].dtype == Dtype::f32 && buffers[g].count == elements,
-                   "the buffer of group {} holds {} x {}; it must hold {} x f32", g,
-                   buffers[g].count, name_of(buffers[g].dtype), elements);
-  }
+  for (std::size_t g = 0; g < buffers.size(); ++g)
+    check_buffer(dispatch, g, buffers[g], dtype_of(buffers));
 }
 
 double seconds_since(Clock::time_point begin) {
@@ -58,11 +66,13 @@ std::vector<std::unique_ptr<compress::Averaging>> averagings_of(const Dispatch& 
 
 GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& plan,
                            std::vector<Buffer> groups, std::uint64_t seed)
-    : dispatch_(model, plan),
+    : dispatch_(model, plan, size_of(dtype_of(groups))),
       buffers_(std::move(groups)),
+      weights_(buffers_.size(), 1),
       averagings_(averagings_of(dispatch_, model, {group.rank(), group.size(), seed})),
       steps_(averagings_.size()),
-      pending_(buffers_.size()) {
+      pending_(buffers_.size()),
+      overflowed_(buffers_.size()) {
   check_buffers(dispatch_, buffers_);
   for (Lane& lane : lanes_) lane.group = group.split(0);
   sender_ = std::thread([this] { send_messages(); });
@@ -85,6 +95,16 @@ GradientPath::~GradientPath() {
 }
 
 // --- the caller's side ---------------------------------------------------------------------------
+
+void GradientPath::load(int group, const Buffer& gradients, double weight) {
+  const auto g = static_cast<std::size_t>(group);
+  check_buffer(dispatch_, g, gradients, dtype_of(buffers_));
+  const std::lock_guard lock(mutex_);
+  PACELINE_CHECK(!pending_[g], "group {} is under way: wait for it before its buffer is changed",
+                 group);
+  buffers_[g] = gradients;
+  weights_[g] = weight;
+}
 
 void GradientPath::ready(int place) {
   {
@@ -111,6 +131,12 @@ void GradientPath::finish() {
   wait_until([this] { return std::ranges::find(pending_, true) == pending_.end(); });
 }
 
+double GradientPath::seconds_under_way() {
+  const std::lock_guard lock(mutex_);
+  const auto open = under_way_ > 0 ? Clock::now() - busy_since_ : Clock::duration{};
+  return std::chrono::duration<double>(busy_ + open).count();
+}
+
 GradientPath::CodecWork GradientPath::codec_work() {
   const std::lock_guard lock(mutex_);
   return codec_work_;
@@ -118,7 +144,16 @@ GradientPath::CodecWork GradientPath::codec_work() {
 
 bool GradientPath::take_overflow() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(overflowed_, false);
+  const bool any = std::ranges::find(overflowed_, true) != overflowed_.end();
+  overflowed_.assign(overflowed_.size(), false);
+  return any;
+}
+
+bool GradientPath::take_overflow(int group) {
+  const std::lock_guard lock(mutex_);
+  const bool is_true = overflowed_[static_cast<std::size_t>(group)];
+  overflowed_[static_cast<std::size_t>(group)] = false;
+  return is_true;
 }
 
 // --- the sender ----------------------------------------------------------------------------------
@@ -166,7 +201,7 @@ bool GradientPath::may_send(int message) const {
 Buffer GradientPath::elements_of(int message) const {
   const Dispatch::Message& part = dispatch_.messages()[static_cast<std::size_t>(message)];
   Buffer slice = buffers_[static_cast<std::size_t>(part.group)];
-  slice.data += part.begin * sizeof(float);
+  slice.data += part.begin * size_of(slice.dtype);
   slice.count = part.end - part.begin;
   return slice;
 }
@@ -180,15 +215,17 @@ std::optional<Work> GradientPath::started(int message,
     if (group) work = start(*group);
   }
   const std::lock_guard lock(mutex_);
-  if (work) ++under_way_;
+  if (work) one_more_under_way();
   return work;
 }
 
 void GradientPath::send(int message) {
   const Buffer elements = elements_of(message);
   if (averagings_[static_cast<std::size_t>(message)]) return encode(message, elements);
+  const int of = dispatch_.messages()[static_cast<std::size_t>(message)].group;
+  const double weight = weights_[static_cast<std::size_t>(of)];
   const auto work = started(message, [&](Communicator& group) {
-    return group.all_reduce(elements, {.op = ReduceOp::average});
+    return group.all_reduce(elements, {.op = ReduceOp::average, .weight = weight});
   });
   if (!work) return;
   work->on_done([this, message](const Result<>& result) { came_back(message, result); });
@@ -231,16 +268,16 @@ void GradientPath::decode(int message) {
   {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = false;
-    overflowed_ |= overflowed;
+    if (overflowed) overflowed_[static_cast<std::size_t>(dispatch_.messages()[m].group)] = true;
     codec_work_.decode += seconds_since(begin);
-    ++under_way_;
+    one_more_under_way();
   }
   came_back(message, finished);
 }
 
 void GradientPath::exchanged(int message, const Result<>& result) {
   const std::lock_guard lock(mutex_);
-  --under_way_;
+  one_less_under_way();
   if (result) exchanged_.push_back(message);
   else if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
   changed_.notify_all();
@@ -248,7 +285,7 @@ void GradientPath::exchanged(int message, const Result<>& result) {
 
 void GradientPath::came_back(int message, const Result<>& result) {
   const std::lock_guard lock(mutex_);
-  --under_way_;
+  one_less_under_way();
   if (!result) {
     if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
   } else {
@@ -258,6 +295,14 @@ void GradientPath::came_back(int message, const Result<>& result) {
     if (dispatch_.back(message)) pending_[static_cast<std::size_t>(group)] = false;
   }
   changed_.notify_all();
+}
+
+void GradientPath::one_more_under_way() {
+  if (under_way_++ == 0) busy_since_ = Clock::now();
+}
+
+void GradientPath::one_less_under_way() {
+  if (--under_way_ == 0) busy_ += Clock::now() - busy_since_;
 }
 
 void GradientPath::fail(std::exception_ptr why) {

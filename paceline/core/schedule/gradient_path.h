@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/compress/averaging.h"
 #include "paceline/core/schedule/dispatch.h"
@@ -37,10 +38,11 @@ class GradientPath {
     bool gathers = false;  // not all exchanges were all_reduces
   };
 
-  // Collective: all ranks of `group` say the same model and plan. Gradients of f32; those of the
-  // plan's group g lie in groups[g], in send order, and become the mean over the ranks there. They
-  // and `group` outlive this. THROWS Error: misuse (a plan that does not fit the model or the
-  // buffers, or asks for what is not there: servers, codecs); what ended the communication.
+  // Collective: all ranks of `group` say the same model and plan. Gradients of one floating type,
+  // which is f32 where there are codecs; those of the plan's group g lie in groups[g], in send
+  // order, and become the mean over the ranks there. They and `group` outlive this. THROWS Error:
+  // misuse (a plan that does not fit the model or the buffers, or asks for what is not there:
+  // servers, codecs); what ended the communication.
   // `seed`: of the codecs' random numbers, the same on all ranks.
   GradientPath(Communicator& group, const Model& model, const Plan& plan,
                std::vector<Buffer> groups, std::uint64_t seed = 0);
@@ -51,6 +53,11 @@ class GradientPath {
 
   const Dispatch& dispatch() const { return dispatch_; }
 
+  // From the next step on the group's gradients lie elsewhere, in a buffer of the same type and
+  // length, and those of this rank count `weight` times in the mean; with a codec all count the
+  // same. REQUIRES: none of the group is ready in this step.
+  void load(int group, const Buffer& gradients, double weight = 1);
+
   // The gradient at `place` of the send order stands in its buffer, which is the path's from here
   // on until wait(place). Once a step, in any order. THREAD: any.
   void ready(int place);
@@ -59,11 +66,15 @@ class GradientPath {
   void wait(int place);
   // wait() for all.
   void finish();
+  // Time in which something was under way, so far.
+  double seconds_under_way();
 
   CodecWork codec_work();
   // Whether since the last call a value was not finite, or too large for its codec. Then the mean
-  // of its message is not there, on any rank: the update must be left out.
+  // of its message is not there, on any rank: the update must be left out. Of all groups, or of
+  // one.
   bool take_overflow();
+  bool take_overflow(int group);
 
  private:
   // A group of its own for every so-manieth message. One that is encoded holds it until its last
@@ -91,13 +102,16 @@ class GradientPath {
   void came_back(int message, const Result<>& result);
   void exchanged(int message, const Result<>& result);
   void fail(std::exception_ptr why);
+  void one_more_under_way();
+  void one_less_under_way();
   template <typename Done>
   void wait_until(const Done& done);
 
   static constexpr std::size_t kLanes = 8;
 
   Dispatch dispatch_;
-  const std::vector<Buffer> buffers_;
+  std::vector<Buffer> buffers_;
+  std::vector<double> weights_;  // by group
 
   std::mutex call_mutex_;  // calls of the groups, and their end
   std::array<Lane, kLanes> lanes_;
@@ -111,9 +125,11 @@ class GradientPath {
   std::vector<bool> pending_;  // by group: some of its gradients are there, and its mean is not
   std::deque<int> exchanged_;  // messages whose exchange has been carried out
   std::size_t under_way_ = 0;  // operations
+  Clock::time_point busy_since_{};
+  Clock::duration busy_{};
   int messages_under_way_ = 0;
   std::size_t bytes_under_way_ = 0;  // of these messages' gradients
-  bool overflowed_ = false;
+  std::vector<bool> overflowed_;     // by group
   CodecWork codec_work_;
   std::exception_ptr failure_;
   bool stopping_ = false;

@@ -2,11 +2,13 @@
 //
 //   tensors.h         a tensor's bytes as a Buffer, and a tensor over memory of ours
 //   gradient_hook.h   "a gradient arrives", "a gradient was accumulated", for one parameter
+//   first_use.h       "an operator is about to read this tensor for the first time"
 //   digest.h          a fingerprint of parameters
 //
 // It knows nothing of ranks and sends nothing. Start reading at tensors.h.
 #pragma once
 
 #include "paceline/torch/bridge/digest.h"
+#include "paceline/torch/bridge/first_use.h"
 #include "paceline/torch/bridge/gradient_hook.h"
 #include "paceline/torch/bridge/tensors.h"

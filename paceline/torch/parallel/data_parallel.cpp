@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "paceline/torch/bridge/bridge.h"
@@ -11,6 +12,7 @@
 #include "paceline/torch/parallel/coalesced.h"
 #include "paceline/torch/parallel/convert_sync_batch_norm.h"
 #include "paceline/torch/parallel/model_parts.h"
+#include "paceline/torch/parallel/own_updates.h"
 #include "paceline/torch/parallel/reducer.h"
 #include "paceline/torch/parallel/replica_check.h"
 
@@ -37,7 +39,8 @@ std::string line_of(const DataParallelOptions& options) {
                   options.bucket_bytes, ", buffers ", static_cast<int>(options.buffers),
                   ", static_order ", options.static_order, ", backward_passes_per_step ",
                   options.backward_passes_per_step, ", check_replicas_every ",
-                  options.check_replicas_every);
+                  options.check_replicas_every, ", schedule ", options.schedule, ", compression ",
+                  options.compression, ", optimizer ", options.optimizer ? "given" : "not given");
 }
 
 // Makes all replicas equal to the root's, after a check that they can be.
@@ -58,7 +61,14 @@ class DataParallel::Impl {
       : parts_(std::move(parts)), job_(job), options_(options) {
     bind(group, 0);
   }
-  ~Impl() { ranks_->group = nullptr; }
+  ~Impl() {
+    ranks_->group = nullptr;
+    if (updates_ == nullptr || reducer_ == nullptr) return;
+    try {
+      reducer_->receive_all();
+    } catch (const std::exception&) {  // what ended the communication was told, or will be
+    }
+  }
 
   void bind(Communicator& group, int root) {
     ranks_->group = nullptr;
@@ -70,6 +80,8 @@ class DataParallel::Impl {
         with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), job_);
     reducer_ =
         std::make_unique<parallel::Reducer>(parts_.dense, parts_.sparse, group, job_, options_);
+    if (options_.optimizer && updates_ == nullptr)
+      updates_ = std::make_unique<parallel::OwnUpdates>(trained(parts_), options_.optimizer);
     ranks_->weight = 1;
     if (layers_mix_) give_layers_a_group();
   }
@@ -79,6 +91,7 @@ class DataParallel::Impl {
       throw_misuse(
           c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
     }
+    first_use_.reset();
     reducer_.reset();  // lets go of the hooks and of the gradients in its memory
     std::vector<Parameter> named = trained(parts_);
     named.insert(named.end(), parts_.frozen.begin(), parts_.frozen.end());
@@ -108,12 +121,39 @@ class DataParallel::Impl {
 
   bool synchronize() {
     check_replicas();
-    const auto outcome = reducer().finish();
-    if (outcome.total_weight == 0) return false;
-    if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
-    if (options_.buffers == BufferMode::average)
-      buffers_->average(*group_, reducer().weight().weight, outcome.root);
+    return take_buffers(reducer().finish());
+  }
+
+  bool step(torch::optim::Optimizer& optimizer) {
+    if (!synchronize()) return false;
+    if (reducer().report().overflowed) return true;
+    const auto begin = Clock::now();
+    optimizer.step();
+    reducer().tell_update(std::chrono::duration<double>(Clock::now() - begin).count());
     return true;
+  }
+
+  bool step(DataParallel::Prepare prepare) {
+    if (updates_ == nullptr) {
+      throw_misuse(
+          "DataParallel::step() without an optimizer needs DataParallelOptions::optimizer, which "
+          "makes one for each parameter: set it, or call step(optimizer)");
+    }
+    check_replicas();
+    finish();  // before the next one's `prepare`
+    updates_->prepare(std::move(prepare));
+    const auto outcome = reducer().finish_early(
+        [this](const schedule::Bucket& bucket) { updates_->update(bucket.gradients); });
+    if (outcome.total_weight > 0 && !outcome.overflowed) {
+      if (outcome.is_under_way) update_at_first_use();
+      else reducer().tell_update(updates_->update_all());
+    }
+    return take_buffers(outcome);
+  }
+
+  void finish() {
+    reducer().receive_all();
+    first_use_.reset();
   }
 
   double clip(double max_norm) {
@@ -122,6 +162,12 @@ class DataParallel::Impl {
           "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where "
           "the "
           "gradients are not those of the global batch yet: call synchronize() first");
+    }
+    if (reducer().is_under_way()) {
+      throw_misuse(
+          "DataParallel::clip_grad_norm(): gradients of the last step are under way, each to be "
+          "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
+          "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
     }
     return paceline::clip_grad_norm(tensors_of(trained(parts_)), max_norm);
   }
@@ -135,6 +181,25 @@ class DataParallel::Impl {
   }
 
  private:
+  bool take_buffers(const parallel::Reducer::Outcome& outcome) {
+    if (outcome.total_weight == 0) return false;
+    if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
+    if (options_.buffers == BufferMode::average)
+      buffers_->average(*group_, reducer().weight().weight, outcome.root);
+    return true;
+  }
+
+  void update_at_first_use() {
+    first_use_ = std::make_unique<FirstUse>(tensors_of(parts_.dense), [this](std::size_t i) {
+      try {
+        reducer().receive(i);
+      } catch (const std::exception&) {  // libtorch would only log it: the next call throws it
+        reducer().fail(std::current_exception());
+      }
+    });
+    updates_->update_from(parts_.dense.size());
+  }
+
   // Of their own: their collectives stand between those of the buckets in an order that may differ
   // from rank to rank.
   void give_layers_a_group() {
@@ -148,6 +213,7 @@ class DataParallel::Impl {
     if (group_->size() == 1 || options_.check_replicas_every <= 0 ||
         step % options_.check_replicas_every != 0)
       return;
+    reducer().receive_all();
     std::vector<std::string> names;
     const auto all = trained(parts_);
     for (const Parameter& parameter : all) names.push_back(parameter.name);
@@ -164,7 +230,9 @@ class DataParallel::Impl {
   DataParallelOptions options_;
   Communicator* group_ = nullptr;
   std::unique_ptr<parallel::CoalescedTensors> buffers_;
+  std::unique_ptr<parallel::OwnUpdates> updates_;  // none: the caller has an optimizer
   std::unique_ptr<parallel::Reducer> reducer_;
+  std::unique_ptr<FirstUse> first_use_;  // while updates are under way
   bool layers_mix_ = false;
   std::unique_ptr<Communicator> layers_;
   std::shared_ptr<BatchRanks> ranks_ = std::make_shared<BatchRanks>();
@@ -211,9 +279,15 @@ bool DataParallel::synchronize() {
 }
 
 bool DataParallel::step(torch::optim::Optimizer& optimizer) {
-  if (!synchronize()) return false;
-  optimizer.step();
-  return true;
+  return impl_->step(optimizer);
+}
+
+bool DataParallel::step(Prepare prepare) {
+  return impl_->step(std::move(prepare));
+}
+
+void DataParallel::finish() {
+  impl_->finish();
 }
 
 double DataParallel::clip_grad_norm(double max_norm) {

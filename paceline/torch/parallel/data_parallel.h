@@ -19,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,6 +45,10 @@ enum class BufferMode : std::uint8_t {
   broadcast,  // all take those of the lowest rank whose weight is not 0
   average,    // weighted mean of f32 and f64 buffers; the others as with broadcast
 };
+
+// Makes an optimizer of one parameter. The same on all ranks.
+using OptimizerFactory =
+    std::function<std::unique_ptr<torch::optim::Optimizer>(const at::Tensor& parameter)>;
 
 struct DataParallelOptions {
   // Small, so that the first message starts early.
@@ -72,6 +77,20 @@ struct DataParallelOptions {
   // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in
   // the whole process and to its end, by one that forwards to the old one.
   bool born_in_place = true;
+  // Which gradients travel together, and when (docs/schedules/): `buckets` as above, or a policy:
+  // barrier, wait_free, merged, priority, general. merged, priority and general see the first steps
+  // go by in buckets, measure the links once, and plan. All give the same bits.
+  std::string schedule = "buckets";
+  // What becomes of gradients on their way (docs/compression/): a method and its settings, as
+  // "fp16" or "top_k:ratio=0.01"; of f32. The first steps, until the schedule is planned, go
+  // uncompressed.
+  std::string compression = "none";
+  // Of the optimizers that step() without an argument uses, one for each parameter. With them the
+  // schedules priority and general may cross the barrier: step() returns before all gradients are
+  // back, and each parameter is updated when an operator first reads it. (What reads its memory
+  // past libtorch's operators calls finish() before.) Gradients are consumed by such steps:
+  // zero_grad() is not needed, and clip_grad_norm() not possible.
+  OptimizerFactory optimizer = {};
 };
 
 // What the last step did on this rank.
@@ -87,6 +106,10 @@ struct StepReport {
   int shadows = 0;          // ranks of weight 0
   double total_weight = 0;  // of all ranks
   std::int64_t step = 0;    // 1 for the first
+  // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
+  bool overflowed = false;
+  double waited_seconds = 0;     // that this rank waited for gradients, since the step before
+  double under_way_seconds = 0;  // in which gradients were under way
 };
 
 // THREAD: one, that which also runs the backward passes. The model may live longer than this; the
@@ -116,7 +139,7 @@ class DataParallel {
       : DataParallel(static_cast<torch::nn::Module&>(*holder), where, options) {}
 
   // Gradients of the model leave the job's memory (they are copied out), so that the model can be
-  // used on.
+  // used on. Waits for updates that are under way.
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
@@ -136,8 +159,18 @@ class DataParallel {
   // misuse when parameters or gradients were changed since backward().
   bool synchronize();
 
-  // synchronize(), then optimizer.step() unless that told false. Returns what synchronize() did.
+  // synchronize(), then optimizer.step() unless that told false or the step overflowed. Returns
+  // what synchronize() did.
   bool step(torch::optim::Optimizer& optimizer);
+
+  // The same with the optimizers of DataParallelOptions::optimizer; the gradients are gone
+  // afterwards. Before each of them steps, `prepare` may set what has changed, such as the learning
+  // rate; it may be called as late as in the next forward pass. THROWS Error (misuse): there are
+  // none.
+  using Prepare = std::function<void(torch::optim::Optimizer& optimizer)>;
+  bool step(Prepare prepare = {});
+  // Until the updates of the last step are done on this rank.
+  void finish();
 
   // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to
   // be included, tells how.

@@ -8,27 +8,12 @@
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::parallel {
-namespace {
-
-constexpr std::size_t kAlignment =
-    64;  // of a slot: a cache line, the widest vector, and what libtorch's own memory has
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-std::size_t laid_out_bytes(const schedule::Bucket& bucket, std::span<const at::Tensor> parameters) {
-  std::size_t bytes = 0;
-  for (int index : bucket.gradients)
-    bytes += aligned(parameters[static_cast<std::size_t>(index)].nbytes());
-  return bytes;
-}
-
-}  // namespace
 
 GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
-                                 std::span<const at::Tensor> parameters, Job* job)
+                                 std::span<const at::Tensor> parameters, Job* job,
+                                 std::size_t alignment)
     : job_(job),
+      alignment_(alignment),
       plan_(std::move(plan)),
       parameters_(parameters.begin(), parameters.end()),
       starts_(plan_.size()),
@@ -37,15 +22,22 @@ GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
       lent_(parameters.size()),
       never_again_(parameters.size()) {
   std::size_t total = 0;
-  for (const schedule::Bucket& bucket : plan_) total += laid_out_bytes(bucket, parameters);
+  for (const schedule::Bucket& bucket : plan_) total += laid_out_bytes(bucket);
   memory_.assign(plan_.size(), std::make_shared<HostMemory>(job, total));
 
   std::size_t start = 0;
   for (std::size_t b = 0; b < plan_.size(); ++b) {
     for (int index : plan_[b].gradients) bucket_of_[static_cast<std::size_t>(index)] = b;
     lay_out(b, memory_[b]->bytes().data() + start);
-    start += laid_out_bytes(plan_[b], parameters);
+    start += laid_out_bytes(plan_[b]);
   }
+}
+
+std::size_t GradientBuckets::laid_out_bytes(const schedule::Bucket& bucket) const {
+  std::size_t bytes = 0;
+  for (int index : bucket.gradients)
+    bytes += aligned_size(parameters_[static_cast<std::size_t>(index)].nbytes(), alignment_);
+  return bytes;
 }
 
 void GradientBuckets::lay_out(std::size_t bucket, std::byte* start) {
@@ -53,13 +45,13 @@ void GradientBuckets::lay_out(std::size_t bucket, std::byte* start) {
   for (int index : plan_[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);
     slots_[i] = tensor_over(start, parameters_[i], memory_[bucket]);
-    start += aligned(parameters_[i].nbytes());
+    start += aligned_size(parameters_[i].nbytes(), alignment_);
   }
 }
 
 Buffer GradientBuckets::buffer(std::size_t bucket) const {
   const Dtype dtype = plan_[bucket].dtype;
-  return {starts_[bucket], laid_out_bytes(plan_[bucket], parameters_) / size_of(dtype), dtype};
+  return {starts_[bucket], laid_out_bytes(plan_[bucket]) / size_of(dtype), dtype};
 }
 
 bool GradientBuckets::contains(const void* address) const {
@@ -92,7 +84,7 @@ bool GradientBuckets::take(std::size_t parameter, bool held_elsewhere) {
 void GradientBuckets::move_elsewhere(std::size_t bucket) {
   const schedule::Bucket& plan = plan_[bucket];
   const auto old = slots_;
-  memory_[bucket] = std::make_shared<HostMemory>(job_, laid_out_bytes(plan, parameters_));
+  memory_[bucket] = std::make_shared<HostMemory>(job_, laid_out_bytes(plan));
   lay_out(bucket, memory_[bucket]->bytes().data());
   for (int index : plan.gradients) {
     const auto i = static_cast<std::size_t>(index);

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,11 +16,19 @@
 
 namespace paceline::parallel {
 
+// A cache line, the widest vector, and what libtorch's own memory has.
+inline constexpr std::size_t kSlotAlignment = 64;
+
+inline std::size_t aligned_size(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 class GradientBuckets {
  public:
-  // `job` may be null (host_memory.h); otherwise it outlives this.
+  // `job` may be null (host_memory.h); otherwise it outlives this. `alignment` of each slot, in
+  // bytes: a multiple of all elements' sizes.
   GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters,
-                  Job* job);
+                  Job* job, std::size_t alignment = kSlotAlignment);
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
   // Of the plan's gradients and, between them, zeros that align each slot.
@@ -42,10 +51,12 @@ class GradientBuckets {
   bool take(std::size_t parameter, bool held_elsewhere);
 
  private:
+  std::size_t laid_out_bytes(const schedule::Bucket& bucket) const;
   void lay_out(std::size_t bucket, std::byte* start);
   void move_elsewhere(std::size_t bucket);
 
   Job* job_;
+  std::size_t alignment_;
   std::vector<schedule::Bucket> plan_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::shared_ptr<HostMemory>> memory_;  // by bucket

@@ -23,6 +23,23 @@ std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
   return tensors;
 }
 
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Adds the time that it lives.
+class WaitScope {
+ public:
+  explicit WaitScope(double& seconds) : seconds_(seconds) {}
+  ~WaitScope() { seconds_ += seconds_since(begin_); }
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+
+ private:
+  double& seconds_;
+  const Clock::time_point begin_ = Clock::now();
+};
+
 }  // namespace
 
 Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Communicator& group,
@@ -31,7 +48,7 @@ Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Co
       dense_(dense.size()),
       group_(group),
       job_(job),
-      order_(dense, options),
+      schedule_(dense, group.size(), options),
       passes_of_a_step_(options.backward_passes_per_step),
       watch_(parameters_),
       progress_(parameters_.size()) {
@@ -41,8 +58,9 @@ Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Co
   }
   const auto tensors =
       tensors_of(alone() ? std::span<const Parameter>() : std::span<const Parameter>(dense));
-  buckets_ = std::make_unique<GradientBuckets>(
-      alone() ? std::vector<schedule::Bucket>() : order_.first_plan(), tensors, job_);
+  const GradientLayout layout = alone() ? GradientLayout() : schedule_.first();
+  buckets_ = std::make_unique<GradientBuckets>(layout.groups, tensors, job_, layout.alignment);
+  carrier_ = layout.carrier(group_);
   end();
   hooks_.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -162,8 +180,7 @@ bool Reducer::arriving(std::size_t i) {
 std::shared_ptr<void> Reducer::birthplace(std::size_t i) {
   const bool last_pass = passes_ + (current_backward() != backward_ ? 1 : 0) >= passes_of_a_step_;
   const bool in_flight = progress_[i].filled;
-  if (paused_ || !last_pass || weight_.weight == 0 || in_flight || !next_plan_.empty())
-    return nullptr;
+  if (paused_ || !last_pass || weight_.weight == 0 || in_flight || next_layout_) return nullptr;
   return buckets_->lend(i);
 }
 
@@ -186,7 +203,8 @@ void Reducer::accumulated(std::size_t i, bool held_elsewhere) {
   Progress& progress = progress_[i];
   progress.fired = true;
   if (is_dense(i) && !alone()) {
-    ready_order_.push_back(static_cast<int>(i));
+    observed_.arrived.push_back(static_cast<int>(i));
+    observed_.arrived_at.push_back(seconds_since(step_begin_));
     take(i, held_elsewhere);
   }
   watch_.gradient_made(i);
@@ -219,37 +237,33 @@ void Reducer::contribute_without_gradient(std::size_t i) {
 
 void Reducer::filled(std::size_t i) {
   progress_[i].filled = true;
-  --missing_[buckets_->bucket_of(i)];
-  launch_ready_buckets();
+  const std::size_t bucket = buckets_->bucket_of(i);
+  if (--missing_[bucket] > 0 || is_carried_[bucket]) return;
+  carry(bucket);
+  const auto started = static_cast<int>(carrier_->started());
+  if (current_.launched_in_backward == 0 && started > 0)
+    current_.gradients_at_first_launch = current_.gradients;
+  current_.launched_in_backward = started;
 }
 
-void Reducer::launch_ready_buckets() {
-  while (works_.size() < present_plan().size() && missing_[works_.size()] == 0) {
-    if (current_.launched_in_backward++ == 0)
-      current_.gradients_at_first_launch = current_.gradients;
-    launch(works_.size());
-  }
-}
-
-void Reducer::launch(std::size_t bucket) {
-  StepNote note{weight_, {}};
+void Reducer::carry(std::size_t bucket) {
+  GradientLoad load{buckets_->buffer(bucket), buckets_->memory(bucket), {weight_, {}}};
   for (int index : present_plan()[bucket].gradients) {
-    note.used.push_back(progress_[static_cast<std::size_t>(index)].fired && weight_.weight > 0);
+    load.note.used.push_back(progress_[static_cast<std::size_t>(index)].fired &&
+                             weight_.weight > 0);
   }
+  is_carried_[bucket] = true;
   try {
-    const std::vector<std::byte> told = encode(note);
-    works_.push_back(
-        group_.all_reduce(buckets_->buffer(bucket),
-                          {.op = ReduceOp::average, .weight = weight_.weight, .note = told}));
-    works_.back().keep(buckets_->memory(bucket));
+    carrier_->carry(bucket, std::move(load));
   } catch (const Error&) {
     failure_ = std::current_exception();
     throw;
   }
 }
 
-void Reducer::launch_the_rest() {
-  for (std::size_t bucket = works_.size(); bucket < present_plan().size(); ++bucket) {
+void Reducer::carry_the_rest() {
+  for (std::size_t bucket = 0; bucket < present_plan().size(); ++bucket) {
+    if (is_carried_[bucket]) continue;
     for (int index : present_plan()[bucket].gradients) {
       const auto i = static_cast<std::size_t>(index);
       Progress& progress = progress_[i];
@@ -264,11 +278,20 @@ void Reducer::launch_the_rest() {
       }
       progress.filled = true;
     }
-    launch(bucket);
+    carry(bucket);
   }
 }
 
 Reducer::Outcome Reducer::finish() {
+  return end_of_step(false);
+}
+
+Reducer::Outcome Reducer::finish_early(std::function<void(const schedule::Bucket&)> home) {
+  home_ = std::move(home);
+  return end_of_step(crosses_barrier_);
+}
+
+Reducer::Outcome Reducer::end_of_step(bool early) {
   if (failure_) std::rethrow_exception(failure_);
   if (paused_)
     throw_misuse(
@@ -276,28 +299,26 @@ Reducer::Outcome Reducer::finish() {
         "the window");
   const at::NoGradGuard no_grad;
   const std::string complaint = watch_.complaint();
-  Outcome outcome{weight_.weight, weight_.weight > 0 ? 0 : -1};
+  Outcome outcome{.total_weight = weight_.weight, .root = weight_.weight > 0 ? 0 : -1};
   if (alone()) {
     current_.used = current_.gradients;
     current_.shadows = weight_.weight > 0 ? 0 : 1;
   } else {
-    lay_out_next_plan();  // where no gradient did
-    launch_the_rest();
+    if (!open_) lay_out_next();  // no gradient did
+    carry_the_rest();
     try {
-      outcome = collect();
+      outcome = collect(early);
     } catch (const Error&) {
       failure_ = std::current_exception();
       throw;
     }
   }
-  current_.buckets = static_cast<int>(present_plan().size());
-  current_.late = order_.late_in(present_plan(), ready_order_);
-  current_.total_weight = outcome.total_weight;
-  current_.step = report_.step + 1;
-  report_ = current_;
-  if (!alone() && dense_ > 0 && !order_.is_settled()) {
-    next_plan_ = order_.observed_plan(group_, ready_order_);
-    if (next_plan_ == present_plan()) next_plan_.clear();
+  report(outcome);
+  try {
+    decide_next_layout();
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+    throw;
   }
   end();
   if (!complaint.empty()) throw_misuse(complaint);
@@ -305,7 +326,7 @@ Reducer::Outcome Reducer::finish() {
 }
 
 // Waits, reads what all ranks noted, and hands the means out.
-Reducer::Outcome Reducer::collect() {
+Reducer::Outcome Reducer::collect(bool early) {
   std::vector<RankWeight> weights;
   if (dense_ < parameters_.size()) {
     std::vector<bool> used;
@@ -316,44 +337,94 @@ Reducer::Outcome Reducer::collect() {
     weights = std::move(outcome.weights);
     current_.used += outcome.used;
   }
-  for (std::size_t b = 0; b < works_.size(); ++b) {
-    wait_for(b);
-    std::vector<StepNote> notes;
-    for (int r = 0; r < group_.size(); ++r)
-      notes.push_back(decode_step_note(works_[b].note(r), present_plan()[b].gradients.size()));
-    hand_out(b, notes);
+  bool overflowed = false;
+  for (std::size_t b = 0; b < present_plan().size(); ++b) {
+    if (!early) overflowed |= !wait_for(b);
+    const auto notes = read_notes(b);
+    if (!early) hand_out(b);
     if (b > 0) continue;
     weights.clear();
     for (const StepNote& note : notes) weights.push_back(note.weight);
   }
-  return weigh(weights);
+  is_under_way_.assign(present_plan().size(), early);
+  is_step_open_late_ = early;
+  if (early || overflowed) drop_gradients();
+  Outcome outcome = weigh(weights);
+  if (!early) carrier_->end();
+  outcome.overflowed = overflowed;
+  outcome.is_under_way = early;
+  return outcome;
+}
+
+std::vector<StepNote> Reducer::read_notes(std::size_t bucket) {
+  const WaitScope scope(waited_);
+  const std::vector<StepNote> notes = carrier_->notes(bucket);
+  std::vector<bool>& used = used_[bucket];
+  used.assign(present_plan()[bucket].gradients.size(), false);
+  for (std::size_t place = 0; place < used.size(); ++place) {
+    used[place] = std::ranges::any_of(notes, [=](const StepNote& n) { return n.used[place]; });
+    current_.used += used[place];
+  }
+  return notes;
 }
 
 // A failure tells which gradients it kept from arriving.
-void Reducer::wait_for(std::size_t bucket) {
+bool Reducer::wait_for(std::size_t bucket) {
+  const WaitScope scope(waited_);
   try {
-    works_[bucket].wait();
+    return carrier_->wait(bucket);
   } catch (const Error& error) {
     const auto& members = present_plan()[bucket].gradients;
     const auto name = [&](int index) { return parameters_[static_cast<std::size_t>(index)].name; };
     Failure failure = error.failure();
-    failure.what = c10::str("while the gradients of bucket ", bucket + 1, " of ", works_.size(),
-                            " ('", name(members.front()), "'",
+    failure.what = c10::str("while the gradients of bucket ", bucket + 1, " of ",
+                            present_plan().size(), " ('", name(members.front()), "'",
                             members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : "",
                             ") were averaged: ", failure.what);
     throw Error(std::move(failure));
   }
 }
 
-void Reducer::hand_out(std::size_t bucket, const std::vector<StepNote>& notes) {
+void Reducer::hand_out(std::size_t bucket) {
   const auto& members = present_plan()[bucket].gradients;
   for (std::size_t place = 0; place < members.size(); ++place) {
-    if (std::ranges::none_of(notes, [&](const StepNote& note) { return note.used[place]; }))
-      continue;
-    ++current_.used;
+    if (!used_[bucket][place]) continue;
     const auto i = static_cast<std::size_t>(members[place]);
     parameters_[i].tensor.mutable_grad() = buckets_->slot(i);
   }
+}
+
+void Reducer::drop_gradients() {
+  for (std::size_t i = 0; i < dense_; ++i) parameters_[i].tensor.mutable_grad().reset();
+}
+
+void Reducer::receive(std::size_t parameter) {
+  if (parameter >= dense_ || alone()) return;
+  const std::size_t bucket = buckets_->bucket_of(parameter);
+  if (bucket < is_under_way_.size() && is_under_way_[bucket]) bring_home(bucket);
+}
+
+void Reducer::receive_all() {
+  if (!is_step_open_late_) return;
+  for (std::size_t b = 0; b < is_under_way_.size(); ++b) {
+    if (is_under_way_[b]) bring_home(b);
+  }
+  is_step_open_late_ = false;
+  carrier_->end();
+}
+
+void Reducer::bring_home(std::size_t bucket) {
+  if (failure_) std::rethrow_exception(failure_);
+  is_under_way_[bucket] = false;
+  const at::NoGradGuard no_grad;
+  try {
+    if (!wait_for(bucket)) return;
+  } catch (const Error&) {
+    failure_ = std::current_exception();
+    throw;
+  }
+  hand_out(bucket);
+  home_(present_plan()[bucket]);
 }
 
 Reducer::Outcome Reducer::weigh(const std::vector<RankWeight>& weights) {
@@ -374,8 +445,32 @@ Reducer::Outcome Reducer::weigh(const std::vector<RankWeight>& weights) {
   return outcome;
 }
 
+void Reducer::report(const Outcome& outcome) {
+  current_.buckets = static_cast<int>(present_plan().size());
+  current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
+  current_.total_weight = outcome.total_weight;
+  current_.overflowed = outcome.overflowed;
+  current_.waited_seconds = std::exchange(waited_, 0);
+  const double under_way = carrier_->seconds_under_way();
+  current_.under_way_seconds = under_way - std::exchange(under_way_before_, under_way);
+  current_.step = report_.step + 1;
+  report_ = current_;
+}
+
+// Its lanes are opened now, where all ranks stand; its memory is laid out when the step begins.
+void Reducer::decide_next_layout() {
+  if (alone() || schedule_.is_settled()) return;
+  observed_.update = update_seconds_;
+  next_layout_ = schedule_.next(group_, std::move(observed_));
+  if (!next_layout_) return;
+  if (!next_layout_->plan && next_layout_->groups == present_plan()) return next_layout_.reset();
+  carrier_ = next_layout_->carrier(group_);
+  under_way_before_ = carrier_->seconds_under_way();
+  crosses_barrier_ = next_layout_->plan && next_layout_->plan->crosses_barrier;
+}
+
 void Reducer::begin(int backward) {
-  lay_out_next_plan();
+  if (!alone()) lay_out_next();
   open_ = true;
   backward_ = backward;
 }
@@ -384,25 +479,34 @@ void Reducer::end() {
   open_ = false;
   backward_ = -1;
   passes_ = 0;
-  ready_order_.clear();
-  works_.clear();
+  observed_ = {};
   progress_.assign(parameters_.size(), {});
   watch_.forget();
+  expect_all();
+  current_ = {};
+  step_begin_ = Clock::now();
+}
+
+void Reducer::expect_all() {
   missing_.clear();
   for (const schedule::Bucket& bucket : present_plan()) missing_.push_back(bucket.gradients.size());
-  current_ = {};
+  is_carried_.assign(present_plan().size(), false);
+  used_.resize(present_plan().size());
 }
 
 // Not before the next step begins: by then its gradients are usually dropped, so that there are
 // never two copies of all.
-void Reducer::lay_out_next_plan() {
-  if (next_plan_.empty()) return;
+void Reducer::lay_out_next() {
+  receive_all();
+  if (!next_layout_) return;
   leave_memory_of(*buckets_, true);
   buckets_.reset();
-  buckets_ = std::make_unique<GradientBuckets>(std::exchange(next_plan_, {}),
-                                               tensors_of({parameters_.data(), dense_}), job_);
-  missing_.clear();
-  for (const schedule::Bucket& bucket : present_plan()) missing_.push_back(bucket.gradients.size());
+  buckets_ = std::make_unique<GradientBuckets>(next_layout_->groups,
+                                               tensors_of({parameters_.data(), dense_}), job_,
+                                               next_layout_->alignment);
+  next_layout_.reset();
+  is_under_way_.clear();
+  expect_all();
 }
 
 }  // namespace paceline::parallel

@@ -3,34 +3,37 @@
 //
 //   birthplace (from the allocator)         lets the gradient be computed in its slot
 //   arriving/accumulated (from the hooks)   moves the gradient into its slot, if it is not there;
-//                                           a bucket whose gradients are all there starts to
-//                                           travel, in strict bucket order, so that all ranks start
-//                                           the same operations in the same order
-//   finish (from synchronize)               starts what is left, waits, and hands the means to the
-//   parameters
+//                                           a bucket whose gradients are all there is carried
+//   finish (from synchronize)               carries what is left, waits, and hands the means to the
+//                                           parameters; or lets them come later, and waits for each
+//                                           when it is asked for
 //
-// Which parameters a rank used, and its weight, travel as the all_reduce's note: the data of a
-// message are gradients alone, and there is no other collective. (D2 speaks of a trailer in the
-// data; the note is the same facts outside of it.) A world of one moves nothing: gradients stay
-// where autograd put them, only the checks for misuse remain.
+// Which parameters a rank used, and its weight, travel beside the gradients as notes: the data of a
+// message are gradients alone. (D2 speaks of a trailer in the data; the note is the same facts
+// outside of it.) A world of one moves nothing: gradients stay where autograd put them, only the
+// checks for misuse remain.
 //
-// Beside it: what counts as misuse between backward() and finish() is parameter_watch.h, what a
-// note says step_note.h, how rows of sparse gradients are averaged sparse_gradients.h.
+// Beside it: what counts as misuse between backward() and finish() is parameter_watch.h, which
+// gradients travel together and when gradient_schedule.h, how they travel gradient_carrier.h, what
+// a note says step_note.h, how rows of sparse gradients are averaged sparse_gradients.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/parallel/bucket_order.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/gradient_buckets.h"
+#include "paceline/torch/parallel/gradient_carrier.h"
+#include "paceline/torch/parallel/gradient_schedule.h"
 #include "paceline/torch/parallel/model_parts.h"
 #include "paceline/torch/parallel/parameter_watch.h"
 #include "paceline/torch/parallel/step_note.h"
@@ -41,7 +44,9 @@ class Reducer {
  public:
   struct Outcome {
     double total_weight = 0;
-    int root = -1;  // the lowest rank whose weight is not 0; -1: there is none
+    int root = -1;              // the lowest rank whose weight is not 0; -1: there is none
+    bool overflowed = false;    // gradients were dropped, on all ranks: nothing to update with
+    bool is_under_way = false;  // the means are to be received
   };
 
   // Both lists are trained; the sparse ones travel as rows, after the buckets (sparse_gradients.h).
@@ -58,15 +63,25 @@ class Reducer {
   void pause();  // hooks only accumulate
   void resume();
   Outcome finish();
+  // As finish(), but means may be under way still. Each bucket is given to `home`, once, when its
+  // means have been handed out: by receive(), or before the next step begins. A bucket that
+  // overflowed is not. Where the schedule has a barrier, all are at once.
+  Outcome finish_early(std::function<void(const schedule::Bucket&)> home);
+  // Until the parameter's mean gradient is there, if it is under way.
+  void receive(std::size_t parameter);
+  void receive_all();
+  // Seconds that the optimizer took, for the planning of the schedule.
+  void tell_update(double seconds) { update_seconds_ = seconds; }
   // What ended the training together: thrown by all that follows.
   void fail(std::exception_ptr failure) { failure_ = std::move(failure); }
 
   // Of the next step.
   const std::vector<schedule::Bucket>& plan() const {
-    return next_plan_.empty() ? buckets_->plan() : next_plan_;
+    return next_layout_ ? next_layout_->groups : buckets_->plan();
   }
   const StepReport& report() const { return report_; }
   bool in_step() const { return open_; }
+  bool is_under_way() const { return is_step_open_late_; }
 
  private:
   // What is remembered of a parameter from its gradient's arrival to the end of the step.
@@ -83,16 +98,22 @@ class Reducer {
   void take(std::size_t i, bool held_elsewhere);
   void contribute_without_gradient(std::size_t i);
   void filled(std::size_t i);
-  void launch_ready_buckets();
-  void launch(std::size_t bucket);
-  void launch_the_rest();
-  Outcome collect();
-  void wait_for(std::size_t bucket);
-  void hand_out(std::size_t bucket, const std::vector<StepNote>& notes);
+  void carry(std::size_t bucket);
+  void carry_the_rest();
+  Outcome end_of_step(bool early);
+  Outcome collect(bool early);
+  std::vector<StepNote> read_notes(std::size_t bucket);
+  bool wait_for(std::size_t bucket);
+  void drop_gradients();
+  void hand_out(std::size_t bucket);
+  void bring_home(std::size_t bucket);
   Outcome weigh(const std::vector<RankWeight>& weights);
+  void report(const Outcome& outcome);
+  void decide_next_layout();
   void begin(int backward);
   void end();
-  void lay_out_next_plan();
+  void expect_all();
+  void lay_out_next();
   void leave_memory_of(const GradientBuckets& buckets, bool keep_values);
 
   bool alone() const { return group_.size() == 1; }
@@ -104,24 +125,32 @@ class Reducer {
   const std::size_t dense_;
   Communicator& group_;
   Job* job_;
-  BucketOrder order_;
+  GradientSchedule schedule_;
   const int passes_of_a_step_;
   std::unique_ptr<GradientBuckets> buckets_;
-  std::vector<schedule::Bucket> next_plan_;  // empty: the present one goes on
+  std::unique_ptr<GradientCarrier> carrier_;
+  std::optional<GradientLayout> next_layout_;  // none: the present one goes on
   std::vector<GradientHook> hooks_;
   ParameterWatch watch_;
 
   RankWeight weight_;
   bool paused_ = false;
 
-  bool open_ = false;                 // in a step: from the first gradient to finish()
-  int backward_ = -1;                 // the last backward pass that made a gradient
-  int passes_ = 0;                    // backward passes of this step so far
-  std::vector<Progress> progress_;    // by parameter
-  std::vector<int> ready_order_;      // dense ones
-  std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
-  std::vector<Work> works_;           // by bucket, as far as launched
-  std::exception_ptr failure_;        // of the communication: final
+  bool open_ = false;                    // in a step: from the first gradient to finish()
+  int backward_ = -1;                    // the last backward pass that made a gradient
+  int passes_ = 0;                       // backward passes of this step so far
+  std::vector<Progress> progress_;       // by parameter
+  schedule::ObservedStep observed_;      // dense ones
+  std::vector<std::size_t> missing_;     // by bucket: gradients that are not in their slots
+  std::vector<bool> is_carried_;         // by bucket
+  std::vector<std::vector<bool>> used_;  // by bucket and place: by some rank of weight > 0
+  std::vector<bool> is_under_way_;       // by bucket: finished early, and not home
+  std::function<void(const schedule::Bucket&)> home_;
+  Clock::time_point step_begin_ = Clock::now();  // when the step before ended
+  double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
+  bool crosses_barrier_ = false;    // as the present plan says
+  bool is_step_open_late_ = false;  // the last step finished early, and has not ended
+  std::exception_ptr failure_;      // of the communication: final
   StepReport report_, current_;
 };
 

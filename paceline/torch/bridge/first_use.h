@@ -1,0 +1,35 @@
+// Which operator first reads a tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace paceline {
+
+// While it lives, tells of each of `tensors` once, before the first operator of libtorch that has
+// it among its inputs (also within a list) runs on this thread. Operators that `seen` itself runs
+// do not count. What does not come through libtorch's dispatcher, such as data_ptr(), is not seen.
+// `seen` must not throw (libtorch would log it and go on), nor end this. COST: some 0.1 us for each
+// operator. THREAD: the one that made it.
+class FirstUse {
+ public:
+  using Seen = std::function<void(std::size_t place)>;
+  FirstUse(const std::vector<at::Tensor>& tensors, Seen seen);
+  ~FirstUse();
+  FirstUse(const FirstUse&) = delete;
+  FirstUse& operator=(const FirstUse&) = delete;
+
+ private:
+  friend struct FirstUseCallback;
+  void look_at(const at::Tensor& tensor);
+
+  std::unordered_map<const c10::TensorImpl*, std::size_t> places_;  // of those not seen yet
+  Seen seen_;
+};
+
+}  // namespace paceline

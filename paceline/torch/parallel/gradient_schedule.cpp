@@ -1,0 +1,200 @@
+#include "paceline/torch/parallel/gradient_schedule.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/compress/compression.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/parallel/gradient_buckets.h"
+
+namespace paceline::parallel {
+namespace {
+
+using schedule::Bucket;
+using schedule::Plan;
+
+constexpr std::string_view kBuckets = "buckets";
+
+// Steps in which times are taken, after the one that showed the order: the first ones allocate.
+constexpr std::size_t kTimedSteps = 3;
+
+const schedule::Policy* policy_of(const DataParallelOptions& options) {
+  if (options.schedule == kBuckets) return nullptr;
+  const schedule::Policy* policy = nullptr;
+  try {
+    policy = &schedule::policy(options.schedule);
+  } catch (const Error& error) {
+    throw_misuse(
+        c10::str("DataParallelOptions::schedule: ", error.failure().what, " (or ", kBuckets, ")"));
+  }
+  if (policy->is_measured && options.static_order) {
+    throw_misuse(c10::str("DataParallelOptions::schedule '", options.schedule,
+                          "' follows from what the first steps show, and static_order shows "
+                          "nothing: leave one of them out"));
+  }
+  return policy;
+}
+
+// Tries it on each parameter, so that what does not fit is told before the first step.
+void check_compression(const std::string& text, std::span<const Parameter> parameters, int ranks) {
+  if (text == schedule::kUncompressed) return;
+  const auto compression = compress::parse_compression(text, compress::built_in_methods());
+  if (!compression) {
+    throw_misuse(c10::str("DataParallelOptions::compression: ", compression.error().what, " (or ",
+                          schedule::kUncompressed, ")"));
+  }
+  for (const Parameter& parameter : parameters) {
+    if (parameter.tensor.scalar_type() != at::kFloat) {
+      throw_misuse(c10::str("DataParallelOptions::compression: '", text,
+                            "' compresses gradients of float32, and parameter '", parameter.name,
+                            "' is of ", parameter.tensor.scalar_type(),
+                            ": convert the model with model.to(torch::kFloat), or leave the "
+                            "compression out"));
+    }
+  }
+  (void)compression.value().averaging({.rows = 2, .columns = 1 << 20, .ranks = ranks});
+}
+
+void require_one_type(std::string_view what, std::span<const Parameter> parameters) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.tensor.scalar_type() == parameters.front().tensor.scalar_type()) continue;
+    throw_misuse(c10::str(
+        "DataParallelOptions::schedule: '", what,
+        "' carries gradients of one type, and parameter '", parameter.name, "' is of ",
+        parameter.tensor.scalar_type(), " where '", parameters.front().name, "' is of ",
+        parameters.front().tensor.scalar_type(), ": convert the model, or use ", kBuckets));
+  }
+}
+
+std::size_t rows_of(const at::Tensor& tensor) {
+  return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
+}
+
+std::vector<int> flat(const std::vector<Bucket>& groups) {
+  std::vector<int> all;
+  for (const Bucket& group : groups)
+    all.insert(all.end(), group.gradients.begin(), group.gradients.end());
+  return all;
+}
+
+schedule::Costs costs_on(Communicator& group) {
+  return {.links =
+              schedule::costs_of({.workers = group.size(), .servers = schedule::Servers::none})};
+}
+
+}  // namespace
+
+std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group) const {
+  if (!plan) return carrier_in_order(group, groups);
+  return carrier_by_plan(group, model, *plan, groups.front().dtype);
+}
+
+GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
+                                   const DataParallelOptions& options)
+    : caps_{options.first_bucket_bytes, options.bucket_bytes},
+      policy_(policy_of(options)),
+      codec_(options.compression),
+      crosses_barrier_(options.optimizer != nullptr),
+      settled_(dense.empty()) {
+  for (const Parameter& parameter : dense) {
+    shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
+    rows_.push_back(rows_of(parameter.tensor));
+  }
+  check_compression(codec_, dense, ranks);
+  if (policy_ != nullptr) require_one_type(options.schedule, dense);
+  if (!options.static_order) return;
+  order_ = schedule::reverse_registration_order(static_cast<int>(shapes_.size()));
+  settled_ |= policy_ == nullptr && codec_ == schedule::kUncompressed;
+}
+
+GradientLayout GradientSchedule::first() const {
+  return in_buckets(schedule::reverse_registration_order(static_cast<int>(shapes_.size())));
+}
+
+GradientLayout GradientSchedule::in_buckets(std::span<const int> order) const {
+  return {.groups = schedule::plan_buckets(shapes_, order, caps_), .alignment = kSlotAlignment};
+}
+
+std::optional<GradientLayout> GradientSchedule::next(Communicator& group,
+                                                     schedule::ObservedStep step) {
+  if (order_.empty()) {
+    std::vector<std::int64_t> order;
+    for (const int index :
+         schedule::completed_order(step.arrived, static_cast<int>(shapes_.size())))
+      order.push_back(index);
+    group.broadcast(buffer_of(order), 0).wait();
+    order_.assign(order.begin(), order.end());
+    if (policy_ != nullptr && policy_->is_measured) return in_buckets(order_);
+  } else if (policy_ != nullptr && policy_->is_measured) {
+    seen_.push_back(std::move(step));
+    if (seen_.size() < kTimedSteps) return std::nullopt;
+  }
+  settled_ = true;
+  return by_policy(group);
+}
+
+// In the order of `order`, each as long as it lies.
+schedule::Model GradientSchedule::model_of(std::span<const int> order,
+                                           std::size_t alignment) const {
+  std::vector<schedule::Tensor> tensors;
+  for (std::size_t i = 0; i < shapes_.size(); ++i)
+    tensors.push_back({.bytes = aligned_size(shapes_[i].bytes, alignment), .rows = rows_[i]});
+  return schedule::observed_model(tensors, order, seen_);
+}
+
+GradientLayout GradientSchedule::by_policy(Communicator& group) const {
+  GradientLayout layout = in_buckets(order_);
+  const bool is_coded = codec_ != schedule::kUncompressed;
+  if (policy_ == nullptr && !is_coded) return layout;
+
+  // Codecs see no gaps.
+  if (is_coded) layout.alignment = size_of(Dtype::f32);
+  if (policy_ == nullptr) {
+    const std::vector<int> order = flat(layout.groups);
+    layout.model = model_of(order, layout.alignment);
+    schedule::Cuts cuts = {0};
+    for (const Bucket& bucket : layout.groups)
+      cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
+    layout.plan = schedule::plan_of(std::string(kBuckets), cuts, {.codec = codec_});
+    return layout;
+  }
+  layout.model = model_of(order_, layout.alignment);
+  const schedule::Costs costs = costs_on(group);
+  layout.plan = schedule::agreed(group, group.rank() == 0 ? planned(layout.model, costs) : Plan());
+  layout.groups.clear();
+  for (const schedule::Group& run : layout.plan->groups) {
+    Bucket bucket{.dtype = shapes_.front().dtype};
+    for (int place = run.begin; place < run.end; ++place) {
+      const int gradient = order_[static_cast<std::size_t>(place)];
+      bucket.gradients.push_back(gradient);
+      bucket.bytes += shapes_[static_cast<std::size_t>(gradient)].bytes;
+    }
+    layout.groups.push_back(std::move(bucket));
+  }
+  return layout;
+}
+
+// What has a codec has it for all groups; the general scheduler chooses for each.
+Plan GradientSchedule::planned(const schedule::Model& model, const schedule::Costs& costs) const {
+  Plan plan = schedule::ordered(policy_->make(model, costs, crosses_barrier_), model, costs);
+  for (schedule::Group& run : plan.groups) run.codec = codec_;
+  return plan;
+}
+
+int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {
+  const std::vector<int> order = flat(groups);
+  std::vector<int> place(order.size(), 0);
+  for (std::size_t at = 0; at < order.size(); ++at)
+    place[static_cast<std::size_t>(order[at])] = static_cast<int>(at);
+  int late = 0, furthest = -1;
+  for (int index : arrived) {
+    late += place[static_cast<std::size_t>(index)] < furthest;
+    furthest = std::max(furthest, place[static_cast<std::size_t>(index)]);
+  }
+  return late;
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,57 @@
+#include "paceline/core/schedule/policy_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "paceline/core/base/result.h"
+#include "paceline/core/schedule/dispatch.h"
+#include "paceline/core/schedule/replay_models.h"
+#include "paceline/core/schedule/simulate.h"
+
+namespace paceline::schedule {
+namespace {
+
+TEST(PolicyTable, EveryPolicysPlanCanBeCarriedOutAndCrossesTheBarrierOnlyWhereItMay) {
+  const Model model = replay_model("resnet-50");
+  const Costs costs = {.links = costs_of({.workers = 4, .servers = Servers::none})};
+  std::set<std::string_view> names;
+  for (const Policy& policy : policies()) {
+    EXPECT_TRUE(names.insert(policy.name).second) << policy.name << " stands twice";
+    EXPECT_EQ(&schedule::policy(policy.name), &policy);
+    for (const bool crosses : {false, true}) {
+      const Plan plan = ordered(policy.make(model, costs, crosses), model, costs);
+      EXPECT_LE(plan.crosses_barrier, crosses) << policy.name;
+      EXPECT_FALSE(Dispatch(model, plan).messages().empty());
+    }
+  }
+}
+
+TEST(PolicyTable, GeneralIsNoSlowerThanTheOthersWithABarrierAndAcross) {
+  const Model model = replay_model("resnet-50");
+  const Costs costs = {.links = costs_of({.workers = 4, .servers = Servers::none})};
+  for (const bool crosses : {false, true}) {
+    const double general =
+        iteration_seconds(model, costs, policy("general").make(model, costs, crosses));
+    for (const Policy& other : policies()) {
+      EXPECT_LE(general, iteration_seconds(model, costs, other.make(model, costs, crosses)) + 1e-12)
+          << other.name;
+    }
+  }
+}
+
+TEST(PolicyTable, AnUnknownNameIsToldWithTheKnownOnes) {
+  try {
+    policy("wait_fre");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::misuse);
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'wait_fre'"),
+                                             testing::HasSubstr("barrier, wait_free, merged"),
+                                             testing::HasSubstr("did you mean")));
+  }
+}
+
+}  // namespace
+}  // namespace paceline::schedule
