@@ -2,6 +2,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"
+#include "paceline/core/compress/casts.h"
 #include "paceline/core/compress/residual.h"
 
 namespace paceline::compress {
@@ -35,7 +36,8 @@ class DenseAverage final : public Averaging {
 
 class CastAverage final : public Averaging {
  public:
-  CastAverage(const Part& part, Dtype wire) : wire_(wire), halves_(part.elements()) {}
+  CastAverage(const Part& part, Dtype wire)
+      : wire_(wire), codec_(cast_codec(wire)), halves_(part.elements()) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t) override {
     gradient_ = gradient;
@@ -44,27 +46,21 @@ class CastAverage final : public Averaging {
     return average_in_place({bytes().data(), halves_.size(), wire_});
   }
 
+  // Decoded at once, in one pass with the check.
   Result<std::optional<Exchange>> next() override {
-    const std::uint16_t exponent = wire_ == Dtype::f16 ? 0x7c00 : 0x7f80;
-    unsigned bad = 0;
-    for (const std::uint16_t half : halves_) bad |= (half & exponent) == exponent ? 1u : 0u;
-    overflowed_ = bad != 0;
+    overflowed_ = !codec_->decode(bytes(), gradient_);
     return std::optional<Exchange>();
   }
 
   bool overflowed() const override { return overflowed_; }
-
-  Result<> finish() override {
-    widen(wire_, bytes(), gradient_);
-    return Done();
-  }
-
+  Result<> finish() override { return Done(); }
   std::vector<StateView> state() override { return {}; }
 
  private:
   MutableBytes bytes() { return std::as_writable_bytes(std::span(halves_)); }
 
   const Dtype wire_;
+  const std::unique_ptr<const Codec> codec_;
   std::vector<std::uint16_t> halves_;
   std::span<float> gradient_;
   bool overflowed_ = false;

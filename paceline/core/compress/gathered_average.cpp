@@ -81,13 +81,12 @@ class GatheredAverage final : public Averaging {
       if (!view) return blamed(rank, view.error());
       views.push_back(view.value());
     }
+    residual_.take(gradient_);
     if (residual_.kept()) {
       const std::span<float> kept = residual_.values();
-      std::ranges::copy(gradient_, kept.begin());
       const SparseView& own = views[static_cast<std::size_t>(part_.rank)];
       for (std::size_t i = 0; i < own.size(); ++i) kept[own.index(i)] -= own.value(i) * gain_;
     }
-    std::ranges::fill(gradient_, 0.0f);
     for (const SparseView& view : views)
       for (std::size_t i = 0; i < view.size(); ++i)
         gradient_[view.index(i)] += view.value(i) * gain_;

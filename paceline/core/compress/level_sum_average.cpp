@@ -18,7 +18,7 @@ class LevelSumAverage final : public Averaging {
         bucket_(options.bucket),
         residual_(options.feedback, part.elements()),
         norms_(buckets_of(part.elements(), bucket_)),
-        levels_(part.elements()),
+        levels_(residual_.kept() ? part.elements() : 0),
         sums_(part.elements()) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
@@ -43,9 +43,10 @@ class LevelSumAverage final : public Averaging {
                               .tensor = part_.tensor,
                               .step = step_,
                               .rank = static_cast<std::uint32_t>(part_.rank)};
-    quantise(gradient_, 0, shared_scale(), stream, std::span(levels_));
+    const std::span own(residual_.kept() ? levels_ : sums_);
+    quantise(gradient_, 0, shared_scale(), stream, own);
     return std::optional<Exchange>(Exchange{.kind = Exchange::Kind::all_reduce,
-                                            .input = const_buffer_of(levels_),
+                                            .input = const_buffer_of(own),
                                             .output = buffer_of(sums_),
                                             .op = ReduceOp::sum});
   }
@@ -70,7 +71,7 @@ class LevelSumAverage final : public Averaging {
   const std::size_t bucket_;
   Residual residual_;
   std::vector<float> norms_;
-  std::vector<Level> levels_;
+  std::vector<Level> levels_;  // the own ones, as far as they are needed after the exchange
   std::vector<Level> sums_;
   std::span<float> gradient_;
   std::uint32_t step_ = 0;

@@ -20,7 +20,7 @@ void finish_copies();
 // stand at values[first] and behind. It returns false to end at once; so does this.
 template <typename Decode>
 bool decode_in_blocks(std::span<float> values, Decode decode) {
-  constexpr std::size_t kBlock = 4096, kLong = 1 << 20;
+  constexpr std::size_t kBlock = 4096, kLong = 1 << 18;
   alignas(64) std::array<float, kBlock> block;
   for (std::size_t at = 0; at < values.size(); at += kBlock) {
     const auto target = values.subspan(at, std::min(kBlock, values.size() - at));

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/long_output.h"
 #include "paceline/core/compress/norms.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -192,9 +193,20 @@ void mean_of_all(std::span<const Level> sums, std::size_t first, const Scale& sc
                  std::span<float> values) {
   PACELINE_CHECK(sums.size() == values.size() && ranks > 0, "{} sums of {} ranks to {} values",
                  sums.size(), ranks, values.size());
-  for_each_bucket(first, sums.size(), scale, [&](std::size_t at, std::size_t count, float step) {
-    for (std::size_t i = at; i < at + count; ++i)
-      values[i] = static_cast<float>(sums[i] * static_cast<double>(step) / ranks);
+  const auto mean_of_bucket = [&](std::size_t at, std::span<float> some, float step) {
+    // Where a rank's share of a step is a float, its multiples have the bits of the quotients.
+    const float share = step / static_cast<float>(ranks);
+    if (double{share} * ranks == double{step})
+      return dequantise_any(sums.subspan(at, some.size()), share, some.data());
+    for (std::size_t i = 0; i < some.size(); ++i)
+      some[i] = static_cast<float>(sums[at + i] * double{step} / ranks);
+  };
+  decode_in_blocks(values, [&](std::size_t block, std::span<float> some) {
+    for_each_bucket(first + block, some.size(), scale,
+                    [&](std::size_t at, std::size_t count, float step) {
+                      mean_of_bucket(block + at, some.subspan(at, count), step);
+                    });
+    return true;
   });
 }
 

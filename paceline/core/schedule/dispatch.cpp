@@ -5,6 +5,17 @@
 #include "paceline/core/base/check.h"
 
 namespace paceline::schedule {
+namespace {
+
+// Where a part of so many begins. Long ones begin at whole blocks: a tensor cut anywhere would have
+// pieces of odd lengths, which are no matrices to codecs, and split buckets.
+std::size_t begin_of_part(std::size_t elements, std::size_t part, std::size_t parts) {
+  constexpr std::size_t kBlock = 1024, kLong = 16 * kBlock;
+  const std::size_t begin = elements * part / parts;
+  return part < parts && elements / parts >= kLong ? begin / kBlock * kBlock : begin;
+}
+
+}  // namespace
 
 Dispatch::Dispatch(const Model& model, Plan plan, std::size_t element_bytes)
     : plan_(std::move(plan)), element_bytes_(element_bytes) {
@@ -15,7 +26,8 @@ Dispatch::Dispatch(const Model& model, Plan plan, std::size_t element_bytes)
     const auto g = static_cast<std::size_t>(group);
     const std::size_t elements = groups_[g].elements;
     const auto parts = static_cast<std::size_t>(groups_[g].parts), part = sent[g]++;
-    messages_.push_back({group, elements * part / parts, elements * (part + 1) / parts});
+    messages_.push_back(
+        {group, begin_of_part(elements, part, parts), begin_of_part(elements, part + 1, parts)});
   }
   begin_step();
 }

@@ -13,10 +13,8 @@
 namespace paceline::schedule {
 namespace {
 
-// Two messages keep the link busy; more would share it, and the first would come back later. Only
-// short ones, which mostly wait, go in numbers.
-constexpr int kMostMessages = 2;
-constexpr std::size_t kShortBytes = 1 << 20;
+// Shorter exchanges mostly wait, and others wait for them: they go whenever they can.
+constexpr std::size_t kLongExchange = 1 << 16;
 
 Dtype dtype_of(const std::vector<Buffer>& buffers) {
   return buffers.empty() ? Dtype::f32 : buffers.front().dtype;
@@ -133,7 +131,7 @@ void GradientPath::finish() {
 
 double GradientPath::seconds_under_way() {
   const std::lock_guard lock(mutex_);
-  const auto open = under_way_ > 0 ? Clock::now() - busy_since_ : Clock::duration{};
+  const auto open = begun_ > 0 ? Clock::now() - busy_since_ : Clock::duration{};
   return std::chrono::duration<double>(busy_ + open).count();
 }
 
@@ -160,42 +158,52 @@ bool GradientPath::take_overflow(int group) {
 
 void GradientPath::send_messages() {
   try {
-    while (const auto task = next_task()) {
-      if (!task->goes_on) {
-        send(task->message);
-        continue;
-      }
-      auto exchange = averagings_[static_cast<std::size_t>(task->message)]->next();
-      if (!exchange) return fail(std::make_exception_ptr(Error(exchange.error())));
-      carry_on(task->message, *exchange);
-    }
+    while (const auto task = next_task()) carry_out(*task);
   } catch (...) {
     fail(std::current_exception());
   }
 }
 
-// What has begun comes first: others wait for it.
+void GradientPath::carry_out(const Task& task) {
+  switch (task.step) {
+    case Task::Step::begin: return send(task.message);
+    case Task::Step::go_on: return go_on(task.message);
+    case Task::Step::transfer: break;
+  }
+  const auto prepared = [&] {
+    const std::lock_guard lock(mutex_);
+    return prepared_.extract(task.message);
+  }();
+  transfer(task.message, prepared.mapped());
+}
+
+// REQUIRES: mutex_. The link comes first, then what has begun: others wait for it.
+std::optional<GradientPath::Task> GradientPath::possible_task() {
+  if (!prepared_.empty() && window_.may_transfer(prepared_.begin()->first))
+    return Task{Task::Step::transfer, prepared_.begin()->first};
+  if (!exchanged_.empty()) {
+    const int message = exchanged_.front();
+    exchanged_.pop_front();
+    return Task{Task::Step::go_on, message};
+  }
+  if (const auto next = dispatch_.following(); next && may_begin(*next)) {
+    window_.begin(*next, elements_of(*next).size_bytes());
+    if (begun_++ == 0) busy_since_ = Clock::now();
+    return Task{Task::Step::begin, *dispatch_.next()};
+  }
+  return std::nullopt;
+}
+
 std::optional<GradientPath::Task> GradientPath::next_task() {
   std::unique_lock lock(mutex_);
   std::optional<Task> task;
-  changed_.wait(lock, [&] {
-    if (stopping_ || failure_) return true;
-    if (!exchanged_.empty()) {
-      task = Task{exchanged_.front(), true};
-      exchanged_.pop_front();
-    } else if (const auto next = dispatch_.following(); next && may_send(*next)) {
-      task = Task{*dispatch_.next(), false};
-      ++messages_under_way_;
-      bytes_under_way_ += elements_of(*next).size_bytes();
-    }
-    return task.has_value();
-  });
+  changed_.wait(lock, [&] { return stopping_ || failure_ || (task = possible_task()); });
   return task;
 }
 
-bool GradientPath::may_send(int message) const {
+bool GradientPath::may_begin(int message) const {
   return !lanes_[lane_of(message)].is_held &&
-         (messages_under_way_ < kMostMessages || bytes_under_way_ < kShortBytes);
+         (is_coded(message) ? window_.may_prepare() : window_.may_send());
 }
 
 Buffer GradientPath::elements_of(int message) const {
@@ -215,13 +223,13 @@ std::optional<Work> GradientPath::started(int message,
     if (group) work = start(*group);
   }
   const std::lock_guard lock(mutex_);
-  if (work) one_more_under_way();
+  if (work) ++under_way_;
   return work;
 }
 
 void GradientPath::send(int message) {
   const Buffer elements = elements_of(message);
-  if (averagings_[static_cast<std::size_t>(message)]) return encode(message, elements);
+  if (is_coded(message)) return encode(message, elements);
   const int of = dispatch_.messages()[static_cast<std::size_t>(message)].group;
   const double weight = weights_[static_cast<std::size_t>(of)];
   const auto work = started(message, [&](Communicator& group) {
@@ -234,7 +242,7 @@ void GradientPath::send(int message) {
 void GradientPath::encode(int message, const Buffer& elements) {
   const auto m = static_cast<std::size_t>(message);
   const auto begin = Clock::now();
-  const auto exchange =
+  auto first =
       averagings_[m]->begin({reinterpret_cast<float*>(elements.data), elements.count}, steps_[m]++);
   {
     const std::lock_guard lock(mutex_);
@@ -242,42 +250,69 @@ void GradientPath::encode(int message, const Buffer& elements) {
     codec_work_.encode += seconds_since(begin);
     codec_work_.bytes += static_cast<double>(elements.size_bytes());
   }
-  carry_on(message, exchange);
+  if (!first) return decode(message, 0);
+  exchange(message, std::move(*first));
 }
 
-void GradientPath::carry_on(int message, const std::optional<compress::Exchange>& exchange) {
-  if (!exchange) return decode(message);
+void GradientPath::go_on(int message) {
+  const auto begin = Clock::now();
+  auto next = averagings_[static_cast<std::size_t>(message)]->next();
+  const double seconds = seconds_since(begin);
+  if (!next) return fail(std::make_exception_ptr(Error(next.error())));
+  if (!*next) return decode(message, seconds);
   {
-    const bool reduces = exchange->kind == compress::Exchange::Kind::all_reduce;
+    const std::lock_guard lock(mutex_);
+    codec_work_.encode += seconds;
+  }
+  exchange(message, std::move(**next));
+}
+
+void GradientPath::exchange(int message, compress::Exchange exchange) {
+  {
+    const bool reduces = exchange.kind == compress::Exchange::Kind::all_reduce;
+    const std::size_t bytes = reduces ? exchange.output.size_bytes() : exchange.input.size_bytes();
     const std::lock_guard lock(mutex_);
     codec_work_.gathers |= !reduces;
-    codec_work_.wire +=
-        static_cast<double>(reduces ? exchange->output.size_bytes() : exchange->input.size_bytes());
+    codec_work_.wire += static_cast<double>(bytes);
     ++codec_work_.exchanges;
+    if (bytes >= kLongExchange) {
+      window_.shorten(message, bytes);
+      prepared_.emplace(message, std::move(exchange));
+      return;
+    }
   }
+  transfer(message, exchange);
+}
+
+void GradientPath::transfer(int message, const compress::Exchange& exchange) {
   const auto work =
-      started(message, [&](Communicator& group) { return schedule::start(group, *exchange); });
+      started(message, [&](Communicator& group) { return schedule::start(group, exchange); });
   if (work) work->on_done([this, message](const Result<>& result) { exchanged(message, result); });
 }
 
-void GradientPath::decode(int message) {
+// `seconds`: it took already.
+void GradientPath::decode(int message, double seconds) {
   const auto m = static_cast<std::size_t>(message);
   const auto begin = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    window_.end(message);
+  }
   const bool overflowed = averagings_[m]->overflowed();
   auto finished = overflowed ? Result<>(Done{}) : averagings_[m]->finish();
   {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = false;
     if (overflowed) overflowed_[static_cast<std::size_t>(dispatch_.messages()[m].group)] = true;
-    codec_work_.decode += seconds_since(begin);
-    one_more_under_way();
+    codec_work_.decode += seconds + seconds_since(begin);
+    ++under_way_;
   }
   came_back(message, finished);
 }
 
 void GradientPath::exchanged(int message, const Result<>& result) {
   const std::lock_guard lock(mutex_);
-  one_less_under_way();
+  --under_way_;
   if (result) exchanged_.push_back(message);
   else if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
   changed_.notify_all();
@@ -285,24 +320,16 @@ void GradientPath::exchanged(int message, const Result<>& result) {
 
 void GradientPath::came_back(int message, const Result<>& result) {
   const std::lock_guard lock(mutex_);
-  one_less_under_way();
+  --under_way_;
   if (!result) {
     if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
   } else {
-    --messages_under_way_;
-    bytes_under_way_ -= elements_of(message).size_bytes();
+    if (!is_coded(message)) window_.end(message);
+    if (--begun_ == 0) busy_ += Clock::now() - busy_since_;
     const int group = dispatch_.messages()[static_cast<std::size_t>(message)].group;
     if (dispatch_.back(message)) pending_[static_cast<std::size_t>(group)] = false;
   }
   changed_.notify_all();
-}
-
-void GradientPath::one_more_under_way() {
-  if (under_way_++ == 0) busy_since_ = Clock::now();
-}
-
-void GradientPath::one_less_under_way() {
-  if (--under_way_ == 0) busy_ += Clock::now() - busy_since_;
 }
 
 void GradientPath::fail(std::exception_ptr why) {

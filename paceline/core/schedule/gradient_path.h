@@ -14,6 +14,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/compress/averaging.h"
 #include "paceline/core/schedule/dispatch.h"
+#include "paceline/core/schedule/sending_window.h"
 
 namespace paceline::schedule {
 
@@ -66,7 +68,7 @@ class GradientPath {
   void wait(int place);
   // wait() for all.
   void finish();
-  // Time in which something was under way, so far.
+  // Time in which a message was under way, so far: encoded, exchanged, or decoded.
   double seconds_under_way();
 
   CodecWork codec_work();
@@ -84,26 +86,31 @@ class GradientPath {
     bool is_held = false;
   };
   struct Task {
+    enum class Step : unsigned char { begin, transfer, go_on } step = Step::begin;
     int message = 0;
-    bool goes_on = false;  // with its next exchange
   };
 
   void send_messages();
+  void carry_out(const Task& task);
   std::optional<Task> next_task();
+  std::optional<Task> possible_task();
   Buffer elements_of(int message) const;
-  bool may_send(int message) const;
+  bool is_coded(int message) const {
+    return averagings_[static_cast<std::size_t>(message)] != nullptr;
+  }
+  bool may_begin(int message) const;
   std::size_t lane_of(int message) const { return static_cast<std::size_t>(message) % kLanes; }
   // Nothing: the path ends.
   std::optional<Work> started(int message, const std::function<Work(Communicator&)>& start);
   void send(int message);
   void encode(int message, const Buffer& elements);
-  void carry_on(int message, const std::optional<compress::Exchange>& exchange);
-  void decode(int message);
+  void go_on(int message);
+  void exchange(int message, compress::Exchange exchange);
+  void transfer(int message, const compress::Exchange& exchange);
+  void decode(int message, double seconds);
   void came_back(int message, const Result<>& result);
   void exchanged(int message, const Result<>& result);
   void fail(std::exception_ptr why);
-  void one_more_under_way();
-  void one_less_under_way();
   template <typename Done>
   void wait_until(const Done& done);
 
@@ -123,13 +130,14 @@ class GradientPath {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> pending_;  // by group: some of its gradients are there, and its mean is not
-  std::deque<int> exchanged_;  // messages whose exchange has been carried out
-  std::size_t under_way_ = 0;  // operations
-  Clock::time_point busy_since_{};
+  SendingWindow window_;
+  std::map<int, compress::Exchange> prepared_;  // by message, waiting to be admitted to the link
+  std::deque<int> exchanged_;                   // messages whose exchange has been carried out
+  std::size_t under_way_ = 0;                   // operations
+  std::vector<bool> overflowed_;                // by group
+  int begun_ = 0;                               // messages that are not back
+  Clock::time_point busy_since_{};              // since any is not
   Clock::duration busy_{};
-  int messages_under_way_ = 0;
-  std::size_t bytes_under_way_ = 0;  // of these messages' gradients
-  std::vector<bool> overflowed_;     // by group
   CodecWork codec_work_;
   std::exception_ptr failure_;
   bool stopping_ = false;

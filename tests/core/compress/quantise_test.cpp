@@ -221,6 +221,24 @@ TEST(SharedScale, GivesTheModelsLevelsAndMeans) {
   expect_model<std::int16_t>(1000, 0xa96da82f, 0x2bf64eba, 0x0650a054);
 }
 
+// Whether a rank's share of the step is a float or not, of normal and of the smallest steps.
+TEST(SharedScale, HasMeansThatAreRoundedOnceWhateverTheNumberOfRanks) {
+  std::vector<std::int8_t> sums(256);
+  std::iota(sums.begin(), sums.end(), std::int8_t{-128});
+  std::vector<float> values(sums.size());
+  test::for_each_target([&] {
+    for (const int ranks : {1, 2, 3, 4, 6, 7, 8, 12, 64, 127}) {
+      for (const float norm : {127.0f, 0.1f, 0x1.fffffep0f, 3e-39f, 1e-43f, 0.0f}) {
+        const Scale scale{{&norm, 1}, 256, top_of_sum<std::int8_t>(ranks)};
+        mean_of_sums(sums, 0, scale, ranks, values);
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          ASSERT_EQ(values[i], static_cast<float>(sums[i] * double{scale.step(0)} / ranks))
+              << ranks << " " << norm << " " << int{sums[i]};
+      }
+    }
+  });
+}
+
 TEST(SharedScale, SumsOfAsManyRanksAsItIsForFit) {
   EXPECT_EQ(top_of_sum<std::int8_t>(127), 1);
   EXPECT_EQ(top_of_sum<std::int8_t>(128), 0) << "so many ranks do not fit";

@@ -77,6 +77,27 @@ TEST(Dispatch, SendsEachMessageOnceInThePlansOrderWhateverHappensWhen) {
   }
 }
 
+// A codec takes a piece of odd length for a vector, which travels whole.
+TEST(Dispatch, LongPartsTileTheirGroupInWholeBlocks) {
+  SeededNumbers numbers(3);
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t elements = 100000 + numbers.below(10'000'000), parts = 1 + numbers.below(6);
+    const Model model{.name = "one", .tensors = {{.bytes = 4 * elements}}};
+    const Dispatch dispatch(
+        model, plan_of("parts", {0, 1}, {.part_bytes = (4 * elements + parts - 1) / parts}));
+    ASSERT_EQ(dispatch.messages().size(), parts);
+    std::size_t at = 0;
+    for (const auto& message : dispatch.messages()) {
+      EXPECT_EQ(message.begin, at);
+      EXPECT_EQ(message.begin % 1024, 0u);
+      EXPECT_NEAR(static_cast<double>(message.end - message.begin),
+                  static_cast<double>(elements) / static_cast<double>(parts), 1024);
+      at = message.end;
+    }
+    EXPECT_EQ(at, elements);
+  }
+}
+
 TEST(Dispatch, PartsTileTheirGroupsAndGroupsTheModel) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SeededNumbers numbers(seed);
