@@ -13,6 +13,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 WARM_UP_STEPS = 5  # as in the example
 
@@ -48,11 +49,20 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
 
 
+def compress(model, how):
+    if how == "fp16":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    if how == "power_sgd":  # compresses from its second step on, which is the earliest that it allows with warm start
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=["mlp", "resnet18"], required=True)
     parser.add_argument("--batch-size", type=int, required=True, help="of all ranks together")
     parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--compression", choices=["none", "fp16", "power_sgd"], default="none")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     options = parser.parse_args()
 
@@ -65,6 +75,7 @@ def main():
     if world > 1:
         dist.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
+        compress(model, options.compression)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
     start, own = time.perf_counter(), options.batch_size // world

@@ -36,6 +36,10 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--learning-rate", options.learning_rate,
                  "At the first step; falls to zero [depends on the network]")
       ->check(CLI::Range(1e-9, 1e3));
+  app.add_option("--momentum", options.momentum,
+                 "Of SGD; 0 where the compression has one of its own: sign, dgc, one_bit_adam")
+      ->check(CLI::Range(0.0, 0.9999))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the initial parameters and the order of the images")
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "Type of parameters and images")

@@ -11,6 +11,7 @@ struct Options {
   std::int64_t batch_size = 128;  // of all workers together
   std::int64_t test_images = 0;   // that accuracy is measured with; 0: all
   double learning_rate = 0;       // 0: the model's own
+  double momentum = 0.9;
   std::uint64_t seed = 1;
   std::string dtype = "float32";
   std::string schedule = "buckets", compression = "none";

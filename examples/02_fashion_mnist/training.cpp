@@ -53,9 +53,10 @@ paceline::DataParallelOptions parallel_options(const Options& options, double le
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
-  parallel.optimizer = [=](const at::Tensor& parameter) {
+  parallel.optimizer = [learning_rate, momentum = options.momentum](const at::Tensor& parameter) {
     return std::make_unique<torch::optim::SGD>(
-        std::vector<at::Tensor>{parameter}, torch::optim::SGDOptions(learning_rate).momentum(0.9));
+        std::vector<at::Tensor>{parameter},
+        torch::optim::SGDOptions(learning_rate).momentum(momentum));
   };
   return parallel;
 }

@@ -12,7 +12,8 @@ namespace paceline::schedule {
 struct ObservedStep {
   std::vector<int> arrived;        // gradients, in the order in which they were made
   std::vector<double> arrived_at;  // of each of these; never falling
-  double update = 0;               // seconds that the update of all parameters took; 0: not known
+  double update = 0;               // that the update of all parameters took; 0: not known
+  double seconds = 0;              // until it ended
 };
 
 // `tensors`: by gradient, without times. `order`: all of them in send order. The times are those of

@@ -3,9 +3,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/agreement.h"
 #include "paceline/torch/parallel/clip_grad_norm.h"
@@ -81,7 +81,8 @@ class DataParallel::Impl {
     reducer_ =
         std::make_unique<parallel::Reducer>(parts_.dense, parts_.sparse, group, job_, options_);
     if (options_.optimizer && updates_ == nullptr)
-      updates_ = std::make_unique<parallel::OwnUpdates>(trained(parts_), options_.optimizer);
+      updates_ = std::make_unique<parallel::OwnUpdates>(options_.optimizer);
+    if (updates_) updates_->be_for(trained(parts_));
     ranks_->weight = 1;
     if (layers_mix_) give_layers_a_group();
   }
@@ -127,9 +128,9 @@ class DataParallel::Impl {
   bool step(torch::optim::Optimizer& optimizer) {
     if (!synchronize()) return false;
     if (reducer().report().overflowed) return true;
-    const auto begin = Clock::now();
+    const Stopwatch watch;
     optimizer.step();
-    reducer().tell_update(std::chrono::duration<double>(Clock::now() - begin).count());
+    reducer().tell_update(watch.seconds());
     return true;
   }
 

@@ -79,7 +79,8 @@ struct DataParallelOptions {
   bool born_in_place = true;
   // Which gradients travel together, and when (docs/schedules/): `buckets` as above, or a policy:
   // barrier, wait_free, merged, priority, general. merged, priority and general see the first steps
-  // go by in buckets, measure the links once, and plan. All give the same bits.
+  // go by in buckets, measure the links, and plan; anew when steps take another time for long. All
+  // give the same bits.
   std::string schedule = "buckets";
   // What becomes of gradients on their way (docs/compression/): a method and its settings, as
   // "fp16" or "top_k:ratio=0.01"; of f32. The first steps, until the schedule is planned, go
@@ -106,6 +107,7 @@ struct StepReport {
   int shadows = 0;          // ranks of weight 0
   double total_weight = 0;  // of all ranks
   std::int64_t step = 0;    // 1 for the first
+  int plans = 0;            // how often the schedule was planned until then
   // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
   bool overflowed = false;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before

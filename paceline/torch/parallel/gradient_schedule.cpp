@@ -21,6 +21,9 @@ constexpr std::string_view kBuckets = "buckets";
 // Steps in which times are taken, after the one that showed the order: the first ones allocate.
 constexpr std::size_t kTimedSteps = 3;
 
+// A new plan takes at most so much of the present one's time.
+constexpr double kWorthAChange = 0.98;
+
 const schedule::Policy* policy_of(const DataParallelOptions& options) {
   if (options.schedule == kBuckets) return nullptr;
   const schedule::Policy* policy = nullptr;
@@ -80,6 +83,11 @@ std::vector<int> flat(const std::vector<Bucket>& groups) {
   return all;
 }
 
+// Codecs see no gaps.
+std::size_t alignment_of(std::string_view codec) {
+  return codec == schedule::kUncompressed ? kSlotAlignment : size_of(Dtype::f32);
+}
+
 schedule::Costs costs_on(Communicator& group) {
   return {.links =
               schedule::costs_of({.workers = group.size(), .servers = schedule::Servers::none})};
@@ -97,17 +105,15 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
     : caps_{options.first_bucket_bytes, options.bucket_bytes},
       policy_(policy_of(options)),
       codec_(options.compression),
-      crosses_barrier_(options.optimizer != nullptr),
-      settled_(dense.empty()) {
+      crosses_barrier_(options.optimizer != nullptr) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(rows_of(parameter.tensor));
   }
   check_compression(codec_, dense, ranks);
   if (policy_ != nullptr) require_one_type(options.schedule, dense);
-  if (!options.static_order) return;
-  order_ = schedule::reverse_registration_order(static_cast<int>(shapes_.size()));
-  settled_ |= policy_ == nullptr && codec_ == schedule::kUncompressed;
+  if (options.static_order)
+    order_ = schedule::reverse_registration_order(static_cast<int>(shapes_.size()));
 }
 
 GradientLayout GradientSchedule::first() const {
@@ -120,20 +126,35 @@ GradientLayout GradientSchedule::in_buckets(std::span<const int> order) const {
 
 std::optional<GradientLayout> GradientSchedule::next(Communicator& group,
                                                      schedule::ObservedStep step) {
-  if (order_.empty()) {
-    std::vector<std::int64_t> order;
-    for (const int index :
-         schedule::completed_order(step.arrived, static_cast<int>(shapes_.size())))
-      order.push_back(index);
-    group.broadcast(buffer_of(order), 0).wait();
-    order_.assign(order.begin(), order.end());
-    if (policy_ != nullptr && policy_->is_measured) return in_buckets(order_);
-  } else if (policy_ != nullptr && policy_->is_measured) {
-    seen_.push_back(std::move(step));
-    if (seen_.size() < kTimedSteps) return std::nullopt;
+  if (order_.empty()) return after_first(group, step.arrived);
+  if (!is_observing_) {
+    if (!measures() || !has_drifted(group, step.seconds)) return std::nullopt;
+    is_observing_ = true;
+    seen_.clear();
+    return std::nullopt;
   }
-  settled_ = true;
+  seen_.push_back(std::move(step));
+  if (measures() && seen_.size() < kTimedSteps) return std::nullopt;
   return by_policy(group);
+}
+
+std::optional<GradientLayout> GradientSchedule::after_first(Communicator& group,
+                                                            std::span<const int> arrived) {
+  std::vector<std::int64_t> order;
+  for (const int index : schedule::completed_order(arrived, static_cast<int>(shapes_.size())))
+    order.push_back(index);
+  group.broadcast(buffer_of(order), 0).wait();
+  order_.assign(order.begin(), order.end());
+  return measures() ? in_buckets(order_) : by_policy(group);
+}
+
+// As rank 0 finds.
+bool GradientSchedule::has_drifted(Communicator& group, double seconds) {
+  drift_.took(seconds);
+  if (!drift_.is_time_to_look()) return false;
+  std::vector<std::uint8_t> drifted = {drift_.has_drifted()};
+  group.broadcast(buffer_of(drifted), 0).wait();
+  return drifted[0] != 0;
 }
 
 // In the order of `order`, each as long as it lies.
@@ -145,26 +166,30 @@ schedule::Model GradientSchedule::model_of(std::span<const int> order,
   return schedule::observed_model(tensors, order, seen_);
 }
 
-GradientLayout GradientSchedule::by_policy(Communicator& group) const {
+// In the order of the buckets.
+GradientLayout GradientSchedule::coded_buckets() const {
   GradientLayout layout = in_buckets(order_);
-  const bool is_coded = codec_ != schedule::kUncompressed;
-  if (policy_ == nullptr && !is_coded) return layout;
+  layout.alignment = alignment_of(codec_);
+  layout.model = model_of(flat(layout.groups), layout.alignment);
+  schedule::Cuts cuts = {0};
+  for (const Bucket& bucket : layout.groups)
+    cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
+  layout.plan = schedule::plan_of(std::string(kBuckets), cuts, {.codec = codec_});
+  return layout;
+}
 
-  // Codecs see no gaps.
-  if (is_coded) layout.alignment = size_of(Dtype::f32);
-  if (policy_ == nullptr) {
-    const std::vector<int> order = flat(layout.groups);
-    layout.model = model_of(order, layout.alignment);
-    schedule::Cuts cuts = {0};
-    for (const Bucket& bucket : layout.groups)
-      cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
-    layout.plan = schedule::plan_of(std::string(kBuckets), cuts, {.codec = codec_});
-    return layout;
-  }
+std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
+  ++plans_;
+  is_observing_ = false;
+  drift_.begin_anew();
+  if (policy_ == nullptr)
+    return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
+  GradientLayout layout{.groups = {}, .alignment = alignment_of(codec_)};
   layout.model = model_of(order_, layout.alignment);
   const schedule::Costs costs = costs_on(group);
   layout.plan = schedule::agreed(group, group.rank() == 0 ? planned(layout.model, costs) : Plan());
-  layout.groups.clear();
+  if (layout.plan == present_) return std::nullopt;
+  present_ = layout.plan;
   for (const schedule::Group& run : layout.plan->groups) {
     Bucket bucket{.dtype = shapes_.front().dtype};
     for (int place = run.begin; place < run.end; ++place) {
@@ -179,7 +204,11 @@ GradientLayout GradientSchedule::by_policy(Communicator& group) const {
 
 // What has a codec has it for all groups; the general scheduler chooses for each.
 Plan GradientSchedule::planned(const schedule::Model& model, const schedule::Costs& costs) const {
-  Plan plan = schedule::ordered(policy_->make(model, costs, crosses_barrier_), model, costs);
+  Plan plan = policy_->make(model, costs, crosses_barrier_);
+  if (present_ && schedule::iteration_seconds(model, costs, plan) >
+                      kWorthAChange * schedule::iteration_seconds(model, costs, *present_))
+    return *present_;
+  plan = schedule::ordered(std::move(plan), model, costs);
   for (schedule::Group& run : plan.groups) run.codec = codec_;
   return plan;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/schedule/drift.h"
 #include "paceline/core/schedule/observed_model.h"
 #include "paceline/core/schedule/policy_table.h"
 #include "paceline/core/schedule/schedule.h"
@@ -30,7 +31,9 @@ struct GradientLayout {
 };
 
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
-// counts; a policy that needs times sees some steps more, with buckets in that order.
+// counts; a policy that needs times sees some steps more, with buckets in that order. When steps
+// take another time than they did then, it looks and plans anew; a plan that would hardly be faster
+// is not changed.
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
@@ -38,16 +41,19 @@ class GradientSchedule {
   GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options);
 
   GradientLayout first() const;
-  // Nothing more will change.
-  bool is_settled() const { return settled_; }
-  // Collective, at the end of each step until it is settled. Nothing: the present layout goes on.
+  // Collective, at the end of each step. Nothing: the present layout goes on.
   std::optional<GradientLayout> next(Communicator& group, schedule::ObservedStep step);
+  int plans() const { return plans_; }  // how often it planned
   // How many gradients came after one that stands later in the groups.
   static int late_in(const std::vector<schedule::Bucket>& groups, std::span<const int> arrived);
 
  private:
+  bool measures() const { return policy_ != nullptr && policy_->is_measured; }
   GradientLayout in_buckets(std::span<const int> order) const;
-  GradientLayout by_policy(Communicator& group) const;
+  std::optional<GradientLayout> after_first(Communicator& group, std::span<const int> arrived);
+  bool has_drifted(Communicator& group, double seconds);
+  GradientLayout coded_buckets() const;
+  std::optional<GradientLayout> by_policy(Communicator& group);
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
   schedule::Plan planned(const schedule::Model& model, const schedule::Costs& costs) const;
 
@@ -57,9 +63,12 @@ class GradientSchedule {
   const schedule::Policy* policy_;  // nullptr: buckets
   std::string codec_;
   bool crosses_barrier_;
-  bool settled_;
-  std::vector<int> order_;  // rank 0's, once it was seen
+  std::vector<int> order_;    // rank 0's, once it was seen
+  bool is_observing_ = true;  // for the next plan
   std::vector<schedule::ObservedStep> seen_;
+  std::optional<schedule::Plan> present_;
+  int plans_ = 0;
+  schedule::Drift drift_;
 };
 
 }  // namespace paceline::parallel

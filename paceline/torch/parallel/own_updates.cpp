@@ -2,41 +2,43 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
-
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/stopwatch.h"
 
 namespace paceline::parallel {
 
-OwnUpdates::OwnUpdates(const std::vector<Parameter>& parameters, const OptimizerFactory& factory) {
+void OwnUpdates::be_for(const std::vector<Parameter>& parameters) {
+  parameters_.clear();
   for (const Parameter& parameter : parameters) {
     parameters_.push_back(parameter.tensor);
-    optimizers_.push_back(factory(parameter.tensor));
-    if (optimizers_.back() == nullptr)
+    auto& optimizer = optimizers_[parameter.tensor.unsafeGetTensorImpl()];
+    if (optimizer == nullptr) optimizer = factory_(parameter.tensor);
+    if (optimizer == nullptr)
       throw_misuse(c10::str("DataParallelOptions::optimizer returned null for parameter '",
                             parameter.name, "': it makes an optimizer for each parameter"));
   }
 }
 
 void OwnUpdates::update(std::span<const int> parameters) {
-  for (const int i : parameters) update_one(static_cast<std::size_t>(i));
+  for (const int i : parameters) update_one(parameters_[static_cast<std::size_t>(i)]);
 }
 
 void OwnUpdates::update_from(std::size_t first) {
-  for (std::size_t i = first; i < parameters_.size(); ++i) update_one(i);
+  for (std::size_t i = first; i < parameters_.size(); ++i) update_one(parameters_[i]);
 }
 
 double OwnUpdates::update_all() {
-  const auto begin = Clock::now();
+  const Stopwatch watch;
   update_from(0);
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return watch.seconds();
 }
 
-void OwnUpdates::update_one(std::size_t i) {
-  at::Tensor& grad = parameters_[i].mutable_grad();
+void OwnUpdates::update_one(at::Tensor& parameter) {
+  at::Tensor& grad = parameter.mutable_grad();
   if (!grad.defined()) return;
-  if (prepare_) prepare_(*optimizers_[i]);
-  optimizers_[i]->step();
+  torch::optim::Optimizer& optimizer = *optimizers_.at(parameter.unsafeGetTensorImpl());
+  if (prepare_) prepare_(optimizer);
+  optimizer.step();
   grad.reset();
 }
 

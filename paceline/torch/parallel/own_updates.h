@@ -8,6 +8,8 @@
 
 #include <memory>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "paceline/torch/parallel/data_parallel.h"
@@ -17,8 +19,11 @@ namespace paceline::parallel {
 
 class OwnUpdates {
  public:
-  // THROWS what `factory` throws; Error (misuse) when it makes none.
-  OwnUpdates(const std::vector<Parameter>& parameters, const OptimizerFactory& factory);
+  explicit OwnUpdates(OptimizerFactory factory) : factory_(std::move(factory)) {}
+
+  // From here on indices mean these. One that was here before keeps its optimizer. THROWS what the
+  // factory throws; Error (misuse) when it makes none.
+  void be_for(const std::vector<Parameter>& parameters);
 
   // Called before each optimizer steps.
   void prepare(DataParallel::Prepare prepare) { prepare_ = std::move(prepare); }
@@ -29,10 +34,11 @@ class OwnUpdates {
   double update_all();
 
  private:
-  void update_one(std::size_t i);
+  void update_one(at::Tensor& parameter);
 
+  OptimizerFactory factory_;
   std::vector<at::Tensor> parameters_;
-  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by parameter
+  std::unordered_map<const c10::TensorImpl*, std::unique_ptr<torch::optim::Optimizer>> optimizers_;
   DataParallel::Prepare prepare_;
 };
 

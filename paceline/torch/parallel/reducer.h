@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/data_parallel.h"
@@ -146,7 +147,7 @@ class Reducer {
   std::vector<std::vector<bool>> used_;  // by bucket and place: by some rank of weight > 0
   std::vector<bool> is_under_way_;       // by bucket: finished early, and not home
   std::function<void(const schedule::Bucket&)> home_;
-  Clock::time_point step_begin_ = Clock::now();  // when the step before ended
+  Stopwatch since_last_step_;  // ended
   double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
   bool crosses_barrier_ = false;    // as the present plan says
   bool is_step_open_late_ = false;  // the last step finished early, and has not ended

@@ -1,4 +1,7 @@
 // DataParallel by every schedule and with compression.
+#include <chrono>
+#include <thread>
+
 #include "paceline/core/compress/catalogue.h"
 #include "paceline/core/schedule/policy_table.h"
 #include "tests/torch/parallel/small_training.h"
@@ -164,6 +167,25 @@ TEST(DataParallel, a_step_that_overflows_in_a_codec_is_left_out_on_all_ranks) {
       EXPECT_EQ(sha256_of(net.parameters()) == before, overflows);
       same.tell(c10::str("step ", step), net.parameters());
     }
+  });
+}
+
+TEST(DataParallel, a_schedule_is_planned_anew_when_steps_take_another_time) {
+  using namespace std::chrono_literals;
+  run_ranks(2, [](Job& job) {
+    Net net(at::kFloat);
+    DataParallel parallel(net, job, {.schedule = "merged"});
+    int step = 0;
+    net.last->weight.register_hook([&step](const at::Tensor&) {
+      if (step > 60) std::this_thread::sleep_for(10ms);
+    });
+    for (; step < 120; ++step) {
+      net.zero_grad();
+      loss_of(net, samples(step, 4)).backward();
+      parallel.synchronize();
+      EXPECT_EQ(parallel.last_step().plans > 0, step >= 4);
+    }
+    EXPECT_GE(parallel.last_step().plans, 2);
   });
 }
 
