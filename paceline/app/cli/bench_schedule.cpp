@@ -178,9 +178,7 @@ class Comparison {
       return cost.name != codec && cost.name != schedule::kUncompressed;
     });
     Plan plan = method.plan(model_, costs);
-    if (method.name != kGeneral) {
-      for (schedule::Group& group : plan.groups) group.codec = codec;
-    }
+    if (method.name != kGeneral) plan = schedule::encoded(std::move(plan), codec);
     return schedule::ordered(std::move(plan), model_, costs_);
   }
 
@@ -212,18 +210,21 @@ class Comparison {
 };
 
 Costs measured_costs(Job& job, const ScheduleRequest& request) {
-  Costs costs{.links = measure::measured_link_costs(job)};
+  Costs costs{.links = measure::measured_link_costs(job),
+              .processors = measure::processors_of_each(job)};
   for (const std::string& codec : request.codecs) {
     if (codec != schedule::kUncompressed)
-      costs.codecs.push_back(measure::measured_codec_cost(job, costs.links, codec));
+      costs.codecs.push_back(measure::measured_codec_cost(job, costs, codec));
   }
   return costs;
 }
 
 std::string text_of(const Costs& costs) {
-  std::string text =
-      fmt::format("an all_reduce takes {:.0f} us and {:.2f} ms a MB\n",
-                  costs.links.all_reduce.alpha * 1e6, costs.links.all_reduce.beta * 1e9);
+  std::string text = fmt::format(
+      "an all_reduce takes {:.0f} us and {:.2f} ms a MB, and {:.0f} % of a processor; a rank has "
+      "{:.1f}\n",
+      costs.links.all_reduce.alpha * 1e6, costs.links.all_reduce.beta * 1e9,
+      costs.links.processors * 100, costs.processors);
   for (const schedule::CodecCost& codec : costs.codecs) {
     if (codec.name == schedule::kUncompressed) continue;
     text += fmt::format(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "paceline/app/measure/schedule_bench.h"
 #include "paceline/core/schedule/policies.h"
@@ -20,7 +21,7 @@ constexpr std::array<Stream, 5> kStreams = {
     {{64, 4 << 10}, {48, 64 << 10}, {16, 1 << 20}, {4, 8 << 20}, {1, 64 << 20}}};
 constexpr int kRepeats = 3;
 
-constexpr Stream kLongCoded = {4, 8 << 20}, kShortCoded = {48, 128 << 10};
+constexpr Stream kLongCoded = {16, schedule::kLongestEncoded}, kShortCoded = {48, 128 << 10};
 
 schedule::Model model_of(const Stream& stream) {
   schedule::Model model{.name = "stream", .tensors = {}};
@@ -33,10 +34,13 @@ double least(const std::vector<double>& seconds) {
   return *std::ranges::min_element(seconds);
 }
 
-CostPoint cost_of(Job& job, const Stream& stream) {
+ScheduleRun run_of(Job& job, const Stream& stream) {
   const schedule::Model model = model_of(stream);
-  const auto run = ScheduleBench(job, model).run(schedule::wait_free(model), kRepeats);
-  return {static_cast<double>(stream.bytes), least(run.seconds) / stream.messages};
+  return ScheduleBench(job, model).run(schedule::wait_free(model), kRepeats);
+}
+
+double mean(const std::vector<double>& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
 
 }  // namespace
@@ -62,27 +66,30 @@ schedule::LinkCosts measured_link_costs(Job& job) {
   schedule::LinkCosts costs{.workers = job.world_size()};
   if (costs.workers == 1) return costs;
   std::vector<CostPoint> points;
-  for (const Stream& stream : kStreams) points.push_back(cost_of(job, stream));
+  for (const Stream& stream : kStreams) {
+    const ScheduleRun run = run_of(job, stream);
+    points.push_back({static_cast<double>(stream.bytes), least(run.seconds) / stream.messages});
+    costs.processors = run.worked / mean(run.seconds);  // of the last: long messages
+  }
   costs.all_reduce = line_through(points);
   // Of n bytes from each, an all_gather moves half of what an all_reduce of n times as many does.
   costs.all_gather = {costs.all_reduce.alpha / 2, costs.all_reduce.beta / 2 * costs.workers};
   return costs;
 }
 
-schedule::CodecCost measured_codec_cost(Job& job, const schedule::LinkCosts& links,
+schedule::CodecCost measured_codec_cost(Job& job, const schedule::Costs& costs,
                                         const std::string& codec) {
   const auto run = [&](const Stream& stream, const auto& use) {
     const schedule::Model model = model_of(stream);
     ScheduleBench bench(job, model);
-    schedule::Plan plan = schedule::wait_free(model);
-    for (schedule::Group& group : plan.groups) group.codec = codec;
+    const schedule::Plan plan = schedule::encoded(schedule::wait_free(model), codec);
     use(model, plan, bench.run(plan, kRepeats));
   };
   schedule::CodecCost cost{.name = codec};
   run(kLongCoded, [&](const schedule::Model& model, const schedule::Plan&, const ScheduleRun& ran) {
     const auto& work = ran.codec_work;
     std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
-    job.world().all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
+    job.world().all_reduce(buffer_of(seconds), {.op = ReduceOp::average}).wait();
     cost.ratio = work.wire / work.bytes;
     cost.is_linear = !work.gathers;
     cost.encode = seconds[0];
@@ -91,7 +98,8 @@ schedule::CodecCost measured_codec_cost(Job& job, const schedule::LinkCosts& lin
   });
   run(kShortCoded,
       [&](const schedule::Model& model, const schedule::Plan& plan, const ScheduleRun& ran) {
-        const double expected = schedule::iteration_seconds(model, {links, {cost}}, plan);
+        const double expected =
+            schedule::iteration_seconds(model, {costs.links, {cost}, costs.processors}, plan);
         cost.start = std::max(0.0, least(ran.seconds) - expected) / model.size();
       });
   return cost;

@@ -14,9 +14,9 @@ namespace paceline::measure {
 schedule::LinkCosts measured_link_costs(Job& job);
 
 // Collective; the same on all ranks: what a codec (a method of compress/catalogue.h, as text) makes
-// of long messages on these ranks, how long each takes, and what a message costs whatever its
+// of long messages on these ranks, what work each takes, and what a message costs whatever its
 // length. THROWS Error as above, and misuse.
-schedule::CodecCost measured_codec_cost(Job& job, const schedule::LinkCosts& links,
+schedule::CodecCost measured_codec_cost(Job& job, const schedule::Costs& costs,
                                         const std::string& codec);
 
 // The line with the least relative error through points (bytes, seconds); never below 0 at 0.

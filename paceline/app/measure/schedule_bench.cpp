@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "paceline/app/measure/processors.h"
 #include "paceline/core/schedule/replay.h"
 
 namespace paceline::measure {
@@ -23,6 +24,12 @@ double brought(std::size_t i, int rank) {
 // Of every rank's times, step by step, the longest.
 void take_the_longest(Communicator& world, std::vector<double>& seconds) {
   world.all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
+}
+
+double mean_of_ranks(Communicator& world, double value) {
+  std::vector<double> values = {value};
+  world.all_reduce(buffer_of(values), {.op = ReduceOp::average}).wait();
+  return values.front();
 }
 
 }  // namespace
@@ -70,14 +77,19 @@ ScheduleRun ScheduleBench::run(const schedule::Plan& plan, int steps,
     schedule::GradientPath path(job_.world(), model_, plan, groups_of(plan));
     schedule::Replay replay(model_, path, job_.trace());
     job_.world().barrier().wait();
+    double worked = 0;
     for (int step = 0; step <= steps; ++step) {
       const schedule::ReplayedStep taken = replay.step();
       on_step(step);
-      if (step == 0) continue;
+      if (step == 0) {
+        worked = worked_seconds();
+        continue;
+      }
       result.seconds.push_back(taken.seconds);
       result.exposed.push_back(taken.exposed);
     }
     replay.finish();
+    result.worked = mean_of_ranks(job_.world(), (worked_seconds() - worked) / steps);
     result.codec_work = path.codec_work();
   }
   take_the_longest(job_.world(), result.seconds);

@@ -17,7 +17,8 @@ namespace paceline::measure {
 struct ScheduleRun {
   std::vector<double> seconds = {};  // of each step, of the slowest rank
   std::vector<double> exposed = {};  // of these, not computed
-  std::int64_t errors = 0;           // wrong elements, of all ranks; 0 with codecs, which may lose
+  double worked = 0;        // seconds a step that processors worked for a rank, in the mean
+  std::int64_t errors = 0;  // wrong elements, of all ranks; 0 with codecs, which may lose
   schedule::GradientPath::CodecWork codec_work = {};  // of this rank
 };
 

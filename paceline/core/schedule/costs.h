@@ -2,6 +2,7 @@
 // link, or fitted to somebody's table (specification D1).
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,8 +23,8 @@ struct CodecCost {
   std::string name = std::string(kUncompressed);
   double ratio = 1;        // bytes on the wire for each byte of input
   bool is_linear = true;   // encoded vectors can be summed: all_reduce; else all_gather
-  double encode = 0;       // seconds a byte of input
-  double decode = 0;       // seconds a byte of input
+  double encode = 0;       // seconds of a processor for a byte of input
+  double decode = 0;       // the same
   int extra_messages = 0;  // start-ups beside the transfer's own, for a shared scale
   double start = 0;        // seconds a message on top of all that
   bool operator==(const CodecCost&) const = default;
@@ -37,6 +38,7 @@ struct LinkCosts {
   int workers = 2;
   topology::Line all_reduce = {};  // holds both directions of the link
   topology::Line all_gather = {};  // of n bytes from each worker; both directions too
+  double processors = 0;           // that a worker keeps busy while a message holds its link
 
   struct Server {
     topology::Line push = {}, pull = {};
@@ -67,6 +69,9 @@ LinkCosts costs_of(const Link& link);
 struct Costs {
   LinkCosts links = {};
   std::vector<CodecCost> codecs = {CodecCost{}};
+  // Of each worker, for codecs and the link: those of its host over the workers there. Computation
+  // is taken to have others.
+  double processors = std::numeric_limits<double>::infinity();
 
   // THROWS Error (misuse) when there is none called so.
   const CodecCost& codec(std::string_view name) const;

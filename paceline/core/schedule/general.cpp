@@ -136,6 +136,7 @@ GeneralPlan best_start(const Model& model, const Costs& costs, const GeneralSett
   GeneralPlan best{.plan = {}, .seconds = std::numeric_limits<double>::infinity(), .start = {}};
   for (Plan& plan : starting_plans(model, costs, settings.only)) {
     plan.crosses_barrier &= settings.crosses_barrier;
+    cut_encoded(plan);
     const double seconds =
         iteration_seconds_within(best.seconds, model, costs, plan, settings.conditions);
     ++best.simulations;
@@ -168,6 +169,7 @@ GeneralPlan general(const Model& model, const Costs& costs, const GeneralSetting
   while (left > 0 && best.seconds > enough) {
     Plan changed = best.plan;
     const bool is_change = mutation.apply(changed);
+    cut_encoded(changed);
     const int messages = messages_of(model, changed);
     left -= std::max(1.0, static_cast<double>(messages) / kMessagesOfASimulation);
     if (!is_change || messages > most_messages) continue;

@@ -1,11 +1,12 @@
 #include "paceline/core/schedule/gradient_path.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/deadline.h"
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/schedule/coded_message.h"
 #include "paceline/core/schedule/exchange_work.h"
@@ -36,8 +37,11 @@ void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers)
     check_buffer(dispatch, g, buffers[g], dtype_of(buffers));
 }
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+// That a processor worked for this thread.
+double worked_seconds() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::vector<std::unique_ptr<compress::Averaging>> averagings_of(const Dispatch& dispatch,
@@ -241,13 +245,13 @@ void GradientPath::send(int message) {
 
 void GradientPath::encode(int message, const Buffer& elements) {
   const auto m = static_cast<std::size_t>(message);
-  const auto begin = Clock::now();
+  const double begin = worked_seconds();
   auto first =
       averagings_[m]->begin({reinterpret_cast<float*>(elements.data), elements.count}, steps_[m]++);
   {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = true;
-    codec_work_.encode += seconds_since(begin);
+    codec_work_.encode += worked_seconds() - begin;
     codec_work_.bytes += static_cast<double>(elements.size_bytes());
   }
   if (!first) return decode(message, 0);
@@ -255,9 +259,9 @@ void GradientPath::encode(int message, const Buffer& elements) {
 }
 
 void GradientPath::go_on(int message) {
-  const auto begin = Clock::now();
+  const double begin = worked_seconds();
   auto next = averagings_[static_cast<std::size_t>(message)]->next();
-  const double seconds = seconds_since(begin);
+  const double seconds = worked_seconds() - begin;
   if (!next) return fail(std::make_exception_ptr(Error(next.error())));
   if (!*next) return decode(message, seconds);
   {
@@ -290,10 +294,10 @@ void GradientPath::transfer(int message, const compress::Exchange& exchange) {
   if (work) work->on_done([this, message](const Result<>& result) { exchanged(message, result); });
 }
 
-// `seconds`: it took already.
-void GradientPath::decode(int message, double seconds) {
+// `taken`: seconds of a processor that it has taken already.
+void GradientPath::decode(int message, double taken) {
   const auto m = static_cast<std::size_t>(message);
-  const auto begin = Clock::now();
+  const double begin = worked_seconds();
   {
     const std::lock_guard lock(mutex_);
     window_.end(message);
@@ -304,7 +308,7 @@ void GradientPath::decode(int message, double seconds) {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = false;
     if (overflowed) overflowed_[static_cast<std::size_t>(dispatch_.messages()[m].group)] = true;
-    codec_work_.decode += seconds + seconds_since(begin);
+    codec_work_.decode += taken + worked_seconds() - begin;
     ++under_way_;
   }
   came_back(message, finished);

@@ -33,7 +33,7 @@ class GradientPath {
  public:
   // What codecs did so far, on this rank.
   struct CodecWork {
-    double encode = 0, decode = 0;  // seconds
+    double encode = 0, decode = 0;  // seconds of a processor
     double bytes = 0;               // of gradients, before
     double wire = 0;                // of what this rank brought to exchanges
     int exchanges = 0;
@@ -107,7 +107,7 @@ class GradientPath {
   void go_on(int message);
   void exchange(int message, compress::Exchange exchange);
   void transfer(int message, const compress::Exchange& exchange);
-  void decode(int message, double seconds);
+  void decode(int message, double taken);
   void came_back(int message, const Result<>& result);
   void exchanged(int message, const Result<>& result);
   void fail(std::exception_ptr why);

@@ -89,6 +89,20 @@ Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all) {
   return plan;
 }
 
+void cut_encoded(Plan& plan) {
+  for (Group& group : plan.groups) {
+    if (group.codec == kUncompressed) continue;
+    if (group.part_bytes == 0 || group.part_bytes > kLongestEncoded)
+      group.part_bytes = kLongestEncoded;
+  }
+}
+
+Plan encoded(Plan plan, const std::string& codec) {
+  for (Group& group : plan.groups) group.codec = codec;
+  cut_encoded(plan);
+  return plan;
+}
+
 std::string to_string(const Plan& plan, const Model& model) {
   int messages = 0;
   std::set<std::string> ways;

@@ -67,6 +67,13 @@ struct Uniform {
 };
 Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all);
 
+// What is encoded travels in messages of at most so many bytes of gradients: the codec works on one
+// while others are on the link, or wait for their shared scale.
+inline constexpr std::size_t kLongestEncoded = 2 << 20;
+void cut_encoded(Plan& plan);
+// The plan with that codec for all groups, cut so.
+Plan encoded(Plan plan, const std::string& codec);
+
 // "priority: 398 groups in 726 messages, server, across the barrier, window 16.4 MB"
 std::string to_string(const Plan& plan, const Model& model);
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/schedule/processor_share.h"
 
 namespace paceline::schedule {
 namespace {
@@ -52,10 +53,21 @@ struct Event {
   }
 };
 
+// What is still to be done by a resource that shares its processor.
+struct Progress {
+  double left = 0, since = 0;  // seconds at full speed, from when on
+  double speed = 1;
+};
+
 class Iteration {
  public:
   Iteration(const Model& model, const Costs& costs, const Plan& plan, const Conditions& conditions)
-      : model_(model), plan_(plan), conditions_(conditions), forward_(model.forward()) {
+      : model_(model),
+        plan_(plan),
+        conditions_(conditions),
+        forward_(model.forward()),
+        processors_(costs.processors),
+        processors_of_link_(costs.links.processors) {
     check(plan, model.size());
     window_ = plan.window_bytes > 0 ? static_cast<double>(plan.window_bytes) : kNever;
     credit_ = window_;
@@ -130,7 +142,10 @@ class Iteration {
 
   Event in(double seconds, int group) { return {now_ + seconds, next_order_++, group}; }
   bool is_busy(Resource resource) const { return ends_[resource].time < kNever; }
-  void start(Resource resource, double seconds, int group) { ends_[resource] = in(seconds, group); }
+  void start(Resource resource, double seconds, int group) {
+    ends_[resource] = in(seconds, group);
+    progress_[resource] = {seconds, now_, 1};
+  }
   double speed() const {
     return is_up_held_ || is_down_held_ ? 1 / (1 + conditions_.interference) : 1;
   }
@@ -150,6 +165,26 @@ class Iteration {
     computation_left_ -= (now_ - computed_since_) * former;
     computed_since_ = now_;
     start(kCompute, std::max(0.0, computation_left_) / speed(), 0);
+  }
+
+  // Codecs and links go on at the speed that the processors leave them.
+  void share_processors() {
+    if (processors_ == kNever) return;
+    const int codecs = (is_busy(kEncoder) ? 1 : 0) + (is_busy(kDecoder) ? 1 : 0);
+    const bool is_held = is_busy(kUp) || is_busy(kDown);
+    const ProcessorShare share = share_of(processors_, {codecs, is_held ? processors_of_link_ : 0});
+    for (const Resource resource : {kEncoder, kUp, kDown, kDecoder}) {
+      const bool is_link = resource == kUp || resource == kDown;
+      go_on_at(is_link ? share.link : share.codec, resource);
+    }
+  }
+
+  void go_on_at(double speed, Resource resource) {
+    Progress& progress = progress_[resource];
+    if (!is_busy(resource) || progress.speed == speed) return;
+    const double done = (now_ - progress.since) * progress.speed;
+    progress = {std::max(0.0, progress.left - done), now_, speed};
+    ends_[resource].time = now_ + progress.left / speed;
   }
 
   void make_ready(int group, int count) {
@@ -216,6 +251,7 @@ class Iteration {
       const int group = take_one(to_decode_);
       start(kDecoder, state(group).message.decode, group);
     }
+    share_processors();
   }
 
   void send_next() {
@@ -345,6 +381,7 @@ class Iteration {
   const Plan& plan_;
   const Conditions& conditions_;
   const double forward_;
+  const double processors_, processors_of_link_;
   std::vector<GroupState> groups_;
   std::vector<int> group_of_;  // by place of the send order
   double window_ = kNever, credit_ = kNever;
@@ -352,7 +389,8 @@ class Iteration {
   double now_ = 0;
   std::uint64_t next_order_ = 0;
   std::array<Event, kResources> ends_;  // of what runs on each
-  std::vector<Event> turning_;          // pushed and not yet to be pulled; a heap
+  std::array<Progress, kResources> progress_;
+  std::vector<Event> turning_;  // pushed and not yet to be pulled; a heap
   bool is_up_held_ = false, is_down_held_ = false;
   double computation_left_ = 0, computed_since_ = 0;
   std::deque<Batch> to_encode_, to_send_, to_pull_, to_decode_;

@@ -58,6 +58,23 @@ TEST(Plan, small_tensors_travel_uncompressed_in_a_compressed_group) {
   EXPECT_EQ(wire_bytes(small(), whole, {}), bytes_of(small(), whole));
 }
 
+TEST(Plan, what_is_encoded_travels_in_short_messages_and_the_rest_as_it_did) {
+  for (const Model& model : replay_models()) {
+    for (const std::size_t part : {0u, 1000000u, 25000000u}) {
+      const Plan plain = plan_of("plan", buckets_of(model, 25e6), {.part_bytes = part});
+      EXPECT_EQ(encoded(plain, std::string(kUncompressed)), plain);
+      for (const Group& group : encoded(plain, "int8").groups) {
+        EXPECT_EQ(group.codec, "int8");
+        EXPECT_LE(group.part_bytes, kLongestEncoded);
+        EXPECT_LE(bytes_of(model, group) / parts_of(model, group), kLongestEncoded);
+        if (part == 1000000) {
+          EXPECT_EQ(group.part_bytes, part);
+        }
+      }
+    }
+  }
+}
+
 TEST(Plan, by_forward_order_what_the_next_pass_reads_first_has_the_lowest_number) {
   const Plan plan = plan_of("p", {0, 1, 3, 4}, {.by_forward_order = true});
   EXPECT_EQ(plan.groups[0].priority, 3);  // starts with the last tensor alone

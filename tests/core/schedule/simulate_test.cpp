@@ -233,6 +233,59 @@ TEST(Simulation, interference_never_helps_a_plan_with_a_barrier_of_the_seven) {
   }
 }
 
+// A message of a tensor, with a codec that takes 3 seconds to encode and 2 to decode, and a
+// transfer of 4 that keeps `link` of a processor busy.
+double seconds_of_one_message(double processors, double link) {
+  const Model model{.name = "one", .tensors = {{.bytes = 1000000, .forward = 1, .backward = 1}}};
+  const Costs costs{.links = {.all_reduce = {0, 8e-6}, .processors = link},
+                    .codecs = {{.name = "half", .ratio = .5, .encode = 3e-6, .decode = 2e-6}},
+                    .processors = processors};
+  return iteration_seconds(model, costs, encoded(barrier(model), "half"));
+}
+
+TEST(Simulation, a_message_passes_encoder_link_and_decoder_each_at_the_speed_of_its_processors) {
+  EXPECT_DOUBLE_EQ(seconds_of_one_message(std::numeric_limits<double>::infinity(), .3), 11);
+  EXPECT_DOUBLE_EQ(seconds_of_one_message(1, .3), 11);
+  EXPECT_DOUBLE_EQ(seconds_of_one_message(.5, .3), 2 + 3 / .5 + 4 + 2 / .5);
+  EXPECT_DOUBLE_EQ(seconds_of_one_message(.25, .5), 2 + 3 / .25 + 4 * 2 + 2 / .25);
+}
+
+// Of many messages, one is encoded and one decoded while one is on the link: the steady state of
+// three resources in a row, of which the codecs share what the link leaves of one processor.
+TEST(Simulation, codecs_share_what_the_link_leaves) {
+  const int messages = 100;
+  const Model model{.name = "one", .tensors = {{.bytes = 4000 * messages}}};
+  const Costs costs{.links = {.all_reduce = {0, 1e-6}, .processors = .4},
+                    .codecs = {{.name = "same", .encode = 1e-6, .decode = 1e-6}},
+                    .processors = 1};
+  const Plan plan =
+      plan_of("parts", one_group(1), {.part_bytes = 4000, .codec = std::string("same")});
+  const double one = 4000 * 1e-6, codecs = 2 * one * messages, link = .4 * one * messages;
+  const double seconds = iteration_seconds(model, costs, plan);
+  EXPECT_GE(seconds, codecs + link);  // all that the processor has to do
+  EXPECT_LE(seconds, codecs + link + 3 * one);
+}
+
+// Of one message after the other: where some overtake, slower may be better.
+TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Case one = random_case(seed);
+    one.plan.crosses_barrier = false;
+    one.plan = plan_of("one codec", cuts_of(one.plan), {.codec = "fp16"});
+    for (Tensor& tensor : one.model.tensors) tensor.bytes += std::size_t{1} << 16;
+    one.conditions = {};
+    one.costs.links.processors = .3;
+    double former = iteration_seconds(one.model, one.costs, one.plan);
+    for (const double processors : {2.3, 1.5, 1.0, .6, .4, .2}) {
+      one.costs.processors = processors;
+      const double seconds = iteration_seconds(one.model, one.costs, one.plan);
+      EXPECT_TRUE(seconds == former || processors < 2);
+      EXPECT_GE(seconds, former * (1 - 1e-12)) << seed << " " << processors;
+      former = seconds;
+    }
+  }
+}
+
 TEST(Simulation, gives_up_only_on_what_exceeds_the_limit) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const Case one = random_case(seed);

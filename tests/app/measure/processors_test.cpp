@@ -1,0 +1,31 @@
+#include "paceline/app/measure/processors.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/support/local_world.h"
+
+namespace paceline::measure {
+namespace {
+
+TEST(Processors, RanksOfAMachineHaveEqualSharesOfIt) {
+  const double processors = std::thread::hardware_concurrency();
+  for (const int ranks : {1, 2, 3}) {
+    std::vector<double> each(static_cast<std::size_t>(ranks));
+    test::run_ranks(ranks, [&each](Job& job) {
+      each[static_cast<std::size_t>(job.rank())] = processors_of_each(job);
+    });
+    EXPECT_EQ(each, std::vector<double>(each.size(), processors / ranks));
+  }
+}
+
+TEST(Processors, WorkIsNeverTakenBack) {
+  const double before = worked_seconds();
+  EXPECT_GT(before, 0);
+  EXPECT_GE(worked_seconds(), before);
+}
+
+}  // namespace
+}  // namespace paceline::measure
