@@ -1,5 +1,5 @@
 // `paceline bench schedule` as a user runs it: covers paceline/app/cli/bench_schedule.h and
-// paceline/app/measure/schedule_bench.h.
+// paceline/core/schedule/trial.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,7 +14,6 @@
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/schedule_report.h"
-#include "paceline/app/measure/measure.h"
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/trace_file.h"
@@ -159,7 +158,7 @@ class Comparison {
 
   // `told` hears of each method that is done.
   void run(std::vector<ScheduleRow>& rows, const std::function<void(const ScheduleRow&)>& told) {
-    measure::ScheduleBench bench(job_, model_);
+    schedule::Trial bench(job_.world(), &job_, model_);
     for (const std::string& codec : request_.codecs) {
       for (const Method& method : request_.methods) {
         const bool plans = job_.rank() == 0;
@@ -183,7 +182,7 @@ class Comparison {
   }
 
   ScheduleRow row_of(const Method& method, const std::string& codec, const Plan& plan,
-                     const measure::ScheduleRun& run) const {
+                     const schedule::TrialRun& run) const {
     const auto bounds = schedule::bounds_of(model_, costs_.links, costs_.codec(codec).ratio);
     return {.model = model_.name,
             .method = method.name,
@@ -209,16 +208,6 @@ class Comparison {
   Model model_;
 };
 
-Costs measured_costs(Job& job, const ScheduleRequest& request) {
-  Costs costs{.links = measure::measured_link_costs(job),
-              .processors = measure::processors_of_each(job)};
-  for (const std::string& codec : request.codecs) {
-    if (codec != schedule::kUncompressed)
-      costs.codecs.push_back(measure::measured_codec_cost(job, costs, codec));
-  }
-  return costs;
-}
-
 std::string text_of(const Costs& costs) {
   std::string text = fmt::format(
       "an all_reduce takes {:.0f} us and {:.2f} ms a MB, and {:.0f} % of a processor; a rank has "
@@ -243,7 +232,7 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
   });
-  const Costs costs = measured_costs(job, request);
+  const Costs costs = schedule::measured_costs(job.world(), &job, request.codecs);
   if (shows) {
     fmt::print("{} ranks, {}: {}\n{}", job.world_size(), transport_of(job), text_of(costs),
                schedule_head());

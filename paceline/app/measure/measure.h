@@ -8,15 +8,10 @@
 // ranks leave together until its slowest rank is done. The yardstick (yardstick.h) is the loop that
 // no program on one host can be much faster than. What is made of the figures, tables, files and
 // choices, is the callers' affair. calibrate() (calibration.h) makes a profile of such comparisons.
-// link_costs.h prices messages of gradients, on the processors that ranks have (processors.h);
-// schedule_bench.h carries out schedules on these links.
 // Start reading at comparison.h.
 #pragma once
 
 #include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/candidate.h"
 #include "paceline/app/measure/comparison.h"
-#include "paceline/app/measure/link_costs.h"
-#include "paceline/app/measure/processors.h"
 #include "paceline/app/measure/quantile.h"
-#include "paceline/app/measure/schedule_bench.h"

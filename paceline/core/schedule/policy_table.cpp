@@ -34,11 +34,12 @@ Plan of_general(const Model& model, const Costs& costs, bool crosses_barrier) {
 }
 
 constexpr std::array<Policy, 5> kPolicies = {{
-    {"barrier", "all gradients in one message after the backward pass", false, of_barrier},
-    {"wait_free", "each gradient as soon as it is ready", false, of_wait_free},
-    {"merged", "neighbours share a message where that is faster", true, of_merged},
-    {"priority", "in parts; what the next forward pass reads first overtakes", true, of_priority},
-    {"general", "the fastest plan that a search in the simulator finds", true, of_general},
+    {"barrier", "all gradients in one message after the backward pass", false, false, of_barrier},
+    {"wait_free", "each gradient as soon as it is ready", false, false, of_wait_free},
+    {"merged", "neighbours share a message where that is faster", true, false, of_merged},
+    {"priority", "in parts; what the next forward pass reads first overtakes", true, false,
+     of_priority},
+    {"general", "the fastest plan that a search in the simulator finds", true, true, of_general},
 }};
 
 }  // namespace

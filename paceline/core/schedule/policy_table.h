@@ -15,6 +15,7 @@ struct Policy {
   std::string_view summary;  // one line
   // Its plan follows from measured times and costs of links; else from sizes and order alone.
   bool is_measured = false;
+  bool chooses_codecs = false;  // of those that have costs; else none
   // `crosses_barrier`: the next forward pass may start before all parameters are back. To be
   // carried out, the plan wants an order (ordered(), simulate.h).
   Plan (*make)(const Model& model, const Costs& costs, bool crosses_barrier) = nullptr;

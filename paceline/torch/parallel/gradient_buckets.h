@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
+#include "paceline/core/membership/host_memory.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/parallel/host_memory.h"
 
 namespace paceline::parallel {
 

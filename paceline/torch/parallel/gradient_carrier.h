@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/membership/host_memory.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/parallel/host_memory.h"
 #include "paceline/torch/parallel/step_note.h"
 
 namespace paceline::parallel {

@@ -88,11 +88,6 @@ std::size_t alignment_of(std::string_view codec) {
   return codec == schedule::kUncompressed ? kSlotAlignment : size_of(Dtype::f32);
 }
 
-schedule::Costs costs_on(Communicator& group) {
-  return {.links =
-              schedule::costs_of({.workers = group.size(), .servers = schedule::Servers::none})};
-}
-
 }  // namespace
 
 std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group) const {
@@ -100,9 +95,10 @@ std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group) co
   return carrier_by_plan(group, model, *plan, groups.front().dtype);
 }
 
-GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
+GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
                                    const DataParallelOptions& options)
-    : caps_{options.first_bucket_bytes, options.bucket_bytes},
+    : job_(job),
+      caps_{options.first_bucket_bytes, options.bucket_bytes},
       policy_(policy_of(options)),
       codec_(options.compression),
       crosses_barrier_(options.optimizer != nullptr) {
@@ -174,7 +170,7 @@ GradientLayout GradientSchedule::coded_buckets() const {
   schedule::Cuts cuts = {0};
   for (const Bucket& bucket : layout.groups)
     cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
-  layout.plan = schedule::plan_of(std::string(kBuckets), cuts, {.codec = codec_});
+  layout.plan = schedule::encoded(schedule::plan_of(std::string(kBuckets), cuts, {}), codec_);
   return layout;
 }
 
@@ -186,7 +182,9 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
     return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
   GradientLayout layout{.groups = {}, .alignment = alignment_of(codec_)};
   layout.model = model_of(order_, layout.alignment);
-  const schedule::Costs costs = costs_on(group);
+  schedule::Costs costs;
+  if (measures())
+    costs = schedule::measured_costs(group, job_, std::vector{codec_}, layout.model.bytes());
   layout.plan = schedule::agreed(group, group.rank() == 0 ? planned(layout.model, costs) : Plan());
   if (layout.plan == present_) return std::nullopt;
   present_ = layout.plan;
@@ -202,15 +200,16 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   return layout;
 }
 
-// What has a codec has it for all groups; the general scheduler chooses for each.
 Plan GradientSchedule::planned(const schedule::Model& model, const schedule::Costs& costs) const {
   Plan plan = policy_->make(model, costs, crosses_barrier_);
-  if (present_ && schedule::iteration_seconds(model, costs, plan) >
-                      kWorthAChange * schedule::iteration_seconds(model, costs, *present_))
-    return *present_;
-  plan = schedule::ordered(std::move(plan), model, costs);
-  for (schedule::Group& run : plan.groups) run.codec = codec_;
-  return plan;
+  if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
+    plan = schedule::encoded(std::move(plan), codec_);
+  if (!measures()) return plan;
+  const auto seconds = [&](const Plan& of) {
+    return schedule::iteration_seconds(model, costs, of);
+  };
+  if (present_ && seconds(plan) > kWorthAChange * seconds(*present_)) return *present_;
+  return schedule::ordered(std::move(plan), model, costs);
 }
 
 int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {

@@ -8,9 +8,6 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/schedule/drift.h"
-#include "paceline/core/schedule/observed_model.h"
-#include "paceline/core/schedule/policy_table.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/gradient_carrier.h"
@@ -38,7 +35,9 @@ class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
   // that does not fit the parameters' types or `static_order`.
-  GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options);
+  // `job`: where memory to measure with comes from; it may be null.
+  GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
+                   const DataParallelOptions& options);
 
   GradientLayout first() const;
   // Collective, at the end of each step. Nothing: the present layout goes on.
@@ -59,6 +58,7 @@ class GradientSchedule {
 
   std::vector<schedule::Gradient> shapes_;  // by parameter
   std::vector<std::size_t> rows_;           // by parameter: see schedule::Tensor
+  Job* job_;
   schedule::BucketCaps caps_;
   const schedule::Policy* policy_;  // nullptr: buckets
   std::string codec_;

@@ -30,7 +30,7 @@ Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Co
       dense_(dense.size()),
       group_(group),
       job_(job),
-      schedule_(dense, group.size(), options),
+      schedule_(dense, group.size(), job, options),
       passes_of_a_step_(options.backward_passes_per_step),
       watch_(parameters_),
       progress_(parameters_.size()) {

@@ -1,4 +1,4 @@
-#include "paceline/app/measure/processors.h"
+#include "paceline/core/schedule/processors.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/local_world.h"
 
-namespace paceline::measure {
+namespace paceline::schedule {
 namespace {
 
 TEST(Processors, RanksOfAMachineHaveEqualSharesOfIt) {
@@ -15,7 +15,7 @@ TEST(Processors, RanksOfAMachineHaveEqualSharesOfIt) {
   for (const int ranks : {1, 2, 3}) {
     std::vector<double> each(static_cast<std::size_t>(ranks));
     test::run_ranks(ranks, [&each](Job& job) {
-      each[static_cast<std::size_t>(job.rank())] = processors_of_each(job);
+      each[static_cast<std::size_t>(job.rank())] = processors_of_each(job.world());
     });
     EXPECT_EQ(each, std::vector<double>(each.size(), processors / ranks));
   }
@@ -28,4 +28,4 @@ TEST(Processors, WorkIsNeverTakenBack) {
 }
 
 }  // namespace
-}  // namespace paceline::measure
+}  // namespace paceline::schedule

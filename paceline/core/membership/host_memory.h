@@ -9,7 +9,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/membership/job.h"
 
-namespace paceline::parallel {
+namespace paceline {
 
 // Zeroed. Shared: tensors over it and operations in flight keep it alive.
 class HostMemory {
@@ -37,4 +37,4 @@ class HostMemory {
   MutableBytes bytes_;
 };
 
-}  // namespace paceline::parallel
+}  // namespace paceline

@@ -1,14 +1,14 @@
-#include "paceline/app/measure/schedule_bench.h"
+#include "paceline/core/schedule/trial.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <span>
 
-#include "paceline/app/measure/processors.h"
+#include "paceline/core/schedule/processors.h"
 #include "paceline/core/schedule/replay.h"
 
-namespace paceline::measure {
+namespace paceline::schedule {
 namespace {
 
 // What a rank brings, in (-1, 1): most are small and few are large, all differ, as in gradients; a
@@ -34,52 +34,55 @@ double mean_of_ranks(Communicator& world, double value) {
 
 }  // namespace
 
-ScheduleBench::ScheduleBench(Job& job, const schedule::Model& model)
-    : job_(job), model_(model), memory_(job.allocate(model.bytes())) {}
+Trial::Trial(Communicator& group, Job* job, const Model& model)
+    : group_(group),
+      trace_(job == nullptr ? own_trace_ : job->trace()),
+      model_(model),
+      memory_(job, model.bytes()) {}
 
-std::vector<Buffer> ScheduleBench::groups_of(const schedule::Plan& plan) {
+std::vector<Buffer> Trial::groups_of(const Plan& plan) {
   std::vector<Buffer> groups;
   std::size_t at = 0;
-  for (const schedule::Group& group : plan.groups) {
-    const auto bytes = static_cast<std::size_t>(schedule::bytes_of(model_, group));
-    groups.push_back({memory_.data() + at, bytes / sizeof(float), Dtype::f32});
+  for (const Group& group : plan.groups) {
+    const auto bytes = static_cast<std::size_t>(bytes_of(model_, group));
+    groups.push_back({memory_.bytes().data() + at, bytes / sizeof(float), Dtype::f32});
     at += bytes;
   }
   return groups;
 }
 
-void ScheduleBench::fill() {
-  const std::span values(reinterpret_cast<float*>(memory_.data()), model_.bytes() / sizeof(float));
+void Trial::fill() {
+  const std::span values(reinterpret_cast<float*>(memory_.bytes().data()),
+                         model_.bytes() / sizeof(float));
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(brought(i, job_.rank()));
+    values[i] = static_cast<float>(brought(i, group_.rank()));
 }
 
-std::int64_t ScheduleBench::errors() {
-  const std::span values(reinterpret_cast<const float*>(memory_.data()),
+std::int64_t Trial::errors() {
+  const std::span values(reinterpret_cast<const float*>(memory_.bytes().data()),
                          model_.bytes() / sizeof(float));
   std::vector<std::int64_t> wrong(1);
   for (std::size_t i = 0; i < values.size(); ++i) {
     double sum = 0;
-    for (int rank = 0; rank < job_.world_size(); ++rank) sum += brought(i, rank);
-    wrong[0] += std::abs(values[i] - sum / job_.world_size()) > 1e-5 ? 1 : 0;
+    for (int rank = 0; rank < group_.size(); ++rank) sum += brought(i, rank);
+    wrong[0] += std::abs(values[i] - sum / group_.size()) > 1e-5 ? 1 : 0;
   }
-  job_.world().all_reduce(buffer_of(wrong)).wait();
+  group_.all_reduce(buffer_of(wrong)).wait();
   return wrong[0];
 }
 
-ScheduleRun ScheduleBench::run(const schedule::Plan& plan, int steps,
-                               const std::function<void(int step)>& on_step) {
-  ScheduleRun result;
+TrialRun Trial::run(const Plan& plan, int steps, const std::function<void(int step)>& on_step) {
+  TrialRun result;
   fill();
-  const TraceScope scope(job_.trace(), TraceLane::training,
+  const TraceScope scope(trace_, TraceLane::training,
                          fmt::format("{}, {}", model_.name, plan.name));
   {
-    schedule::GradientPath path(job_.world(), model_, plan, groups_of(plan));
-    schedule::Replay replay(model_, path, job_.trace());
-    job_.world().barrier().wait();
+    GradientPath path(group_, model_, plan, groups_of(plan));
+    Replay replay(model_, path, trace_);
+    group_.barrier().wait();
     double worked = 0;
     for (int step = 0; step <= steps; ++step) {
-      const schedule::ReplayedStep taken = replay.step();
+      const ReplayedStep taken = replay.step();
       on_step(step);
       if (step == 0) {
         worked = worked_seconds();
@@ -89,13 +92,13 @@ ScheduleRun ScheduleBench::run(const schedule::Plan& plan, int steps,
       result.exposed.push_back(taken.exposed);
     }
     replay.finish();
-    result.worked = mean_of_ranks(job_.world(), (worked_seconds() - worked) / steps);
+    result.worked = mean_of_ranks(group_, (worked_seconds() - worked) / steps);
     result.codec_work = path.codec_work();
   }
-  take_the_longest(job_.world(), result.seconds);
-  take_the_longest(job_.world(), result.exposed);
+  take_the_longest(group_, result.seconds);
+  take_the_longest(group_, result.exposed);
   if (result.codec_work.exchanges == 0) result.errors = errors();
   return result;
 }
 
-}  // namespace paceline::measure
+}  // namespace paceline::schedule

@@ -1,15 +1,16 @@
-#include "paceline/app/measure/link_costs.h"
+#include "paceline/core/schedule/measured_costs.h"
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "tests/support/local_world.h"
 
-namespace paceline::measure {
+namespace paceline::schedule {
 namespace {
 
-TEST(LinkCosts, TheLineThroughPointsOfALineIsThatLine) {
+TEST(MeasuredCosts, TheLineThroughPointsOfALineIsThatLine) {
   const topology::Line line{30e-6, 8e-9};
   std::vector<CostPoint> points;
   for (const double bytes : {4e3, 64e3, 1e6, 64e6}) points.push_back({bytes, line(bytes)});
@@ -18,7 +19,7 @@ TEST(LinkCosts, TheLineThroughPointsOfALineIsThatLine) {
   EXPECT_NEAR(found.beta, line.beta, 1e-18);
 }
 
-TEST(LinkCosts, NoMessageStartsForLessThanNothing) {
+TEST(MeasuredCosts, NoMessageStartsForLessThanNothing) {
   const std::vector<CostPoint> points = {{1e3, 1e-6}, {1e6, 2e-3}, {1e7, 2.5e-2}};
   const topology::Line found = line_through(points);
   EXPECT_EQ(found.alpha, 0);
@@ -26,18 +27,20 @@ TEST(LinkCosts, NoMessageStartsForLessThanNothing) {
   EXPECT_LT(found.beta, 2.5e-9);
 }
 
-TEST(LinkCosts, OneRankHasNoneAndManyHaveTheSame) {
-  std::vector<schedule::LinkCosts> found(3);
+TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
+  const std::vector<std::string> codecs = {"fp16"};
+  std::vector<Costs> found(3);
   for (const int ranks : {1, 3}) {
-    test::run_ranks(ranks, [&found](Job& job) {
-      found[static_cast<std::size_t>(job.rank())] = measured_link_costs(job);
+    test::run_ranks(ranks, [&](Job& job) {
+      found[static_cast<std::size_t>(job.rank())] =
+          measured_costs(job.world(), &job, codecs, 1 << 20);
     });
-    EXPECT_EQ(found[0].workers, ranks);
-    EXPECT_EQ(found[0].all_reduce.beta > 0, ranks > 1);
+    EXPECT_EQ(found[0].links.workers, ranks);
+    EXPECT_EQ(found[0].links.all_reduce.beta > 0, ranks > 1);
   }
   EXPECT_EQ(found[0], found[1]);
   EXPECT_EQ(found[0], found[2]);
 }
 
 }  // namespace
-}  // namespace paceline::measure
+}  // namespace paceline::schedule

@@ -1,4 +1,4 @@
-#include "paceline/app/measure/processors.h"
+#include "paceline/core/schedule/processors.h"
 
 #include <sys/resource.h>
 
@@ -9,9 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
-
-namespace paceline::measure {
+namespace paceline::schedule {
 namespace {
 
 std::int64_t kernel() {
@@ -26,14 +24,14 @@ double seconds_of(const timeval& time) {
 
 }  // namespace
 
-double processors_of_each(Job& job) {
+double processors_of_each(Communicator& group) {
   const std::vector<std::int64_t> own = {kernel()};
-  std::vector<std::int64_t> kernels(static_cast<std::size_t>(job.world_size()));
-  job.world().all_gather(const_buffer_of(own), buffer_of(kernels)).wait();
+  std::vector<std::int64_t> kernels(static_cast<std::size_t>(group.size()));
+  group.all_gather(const_buffer_of(own), buffer_of(kernels)).wait();
   const auto ranks = static_cast<double>(std::ranges::count(kernels, own.front()));
   const double processors = std::max(1U, std::thread::hardware_concurrency());
   std::vector<double> each = {processors / ranks};
-  job.world().all_reduce(buffer_of(each), {.op = ReduceOp::min}).wait();
+  group.all_reduce(buffer_of(each), {.op = ReduceOp::min}).wait();
   return each.front();
 }
 
@@ -43,4 +41,4 @@ double worked_seconds() {
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-}  // namespace paceline::measure
+}  // namespace paceline::schedule

@@ -1,0 +1,117 @@
+#include "paceline/core/schedule/measured_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "paceline/core/schedule/policies.h"
+#include "paceline/core/schedule/processors.h"
+#include "paceline/core/schedule/simulate.h"
+#include "paceline/core/schedule/trial.h"
+
+namespace paceline::schedule {
+namespace {
+
+// So many messages of so many bytes, one behind the other: what a schedule sends, and long enough
+// for what a link has saved up while it was idle not to count.
+struct Stream {
+  int messages;
+  std::size_t bytes;
+};
+constexpr std::array<Stream, 5> kStreams = {
+    {{64, 4 << 10}, {48, 64 << 10}, {16, 1 << 20}, {4, 8 << 20}, {1, 64 << 20}}};
+constexpr std::size_t kLongEnough = 64 << 10;  // for a line through the times
+constexpr int kRepeats = 3;
+
+constexpr Stream kLongCoded = {16, kLongestEncoded}, kShortCoded = {48, 128 << 10};
+
+Model model_of(const Stream& stream) {
+  Model model{.name = "stream", .tensors = {}};
+  model.tensors.resize(static_cast<std::size_t>(stream.messages), {.bytes = stream.bytes});
+  return model;
+}
+
+// What the links take is the least; what is above it are the machine's moods.
+double least(const std::vector<double>& seconds) {
+  return *std::ranges::min_element(seconds);
+}
+
+TrialRun run_of(Communicator& group, Job* job, const Stream& stream) {
+  const Model model = model_of(stream);
+  return Trial(group, job, model).run(wait_free(model), kRepeats);
+}
+
+double mean(const std::vector<double>& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
+  LinkCosts costs{.workers = group.size()};
+  if (costs.workers == 1) return costs;
+  std::vector<CostPoint> points;
+  for (const Stream& stream : kStreams) {
+    if (stream.bytes > std::max(longest, kLongEnough)) break;
+    const TrialRun run = run_of(group, job, stream);
+    points.push_back({static_cast<double>(stream.bytes), least(run.seconds) / stream.messages});
+    costs.processors = run.worked / mean(run.seconds);  // of the last: long messages
+  }
+  costs.all_reduce = line_through(points);
+  // Of n bytes from each, an all_gather moves half of what an all_reduce of n times as many does.
+  costs.all_gather = {costs.all_reduce.alpha / 2, costs.all_reduce.beta / 2 * costs.workers};
+  return costs;
+}
+
+CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const std::string& codec) {
+  const auto run = [&](const Stream& stream, const auto& use) {
+    const Model model = model_of(stream);
+    Trial bench(group, job, model);
+    const Plan plan = encoded(wait_free(model), codec);
+    use(model, plan, bench.run(plan, kRepeats));
+  };
+  CodecCost cost{.name = codec};
+  run(kLongCoded, [&](const Model& model, const Plan&, const TrialRun& ran) {
+    const auto& work = ran.codec_work;
+    std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
+    group.all_reduce(buffer_of(seconds), {.op = ReduceOp::average}).wait();
+    cost.ratio = work.wire / work.bytes;
+    cost.is_linear = !work.gathers;
+    cost.encode = seconds[0];
+    cost.decode = seconds[1];
+    cost.extra_messages = work.exchanges / ((kRepeats + 1) * model.size()) - 1;
+  });
+  run(kShortCoded, [&](const Model& model, const Plan& plan, const TrialRun& ran) {
+    const double expected = iteration_seconds(model, {costs.links, {cost}, costs.processors}, plan);
+    cost.start = std::max(0.0, least(ran.seconds) - expected) / model.size();
+  });
+  return cost;
+}
+
+}  // namespace
+
+// Weighted by 1 / seconds, so that short messages count as much as long ones.
+topology::Line line_through(std::span<const CostPoint> points) {
+  double w = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const CostPoint& point : points) {
+    const double weight = 1 / (point.seconds * point.seconds);
+    w += weight;
+    x += weight * point.bytes;
+    y += weight * point.seconds;
+    xx += weight * point.bytes * point.bytes;
+    xy += weight * point.bytes * point.seconds;
+  }
+  const double beta = (w * xy - x * y) / (w * xx - x * x);
+  const double alpha = (y - beta * x) / w;
+  if (alpha >= 0) return {alpha, beta};
+  return {0, xy / xx};
+}
+
+Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs,
+                     std::size_t longest) {
+  Costs costs{.links = link_costs(group, job, longest), .processors = processors_of_each(group)};
+  for (const std::string& codec : codecs) {
+    if (codec != kUncompressed) costs.codecs.push_back(codec_cost(group, job, costs, codec));
+  }
+  return costs;
+}
+
+}  // namespace paceline::schedule

@@ -1,0 +1,28 @@
+// What messages of gradients cost on these links, for the planning of schedules.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "paceline/core/membership/job.h"
+#include "paceline/core/schedule/costs.h"
+
+namespace paceline::schedule {
+
+// Collective; the same on all ranks. Streams of all_reduces of 4 KiB to 64 MiB, carried as
+// schedules are, and the line through their times; what each codec (a method of
+// compress/catalogue.h, as text) makes of long messages on these ranks, what work it takes, and
+// what a message costs whatever its length. `job`: where memory comes from; it may be null.
+// `longest`: no message of a stream is longer than this, or 64 KiB. COST: some tenths of a second
+// on a fast link, seconds on a slow one. THROWS Error: what ended the communication; misuse.
+Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs = {},
+                     std::size_t longest = 64 << 20);
+
+// The line with the least relative error through points (bytes, seconds); never below 0 at 0.
+// REQUIRES: two points at least, of different bytes, all seconds > 0.
+struct CostPoint {
+  double bytes = 0, seconds = 0;
+};
+topology::Line line_through(std::span<const CostPoint> points);
+
+}  // namespace paceline::schedule
