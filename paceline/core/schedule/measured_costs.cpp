@@ -23,7 +23,10 @@ constexpr std::array<Stream, 5> kStreams = {
 constexpr std::size_t kLongEnough = 64 << 10;  // for a line through the times
 constexpr int kRepeats = 3;
 
-constexpr Stream kLongCoded = {16, kLongestEncoded}, kShortCoded = {48, 128 << 10};
+constexpr Stream kShortCoded = {48, 128 << 10};
+Stream long_coded(std::size_t longest) {
+  return {16, std::clamp(longest, kLongEnough, kLongestEncoded)};
+}
 
 Model model_of(const Stream& stream) {
   Model model{.name = "stream", .tensors = {}};
@@ -61,7 +64,8 @@ LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
   return costs;
 }
 
-CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const std::string& codec) {
+CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
+                     std::size_t longest) {
   const auto run = [&](const Stream& stream, const auto& use) {
     const Model model = model_of(stream);
     Trial bench(group, job, model);
@@ -69,7 +73,7 @@ CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const st
     use(model, plan, bench.run(plan, kRepeats));
   };
   CodecCost cost{.name = codec};
-  run(kLongCoded, [&](const Model& model, const Plan&, const TrialRun& ran) {
+  run(long_coded(longest), [&](const Model& model, const Plan&, const TrialRun& ran) {
     const auto& work = ran.codec_work;
     std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
     group.all_reduce(buffer_of(seconds), {.op = ReduceOp::average}).wait();
@@ -109,7 +113,8 @@ Costs measured_costs(Communicator& group, Job* job, std::span<const std::string>
                      std::size_t longest) {
   Costs costs{.links = link_costs(group, job, longest), .processors = processors_of_each(group)};
   for (const std::string& codec : codecs) {
-    if (codec != kUncompressed) costs.codecs.push_back(codec_cost(group, job, costs, codec));
+    if (codec != kUncompressed)
+      costs.codecs.push_back(codec_cost(group, job, costs, codec, longest));
   }
   return costs;
 }

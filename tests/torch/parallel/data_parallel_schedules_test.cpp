@@ -100,7 +100,7 @@ TEST(DataParallel, a_plain_schedule_equals_one_process_in_fp64) {
 
 TEST(DataParallel, with_every_compression_all_replicas_stay_the_same_and_it_learns) {
   for (const compress::Method& method : compress::built_in_methods()) {
-    for (const std::string name : {"buckets", "priority"}) {
+    for (const std::string name : {"buckets", "wait_free"}) {
       SameEverywhere same;
       run_ranks(2, kTcp, [&](Job& job) {
         nn::Sequential net(nn::Linear(6, 64), nn::Tanh(), nn::Linear(64, 64), nn::Tanh(),
@@ -128,6 +128,24 @@ TEST(DataParallel, with_every_compression_all_replicas_stay_the_same_and_it_lear
         same.tell("parameters", net->parameters());
       });
     }
+  }
+}
+
+TEST(DataParallel, measured_schedules_carry_compressed_gradients_also_across_the_barrier) {
+  for (const std::string name : {"merged", "priority", "general"}) {
+    SameEverywhere same;
+    run_ranks(2, kTcp, [&](Job& job) {
+      Net net(at::kFloat);
+      DataParallel parallel(
+          net, job,
+          {.schedule = name, .compression = "int8:min_compress_bytes=0", .optimizer = momentum()});
+      for (int step = 0; step < 8; ++step) {
+        loss_of(net, samples(2 * step + job.rank(), 4)).backward();
+        parallel.step();
+      }
+      parallel.finish();
+      same.tell("parameters", net.parameters());
+    });
   }
 }
 
