@@ -183,6 +183,7 @@ TEST(DataParallel, a_step_that_overflows_in_a_codec_is_left_out_on_all_ranks) {
       EXPECT_TRUE(parallel.step(optimizer));
       EXPECT_EQ(parallel.last_step().overflowed, overflows);
       EXPECT_EQ(sha256_of(net.parameters()) == before, overflows);
+      EXPECT_EQ(net.last->weight.grad().defined(), !overflows);
       same.tell(c10::str("step ", step), net.parameters());
     }
   });
