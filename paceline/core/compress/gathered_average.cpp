@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "paceline/core/compress/long_output.h"
 #include "paceline/core/compress/residual.h"
 #include "paceline/core/compress/slots.h"
 #include "paceline/core/compress/sparse.h"
@@ -40,7 +41,8 @@ class GatheredAverage final : public Averaging {
 
   Result<> finish() override {
     const bool sparse = codec_->format() == PayloadFormat::sparse;
-    if (const auto done = sparse ? add_sparse() : add_dense(); !done) return done;
+    if (sparse) return add_sparse();
+    if (const auto done = add_dense(); !done) return done;
     if (part_.ranks > 1) scale(Dtype::f32, std::as_writable_bytes(gradient_), 1.0 / part_.ranks);
     return Done();
   }
@@ -73,7 +75,7 @@ class GatheredAverage final : public Averaging {
     return Done();
   }
 
-  // The same in a time that few elements need.
+  // The same where few elements were sent: block by block, in one pass over gradient and residual.
   Result<> add_sparse() {
     std::vector<SparseView> views;
     for (int rank = 0; rank < part_.ranks; ++rank) {
@@ -81,16 +83,33 @@ class GatheredAverage final : public Averaging {
       if (!view) return blamed(rank, view.error());
       views.push_back(view.value());
     }
-    residual_.take(gradient_);
-    if (residual_.kept()) {
-      const std::span<float> kept = residual_.values();
-      const SparseView& own = views[static_cast<std::size_t>(part_.rank)];
-      for (std::size_t i = 0; i < own.size(); ++i) kept[own.index(i)] -= own.value(i) * gain_;
-    }
-    for (const SparseView& view : views)
-      for (std::size_t i = 0; i < view.size(); ++i)
-        gradient_[view.index(i)] += view.value(i) * gain_;
+    constexpr std::size_t kBlock = 4096;
+    std::vector<std::size_t> next(views.size());  // of each rank's elements
+    for (std::size_t at = 0; at < gradient_.size(); at += kBlock)
+      add_sparse_block(views, next, at, std::min(kBlock, gradient_.size() - at));
+    finish_copies();
     return Done();
+  }
+
+  void add_sparse_block(const std::vector<SparseView>& views, std::vector<std::size_t>& next,
+                        std::size_t at, std::size_t elements) {
+    const std::span<float> block = gradient_.subspan(at, elements);
+    // Calls with those of a rank's elements that lie in the block; returns the first behind it.
+    const auto for_each = [&](std::size_t rank, auto&& call) {
+      std::size_t i = next[rank];
+      for (; i < views[rank].size() && views[rank].index(i) < at + elements; ++i)
+        call(block[views[rank].index(i) - at], views[rank].value(i) * gain_);
+      return i;
+    };
+    if (residual_.kept()) {
+      for_each(static_cast<std::size_t>(part_.rank), [](float& kept, float sent) { kept -= sent; });
+      copy_past_caches(std::as_bytes(block),
+                       std::as_writable_bytes(residual_.values().subspan(at, elements)));
+    }
+    std::ranges::fill(block, 0.0f);
+    for (std::size_t rank = 0; rank < views.size(); ++rank)
+      next[rank] = for_each(rank, [](float& sum, float sent) { sum += sent; });
+    if (part_.ranks > 1) scale(Dtype::f32, std::as_writable_bytes(block), 1.0 / part_.ranks);
   }
 
   const Part part_;

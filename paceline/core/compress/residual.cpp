@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "paceline/core/compress/long_output.h"
-
 namespace paceline::compress {
 
 void Residual::add_to(std::span<float> gradient) const {
@@ -15,18 +13,6 @@ void Residual::add_to(std::span<float> gradient) const {
 
 void Residual::keep_rest_of(std::span<const float> acc) {
   for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = acc[i] - values_[i];
-}
-
-void Residual::take(std::span<float> acc) {
-  constexpr std::size_t kBlock = 4096;
-  for (std::size_t at = 0; at < acc.size(); at += kBlock) {
-    const auto some = acc.subspan(at, std::min(kBlock, acc.size() - at));
-    if (kept())
-      copy_past_caches(std::as_bytes(some),
-                       std::as_writable_bytes(std::span(values_).subspan(at, some.size())));
-    std::ranges::fill(some, 0.0f);
-  }
-  finish_copies();
 }
 
 void Residual::keep_all_but(std::span<const float> acc, std::span<const std::uint32_t> sent) {

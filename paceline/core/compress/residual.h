@@ -22,9 +22,6 @@ class Residual {
   // residual = acc - residual: what was sent has been decoded into values(), which needs no other
   // place, as acc has the former residual in it.
   void keep_rest_of(std::span<const float> acc);
-  // residual = acc, and acc = 0: where few elements were sent, and few come back. One pass over
-  // both, which is most of what such a codec's decoding costs.
-  void take(std::span<float> acc);
   // residual = acc but for these elements, which were sent as they were.
   void keep_all_but(std::span<const float> acc, std::span<const std::uint32_t> sent);
 
