@@ -36,7 +36,7 @@ class SharedReduction {
 
   // Hidden buffers of so many bytes are read rather than staged. Below, a stage stays in the
   // nearer caches; above, nothing does, and each of many small pages costs its look-up.
-  static constexpr std::size_t kShortestRead = 2 << 20, kLongestRead = 32 << 20;
+  static constexpr std::size_t kShortestRead = 2 << 20, kLongestRead = 24 << 20;
   static constexpr std::size_t kReadBytes = 256 << 10;  // of one piece, of all other ranks
 
   // What a rank posts: where others find its buffers. Segment 0: hidden.
