@@ -74,6 +74,17 @@ TEST_F(Bench, MeasuresEveryOperationOverTcp) {
   }
 }
 
+// Sizes whose hidden buffers are staged and read, among more ranks than cores.
+TEST_F(Bench, ReducesBuffersThatNoOtherProcessMaps) {
+  for (const char* ranks : {"2", "3"}) {
+    const auto done =
+        bench({"--ranks", ranks, "--sizes", "20000,1MiB,5000000", "--transport", "shm", "--buffers",
+               "ordinary", "--blocks", "1", "--operations", "2", "--json", "-"});
+    ASSERT_EQ(done.exit_code, 0) << done.error;
+    for (const json& row : json::parse(done.output)) EXPECT_EQ(row.at("errors"), 0);
+  }
+}
+
 TEST_F(Bench, TakesPartAsARankWhereALauncherHasStartedIt) {
   const auto done = run(paceline_run({"-n", "3", "--no-prefix"},
                                      {binary("paceline"), "bench", "collective", "--sizes", "4",

@@ -108,6 +108,17 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
             << " ms, launcher ended after " << milliseconds(longest.ended) << " ms\n";
 }
 
+// Its memory is read by the others (6 MiB) or staged (1 MiB).
+TEST(CollectiveFailure, WhoeverIsKilledWhileOthersReadItsMemoryIsNamedByAllOfThem) {
+  const int rounds = is_nightly() ? 50 : 3;
+  for (int round = 0; round < rounds; ++round) {
+    for (const char* behaviour : {"ordinary:6", "ordinary:1"}) {
+      SCOPED_TRACE(behaviour);
+      kill_one(3, round % 3, "shm", behaviour);
+    }
+  }
+}
+
 // In each phase, one after the other: tests/core/collective/communicator_deaths_test.cpp.
 TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
   const bool nightly = is_nightly();

@@ -16,6 +16,7 @@ struct alignas(64) Board::Slot {
 };
 
 struct Board::Page {
+  transport::MemoryDoor door;
   alignas(64) std::atomic<std::uint32_t> asleep;
   std::array<Slot, 2> slots;
 };
@@ -28,10 +29,19 @@ bool Board::is_page(const std::shared_ptr<const transport::SharedMemory>& memory
   return memory && memory->bytes().size() >= sizeof(Page);
 }
 
+void Board::put_up(MutableBytes page, const transport::MemoryDoor& door) {
+  reinterpret_cast<Page*>(page.data())->door = door;
+}
+
 Board::Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages)
     : rank_(rank),
       pages_(std::move(pages)),
-      tree_sum_(ranks(), std::min(kLongestInput, kLongestInputs / pages_.size())) {}
+      tree_sum_(ranks(), std::min(kLongestInput, kLongestInputs / pages_.size())) {
+  for (int r = 0; r < ranks(); ++r) {
+    doors_.push_back(page(r).door);
+    reads_all_ = reads_all_ && (r == rank || transport::can_read(doors_.back()));
+  }
+}
 
 Board::Page& Board::page(int rank) const {
   // The kernel's pages are aligned, and a new one is zero: no operation has number 0.

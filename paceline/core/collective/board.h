@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "paceline/core/collective/tree_sum.h"
+#include "paceline/core/transport/process_memory.h"
 #include "paceline/core/transport/shared_memory.h"
 
 namespace paceline::collective {
@@ -34,6 +35,9 @@ class Board {
 
   static std::size_t page_bytes();  // of each rank's page
   static bool is_page(const std::shared_ptr<const transport::SharedMemory>& memory);
+
+  // Says on a new page, before others see it, where its rank's memory is found.
+  static void put_up(MutableBytes page, const transport::MemoryDoor& door);
 
   // All ranks' pages, by rank. REQUIRES: each is_page, and new.
   Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
@@ -57,6 +61,12 @@ class Board {
   void count(std::uint64_t sequence, Counter counter, std::uint64_t value);
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 
+  // Where the rank's memory is found, as it was put up when this began.
+  const transport::MemoryDoor& door(int rank) const {
+    return doors_[static_cast<std::size_t>(rank)];
+  }
+  bool reads_all() const { return reads_all_; }  // this rank can read the memory of all others
+
   // A rank that sleeps must be woken by who posts or counts.
   void set_asleep(bool asleep);
   bool is_asleep(int rank) const;
@@ -69,6 +79,8 @@ class Board {
 
   const int rank_;
   const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
+  std::vector<transport::MemoryDoor> doors_;
+  bool reads_all_ = true;
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
 };

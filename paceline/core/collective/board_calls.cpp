@@ -37,6 +37,7 @@ bool BoardCalls::is_short(const Call& call) {
 BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) {
   auto memory = transport::SharedMemory::create(bytes);
   if (!memory) return nullptr;
+  if (segment == (kPages | group_)) Board::put_up(memory->bytes(), door_.door());
   auto shared = std::make_shared<const transport::SharedMemory>(std::move(*memory));
   members_.mesh().share(segment, shared);
   return shared;
@@ -80,11 +81,24 @@ void BoardCalls::wake() {
 
 // --- calls ---------------------------------------------------------------------------------------
 
+// Where others can read it; 0 for memory that the system copies for nobody, as that of devices.
+std::uint64_t BoardCalls::readable(Bytes buffer) const {
+  std::byte probe;
+  for (const std::byte* end : {buffer.data(), &buffer.back()}) {
+    if (!transport::read_memory(door_.door(), reinterpret_cast<std::uint64_t>(end), {&probe, 1}))
+      return 0;
+  }
+  return reinterpret_cast<std::uint64_t>(buffer.data());
+}
+
 SharedReduction::Offer BoardCalls::offer(const Request& request) {
   const auto& own = members_.mesh().segments();
   SharedReduction::Offer offer;
   offer.input = own.find(request.input.bytes()).value_or(transport::Remote{});
   offer.output = own.find(request.output.bytes()).value_or(transport::Remote{});
+  offer.reads = board_->reads_all();
+  if (offer.input.segment == 0) offer.input_address = readable(request.input.bytes());
+  if (offer.output.segment == 0) offer.output_address = readable(request.output.bytes());
   if (offer.needs_stage()) {
     if (!stage_) {
       stage_ = create(kStages | group_, SharedReduction::kStageBytes);
@@ -122,7 +136,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
       sum_short(sequence, request);
       return Progress::done;
     }
-    reduction_.emplace(*board_, members_, sequence, request, stage_);
+    reduction_.emplace(*board_, members_, sequence, request, stage_, read_);
     if (reduction_->is_impossible()) {
       reduction_.reset();
       return Progress::by_messages;

@@ -53,13 +53,16 @@ class BoardCalls final : public PostedCalls {
 
   Memory create(std::uint64_t segment, std::size_t bytes);
   SharedReduction::Offer offer(const Request& request);
+  std::uint64_t readable(Bytes buffer) const;
   void sum_short(std::uint64_t sequence, const Request& request);
   void wake();
 
   const Members& members_;
   const std::uint32_t group_;
   Traffic& traffic_;
+  const transport::OwnMemoryDoor door_;
   Memory own_page_, stage_;
+  std::vector<std::byte> read_;  // of others' inputs, kept from call to call
   std::optional<Board> board_;
   bool met_ = false;
   bool woke_ = false;

@@ -54,12 +54,15 @@ std::size_t bytes_of_all(Operation operation, const Shape& shape, std::size_t by
 constexpr double kRounding = 1 - 1e-9;
 
 // On few ranks many algorithms send the same messages. Of these it is the one that loses least of
-// 16-bit sums, and then the one that needs least memory.
+// 16-bit sums, then the one that needs least memory, then the catalogue's first: whatever the order
+// in which they are compared. REQUIRES: both of one catalogue.
 bool is_better(const Candidate& one, const Candidate& other, Shape shape) {
   if (one.seconds != other.seconds) return one.seconds < other.seconds;
   if (one.algorithm->rounds_once != other.algorithm->rounds_once) return one.algorithm->rounds_once;
   shape.rank = shape.root = 0;  // the same on all ranks
-  return one.algorithm->build(shape).scratch_places < other.algorithm->build(shape).scratch_places;
+  const int own = one.algorithm->build(shape).scratch_places,
+            others = other.algorithm->build(shape).scratch_places;
+  return own != others ? own < others : one.algorithm < other.algorithm;
 }
 
 }  // namespace
@@ -148,13 +151,26 @@ bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape
 
 Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t bytes,
                            bool one_rounding) {
-  Candidate best;
+  struct Suitable {
+    const Algorithm* algorithm;
+    double least;  // seconds
+  };
+  std::vector<Suitable> all;
+  const std::size_t of_all = bytes_of_all(operation, shape, bytes);
   for (const Algorithm& algorithm : catalogue_) {
     if (allows(algorithm, operation, shape, one_rounding) && carries(algorithm, bytes))
-      best = cheaper(best, algorithm, shape, bytes);
+      all.push_back({&algorithm, least_cost(algorithm, shape, of_all, topology_, profile_)});
   }
-  PACELINE_CHECK(best.algorithm != nullptr, "no algorithm for {} with {} ranks", name_of(operation),
+  PACELINE_CHECK(!all.empty(), "no algorithm for {} with {} ranks", name_of(operation),
                  shape.ranks);
+  // Programs of many ranks take long to make: whoever states little is priced first, and leaves the
+  // others out.
+  std::ranges::stable_sort(all, {}, &Suitable::least);
+  Candidate best;
+  for (const Suitable& one : all) {
+    if (best.algorithm != nullptr && one.least * kRounding > best.seconds) break;
+    best = cheaper(best, *one.algorithm, shape, bytes);
+  }
   return best;
 }
 

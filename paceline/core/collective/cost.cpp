@@ -1,6 +1,7 @@
 #include "paceline/core/collective/cost.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/tariff.h"
@@ -173,6 +174,32 @@ class Clockwork {
   std::vector<Moving> wave_;
 };
 
+bool has_neighbours(const topology::Topology& topology) {
+  return static_cast<std::size_t>(topology.ranks()) > topology.hosts.size();
+}
+
+// What any message takes at least.
+struct Least {
+  double message = std::numeric_limits<double>::infinity();  // of both ranks
+  double hop = std::numeric_limits<double>::infinity();      // until either can go on
+};
+
+Least least_of(const topology::Topology& topology, const topology::Profile& profile) {
+  Least least;
+  const auto add = [&](LinkClass link, double share_of_sender) {
+    const auto& lines = profile.link(link).lines;
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const double begin = i == 0 ? 0 : static_cast<double>(topology::kLineEnds[i - 1]);
+      const double seconds = link == LinkClass::memory ? lines[i].alpha : lines[i](begin);
+      least.message = std::min(least.message, seconds);
+      least.hop = std::min(least.hop, seconds * share_of_sender);
+    }
+  };
+  if (has_neighbours(topology)) add(topology.within_a_host, 0.5);
+  if (topology.hosts.size() > 1) add(LinkClass::network, 1);
+  return least;
+}
+
 }  // namespace
 
 double cost(const Timetable& timetable, const Freight& freight, const topology::Topology& topology,
@@ -189,6 +216,21 @@ double cost(const Timetable& timetable, const Freight& freight, const topology::
   if (freight.segments == 1) return one;
   return one +
          (freight.segments - 1) * std::max(tariff.busiest(timetable), one / kSegmentsInFlight);
+}
+
+double least_cost(const Algorithm& algorithm, const Shape& shape, std::size_t bytes,
+                  const topology::Topology& topology, const topology::Profile& profile) {
+  const auto ranks = static_cast<std::size_t>(shape.ranks);
+  const std::size_t chunks = algorithm.operation == Operation::all_to_all ? ranks * ranks : ranks;
+  // Of fewer bytes than chunks some are empty, and a message of empty ones takes no time.
+  if (algorithm.closed_form == nullptr || ranks == 1 || bytes < chunks) return 0;
+  const Counters stated = algorithm.closed_form(shape);
+  const Least least = least_of(topology, profile);
+  // Ports and cores work at the same time; the busiest has at least as many as they have on
+  // average.
+  const bool both = topology.hosts.size() > 1 && has_neighbours(topology);
+  const double busiest = static_cast<double>(stated.messages) / shape.ranks / (both ? 2 : 1);
+  return std::max(stated.depth * least.hop, busiest * least.message);
 }
 
 double least_cost(const Timetable& timetable, const Freight& freight,

@@ -33,6 +33,12 @@ double cost(const Timetable& timetable, const Freight& freight, const topology::
 double least_cost(const Timetable& timetable, const Freight& freight,
                   const topology::Topology& topology, const topology::Profile& profile);
 
+// A bound below both for which no program is made: the messages that the algorithm states
+// (closed_form). 0 where less than a byte is there for each rank (all_to_all: for each pair), so
+// that chunks may be empty. REQUIRES: an algorithm with no more chunks than these.
+double least_cost(const Algorithm& algorithm, const Shape& shape, std::size_t bytes,
+                  const topology::Topology& topology, const topology::Profile& profile);
+
 // The model of the specification's A1: each rank on a host of its own, one segment.
 double cost(const Algorithm& algorithm, const Shape& shape, const Partition& partition,
             std::size_t element_bytes, const topology::Prices& prices);

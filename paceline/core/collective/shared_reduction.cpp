@@ -25,7 +25,7 @@ SharedReduction::Offer offer_of(Bytes posted) {
 }  // namespace
 
 SharedReduction::SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
-                                 const Request& request, Memory stage)
+                                 const Request& request, Memory stage, std::vector<std::byte>& read)
     : board_(board),
       members_(members),
       sequence_(sequence),
@@ -36,19 +36,23 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
       own_(static_cast<std::size_t>(members.rank())),
       factor_(op_ == ReduceOp::average ? 1.0 / members.size() : 1.0),
       ranks_(static_cast<std::size_t>(members.size())),
-      tree_sum_(members.size(), kReductionBlock) {
+      tree_sum_(members.size(), kReductionBlock),
+      read_(read) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    Rank& rank = ranks_[r];
+    rank.offer = offer_of(board.posted(static_cast<int>(r), sequence));
+    rank.hides_input = rank.offer.input.segment == 0;
+    rank.hides_output = rank.offer.output.segment == 0;
+  }
+  by_reading_ = wants_reads();
   // Whole cache lines, so that no two ranks write the same one.
   const std::size_t line = kLine / element_, ranks = ranks_.size();
   const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
   chunk_ = whole_lines((count_ + ranks - 1) / ranks);
-  longest_piece_ = std::max<std::size_t>(kStageBytes / kPlaces / ranks / kLine, 1) * line;
+  const std::size_t piece = by_reading_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / ranks;
+  longest_piece_ = std::max<std::size_t>(piece / kLine, 1) * line;
   pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    Rank& rank = ranks_[r];
-    rank.offer = offer_of(board.posted(static_cast<int>(r), sequence));
-    rank.stages_input = rank.offer.input.segment == 0;
-    rank.stages_output = rank.offer.output.segment == 0;
-  }
+  if (by_reading_) read_.resize(std::max(read_.size(), ranks * longest_piece_ * element_));
   own().input = request.input.data;
   own().output = request.output.data;
   if (stage) own().stage = stage->bytes().data();
@@ -56,8 +60,18 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
 }
 
 bool SharedReduction::is_impossible() const {
-  return std::ranges::any_of(
-      ranks_, [](const Rank& r) { return r.offer.needs_stage() && r.offer.stage == 0; });
+  return stages() && std::ranges::any_of(ranks_, [](const Rank& r) {
+           return r.offer.needs_stage() && r.offer.stage == 0;
+         });
+}
+
+// The same on all ranks.
+bool SharedReduction::wants_reads() const {
+  const std::size_t bytes = count_ * element_;
+  return bytes >= kShortestRead && bytes <= kLongestRead &&
+         std::ranges::any_of(ranks_, [](const Rank& r) { return r.offer.needs_stage(); }) &&
+         std::ranges::all_of(ranks_,
+                             [](const Rank& r) { return r.offer.reads && r.offer.can_be_read(); });
 }
 
 // --- where the others' buffers lie ---------------------------------------------------------------
@@ -122,6 +136,14 @@ std::byte* SharedReduction::staged(const Rank& rank, std::size_t chunk,
   return rank.stage + place * longest_piece_ * element_;
 }
 
+std::byte* SharedReduction::read_place(std::size_t rank) const {
+  return read_.data() + rank * longest_piece_ * element_;
+}
+
+const std::byte* SharedReduction::at_hand(std::size_t rank, std::uint64_t number) const {
+  return by_reading_ ? read_place(rank) : staged(ranks_[rank], own_, number);
+}
+
 std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
   std::uint64_t least = pieces_;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -132,18 +154,19 @@ std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
 }
 
 bool SharedReduction::may_stage() const {
-  return ranks_[own_].stages_input && staged_ < pieces_ &&
+  return stages() && ranks_[own_].hides_input && staged_ < pieces_ &&
          staged_ < least(Counter::reduced) + kPlaces;
 }
 
 bool SharedReduction::may_reduce() const {
-  const bool has_place = !ranks_[own_].stages_output ||
-                         reduced_ < least(Counter::taken, &Rank::stages_output) + kPlaces;
-  return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::stages_input) && has_place;
+  if (by_reading_) return reduced_ < pieces_;
+  const bool has_place =
+      !ranks_[own_].hides_output || reduced_ < least(Counter::taken, &Rank::hides_output) + kPlaces;
+  return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::hides_input) && has_place;
 }
 
 bool SharedReduction::may_take() const {
-  return ranks_[own_].stages_output && taken_ < pieces_ && taken_ < least(Counter::reduced);
+  return ranks_[own_].hides_output && taken_ < pieces_ && taken_ < least(Counter::reduced);
 }
 
 bool SharedReduction::is_through(int rank) const {
@@ -152,8 +175,8 @@ bool SharedReduction::is_through(int rank) const {
   };
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   return has_counted_all(Counter::reduced) &&
-         (!r.stages_input || has_counted_all(Counter::staged)) &&
-         (!r.stages_output || has_counted_all(Counter::taken));
+         (by_reading_ || !r.hides_input || has_counted_all(Counter::staged)) &&
+         (!r.hides_output || has_counted_all(Counter::taken));
 }
 
 void SharedReduction::stage_piece() {
@@ -166,40 +189,65 @@ void SharedReduction::stage_piece() {
   board_.count(sequence_, Counter::staged, ++staged_);
 }
 
-void SharedReduction::reduce_piece() {
+bool SharedReduction::read_inputs(Piece all) {
+  const std::size_t bytes = all.count * element_;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_ || !ranks_[r].hides_input) continue;
+    const std::uint64_t from = ranks_[r].offer.input_address + all.offset * element_;
+    if (!transport::read_memory(board_.door(static_cast<int>(r)), from, {read_place(r), bytes}))
+      return false;
+  }
+  return true;
+}
+
+bool SharedReduction::reduce_piece() {
   const Piece all = piece(own_, reduced_);
+  if (by_reading_ && !read_inputs(all)) return false;
   const std::size_t longest = kReductionBlock / element_;
   for (std::size_t at = 0; at < all.count; at += longest) {
     const std::size_t count = std::min(longest, all.count - at);
     const std::size_t offset = (all.offset + at) * element_, bytes = count * element_;
     inputs_.clear();
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const bool is_staged = r != own_ && ranks_[r].stages_input;
+      const bool is_hidden = r != own_ && ranks_[r].hides_input;
       const std::byte* const input =
-          is_staged ? staged(ranks_[r], own_, reduced_) + at * element_ : ranks_[r].input + offset;
+          is_hidden ? at_hand(r, reduced_) + at * element_ : ranks_[r].input + offset;
       inputs_.push_back({input, count, dtype_});
     }
     std::byte* const sum = own().output + offset;
     tree_sum_(op_, inputs_, {sum, count, dtype_}, factor_);
-    if (own().stages_output)  // for those whose outputs are out of reach as well
+    if (stages() && own().hides_output)  // for those whose outputs are out of reach as well
       std::memcpy(staged(own(), own_, reduced_) + at * element_, sum, bytes);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (r != own_ && !ranks_[r].stages_output) std::memcpy(ranks_[r].output + offset, sum, bytes);
+      if (r != own_ && !ranks_[r].hides_output) std::memcpy(ranks_[r].output + offset, sum, bytes);
     }
   }
   board_.count(sequence_, Counter::reduced, ++reduced_);
+  return true;
 }
 
-void SharedReduction::take_piece() {
+bool SharedReduction::read_sum(std::size_t chunk, Piece to) {
+  const std::size_t at = to.offset * element_;
+  return transport::read_memory(board_.door(static_cast<int>(chunk)),
+                                ranks_[chunk].offer.output_address + at,
+                                {own().output + at, to.count * element_});
+}
+
+bool SharedReduction::take_piece() {
   for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
     const Piece to = piece(chunk, taken_);
     const Rank& owner = ranks_[chunk];
     if (chunk == own_ || to.count == 0) continue;
+    if (by_reading_ && owner.hides_output) {
+      if (!read_sum(chunk, to)) return false;
+      continue;
+    }
     const std::byte* const sum =
-        owner.stages_output ? staged(owner, chunk, taken_) : owner.output + to.offset * element_;
+        owner.hides_output ? staged(owner, chunk, taken_) : owner.output + to.offset * element_;
     std::memcpy(own().output + to.offset * element_, sum, to.count * element_);
   }
   board_.count(sequence_, Counter::taken, ++taken_);
+  return true;
 }
 
 Result<SharedReduction::Progress> SharedReduction::advance() {
@@ -209,11 +257,13 @@ Result<SharedReduction::Progress> SharedReduction::advance() {
     reached_ = *reached;
     if (!reached_) return Progress::waiting;
   }
-  if (may_reduce()) reduce_piece();
-  else if (may_take()) take_piece();
+  bool moved = true;
+  if (may_reduce()) moved = reduce_piece();
+  else if (may_take()) moved = take_piece();
   else if (may_stage()) stage_piece();
-  else return is_done() ? Progress::done : Progress::waiting;
-  return is_done() ? Progress::done : Progress::moved;
+  else moved = false;
+  if (is_done()) return Progress::done;
+  return moved ? Progress::moved : Progress::waiting;
 }
 
 bool SharedReduction::is_done() const {

@@ -2,10 +2,16 @@
 //
 // Rank r owns chunk r. Piece by piece it reads that chunk where all inputs lie, sums it up by the
 // balanced tree in rank order, and writes the sum where all outputs lie, block by block while the
-// block is in the nearest cache: `direct` (specification A9), in which nothing is carried. A buffer
-// that its rank has not allocated here is in nobody's reach: its rank copies its pieces to a stage
-// that all see, and takes the sums from the others' stages. How far a rank is it counts on the
-// board; nobody leaves before all have ended, so whoever returns may write its input again.
+// block is in the nearest cache: `direct` (specification A9), in which nothing is carried. How far
+// a rank is it counts on the board; nobody leaves before all have ended, so whoever returns may
+// write its input again.
+//
+// A buffer that its rank has not allocated here is hidden: nobody else has it in its memory. Where
+// each rank can read the memory of all others (process_memory.h), those who sum a hidden input up
+// read it piece by piece, and the rank of a hidden output reads the sums where their owners have
+// them. Else, and where reading is slower, its rank copies its pieces to a stage that all see, and
+// takes the sums from the others' stages. Nobody ever writes into memory that it does not share: a
+// rank whose call fails may free it, while another one still writes.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
@@ -28,17 +34,29 @@ class SharedReduction {
   using Memory = std::shared_ptr<const transport::SharedMemory>;
   static constexpr std::size_t kStageBytes = 1 << 20;
 
-  // What a rank posts: where others find its buffers. Segment 0: nowhere.
+  // Hidden buffers of so many bytes are read rather than staged. Below, a stage stays in the
+  // nearer caches; above, nothing does, and each of many small pages costs its look-up.
+  static constexpr std::size_t kShortestRead = 2 << 20, kLongestRead = 24 << 20;
+  static constexpr std::size_t kReadBytes = 256 << 10;  // of one piece, of all other ranks
+
+  // What a rank posts: where others find its buffers. Segment 0: hidden.
   struct Offer {
     transport::Remote input, output;
-    std::uint64_t stage = 0;  // the segment of its stage
+    std::uint64_t stage = 0;                              // the segment of its stage
+    std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: cannot be read
+    bool reads = false;                                   // this rank can read all others' memory
     bool needs_stage() const { return input.segment == 0 || output.segment == 0; }
+    bool can_be_read() const {
+      return (input.segment != 0 || input_address != 0) &&
+             (output.segment != 0 || output_address != 0);
+    }
   };
 
   // All have posted an Offer for operation `sequence`, and this rank the one of `request`. `stage`
-  // is this rank's; nullptr where its offer says none. `board` and `members` outlive it.
+  // is this rank's; nullptr where its offer says none. `read`: room for what is read, enlarged as
+  // needed. `board`, `members` and `read` outlive it.
   SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
-                  const Request& request, Memory stage);
+                  const Request& request, Memory stage, std::vector<std::byte>& read);
 
   // Whether some rank lacks the stage that it needs. All ranks see the same; none may advance.
   bool is_impossible() const;
@@ -53,7 +71,7 @@ class SharedReduction {
  private:
   struct Rank {
     Offer offer;
-    bool stages_input = false, stages_output = false;
+    bool hides_input = false, hides_output = false;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
     std::byte* stage = nullptr;
@@ -68,8 +86,13 @@ class SharedReduction {
   Result<bool> reach(Rank& rank, int peer);
 
   Piece piece(std::size_t chunk, std::uint64_t number) const;
+  bool wants_reads() const;
+  bool stages() const { return !by_reading_; }  // what is hidden
   // Where on the rank's stage a piece of the chunk lies.
   std::byte* staged(const Rank& rank, std::size_t chunk, std::uint64_t number) const;
+  std::byte* read_place(std::size_t rank) const;
+  // Where a piece of the own chunk lies that the rank hides, when it was read or staged.
+  const std::byte* at_hand(std::size_t rank, std::uint64_t number) const;
   // The least count of the other ranks, or of those of them that use their stage so.
   std::uint64_t least(Board::Counter counter, bool Rank::*among = nullptr) const;
 
@@ -78,9 +101,12 @@ class SharedReduction {
   bool may_take() const;
   bool is_through(int rank) const;
   bool is_done() const;
+  // False: what must be read cannot be read now. Its rank is about to fail, and will say so.
+  bool read_inputs(Piece all);
+  bool read_sum(std::size_t chunk, Piece to);
   void stage_piece();
-  void reduce_piece();
-  void take_piece();
+  bool reduce_piece();
+  bool take_piece();
 
   Board& board_;
   const Members& members_;
@@ -95,6 +121,8 @@ class SharedReduction {
   std::vector<Rank> ranks_;
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
+  std::vector<std::byte>& read_;
+  bool by_reading_ = false;
   bool reached_ = false;
   std::uint64_t staged_ = 0, reduced_ = 0, taken_ = 0;  // pieces
 };

@@ -158,11 +158,19 @@ bool Reactor::turn() {
 }
 
 bool Reactor::look() {
+  bool moved = look_once();
+  // No oftener: a peer that never stops sending must not keep the driver here.
+  if (unsent_) moved |= look_once();
+  std::erase(pollables_, nullptr);
+  return moved;
+}
+
+bool Reactor::look_once() {
   bool moved = false;
+  unsent_ = false;
   for (std::size_t i = 0; i < pollables_.size(); ++i) {
     if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
   }
-  std::erase(pollables_, nullptr);
   return moved;
 }
 

@@ -80,6 +80,11 @@ class Reactor {
   // for links. Returns whether anything moved. THREAD: driver.
   bool look();
 
+  // To be called by a link that was given something to send while another one was looked after: it
+  // is looked after once more before the look ends. What was waited for may have come with it, and
+  // then nobody drives on. THREAD: driver.
+  void note_unsent() { unsent_ = true; }
+
   // Between two looks of whoever spins: lets others have the core where ranks share it.
   void relax() const;
 
@@ -98,6 +103,7 @@ class Reactor {
 
  private:
   bool turn();  // one look at everything but the poller; returns whether anything moved
+  bool look_once();
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
   void communicate();                                   // the communication thread
@@ -129,6 +135,7 @@ class Reactor {
   std::atomic<bool> asleep_ = false;
   std::atomic<std::thread::id> driver_ = {};
   bool completed_ = false;  // the driver's
+  bool unsent_ = false;     // the driver's
   std::jthread communication_thread_;
 };
 

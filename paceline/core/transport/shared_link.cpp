@@ -81,6 +81,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     taken.type = FrameType::taken;
     taken.flags = 0;
     stream_.send(taken, {});
+    if (!receiving_) reactor_.note_unsent();
   }
 
   std::optional<Remote> remote_of(Bytes own) const override { return segments_.find(own); }
@@ -98,7 +99,9 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (!open_) return false;
     const bool closed =
         medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
+    receiving_ = true;
     auto received = stream_.receive();
+    receiving_ = false;
     auto flushed = received && open_ ? stream_.flush() : Result<bool>(false);
     wake_peer();
     if (!received) return end(received.error());
@@ -222,6 +225,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   std::map<MessageKey, std::uint64_t> borrowed_;  // the peer's segments, that we read
   bool open_ = true;
   bool abandoned_ = false;
+  bool receiving_ = false;  // what is sent meanwhile goes out at the end of it
 };
 
 }  // namespace

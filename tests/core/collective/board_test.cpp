@@ -62,6 +62,18 @@ TEST(Board, SumsWhatAllHavePosted) {
   }
 }
 
+TEST(Board, ReadsAllWhereEveryPageSaysWhereItsRanksMemoryIs) {
+  const transport::OwnMemoryDoor own;
+  const Pages pages = pages_of(3);
+  for (const int rank : {0, 2}) Board::put_up(pages[std::size_t(rank)]->bytes(), own.door());
+  EXPECT_TRUE(Board(1, pages).reads_all()) << "its own memory it need not read";
+  EXPECT_FALSE(Board(0, pages).reads_all()) << "rank 1 says nothing";
+  auto wrong = own.door();
+  ++wrong.token;
+  Board::put_up(pages[1]->bytes(), wrong);
+  EXPECT_FALSE(Board(0, pages).reads_all());
+}
+
 TEST(Board, TellsWhoIsMissingAndWhoDiffers) {
   auto boards = boards_of(3);
   boards[0].post(1, 5, {});

@@ -162,9 +162,10 @@ TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
 
 TEST(Choice, IsTheCheapestOfItsCandidates) {
   const topology::Topology two_hosts{.hosts = {{0, 1, 2}, {3, 4, 5}}, .cores = {2, 2}};
-  for (const auto& topology : {loopback(6), two_hosts, topology::separate_hosts(6)}) {
+  for (const auto& topology : {loopback(6), two_hosts, topology::separate_hosts(6), loopback(16),
+                               topology::one_host(4, 2, LinkClass::memory)}) {
     Choice choice(built_in_algorithms(), Determinism::fast, topology);
-    const Shape shape{.ranks = 6};
+    const Shape shape{.ranks = topology.ranks()};
     for (std::size_t bytes = 4; bytes <= (64 << 20); bytes *= 16) {
       const auto all = choice.candidates(Operation::all_reduce, shape, bytes);
       EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Candidate::seconds));
@@ -178,6 +179,28 @@ TEST(Choice, IsTheCheapestOfItsCandidates) {
       }
     }
   }
+}
+
+// Counts the programs that are made of it.
+int built = 0;
+
+TEST(Choice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
+  constexpr int kRanks = 64;
+  Catalogue two = {testing::built_in(Operation::all_reduce, "direct"),
+                   testing::built_in(Operation::all_reduce, "recursive_doubling")};
+  two[0].build = [](const Shape& shape) {
+    static const Algorithm direct = testing::built_in(Operation::all_reduce, "direct");
+    ++built;
+    return direct.build(shape);
+  };
+  Choice choice(two, Determinism::reproducible, loopback(kRanks));
+  const auto chosen = [&](std::size_t bytes) {
+    return choice.choose(Operation::all_reduce, "", {.ranks = kRanks}, bytes).algorithm->name;
+  };
+  EXPECT_EQ(chosen(4096), "recursive_doubling");
+  EXPECT_EQ(built, 0);
+  EXPECT_EQ(chosen(256 << 20), "direct");
+  EXPECT_GE(built, kRanks);
 }
 
 TEST(Choice, DoesNotDependOnWhichRootWasAskedForFirst) {

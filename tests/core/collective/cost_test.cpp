@@ -7,6 +7,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "tests/core/collective/programs.h"
+#include "tests/core/collective/random_hosts.h"
 
 namespace paceline::collective {
 namespace {
@@ -82,6 +83,50 @@ TEST(Cost, CirculantTakesTheFewestMessagesAndTheFewestBytes) {
         << ranks;
     EXPECT_NEAR(cost_of(Operation::all_gather, "circulant", ranks), price(h, (p - 1) / p, 0), 1e-9)
         << ranks;
+  }
+}
+
+topology::Profile random_profile(SeededNumbers& numbers) {
+  topology::Profile profile;
+  for (auto& link : profile.links) {
+    for (auto& line : link.lines)
+      line = {.alpha = 1e-5 * numbers.unit(), .beta = 1e-9 * numbers.unit()};
+  }
+  profile.gamma = 1e-9 * numbers.unit();
+  profile.crowded = numbers.below(2) == 0 ? 0 : 1e-5 * numbers.unit();
+  return profile;
+}
+
+TEST(Cost, IsNeverBelowWhatTheAlgorithmStates) {
+  SeededNumbers numbers(5);
+  const Catalogue catalogue = built_in_algorithms();
+  for (int ranks = 1; ranks <= (test::kSanitized ? 6 : 20); ++ranks) {
+    topology::Topology hosts{.hosts = random_hosts(numbers, ranks, true).groups, .cores = {}};
+    for (std::size_t i = 0; i < hosts.hosts.size(); ++i)
+      hosts.cores.push_back(1 + static_cast<int>(numbers.below(4)));
+    for (const auto& topology :
+         {topology::one_host(ranks, 64, topology::LinkClass::loopback),
+          topology::separate_hosts(ranks),
+          topology::one_host(ranks, 2, topology::LinkClass::memory), hosts}) {
+      const topology::Profile profile = random_profile(numbers);
+      const Shape shape{.ranks = ranks, .groups = topology.hosts};
+      for (const Algorithm& algorithm : catalogue) {
+        if (!algorithm.fits(shape)) continue;
+        const Timetable table = timetable_of(algorithm, shape);
+        for (const int all : {1, ranks, ranks * ranks, 700, 40'001, 9'000'000}) {
+          const auto bytes = static_cast<std::size_t>(all);
+          const Partition partition = Partition::even(bytes, table.chunks);
+          const double least = least_cost(algorithm, shape, bytes, topology, profile);
+          for (const int segments : {1, 4}) {
+            if (segments > 1 && segments > all / table.chunks) continue;  // some would be empty
+            const double price = cost(table, {partition, 1, segments}, topology, profile);
+            ASSERT_LE(least, price * (1 + 1e-9))
+                << algorithm.name << " of " << name_of(algorithm.operation) << ", " << ranks
+                << " ranks, " << bytes << " bytes";
+          }
+        }
+      }
+    }
   }
 }
 

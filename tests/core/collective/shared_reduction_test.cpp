@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
 
@@ -53,11 +54,12 @@ struct Setting {
   Dtype dtype = Dtype::f32;
   ReduceOp op = ReduceOp::sum;
   std::uint64_t seed = 0;  // which buffers are shared, which in place, and whose turn it is
+  bool reads = false;      // hidden buffers are read, and there are no stages
 };
 
 std::string label(const Setting& s) {
-  return fmt::format("{} {} x {} of {} ranks, seed {}", name_of(s.op), s.count, name_of(s.dtype),
-                     s.ranks, s.seed);
+  return fmt::format("{} {} x {} of {} ranks, seed {}{}", name_of(s.op), s.count, name_of(s.dtype),
+                     s.ranks, s.seed, s.reads ? ", read" : "");
 }
 
 // All ranks of an operation in one thread, which lets them advance in any order.
@@ -66,7 +68,10 @@ class World {
   explicit World(const Setting& setting) : setting_(setting), numbers_(setting.seed) {
     const auto ranks = static_cast<std::size_t>(setting.ranks);
     segments_.resize(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) pages_.push_back(memory_of(Board::page_bytes()));
+    for (std::size_t r = 0; r < ranks; ++r) {
+      pages_.push_back(memory_of(Board::page_bytes()));
+      Board::put_up(pages_.back()->bytes(), door_.door());
+    }
     for (std::size_t r = 0; r < ranks; ++r) add(static_cast<int>(r));
     wanted_.resize(bytes());
     std::vector<ConstBuffer> inputs;
@@ -84,7 +89,7 @@ class World {
   }
   SharedReduction& begin(std::size_t rank) {
     Rank& r = ranks_[rank];
-    r.reduction.emplace(*r.board, *r.members, 1, r.request, r.stage);
+    r.reduction.emplace(*r.board, *r.members, 1, r.request, r.stage, r.read);
     return *r.reduction;
   }
   // It has returned: its caller may do with its buffers what he likes.
@@ -108,7 +113,7 @@ class World {
     std::unique_ptr<Members> members;
     std::unique_ptr<Board> board;
     Memory data, stage;
-    std::vector<std::byte> ordinary;
+    std::vector<std::byte> ordinary, read;
     SharedReduction::Offer offer;
     Request request;
     std::optional<SharedReduction> reduction;
@@ -164,11 +169,15 @@ class World {
     r.request.output = {output, setting_.count, setting_.dtype};
     if (shares_input) r.offer.input = {kData, input_at};
     if (shares_output) r.offer.output = {kData, output_at};
-    if (r.offer.needs_stage()) r.offer.stage = kStage;
+    r.offer.reads = setting_.reads && r.board->reads_all();
+    r.offer.input_address = reinterpret_cast<std::uint64_t>(input);
+    r.offer.output_address = reinterpret_cast<std::uint64_t>(output);
+    if (r.offer.needs_stage() && !setting_.reads) r.offer.stage = kStage;
     else r.stage = nullptr;
   }
 
   const Setting setting_;
+  transport::OwnMemoryDoor door_;
   SeededNumbers numbers_;
   std::vector<Segments> segments_;
   std::vector<Memory> pages_;
@@ -219,6 +228,27 @@ TEST(SharedReduction, GivesTheBalancedTreesBitsInEveryOrderOfEvents) {
   }
 }
 
+// The shortest that are read, beside the ends of pieces.
+TEST(SharedReduction, GivesTheSameWhereHiddenBuffersAreRead) {
+  std::uint64_t seed = 500;
+  for (int ranks = 2; ranks <= (test::kSanitized ? 3 : 6); ++ranks) {
+    const std::size_t shortest = SharedReduction::kShortestRead / 4,
+                      piece = SharedReduction::kReadBytes / 4;
+    for (const std::size_t count : {shortest, shortest + 17, 3 * piece * std::size_t(ranks) - 5}) {
+      for (int round = 0; round < 2; ++round) {
+        ASSERT_NO_FATAL_FAILURE(run(
+            {.ranks = ranks, .count = std::max(count, shortest), .seed = ++seed, .reads = true}));
+      }
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(run({.ranks = 3,
+                               .count = SharedReduction::kShortestRead / 2,
+                               .dtype = Dtype::bf16,
+                               .op = ReduceOp::average,
+                               .seed = 1,
+                               .reads = true}));
+}
+
 TEST(SharedReduction, RoundsOnceAndScalesAveragesInEveryType) {
   std::uint64_t seed = 1000;
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::i64, Dtype::u8}) {
@@ -259,6 +289,43 @@ TEST(SharedReduction, ABufferOutsideOfWhatItsRankSharesIsRefusedAndNamed) {
     const auto refused = world.begin(0).advance();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().ranks, std::vector{1});
+  }
+}
+
+// A world in which rank 1 hides its input, and which reads.
+World world_in_which_rank_1_hides() {
+  for (std::uint64_t seed = 0;; ++seed) {
+    World world(
+        {.ranks = 2, .count = SharedReduction::kShortestRead / 4, .seed = seed, .reads = true});
+    if (world.offer(1).input.segment == 0) return world;
+  }
+}
+
+TEST(SharedReduction, WaitsForAHiddenBufferThatIsGoneForWhoHidesItWillSayWhy) {
+  World world = world_in_which_rank_1_hides();
+  void* const gone = ::mmap(nullptr, world.bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  world.offer(1).input_address = reinterpret_cast<std::uint64_t>(gone);
+  world.post(0);
+  world.post(1);
+  SharedReduction& first = world.begin(0);
+  EXPECT_EQ(first.advance().value(), Progress::waiting);
+  EXPECT_EQ(first.awaited(), std::vector{1});
+  ASSERT_EQ(::mprotect(gone, world.bytes(), PROT_READ), 0);
+  EXPECT_EQ(first.advance().value(), Progress::moved);
+  ::munmap(gone, world.bytes());
+}
+
+TEST(SharedReduction, StagesForAllWhereOneCannotReadOrBeRead) {
+  for (const auto& spoil : std::vector<std::function<void(SharedReduction::Offer&)>>{
+           [](SharedReduction::Offer& offer) { offer.reads = false; },
+           [](SharedReduction::Offer& offer) { offer.input_address = 0; }}) {
+    World world = world_in_which_rank_1_hides();
+    spoil(world.offer(1));
+    world.post(0);
+    world.post(1);
+    for (std::size_t r = 0; r < 2; ++r)
+      EXPECT_TRUE(world.begin(r).is_impossible()) << "there are no stages here";
   }
 }
 

@@ -229,6 +229,39 @@ TEST(Reactor, APollableMayRemoveItselfWhileItIsPolled) {
   EXPECT_FALSE(reactor.drive_until([] { return false; }, Deadline::in(2ms)));
 }
 
+// A link that, looked after, makes others send.
+class Prompting final : public Pollable {
+ public:
+  Prompting(Reactor& reactor, int times) : reactor_(reactor), left_(times) {}
+  int polls = 0;
+  bool poll() override {
+    ++polls;
+    if (left_ > 0) reactor_.note_unsent();
+    --left_;
+    return false;
+  }
+  void set_asleep(bool) override {}
+
+ private:
+  Reactor& reactor_;
+  int left_;
+};
+
+TEST(Reactor, ALookEndsWhenWhatALinkMadeAnotherSendIsLookedAfterAndNeverGoesOnForEver) {
+  for (const int times : {0, 1, 1'000'000}) {
+    Reactor reactor;
+    Prompting sender(reactor, 0), prompter(reactor, times);
+    reactor.run([&] {
+      reactor.add(sender);
+      reactor.add(prompter);
+      reactor.look();
+      EXPECT_EQ(sender.polls, times == 0 ? 1 : 2) << times;
+      reactor.remove(sender);
+      reactor.remove(prompter);
+    });
+  }
+}
+
 TEST(Reactor, WhenIdleItBurnsNoProcessorTime) {
   Reactor reactor;
   reactor.run([] {});

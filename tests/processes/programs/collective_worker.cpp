@@ -4,6 +4,7 @@
 //
 //   stream          joins, says "ready PID", and sums up for ever
 //   stream:NAME     the same by an algorithm, as all_reduce/ring, on 10,000 floats a rank
+//   ordinary:MIB    the same on so much memory of the heap
 //   before          says "ready PID" instead of joining, and waits
 //   calls:COUNT     joins, sums up COUNT times, and ends
 //   exit:CODE       as calls:3, then exits without leaving the job
@@ -45,8 +46,8 @@ void ready() {
   say(fmt::format("ready {}", ::getpid()));
 }
 
-void sum_up(Job& job, int count) {
-  std::vector<float> values(20'000, 1);
+void sum_up(Job& job, int count, std::size_t length = 20'000) {
+  std::vector<float> values(length, 1);
   for (int i = 0; count < 0 || i < count; ++i)
     job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
 }
@@ -175,6 +176,10 @@ void behave(const std::string& behaviour) {
     ready();
     if (colon != std::string::npos) return stream(job, behaviour.substr(colon + 1));
     return sum_up(job, -1);
+  }
+  if (name == "ordinary") {
+    ready();
+    return sum_up(job, -1, static_cast<std::size_t>(number) << 18);
   }
   if (name == "calls") return sum_up(job, number);
   if (name == "hash") return say_hash(job);
