@@ -266,6 +266,8 @@ class SameParameters : public Slurm {
             "64",
             "--threads",
             "1",
+            "--test-images",
+            "500",
             "--metrics",
             metrics()};
   }

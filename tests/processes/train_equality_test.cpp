@@ -27,6 +27,7 @@ Trained train(int ranks, const std::string& transport, std::vector<std::string> 
   const std::string metrics = folder.file("metrics.jsonl"), saved = folder.file("parameters");
   std::vector<std::string> command = {
       binary("fashion_mnist"), "--threads", "1", "--metrics", metrics, "--save", saved};
+  command.insert(command.end(), {"--test-images", "500"});
   command.insert(command.end(), arguments.begin(), arguments.end());
   Process run(paceline_run({"-n", std::to_string(ranks), "--transport", transport}, command));
   EXPECT_EQ(exit_code(run.wait(Deadline::in(90s))), 0) << run.error();

@@ -26,8 +26,11 @@ TEST(CommunicatorDtypes, AreTheReferenceOverSharedMemory) {
   for (int ranks = 1; ranks <= (kSanitized ? 3 : 8); ++ranks) everything(kSharedFast, ranks);
 }
 
+// Arithmetic does not know what carries it: by day not every count.
 TEST(CommunicatorDtypes, AreTheReferenceOverTcp) {
-  for (int ranks = 1; ranks <= (kSanitized ? 3 : 8); ++ranks) everything(kTcpFast, ranks);
+  for (int ranks = 1; ranks <= (kSanitized ? 3 : 8); ++ranks) {
+    if (ranks <= 4 || ranks == 7 || test::is_nightly()) everything(kTcpFast, ranks);
+  }
 }
 
 // --- what is promised of the 16-bit types ---
