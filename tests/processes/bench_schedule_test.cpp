@@ -77,6 +77,7 @@ TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
     EXPECT_THAT(done.error, HasSubstr(text));
   };
   expect({"--models", "vgg"}, "ResNet-50, BERT-Base, BERT-Large");
+  expect({"--models", "bert-base,none.json"}, "none.json cannot be read");
   expect({"--methods", "genral"}, "general");
   expect({"--rho", "-1"}, "not a number above 0");
   expect({"--rho", "nan"}, "not a number above 0");

@@ -35,6 +35,7 @@ constexpr const char* kAbout =
 constexpr const char* kMore = R"(Examples:
   paceline bench schedule --ranks 2 --models resnet-50
   paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
+  paceline profile --output mlp.json -- ./train && paceline bench schedule --ranks 2 --models mlp.json
   tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
 
 Methods: barrier (one message after the backward pass), wait_free (each gradient at once), merged (neighbours share a
@@ -83,7 +84,9 @@ struct ScheduleOptions {
       app.add_option(name, to, help)->type_name(type);
     };
     add_ranks_options(app, ranks);
-    add("--models", models, "LIST", "resnet-50, bert-base, bert-large (all)");
+    add("--models", models, "LIST",
+        "resnet-50, bert-base, bert-large (all), or files that `paceline profile` has recorded: "
+        "what has a / or ends in .json");
     add("--methods", methods, "LIST",
         "barrier, wait_free, merged, priority, priority_barrier, general (all)");
     add("--compression", compression, "LIST",
@@ -133,7 +136,7 @@ ScheduleRequest checked(const ScheduleOptions& given) {
   request.steps = parse_count("--steps", given.steps, 1, kMost);
   if (!given.rho.empty()) request.rho = parse_positive("--rho", given.rho);
   for (const std::string& name : parse_list("--models", given.models))
-    request.models.push_back(schedule::divided(schedule::replay_model(name), request.divide));
+    request.models.push_back(schedule::divided(schedule::model_named(name), request.divide));
   if (!given.compression.empty()) take_codecs(given.compression, request.codecs);
   const std::vector<Method> known = all_methods();
   const auto names =
