@@ -5,15 +5,18 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/bench_ranks.h"
+#include "paceline/app/cli/output_file.h"
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/schedule_report.h"
+#include "paceline/app/cli/schedule_timeline.h"
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/trace_file.h"
@@ -98,13 +101,15 @@ struct ScheduleOptions {
     add("--trace", trace, "FILE",
         "what ranks compute, wait for and send when; Chrome's JSON, or Perfetto's if it ends in "
         ".pftrace");
+    add("--svg", svg, "FILE",
+        "a picture of each method's last step: what was computed and what was under way when");
     add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
   }
 
   CLI::App app;
   RanksOptions ranks;
   std::string models = "resnet-50,bert-base,bert-large", methods, compression, rho, divide = "1",
-              steps = "3", trace, json;
+              steps = "3", trace, svg, json;
 };
 
 struct ScheduleRequest {
@@ -159,15 +164,20 @@ class Comparison {
       model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
   }
 
-  // `told` hears of each method that is done.
-  void run(std::vector<ScheduleRow>& rows, const std::function<void(const ScheduleRow&)>& told) {
+  // `told` hears of each method that is done, and where its last step was.
+  void run(std::vector<ScheduleRow>& rows,
+           const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
     schedule::Trial bench(job_.world(), &job_, model_);
     for (const std::string& codec : request_.codecs) {
       for (const Method& method : request_.methods) {
         const bool plans = job_.rank() == 0;
         const Plan plan = schedule::agreed(job_.world(), plans ? planned(method, codec) : Plan());
-        rows.push_back(row_of(method, codec, plan, bench.run(plan, request_.steps)));
-        told(rows.back());
+        ScheduleWindow window{.run_ns = TraceLog::now(), .messages = message_titles(model_, plan)};
+        const auto run = bench.run(plan, request_.steps, [&window](int) {
+          window.begin_ns = std::exchange(window.end_ns, TraceLog::now());
+        });
+        rows.push_back(row_of(method, codec, plan, run));
+        told(rows.back(), std::move(window));
       }
     }
   }
@@ -240,18 +250,23 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
     fmt::print("{} ranks, {}: {}\n{}", job.world_size(), transport_of(job), text_of(costs),
                schedule_head());
   }
-  if (!given.trace.empty()) job.trace().enable();
+  if (!given.trace.empty() || !given.svg.empty()) job.trace().enable();
   std::vector<ScheduleRow> rows;
+  std::vector<ScheduleWindow> windows;
   for (const Model& model : request.models) {
     const std::size_t first = rows.size();
-    Comparison(job, request, costs, model).run(rows, [&](const ScheduleRow& row) {
-      if (shows) fmt::print("{}", schedule_line(row, rows[first]));
-      std::fflush(stdout);
-    });
+    Comparison(job, request, costs, model)
+        .run(rows, [&](const ScheduleRow& row, ScheduleWindow window) {
+          windows.push_back(std::move(window));
+          if (shows) fmt::print("{}", schedule_line(row, rows[first]));
+          std::fflush(stdout);
+        });
   }
-  if (!given.trace.empty()) {
+  if (job.trace().enabled()) {
     const auto traces = observe::gather_traces(job.world(), job.trace());
-    if (reports) observe::write_trace(given.trace, traces);
+    if (reports && !given.trace.empty()) observe::write_trace(given.trace, traces);
+    if (reports && !given.svg.empty())
+      write_output("--svg", given.svg, schedule_timeline(rows, windows, traces.front().spans));
   }
   std::int64_t errors = 0;
   for (const ScheduleRow& row : rows) errors += row.errors;
