@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
@@ -69,6 +70,22 @@ TEST(BenchSchedule, ATraceShowsWhatWasComputedAndSentUnderEachMethod) {
     EXPECT_THAT(trace, HasSubstr(part));
 }
 
+TEST(BenchSchedule, APictureShowsEachMethodsLastStepUnderOneAxis) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("steps.svg");
+  const auto done =
+      bench_schedule({"--ranks", "2", "--models", "resnet-50", "--divide", "200", "--rho", "1",
+                      "--steps", "2", "--methods", "barrier,merged,priority", "--svg", path});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  std::ifstream in(path);
+  const std::string svg(std::istreambuf_iterator<char>(in), {});
+  for (const std::string part :
+       {"ResNet-50, barrier: this step", "ResNet-50, merged: this step",
+        "ResNet-50, priority: this step", "waits for all gradients: ", "backward: ", "forecast: ",
+        "message 1 of 1: gradients 1 to 161, ", ">milliseconds<"})
+    EXPECT_THAT(svg, HasSubstr(part));
+}
+
 TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
   const auto expect = [](std::vector<std::string> words, const std::string& text) {
     words.insert(words.begin(), {"--ranks", "2"});
@@ -77,6 +94,7 @@ TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
     EXPECT_THAT(done.error, HasSubstr(text));
   };
   expect({"--models", "vgg"}, "ResNet-50, BERT-Base, BERT-Large");
+  expect({"--models", "bert-base,none.json"}, "none.json cannot be read");
   expect({"--methods", "genral"}, "general");
   expect({"--rho", "-1"}, "not a number above 0");
   expect({"--rho", "nan"}, "not a number above 0");

@@ -5,15 +5,18 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/bench_ranks.h"
+#include "paceline/app/cli/output_file.h"
 #include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/schedule_report.h"
+#include "paceline/app/cli/schedule_timeline.h"
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/trace_file.h"
@@ -35,6 +38,7 @@ constexpr const char* kAbout =
 constexpr const char* kMore = R"(Examples:
   paceline bench schedule --ranks 2 --models resnet-50
   paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
+  paceline profile --output mlp.json -- ./train && paceline bench schedule --ranks 2 --models mlp.json
   tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
 
 Methods: barrier (one message after the backward pass), wait_free (each gradient at once), merged (neighbours share a
@@ -83,7 +87,9 @@ struct ScheduleOptions {
       app.add_option(name, to, help)->type_name(type);
     };
     add_ranks_options(app, ranks);
-    add("--models", models, "LIST", "resnet-50, bert-base, bert-large (all)");
+    add("--models", models, "LIST",
+        "resnet-50, bert-base, bert-large (all), or files that `paceline profile` has recorded: "
+        "what has a / or ends in .json");
     add("--methods", methods, "LIST",
         "barrier, wait_free, merged, priority, priority_barrier, general (all)");
     add("--compression", compression, "LIST",
@@ -95,13 +101,15 @@ struct ScheduleOptions {
     add("--trace", trace, "FILE",
         "what ranks compute, wait for and send when; Chrome's JSON, or Perfetto's if it ends in "
         ".pftrace");
+    add("--svg", svg, "FILE",
+        "a picture of each method's last step: what was computed and what was under way when");
     add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
   }
 
   CLI::App app;
   RanksOptions ranks;
   std::string models = "resnet-50,bert-base,bert-large", methods, compression, rho, divide = "1",
-              steps = "3", trace, json;
+              steps = "3", trace, svg, json;
 };
 
 struct ScheduleRequest {
@@ -133,7 +141,7 @@ ScheduleRequest checked(const ScheduleOptions& given) {
   request.steps = parse_count("--steps", given.steps, 1, kMost);
   if (!given.rho.empty()) request.rho = parse_positive("--rho", given.rho);
   for (const std::string& name : parse_list("--models", given.models))
-    request.models.push_back(schedule::divided(schedule::replay_model(name), request.divide));
+    request.models.push_back(schedule::divided(schedule::model_named(name), request.divide));
   if (!given.compression.empty()) take_codecs(given.compression, request.codecs);
   const std::vector<Method> known = all_methods();
   const auto names =
@@ -156,15 +164,20 @@ class Comparison {
       model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
   }
 
-  // `told` hears of each method that is done.
-  void run(std::vector<ScheduleRow>& rows, const std::function<void(const ScheduleRow&)>& told) {
+  // `told` hears of each method that is done, and where its last step was.
+  void run(std::vector<ScheduleRow>& rows,
+           const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
     schedule::Trial bench(job_.world(), &job_, model_);
     for (const std::string& codec : request_.codecs) {
       for (const Method& method : request_.methods) {
         const bool plans = job_.rank() == 0;
         const Plan plan = schedule::agreed(job_.world(), plans ? planned(method, codec) : Plan());
-        rows.push_back(row_of(method, codec, plan, bench.run(plan, request_.steps)));
-        told(rows.back());
+        ScheduleWindow window{.run_ns = TraceLog::now(), .messages = message_titles(model_, plan)};
+        const auto run = bench.run(plan, request_.steps, [&window](int) {
+          window.begin_ns = std::exchange(window.end_ns, TraceLog::now());
+        });
+        rows.push_back(row_of(method, codec, plan, run));
+        told(rows.back(), std::move(window));
       }
     }
   }
@@ -237,18 +250,23 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
     fmt::print("{} ranks, {}: {}\n{}", job.world_size(), transport_of(job), text_of(costs),
                schedule_head());
   }
-  if (!given.trace.empty()) job.trace().enable();
+  if (!given.trace.empty() || !given.svg.empty()) job.trace().enable();
   std::vector<ScheduleRow> rows;
+  std::vector<ScheduleWindow> windows;
   for (const Model& model : request.models) {
     const std::size_t first = rows.size();
-    Comparison(job, request, costs, model).run(rows, [&](const ScheduleRow& row) {
-      if (shows) fmt::print("{}", schedule_line(row, rows[first]));
-      std::fflush(stdout);
-    });
+    Comparison(job, request, costs, model)
+        .run(rows, [&](const ScheduleRow& row, ScheduleWindow window) {
+          windows.push_back(std::move(window));
+          if (shows) fmt::print("{}", schedule_line(row, rows[first]));
+          std::fflush(stdout);
+        });
   }
-  if (!given.trace.empty()) {
+  if (job.trace().enabled()) {
     const auto traces = observe::gather_traces(job.world(), job.trace());
-    if (reports) observe::write_trace(given.trace, traces);
+    if (reports && !given.trace.empty()) observe::write_trace(given.trace, traces);
+    if (reports && !given.svg.empty())
+      write_output("--svg", given.svg, schedule_timeline(rows, windows, traces.front().spans));
   }
   std::int64_t errors = 0;
   for (const ScheduleRow& row : rows) errors += row.errors;

@@ -8,6 +8,7 @@
 #include "paceline/app/cli/bench.h"
 #include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
+#include "paceline/app/cli/profile.h"
 #include "paceline/app/cli/programs.h"
 #include "paceline/app/cli/run.h"
 #include "paceline/app/cli/simulate.h"
@@ -18,7 +19,7 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> subcommands() {
-  return {run(), bench(), programs(), simulate(), doctor(), top()};
+  return {run(), bench(), profile(), programs(), simulate(), doctor(), top()};
 }
 
 std::string help() {

@@ -103,6 +103,7 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
     environment.operation_timeout = *timeout;
   }
   if (const char* path = variables(variable::kProfile)) environment.profile_file = path;
+  if (const char* path = variables(variable::kRecord)) environment.record_file = path;
   return Done{};
 }
 

@@ -20,6 +20,8 @@ constexpr const char* kTransport = "PACELINE_TRANSPORT";                 // auto
 constexpr const char* kDeterminism = "PACELINE_DETERMINISM";             // reproducible, fast
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
 constexpr const char* kProfile = "PACELINE_PROFILE";  // a file that `bench calibrate` has written
+constexpr const char* kRecord =
+    "PACELINE_RECORD";  // a file: `paceline profile` has rank 0 write the model of its steps there
 constexpr const char* kLog = "PACELINE_LOG";
 
 }  // namespace paceline::membership::variable

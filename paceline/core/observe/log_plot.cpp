@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 
@@ -16,15 +15,11 @@ constexpr double kWidth = 760, kHeight = 400;
 constexpr double kLeft = 70, kRight = 580, kTop = 34, kBottom = 344;  // the field; legend beside it
 constexpr double kLegendLine = 19;
 
-// Distinguishable also without colours of full sight (Okabe and Ito), and on light and dark.
-constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                 "#e69f00", "#56b4e9", "#a0765b", "#8a8a8a"};
-
 // Of the i-th curve: no two of one colour look the same.
 std::string stroke(const Curve& drawn, std::size_t i) {
-  const char* dashes = drawn.dashed ? "6 4" : i < kColours.size() ? "none" : "2 3";
+  const char* dashes = drawn.dashed ? "6 4" : i < kPlotColours.size() ? "none" : "2 3";
   return fmt::format("stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
-                     kColours[i % kColours.size()], dashes);
+                     kPlotColours[i % kPlotColours.size()], dashes);
 }
 
 bool is_drawable(const Point& point) {
@@ -91,7 +86,7 @@ std::string curve(const Curve& drawn, std::size_t i, const LogPlot& plot, const 
         escaped(plot.y.label));
   }
   return fmt::format("<polyline fill=\"none\" {} points=\"{}\"/>\n<g fill=\"{}\">\n{}</g>\n",
-                     stroke(drawn, i), line, kColours[i % kColours.size()], dots);
+                     stroke(drawn, i), line, kPlotColours[i % kPlotColours.size()], dots);
 }
 
 std::string legend_line(const Curve& drawn, std::size_t i) {

@@ -2,11 +2,16 @@
 // stands in, light or dark.
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace paceline::observe {
+
+// Distinguishable also without colours of full sight (Okabe and Ito), and on light and dark.
+inline constexpr std::array kPlotColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                            "#e69f00", "#56b4e9", "#a0765b", "#8a8a8a"};
 
 struct Curve {
   std::string name;

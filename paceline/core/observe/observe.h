@@ -3,17 +3,19 @@
 // progress.h draws how far a loop has come, on a terminal or as plain lines; metrics.h writes one
 // JSON object a line for programs to read; tensorboard.h writes scalars for TensorBoard,
 // prometheus.h serves figures to Prometheus, trace_file.h writes what all ranks did when for
-// Perfetto; log_plot.h draws curves as SVG, whole_file.h writes a file at once; host_ranks.h looks
-// at the ranks of this host from outside. They only render what they are told: they measure
-// nothing.
+// Perfetto; log_plot.h draws curves as SVG, timeline_plot.h what happened when, whole_file.h writes
+// a file at once, model_recorder.h the model that steps have shown; host_ranks.h looks at the ranks
+// of this host from outside. They only render what they are told: they measure nothing.
 #pragma once
 
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/host_ranks.h"
 #include "paceline/core/observe/log_plot.h"
 #include "paceline/core/observe/metrics.h"
+#include "paceline/core/observe/model_recorder.h"
 #include "paceline/core/observe/progress.h"
 #include "paceline/core/observe/prometheus.h"
 #include "paceline/core/observe/tensorboard.h"
+#include "paceline/core/observe/timeline_plot.h"
 #include "paceline/core/observe/trace_file.h"
 #include "paceline/core/observe/whole_file.h"

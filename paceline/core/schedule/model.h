@@ -12,7 +12,8 @@ namespace paceline::schedule {
 struct Tensor {
   std::size_t bytes = 0;
   double forward = 0, backward = 0, update = 0;
-  std::size_t rows = 0;  // its first dimension; 1: a vector; 0: not known
+  std::size_t rows = 0;   // its first dimension; 1: a vector; 0: not known
+  std::string name = {};  // the parameter's; empty: not known
   bool operator==(const Tensor&) const = default;
 };
 

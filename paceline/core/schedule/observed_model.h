@@ -11,7 +11,7 @@ namespace paceline::schedule {
 // Seconds since the step before ended, on one rank.
 struct ObservedStep {
   std::vector<int> arrived;        // gradients, in the order in which they were made
-  std::vector<double> arrived_at;  // of each of these; never falling
+  std::vector<double> arrived_at;  // of each of these, after the update; never falling
   double update = 0;               // that the update of all parameters took; 0: not known
   double seconds = 0;              // until it ended
 };

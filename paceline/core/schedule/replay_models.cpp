@@ -13,6 +13,7 @@ namespace {
 struct Layer {
   double parameters = 0;
   double multiply_adds = 0;  // of one sample's forward pass
+  double rows = 1;
 };
 
 struct Seconds {
@@ -35,7 +36,8 @@ Model from_layers(std::string name, const std::vector<Layer>& layers, double tie
     model.tensors.push_back({.bytes = static_cast<std::size_t>(4 * layer.parameters),
                              .forward = seconds.forward * share,
                              .backward = seconds.backward * share,
-                             .update = seconds.update * layer.parameters / parameters});
+                             .update = seconds.update * layer.parameters / parameters,
+                             .rows = static_cast<std::size_t>(layer.rows)});
   }
   return model;
 }
@@ -49,17 +51,17 @@ class ResNet {
     stage(128, 4, 2);
     stage(256, 6, 2);
     stage(512, 3, 2);
-    layers_.push_back({2048 * 1000, 2048 * 1000});
-    layers_.push_back({1000, 0});
+    layers_.push_back({2048 * 1000, 2048 * 1000, 1000});
+    layers_.push_back({1000});
     return layers_;
   }
 
  private:
   void convolution(double in, double out, double kernel, double edge) {
     const double parameters = in * out * kernel * kernel;
-    layers_.push_back({parameters, parameters * edge * edge});
+    layers_.push_back({parameters, parameters * edge * edge, out});
   }
-  void normalisation(double channels) { layers_.insert(layers_.end(), 2, {channels, 0}); }
+  void normalisation(double channels) { layers_.insert(layers_.end(), 2, {channels}); }
   void stage(double width, int blocks, int stride) {
     for (int block = 0; block < blocks; ++block) {
       const double out = block == 0 ? edge_ / stride : edge_;
@@ -87,7 +89,8 @@ class Bert {
   explicit Bert(double hidden) : hidden_(hidden) {}
 
   std::vector<Layer> layers(int count) {
-    layers_ = {{kVocabulary * hidden_, 0}, {512 * hidden_, 0}, {2 * hidden_, 0}};
+    layers_ = {
+        {kVocabulary * hidden_, 0, kVocabulary}, {512 * hidden_, 0, 512}, {2 * hidden_, 0, 2}};
     normalisation();
     for (int i = 0; i < count; ++i) {
       for (int projection = 0; projection < 3; ++projection) linear(hidden_, hidden_, kWords);
@@ -98,7 +101,7 @@ class Bert {
       normalisation();
     }
     linear(hidden_, hidden_, 1);  // the pooler
-    layers_.push_back({kVocabulary, 0});
+    layers_.push_back({kVocabulary});
     linear(hidden_, hidden_, kWords);
     normalisation();
     linear(hidden_, 2, 1);
@@ -109,10 +112,10 @@ class Bert {
  private:
   static constexpr double kVocabulary = 30528, kWords = 64;
 
-  void normalisation() { layers_.insert(layers_.end(), 2, {hidden_, 0}); }
-  void linear(double in, double out, double rows, double more = 0) {
-    layers_.push_back({in * out, rows * in * out + more});
-    layers_.push_back({out, 0});
+  void normalisation() { layers_.insert(layers_.end(), 2, {hidden_}); }
+  void linear(double in, double out, double words, double more = 0) {
+    layers_.push_back({in * out, words * in * out + more, out});
+    layers_.push_back({out});
   }
 
   double hidden_;

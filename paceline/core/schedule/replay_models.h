@@ -1,5 +1,5 @@
 // The survey's three networks as schedules see them (seed 001; specification D6): every tensor of
-// the real network, with its share of the seconds measured on an RTX 2080 Ti.
+// the real network, in its shape, with its share of the seconds measured on an RTX 2080 Ti.
 #pragma once
 
 #include <string_view>

@@ -72,10 +72,6 @@ void require_one_type(std::string_view what, std::span<const Parameter> paramete
   }
 }
 
-std::size_t rows_of(const at::Tensor& tensor) {
-  return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
-}
-
 std::vector<int> flat(const std::vector<Bucket>& groups) {
   std::vector<int> all;
   for (const Bucket& group : groups)
@@ -89,6 +85,10 @@ std::size_t alignment_of(std::string_view codec) {
 }
 
 }  // namespace
+
+std::size_t matrix_rows(const at::Tensor& tensor) {
+  return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
+}
 
 std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group) const {
   if (!plan) return carrier_in_order(group, groups);
@@ -104,7 +104,7 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, 
       crosses_barrier_(options.optimizer != nullptr) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
-    rows_.push_back(rows_of(parameter.tensor));
+    rows_.push_back(matrix_rows(parameter.tensor));
   }
   check_compression(codec_, dense, ranks);
   if (policy_ != nullptr) require_one_type(options.schedule, dense);

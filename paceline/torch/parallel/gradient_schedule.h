@@ -15,6 +15,9 @@
 
 namespace paceline::parallel {
 
+// As schedule::Tensor has them.
+std::size_t matrix_rows(const at::Tensor& tensor);
+
 // How gradients lie and travel from some step on.
 struct GradientLayout {
   std::vector<schedule::Bucket> groups;  // of parameters, in the order in which they lie

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/torch/parallel/recording.h"
 
 namespace paceline::parallel {
 namespace {
@@ -33,6 +34,7 @@ Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Co
       schedule_(dense, group.size(), job, options),
       passes_of_a_step_(options.backward_passes_per_step),
       watch_(parameters_),
+      recorder_(recorder_of(dense, group, job)),
       progress_(parameters_.size()) {
   if (passes_of_a_step_ < 1) {
     throw_misuse(c10::str("DataParallelOptions::backward_passes_per_step is ", passes_of_a_step_,
@@ -184,10 +186,10 @@ void Reducer::accumulated(std::size_t i, bool held_elsewhere) {
   ++current_.gradients;
   Progress& progress = progress_[i];
   progress.fired = true;
-  if (is_dense(i) && !alone()) {
+  if (is_dense(i)) {
     observed_.arrived.push_back(static_cast<int>(i));
-    observed_.arrived_at.push_back(since_last_step_.seconds());
-    take(i, held_elsewhere);
+    observed_.arrived_at.push_back(since_last_step_.seconds() - updated_at_);
+    if (!alone()) take(i, held_elsewhere);
   }
   watch_.gradient_made(i);
   progress.filled = true;
@@ -280,6 +282,7 @@ void Reducer::end() {
   expect_all();
   current_ = {};
   since_last_step_.restart();
+  updated_at_ = 0;
 }
 
 void Reducer::expect_all() {

@@ -30,6 +30,7 @@
 
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/observe/model_recorder.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/gradient_buckets.h"
@@ -71,8 +72,11 @@ class Reducer {
   // Until the parameter's mean gradient is there, if it is under way.
   void receive(std::size_t parameter);
   void receive_all();
-  // Seconds that the optimizer took, for the planning of the schedule.
-  void tell_update(double seconds) { update_seconds_ = seconds; }
+  // Seconds that the optimizer took until now, for the planning of the schedule.
+  void tell_update(double seconds) {
+    update_seconds_ = seconds;
+    updated_at_ = since_last_step_.seconds();
+  }
   // What ended the training together: thrown by all that follows.
   void fail(std::exception_ptr failure) { failure_ = std::move(failure); }
 
@@ -110,6 +114,7 @@ class Reducer {
   void bring_home(std::size_t bucket);
   Outcome weigh(const std::vector<RankWeight>& weights);
   void report(const Outcome& outcome);
+  void record();
   void decide_next_layout();
   void begin(int backward);
   void end();
@@ -133,6 +138,7 @@ class Reducer {
   std::optional<GradientLayout> next_layout_;  // none: the present one goes on
   std::vector<GradientHook> hooks_;
   ParameterWatch watch_;
+  std::unique_ptr<observe::ModelRecorder> recorder_;  // none: nobody asked for the model
 
   RankWeight weight_;
   bool paused_ = false;
@@ -148,6 +154,7 @@ class Reducer {
   std::vector<bool> is_under_way_;       // by bucket: finished early, and not home
   std::function<void(const schedule::Bucket&)> home_;
   Stopwatch since_last_step_;  // ended
+  double updated_at_ = 0;      // by that watch: the computation of this step began
   double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
   bool crosses_barrier_ = false;    // as the present plan says
   bool is_step_open_late_ = false;  // the last step finished early, and has not ended

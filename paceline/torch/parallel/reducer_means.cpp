@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -42,6 +43,7 @@ Reducer::Outcome Reducer::end_of_step(bool early) {
     }
   }
   report(outcome);
+  record();
   try {
     decide_next_layout();
   } catch (const Error&) {
@@ -175,7 +177,7 @@ Reducer::Outcome Reducer::weigh(const std::vector<RankWeight>& weights) {
 
 void Reducer::report(const Outcome& outcome) {
   current_.buckets = static_cast<int>(present_plan().size());
-  current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
+  if (!alone()) current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
   current_.total_weight = outcome.total_weight;
   current_.overflowed = outcome.overflowed;
   current_.waited_seconds = std::exchange(waited_, 0);
@@ -186,11 +188,18 @@ void Reducer::report(const Outcome& outcome) {
   report_ = current_;
 }
 
+// Across the barrier a forward pass has updates and waits in it.
+void Reducer::record() {
+  observed_.update = update_seconds_;
+  observed_.seconds = since_last_step_.seconds();
+  if (recorder_ == nullptr || crosses_barrier_) return;
+  const double batch = weight_.told ? std::clamp(std::round(weight_.weight), 1.0, 1e9) : 1;
+  recorder_->add(observed_, static_cast<int>(batch));
+}
+
 // Its lanes are opened now, where all ranks stand; its memory is laid out when the step begins.
 void Reducer::decide_next_layout() {
   if (alone() || dense_ == 0) return;
-  observed_.update = update_seconds_;
-  observed_.seconds = since_last_step_.seconds();
   next_layout_ = schedule_.next(group_, std::move(observed_));
   if (!next_layout_) return;
   if (!next_layout_->plan && next_layout_->groups == present_plan()) return next_layout_.reset();

@@ -46,6 +46,13 @@ class EnvironmentTest : public testing::Test {
   transport::FileDescriptor fd;
 };
 
+TEST(Environment, NamesTheFilesThatRank0ReadsAndWrites) {
+  const auto e = read({{"PACELINE_PROFILE", "links.json"}, {"PACELINE_RECORD", "model.json"}});
+  EXPECT_EQ(e.value().profile_file, "links.json");
+  EXPECT_EQ(e.value().record_file, "model.json");
+  EXPECT_EQ(read({}).value().record_file, "");
+}
+
 TEST(Environment, WithoutAnyItIsAWorldOfOne) {
   const auto e = read({}).value();
   EXPECT_EQ(e.world_size, 1);

@@ -31,6 +31,39 @@ TEST(ReplayModels, begin_and_end_with_the_tensors_of_the_published_lists) {
     EXPECT_EQ(resnet.tensors[161 - tail.size() + i].bytes, 4 * tail[i]);
 }
 
+// What codecs of matrices see: convolutions and linear layers have a row an output, embeddings one
+// a word.
+TEST(ReplayModels, tensors_are_matrices_of_whole_rows_or_vectors) {
+  for (const Model& model : replay_models()) {
+    for (const Tensor& tensor : model.tensors) {
+      ASSERT_GE(tensor.rows, 1u);
+      EXPECT_EQ(tensor.bytes / 4 % tensor.rows, 0u);
+    }
+  }
+  const auto rows = [](const Model& model, std::size_t begin, std::size_t count) {
+    std::vector<std::size_t> found;
+    for (std::size_t i = begin; i < begin + count; ++i) found.push_back(model.tensors[i].rows);
+    return found;
+  };
+  const Model resnet = resnet_50(), base = bert_base();
+  EXPECT_EQ(rows(resnet, 0, 7), (std::vector<std::size_t>{64, 1, 1, 64, 1, 1, 64}));
+  EXPECT_EQ(rows(resnet, 156, 5), (std::vector<std::size_t>{2048, 1, 1, 1000, 1}));
+  EXPECT_EQ(rows(base, 0, 7), (std::vector<std::size_t>{30528, 512, 2, 1, 1, 768, 1}));
+  EXPECT_EQ(rows(base, 197, 9), (std::vector<std::size_t>{768, 1, 1, 768, 1, 1, 1, 2, 1}));
+}
+
+// Each tensor's bytes times its place, from lists that were written down independently.
+TEST(ReplayModels, have_each_tensors_bytes_at_its_place) {
+  const auto moment = [](const Model& model) {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < model.tensors.size(); ++i) sum += (i + 1) * model.tensors[i].bytes;
+    return sum;
+  };
+  EXPECT_EQ(moment(resnet_50()), 13031961504u);
+  EXPECT_EQ(moment(bert_base()), 35882519152u);
+  EXPECT_EQ(moment(bert_large()), 243304170608u);
+}
+
 TEST(ReplayModels, compute_as_long_as_one_gpu_took_for_the_survey) {
   EXPECT_NEAR(resnet_50().compute(), 64 / 253.1, 1e-4);
   EXPECT_NEAR(bert_base().compute(), 64 / 212.8, 1e-4);

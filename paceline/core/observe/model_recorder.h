@@ -1,0 +1,40 @@
+// Watches the steps of a training, and writes the model that they show to a file
+// (schedule/model_file.h): what `paceline bench schedule` replays.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/core/schedule/observed_model.h"
+
+namespace paceline::observe {
+
+class ModelRecorder {
+ public:
+  // Enough for one that nothing disturbed; the first step, which allocates, does not count.
+  static constexpr int kSteps = 20;
+
+  // `tensors`: by gradient, without times. THROWS Error (io): the file cannot be written.
+  ModelRecorder(std::string file, std::vector<schedule::Tensor> tensors);
+  // Writes what there is, if that was not done: of a shorter training.
+  ~ModelRecorder();
+  ModelRecorder(const ModelRecorder&) = delete;
+  ModelRecorder& operator=(const ModelRecorder&) = delete;
+
+  // A step's gradients, and of how many samples they are. The last of kSteps writes the file, as a
+  // whole or not at all; what comes later is ignored. THROWS Error (io).
+  void add(const schedule::ObservedStep& step, int batch);
+
+ private:
+  void write();
+
+  const std::string file_;
+  const std::vector<schedule::Tensor> tensors_;
+  std::optional<schedule::ObservedStep> first_;
+  std::vector<schedule::ObservedStep> steps_;
+  int batch_ = 1;
+  bool is_written_ = false;
+};
+
+}  // namespace paceline::observe

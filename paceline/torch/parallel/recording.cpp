@@ -1,0 +1,26 @@
+#include "paceline/torch/parallel/recording.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "paceline/core/membership/job_impl.h"
+#include "paceline/torch/parallel/gradient_schedule.h"
+
+namespace paceline::parallel {
+
+std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
+                                                    const Communicator& group, Job* job) {
+  if (job == nullptr || job->rank() != 0 || group.rank() != 0) return nullptr;
+  const std::string& file = job->impl().environment.record_file;
+  if (file.empty()) return nullptr;
+  std::vector<schedule::Tensor> tensors;
+  for (const Parameter& parameter : dense) {
+    tensors.push_back({.bytes = parameter.tensor.nbytes(),
+                       .rows = matrix_rows(parameter.tensor),
+                       .name = parameter.name});
+  }
+  return std::make_unique<observe::ModelRecorder>(file, std::move(tensors));
+}
+
+}  // namespace paceline::parallel
