@@ -33,7 +33,7 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   for (const int ranks : {1, 3}) {
     test::run_ranks(ranks, [&](Job& job) {
       found[static_cast<std::size_t>(job.rank())] =
-          measured_costs(job.world(), &job, codecs, 1 << 20);
+          measured_costs(job.world(), &job, codecs, 64 << 10);
     });
     EXPECT_EQ(found[0].links.workers, ranks);
     EXPECT_EQ(found[0].links.all_reduce.beta > 0, ranks > 1);
