@@ -17,7 +17,7 @@ set(PACELINE_TEST_ENVIRONMENT
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
-set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Sanitize>:-Og>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   list(APPEND PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-Wno-free-nonheap-object>)  # at -O1 it doubts std::string's own memory
 endif()
