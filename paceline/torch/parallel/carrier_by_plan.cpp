@@ -38,10 +38,12 @@ std::vector<std::size_t> order_of_groups(const Plan& plan) {
 
 class CarrierByPlan final : public GradientCarrier {
  public:
-  CarrierByPlan(Communicator& group, const Model& model, const Plan& plan, Dtype dtype)
+  CarrierByPlan(Communicator& group, const Model& model, const Plan& plan, Dtype dtype,
+                double mean_weight)
       : groups_(plan.groups),
         order_(order_of_groups(plan)),
         loads_(groups_.size()),
+        usual_weight_(mean_weight),
         notes_group_(group.split(0)),
         path_(group, model, plan, no_memory_yet(model, plan, dtype)) {
     begin();
@@ -119,8 +121,9 @@ class CarrierByPlan final : public GradientCarrier {
   }
 
   // A codec's mean counts all ranks alike, so each brings its gradient times its weight, in units
-  // of the ranks' mean weight. That is known when all have told theirs: in the next step. What the
-  // weights changed meanwhile is put right afterwards.
+  // of the ranks' mean weight: in others, what a codec keeps for the next step would count for more
+  // or less there. It is known when all have told theirs: in the next step. What the weights
+  // changed meanwhile is put right afterwards.
   double correction() {
     const double sum = total_weight();
     return sum > 0 ? static_cast<double>(ranks()) * usual_weight_ / sum : 1;
@@ -135,7 +138,7 @@ class CarrierByPlan final : public GradientCarrier {
   std::vector<GradientLoad> loads_;  // by group
   std::vector<bool> is_carried_;     // by group
   std::size_t started_ = 0;
-  double usual_weight_ = 1;
+  double usual_weight_;
 
   std::vector<std::byte> own_note_, all_notes_;
   std::vector<std::size_t> note_begins_;  // by group
@@ -147,8 +150,9 @@ class CarrierByPlan final : public GradientCarrier {
 }  // namespace
 
 std::unique_ptr<GradientCarrier> carrier_by_plan(Communicator& group, const Model& model,
-                                                 const Plan& plan, Dtype dtype) {
-  return std::make_unique<CarrierByPlan>(group, model, plan, dtype);
+                                                 const Plan& plan, Dtype dtype,
+                                                 double mean_weight) {
+  return std::make_unique<CarrierByPlan>(group, model, plan, dtype, mean_weight);
 }
 
 }  // namespace paceline::parallel

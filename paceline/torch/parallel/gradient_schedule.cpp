@@ -90,9 +90,10 @@ std::size_t matrix_rows(const at::Tensor& tensor) {
   return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
 }
 
-std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group) const {
+std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group,
+                                                         double mean_weight) const {
   if (!plan) return carrier_in_order(group, groups);
-  return carrier_by_plan(group, model, *plan, groups.front().dtype);
+  return carrier_by_plan(group, model, *plan, groups.front().dtype, mean_weight);
 }
 
 GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,

@@ -26,8 +26,8 @@ struct GradientLayout {
   std::optional<schedule::Plan> plan = {};
   schedule::Model model = {};  // of the plan
 
-  // Collective.
-  std::unique_ptr<GradientCarrier> carrier(Communicator& group) const;
+  // Collective. `mean_weight`: of the ranks, in the step before.
+  std::unique_ptr<GradientCarrier> carrier(Communicator& group, double mean_weight = 1) const;
 };
 
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order

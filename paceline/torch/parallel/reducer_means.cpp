@@ -204,7 +204,8 @@ void Reducer::decide_next_layout() {
   if (!next_layout_) return;
   if (!next_layout_->plan && next_layout_->groups == present_plan()) return next_layout_.reset();
   receive_all();
-  carrier_ = next_layout_->carrier(group_);
+  const double sum = report_.total_weight;
+  carrier_ = next_layout_->carrier(group_, sum > 0 ? sum / group_.size() : 1);
   under_way_before_ = carrier_->seconds_under_way();
   crosses_barrier_ = next_layout_->plan && next_layout_->plan->crosses_barrier;
 }

@@ -177,6 +177,30 @@ TEST(DataParallel, uneven_weights_count_under_compression_as_without) {
   expect_equal(mean_of("fp16:min_compress_bytes=0"), mean_of("none"), 2e-3);
 }
 
+// Also in the residuals that go from step to step. Powers of two, which round nothing.
+TEST(DataParallel, the_unit_of_weights_changes_no_bit_under_any_compression) {
+  for (const compress::Method& method : compress::built_in_methods()) {
+    const auto trained_with = [&](double unit) {
+      std::string digest;
+      run_ranks(2, [&](Job& job) {
+        Net net(at::kFloat);
+        DataParallel parallel(net, job,
+                              {.compression = std::string(method.name) + ":min_compress_bytes=0"});
+        torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.01));
+        for (int step = 0; step < 5; ++step) {
+          optimizer.zero_grad();
+          parallel.weight(unit);
+          loss_of(net, samples(2 * step + job.rank(), 4)).backward();
+          parallel.step(optimizer);
+        }
+        if (job.rank() == 0) digest = sha256_of(net.parameters());
+      });
+      return digest;
+    };
+    EXPECT_EQ(trained_with(64), trained_with(1)) << method.name;
+  }
+}
+
 TEST(DataParallel, a_step_that_overflows_in_a_codec_is_left_out_on_all_ranks) {
   SameEverywhere same;
   run_ranks(2, [&](Job& job) {
