@@ -1,34 +1,17 @@
 #include "paceline/core/compress/low_rank_average.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/counter_random.h"
+#include "paceline/core/compress/low_rank_products.h"
 #include "paceline/core/compress/orthogonalise.h"
 #include "paceline/core/compress/residual.h"
 
 namespace paceline::compress {
 namespace {
-
-// In lanes, so that the compiler may use wide registers; the order of summation is fixed.
-float dot(std::span<const float> left, std::span<const float> right) {
-  std::array<float, 16> lanes = {};
-  std::size_t i = 0;
-  for (; i + lanes.size() <= left.size(); i += lanes.size())
-    for (std::size_t l = 0; l < lanes.size(); ++l) lanes[l] += left[i + l] * right[i + l];
-  for (std::size_t l = 0; i + l < left.size(); ++l) lanes[l] += left[i + l] * right[i + l];
-  for (std::size_t half = lanes.size() / 2; half > 0; half /= 2)
-    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  return lanes[0];
-}
-
-// target += factor * values.
-void add_multiple(float factor, std::span<const float> values, std::span<float> target) {
-  for (std::size_t i = 0; i < values.size(); ++i) target[i] += factor * values[i];
-}
 
 class LowRankAverage final : public Averaging {
  public:
@@ -50,12 +33,9 @@ class LowRankAverage final : public Averaging {
       return average(buffer_of(gradient), buffer_of(gradient));
     }
     stage_ = Stage::left;
-    residual_.add_to(gradient);
     own_q_ = q_;
     start(step);
-    for (std::size_t i = 0; i < part_.rows; ++i)
-      for (std::size_t c = 0; c < rank_; ++c)
-        p_[c * part_.rows + i] = dot(row(i), column(own_q_, c));
+    add_and_multiply(matrix(), residual_.values(), own_q_, p_);
     return average(buffer_of(p_), buffer_of(p_));
   }
 
@@ -76,12 +56,7 @@ class LowRankAverage final : public Averaging {
 
   Result<> finish() override {
     if (stage_ == Stage::dense) return Done();
-    if (residual_.kept()) {
-      std::ranges::copy(gradient_, residual_.values().begin());
-      add_product(-1, own_q_, residual_.values());
-    }
-    std::ranges::fill(gradient_, 0.0f);
-    add_product(1, mean_q_, gradient_);
+    replace_by_product(matrix(), p_, own_q_, mean_q_, residual_.values());
     if (options_.warm_start) q_.swap(mean_q_);
     return Done();
   }
@@ -102,9 +77,7 @@ class LowRankAverage final : public Averaging {
             .op = ReduceOp::average};
   }
 
-  std::span<const float> row(std::size_t i) const {
-    return gradient_.subspan(i * part_.columns, part_.columns);
-  }
+  MatrixView matrix() const { return {gradient_, part_.columns}; }
   std::span<float> column(std::vector<float>& factor, std::size_t c) const {
     return std::span(factor).subspan(c * part_.columns, part_.columns);
   }
@@ -142,19 +115,8 @@ class LowRankAverage final : public Averaging {
 
   Exchange project() {
     orthogonalise(p_, part_.rows);
-    std::ranges::fill(own_q_, 0.0f);
-    for (std::size_t i = 0; i < part_.rows; ++i)
-      for (std::size_t c = 0; c < rank_; ++c)
-        add_multiple(p_[c * part_.rows + i], row(i), column(own_q_, c));
+    multiply_transposed(matrix(), p_, own_q_);
     return average(buffer_of(own_q_), buffer_of(mean_q_));
-  }
-
-  // target += sign * P * factor^T.
-  void add_product(float sign, std::vector<float>& factor, std::span<float> target) {
-    for (std::size_t i = 0; i < part_.rows; ++i)
-      for (std::size_t c = 0; c < rank_; ++c)
-        add_multiple(sign * p_[c * part_.rows + i], column(factor, c),
-                     target.subspan(i * part_.columns, part_.columns));
   }
 
   const Part part_;
