@@ -10,6 +10,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/level_bits.h"
 #include "paceline/core/compress/long_output.h"
+#include "paceline/core/compress/norms.h"
 
 namespace paceline::compress {
 namespace {
@@ -21,7 +22,10 @@ constexpr std::size_t kBlock = 4096;
 class Qsgd final : public Codec {
  public:
   explicit Qsgd(const QsgdSettings& settings)
-      : bits_(settings.bits), bucket_(settings.bucket), norm_(settings.norm) {}
+      : bits_(settings.bits),
+        bucket_(settings.bucket),
+        norm_(settings.norm),
+        clip_(settings.clip) {}
 
   PayloadFormat format() const override { return PayloadFormat::levels; }
 
@@ -100,13 +104,25 @@ class Qsgd final : public Codec {
     if (unknown.empty()) return true;
     const std::size_t begin = known * bucket_, last = (norms.size() - 1) * bucket_;
     const std::size_t end = last + std::min(bucket_, values.size() - last);
-    return bucket_norms(values.subspan(begin, end - begin), bucket_, norm_, unknown) &&
-           std::ranges::all_of(unknown, [&](float norm) { return is_usable(norm); });
+    const auto some = values.subspan(begin, end - begin);
+    if (!bucket_norms(some, bucket_, norm_, unknown)) return false;
+    if (clip_ > 0) cut(some, unknown);
+    return std::ranges::all_of(unknown, [&](float norm) { return is_usable(norm); });
+  }
+
+  void cut(std::span<const float> values, std::span<float> norms) const {
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+      const std::size_t begin = i * bucket_;
+      const auto some = values.subspan(begin, std::min(bucket_, values.size() - begin));
+      const double mean_square = sum_of_squares(some) / static_cast<double>(some.size());
+      norms[i] = std::min(norms[i], static_cast<float>(clip_ * std::sqrt(mean_square)));
+    }
   }
 
   int bits_;
   std::size_t bucket_;
   Norm norm_;
+  double clip_;
 };
 
 }  // namespace
@@ -122,9 +138,11 @@ std::unique_ptr<Codec> int8_codec(std::size_t bucket) {
   return qsgd_codec({.bits = 8, .bucket = bucket, .norm = Norm::max});
 }
 
-std::unique_ptr<Codec> terngrad_codec() {
-  return qsgd_codec(
-      {.bits = 2, .bucket = std::numeric_limits<std::size_t>::max(), .norm = Norm::max});
+std::unique_ptr<Codec> terngrad_codec(double clip) {
+  return qsgd_codec({.bits = 2,
+                     .bucket = std::numeric_limits<std::size_t>::max(),
+                     .norm = Norm::max,
+                     .clip = clip});
 }
 
 }  // namespace paceline::compress

@@ -25,6 +25,19 @@ TEST(TernGrad, OfOneRankHasThreeValues) {
   for (const float value : result) EXPECT_TRUE(value == 0 || std::abs(value) == 7) << value;
 }
 
+// The published cut: fewer values become 0, and none becomes more than 2.5 root mean squares.
+TEST(TernGrad, CutsLargeValuesToSoManyRootMeanSquares) {
+  auto gradients = test::gradients_of(1, 1003, 1);
+  gradients[0][5] = -1000;
+  double squares = 0;
+  for (const float value : gradients[0]) squares += static_cast<double>(value) * value;
+  const auto scale = static_cast<float>(2.5 * std::sqrt(squares / 1003));
+  AveragingRun run = run_of("terngrad:clip=2.5", 1, 17, 59);
+  const auto result = run.step(gradients, 1).means.front();
+  for (const float value : result) EXPECT_TRUE(value == 0 || std::abs(value) == scale) << value;
+  EXPECT_EQ(result[5], -scale);
+}
+
 TEST(TernGrad, IsUnbiased) {
   const auto gradients = test::gradients_of(2, 64, 1);
   const auto mean = mean_of(gradients);
