@@ -57,6 +57,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void departed(int peer) override;
   std::string heard_of(int peer) const override;
 
+  static constexpr std::chrono::seconds kStall{5};  // a wait of so long is told
+
   struct EarlyFrame {
     int peer;  // its rank in the world
     transport::FrameHeader header;

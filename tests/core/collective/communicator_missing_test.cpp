@@ -1,4 +1,5 @@
-// Ranks that do not come: who waits for them is told who it was, and what for.
+// Ranks that do not come: who waits for them is told who it was, and what for. Covers
+// paceline/core/collective/group_ends.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
