@@ -2,76 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <map>
-#include <optional>
 
 #include "paceline/core/base/seed.h"
+#include "tests/core/transport/stream_ends.h"
 #include "tests/support/pattern.h"
 
-namespace paceline::transport {
+namespace paceline::transport::testing {
 namespace {
 
 using test::pattern;
-
-// A pipe in memory that gives and takes as much at a time as the test says.
-class Pipe final : public ByteChannel {
- public:
-  std::deque<std::byte> bytes;
-  std::function<std::size_t()> portion = [] { return ~std::size_t{0}; };  // of one read or write
-  std::optional<Failure> end;  // told when the pipe is empty
-
-  Result<std::size_t> read(MutableBytes into) override {
-    const std::size_t count = std::min({into.size(), bytes.size(), portion()});
-    if (bytes.empty() && end) return *end;
-    std::copy_n(bytes.begin(), count, into.begin());
-    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
-    return count;
-  }
-  Result<std::size_t> write(std::span<const Bytes> pieces) override {
-    std::size_t left = portion(), written = 0;
-    for (const Bytes piece : pieces) {
-      const std::size_t count = std::min(left, piece.size());
-      bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
-      left -= count;
-      written += count;
-    }
-    return written;
-  }
-};
-
-struct Heard {
-  FrameHeader header;
-  std::vector<std::byte> payload;
-  bool operator==(const Heard&) const = default;
-};
-
-class Receiver final : public FrameReceiver {
- public:
-  std::vector<Heard> heard;
-  std::function<MutableBytes(const FrameHeader&)> place_at = [](const FrameHeader&) {
-    return MutableBytes();
-  };
-  MutableBytes place(const FrameHeader& header) override { return place_at(header); }
-  Result<> received(const FrameHeader& header, Bytes payload, bool) override {
-    heard.push_back({header, {payload.begin(), payload.end()}});
-    return Done{};
-  }
-};
-
-class Listener final : public SendListener {
- public:
-  std::vector<std::uint64_t> cookies;
-  std::function<void()> then = [] {};
-  void sent(std::uint64_t cookie) override {
-    cookies.push_back(cookie);
-    then();
-  }
-};
-
-constexpr StreamIdentity kSender{.job = 11, .generation = 3, .own_rank = 0, .peer_rank = 1};
-constexpr StreamIdentity kReceiver{.job = 11, .generation = 3, .own_rank = 1, .peer_rank = 0};
 
 // Frames of all kinds and sizes, as they must arrive.
 std::vector<Heard> send_mixed(FrameStream& stream, int count, std::uint64_t seed) {
@@ -227,123 +167,8 @@ TEST(FrameStream, TheListenerIsToldOfEachFrameOnceAndInOrder) {
 
 // One write that takes whole frames and a part of the next; what the listener does then must not
 // tear the stream.
-TEST(FrameStream, AbandonFromWithinAListenerKeepsTheStreamWhole) {
-  for (std::size_t portion = 1; portion < 3 * (kFrameHeaderBytes + 100); portion += 7) {
-    Pipe pipe;
-    pipe.portion = [&] { return portion; };
-    Receiver receiver;
-    Listener listener;
-    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
-    listener.then = [&] {
-      out.abandon();
-      out.send({.type = FrameType::failure}, pattern(10, 2));
-    };
-    auto payload = std::make_unique<std::vector<std::byte>>(pattern(100, 1));
-    for (std::uint64_t i = 0; i < 4; ++i)
-      out.send({.type = FrameType::data, .sequence = i}, *payload, &listener, i);
-    while (listener.cookies.empty()) ASSERT_TRUE(out.flush());
-    payload.reset();  // the caller's memory is gone
-    for (int i = 0; i < 1000 && (out.has_unsent() || !pipe.bytes.empty()); ++i) {
-      ASSERT_TRUE(out.flush());
-      ASSERT_TRUE(in.receive()) << "portion " << portion;
-    }
-    EXPECT_EQ(listener.cookies.size(), 1u) << "abandoned frames are told to nobody";
-    ASSERT_FALSE(receiver.heard.empty());
-    EXPECT_EQ(receiver.heard.back().header.type, FrameType::failure);
-    EXPECT_EQ(receiver.heard.back().payload, pattern(10, 2));
-  }
-}
-
-TEST(FrameStream, AbandonInTheMiddleOfAWriteNeverReadsTheCallersMemoryAgain) {
-  for (std::size_t written = 0; written <= kFrameHeaderBytes + 100; ++written) {
-    Pipe pipe;
-    std::size_t allowed = written;
-    pipe.portion = [&] { return std::exchange(allowed, 0); };
-    Receiver receiver;
-    Listener listener;
-    FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
-    auto payload = std::make_unique<std::vector<std::byte>>(pattern(100, 1));
-    out.send({.type = FrameType::data, .sequence = 1}, *payload, &listener);
-    out.send({.type = FrameType::data, .sequence = 2}, *payload, &listener);
-    ASSERT_TRUE(out.flush());
-    out.abandon();
-    payload.reset();  // ASan sees any use from here on
-    out.send({.type = FrameType::goodbye}, {});
-    pipe.portion = [] { return ~std::size_t{0}; };
-    ASSERT_TRUE(out.flush());
-    ASSERT_TRUE(in.receive());
-    const bool begun = written > 0;
-    ASSERT_EQ(receiver.heard.size(), begun ? 2u : 1u) << written;
-    if (begun) {
-      EXPECT_EQ(receiver.heard.front().payload, pattern(100, 1));
-    }
-    EXPECT_EQ(receiver.heard.back().header.type, FrameType::goodbye);
-    EXPECT_EQ(listener.cookies.size(), written == kFrameHeaderBytes + 100 ? 1u : 0u);
-  }
-}
-
 // A rank that has left hears of a failure before all have heard of its leave.
-TEST(FrameStream, AbandonDropsNoGoodbye) {
-  Pipe pipe;
-  Receiver receiver;
-  Listener listener;
-  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
-  const auto payload = pattern(100, 1);
-  out.send({.type = FrameType::data, .sequence = 1}, payload, &listener);
-  out.send({.type = FrameType::goodbye}, {});
-  out.abandon();
-  ASSERT_TRUE(out.flush());
-  ASSERT_TRUE(in.receive());
-  ASSERT_EQ(receiver.heard.size(), 1u);
-  EXPECT_EQ(receiver.heard[0].header.type, FrameType::goodbye);
-}
-
-TEST(FrameStream, AbandonInTheMiddleOfAPlacedReadNeverWritesTheCallersMemoryAgain) {
-  for (std::size_t arrived = 0; arrived <= kFrameHeaderBytes + 100; ++arrived) {
-    Pipe pipe;
-    Receiver receiver;
-    auto target = std::make_unique<std::vector<std::byte>>(100);
-    receiver.place_at = [&](const FrameHeader& h) {
-      return h.length == 100 && target ? MutableBytes(*target) : MutableBytes();
-    };
-    FrameStream out(pipe, receiver, kSender, true), in(pipe, receiver, kReceiver, true);
-    out.send({.type = FrameType::data}, pattern(100, 1));
-    out.send({.type = FrameType::data}, pattern(300, 2));
-    ASSERT_TRUE(out.flush());
-    std::size_t allowed = arrived;
-    pipe.portion = [&] { return std::exchange(allowed, 0); };
-    while (allowed > 0) ASSERT_TRUE(in.receive());
-    in.abandon();
-    target.reset();
-    pipe.portion = [] { return ~std::size_t{0}; };
-    ASSERT_TRUE(in.receive());
-    ASSERT_EQ(receiver.heard.size(), 2u) << arrived;
-    EXPECT_EQ(receiver.heard[0].payload, pattern(100, 1));
-    EXPECT_EQ(receiver.heard[1].payload, pattern(300, 2));
-  }
-}
-
 // place() may find that the generation has failed, and abandon the stream that asks.
-TEST(FrameStream, AbandonFromWithinPlaceIsHarmless) {
-  Pipe pipe;
-  Receiver receiver;
-  auto target = std::make_unique<std::vector<std::byte>>(100);
-  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
-  int asked = 0;
-  receiver.place_at = [&](const FrameHeader&) {
-    if (++asked == 1) return MutableBytes(*target);
-    target.reset();
-    in.abandon();
-    return MutableBytes();
-  };
-  out.send({.type = FrameType::data}, pattern(100, 1));
-  out.send({.type = FrameType::data}, pattern(100, 2));
-  ASSERT_TRUE(out.flush());
-  ASSERT_TRUE(in.receive());
-  ASSERT_EQ(receiver.heard.size(), 2u);
-  EXPECT_EQ(receiver.heard[1].payload, pattern(100, 2));
-}
-
 // Frames without end.
 class Spring final : public ByteChannel {
  public:
@@ -399,19 +224,6 @@ TEST(FrameStream, WhatWasReadAheadIsHandedOverBeforeOthersGetTheirTurn) {
   EXPECT_TRUE(pipe.bytes.empty());
   EXPECT_EQ(receiver.heard.size(), 22u);
 }
-
-// As many long frames of group 1 as a segment of a large operation makes, and short ones of others
-// behind them.
-struct Queued {
-  static constexpr std::uint64_t kLong = 100;
-  std::vector<std::byte> payload = pattern(64 << 10, 1);
-  Listener listener;
-
-  explicit Queued(FrameStream& out) {
-    for (std::uint64_t i = 0; i < kLong; ++i)
-      out.send({.type = FrameType::data, .sequence = i, .group = 1}, payload, &listener, i);
-  }
-};
 
 TEST(FrameStream, AShortFrameOfOneGroupOvertakesLongOnesOfAnother) {
   Pipe pipe;
@@ -476,21 +288,6 @@ TEST(FrameStream, AGoodbyeStaysBehindAllGroups) {
   }
 }
 
-TEST(FrameStream, AbandonForgetsWhatWaitsForItsTurn) {
-  Pipe pipe;
-  Receiver receiver;
-  FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
-  Queued queued(out);
-  out.abandon();
-  queued.payload.clear();
-  out.send({.type = FrameType::failure}, pattern(10, 2));
-  EXPECT_EQ(out.unsent_frames(), 1u);
-  ASSERT_TRUE(out.flush());
-  ASSERT_TRUE(in.receive());
-  ASSERT_EQ(receiver.heard.size(), 1u);
-  EXPECT_TRUE(queued.listener.cookies.empty());
-}
-
 TEST(FrameStream, AFlushEndsWithTheWriteThatReachesItsBound) {
   Pipe pipe;
   Receiver receiver;
@@ -519,4 +316,4 @@ TEST(FrameStream, TheEndOfTheChannelIsToldAfterAllFrames) {
 }
 
 }  // namespace
-}  // namespace paceline::transport
+}  // namespace paceline::transport::testing
