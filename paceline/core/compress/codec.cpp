@@ -3,8 +3,17 @@
 #include <fmt/format.h>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/reduce.h"
 
 namespace paceline::compress {
+
+std::optional<std::size_t> Codec::encode_sum(std::span<const float> values,
+                                             std::span<const float> more, const Occasion& occasion,
+                                             std::span<float> sum, MutableBytes payload) const {
+  reduce(ReduceOp::sum, Dtype::f32, std::as_bytes(values), std::as_bytes(more),
+         std::as_writable_bytes(sum));
+  return encode(sum, occasion, payload);
+}
 
 Failure malformed_payload(std::string what) {
   return {Fault::io, "a payload of compressed gradients is malformed: " + std::move(what), {}};

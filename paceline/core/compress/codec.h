@@ -52,6 +52,13 @@ class Codec {
   virtual std::optional<std::size_t> encode(std::span<const float> values, const Occasion& occasion,
                                             MutableBytes payload) const = 0;
 
+  // The same of values + more, which it writes into `sum`: `values` itself, or other memory. Where
+  // that is other memory a codec may do it in one pass. REQUIRES: equal lengths.
+  virtual std::optional<std::size_t> encode_sum(std::span<const float> values,
+                                                std::span<const float> more,
+                                                const Occasion& occasion, std::span<float> sum,
+                                                MutableBytes payload) const;
+
   // Overwrites all values, with finite ones. The payload comes from outside: a failure says what is
   // wrong with it, and leaves the values unspecified.
   virtual Result<> decode(Bytes payload, std::span<float> values) const = 0;

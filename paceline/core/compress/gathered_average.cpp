@@ -24,10 +24,9 @@ class GatheredAverage final : public Averaging {
     gradient_ = gradient;
     overflowed_ = false;
     envelope_ = {static_cast<std::uint8_t>(codec_->format()), part_.tensor, step, part_.elements()};
-    residual_.add_to(gradient);
     slots_.resize(codec_->longest_payload(gradient.size()));
     const Occasion occasion{part_.seed, part_.tensor, step, static_cast<std::uint32_t>(part_.rank)};
-    return slots_.gather(envelope_, codec_->encode(gradient, occasion, slots_.own_payload()));
+    return slots_.gather(envelope_, encode(occasion));
   }
 
   Result<std::optional<Exchange>> next() override {
@@ -40,8 +39,7 @@ class GatheredAverage final : public Averaging {
   bool overflowed() const override { return overflowed_; }
 
   Result<> finish() override {
-    const bool sparse = codec_->format() == PayloadFormat::sparse;
-    if (sparse) return add_sparse();
+    if (is_sparse()) return add_sparse();
     if (const auto done = add_dense(); !done) return done;
     if (part_.ranks > 1) scale(Dtype::f32, std::as_writable_bytes(gradient_), 1.0 / part_.ranks);
     return Done();
@@ -50,6 +48,21 @@ class GatheredAverage final : public Averaging {
   std::vector<StateView> state() override { return residual_.state(); }
 
  private:
+  bool is_sparse() const { return codec_->format() == PayloadFormat::sparse; }
+
+  // Of what was sent sparsely, the next residual is all that was to be sent but for a few elements:
+  // so it is made now, beside the present one.
+  std::optional<std::size_t> encode(const Occasion& occasion) {
+    const MutableBytes payload = slots_.own_payload();
+    if (!residual_.kept()) return codec_->encode(gradient_, occasion, payload);
+    std::span<float> sum = gradient_;
+    if (is_sparse()) {
+      next_residual_ = std::make_unique_for_overwrite<float[]>(gradient_.size());
+      sum = {next_residual_.get(), gradient_.size()};
+    }
+    return codec_->encode_sum(gradient_, residual_.values(), occasion, sum, payload);
+  }
+
   Result<> decode(int rank, std::span<float> decoded) const {
     if (const auto done = codec_->decode(slots_.payload(rank), decoded); !done)
       return blamed(rank, done.error());
@@ -75,7 +88,7 @@ class GatheredAverage final : public Averaging {
     return Done();
   }
 
-  // The same where few elements were sent: block by block, in one pass over gradient and residual.
+  // The same where few elements were sent.
   Result<> add_sparse() {
     std::vector<SparseView> views;
     for (int rank = 0; rank < part_.ranks; ++rank) {
@@ -83,39 +96,37 @@ class GatheredAverage final : public Averaging {
       if (!view) return blamed(rank, view.error());
       views.push_back(view.value());
     }
-    constexpr std::size_t kBlock = 4096;
+    if (residual_.kept()) {
+      const SparseView& sent = views[static_cast<std::size_t>(part_.rank)];
+      for (std::size_t i = 0; i < sent.size(); ++i)
+        next_residual_[sent.index(i)] -= sent.value(i) * gain_;
+      residual_.replace_by(std::move(next_residual_));
+    }
     std::vector<std::size_t> next(views.size());  // of each rank's elements
-    for (std::size_t at = 0; at < gradient_.size(); at += kBlock)
-      add_sparse_block(views, next, at, std::min(kBlock, gradient_.size() - at));
-    finish_copies();
+    decode_in_blocks(gradient_, [&](std::size_t at, std::span<float> block) {
+      std::ranges::fill(block, 0.0f);
+      for (std::size_t rank = 0; rank < views.size(); ++rank)
+        next[rank] = add_elements(views[rank], next[rank], at, block);
+      if (part_.ranks > 1) scale(Dtype::f32, std::as_writable_bytes(block), 1.0 / part_.ranks);
+      return true;
+    });
     return Done();
   }
 
-  void add_sparse_block(const std::vector<SparseView>& views, std::vector<std::size_t>& next,
-                        std::size_t at, std::size_t elements) {
-    const std::span<float> block = gradient_.subspan(at, elements);
-    // Calls with those of a rank's elements that lie in the block; returns the first behind it.
-    const auto for_each = [&](std::size_t rank, auto&& call) {
-      std::size_t i = next[rank];
-      for (; i < views[rank].size() && views[rank].index(i) < at + elements; ++i)
-        call(block[views[rank].index(i) - at], views[rank].value(i) * gain_);
-      return i;
-    };
-    if (residual_.kept()) {
-      for_each(static_cast<std::size_t>(part_.rank), [](float& kept, float sent) { kept -= sent; });
-      copy_past_caches(std::as_bytes(block),
-                       std::as_writable_bytes(residual_.values().subspan(at, elements)));
-    }
-    std::ranges::fill(block, 0.0f);
-    for (std::size_t rank = 0; rank < views.size(); ++rank)
-      next[rank] = for_each(rank, [](float& sum, float sent) { sum += sent; });
-    if (part_.ranks > 1) scale(Dtype::f32, std::as_writable_bytes(block), 1.0 / part_.ranks);
+  // Those from number i on that lie in the block, which begins at element `at`; returns the first
+  // behind it.
+  std::size_t add_elements(const SparseView& view, std::size_t i, std::size_t at,
+                           std::span<float> block) const {
+    for (; i < view.size() && view.index(i) < at + block.size(); ++i)
+      block[view.index(i) - at] += view.value(i) * gain_;
+    return i;
   }
 
   const Part part_;
   const std::unique_ptr<const Codec> codec_;
   const float gain_;
   Residual residual_;
+  std::unique_ptr<float[]> next_residual_;  // from begin() to finish(), where payloads are sparse
   Slots slots_;
   Envelope envelope_;
   std::span<float> gradient_;

@@ -7,23 +7,23 @@ namespace paceline::compress {
 
 void Residual::add_to(std::span<float> gradient) const {
   if (!kept()) return;
-  reduce(ReduceOp::sum, Dtype::f32, std::as_bytes(gradient), std::as_bytes(std::span(values_)),
+  reduce(ReduceOp::sum, Dtype::f32, std::as_bytes(gradient), std::as_bytes(values()),
          std::as_writable_bytes(gradient));
 }
 
 void Residual::keep_rest_of(std::span<const float> acc) {
-  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = acc[i] - values_[i];
+  for (std::size_t i = 0; i < elements_; ++i) values_[i] = acc[i] - values_[i];
 }
 
 void Residual::keep_all_but(std::span<const float> acc, std::span<const std::uint32_t> sent) {
   if (!kept()) return;
-  std::copy(acc.begin(), acc.end(), values_.begin());
+  std::copy(acc.begin(), acc.end(), values_.get());
   for (const std::uint32_t i : sent) values_[i] = 0;
 }
 
 std::vector<StateView> Residual::state() {
   if (!kept()) return {};
-  return {{StateView::Sharing::own, "residual", values_}};
+  return {{StateView::Sharing::own, "residual", values()}};
 }
 
 bool all_finite(std::span<const float> values) {

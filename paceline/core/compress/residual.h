@@ -5,6 +5,7 @@
 // of the means, and the mean of the last residuals, is the sum of the mean gradients.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "paceline/core/compress/averaging.h"
@@ -14,9 +15,11 @@ namespace paceline::compress {
 // The residual of one tensor on one rank; without feedback it is empty, and nothing happens.
 class Residual {
  public:
-  Residual(bool feedback, std::size_t elements) : values_(feedback ? elements : 0) {}
+  Residual(bool feedback, std::size_t elements)
+      : values_(feedback ? std::make_unique<float[]>(elements) : nullptr),
+        elements_(feedback ? elements : 0) {}
 
-  bool kept() const { return !values_.empty(); }
+  bool kept() const { return elements_ > 0; }
   // acc: gradient += residual.
   void add_to(std::span<float> gradient) const;
   // residual = acc - residual: what was sent has been decoded into values(), which needs no other
@@ -25,11 +28,16 @@ class Residual {
   // residual = acc but for these elements, which were sent as they were.
   void keep_all_but(std::span<const float> acc, std::span<const std::uint32_t> sent);
 
-  std::span<float> values() { return values_; }
+  // These instead, as many as there were.
+  void replace_by(std::unique_ptr<float[]> values) { values_ = std::move(values); }
+
+  std::span<float> values() { return {values_.get(), elements_}; }
+  std::span<const float> values() const { return {values_.get(), elements_}; }
   std::vector<StateView> state();
 
  private:
-  std::vector<float> values_;
+  std::unique_ptr<float[]> values_;
+  std::size_t elements_;
 };
 
 // Whether no value is NaN or infinite.

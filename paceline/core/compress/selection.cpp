@@ -2,6 +2,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "paceline/core/compress/selection.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -11,33 +12,70 @@
 #include <cmath>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/long_output.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Writes first + i for each value i whose bits without the sign are at least `least`, and returns
-// how many there are. `indices` has room for all, and one vector more.
-std::size_t collect(const float* values, std::size_t count, std::int32_t least, std::uint32_t first,
-                    std::uint32_t* indices) {
+// Writes first + i for each i of which the bits without the sign are at least `least`, and returns
+// how many there are. `indices` has room for all, and one vector more. bits_of(i) gives a vector of
+// bits, bit_of(i) those of one value.
+template <typename BitsOf, typename BitOf>
+std::size_t collect(std::size_t count, std::int32_t least, std::uint32_t first,
+                    std::uint32_t* indices, BitsOf bits_of, BitOf bit_of) {
   const hn::ScalableTag<std::int32_t> d;
   const hn::RebindToUnsigned<decltype(d)> u;
   const std::size_t lanes = hn::Lanes(d);
   const auto magnitude = hn::Set(d, 0x7fffffff), limit = hn::Set(d, least);
   std::size_t found = 0, i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto bits = hn::LoadU(d, reinterpret_cast<const std::int32_t*>(values + i));
-    const auto is_large = hn::Not(hn::Lt(hn::And(bits, magnitude), limit));
+    const auto is_large = hn::Not(hn::Lt(hn::And(bits_of(i), magnitude), limit));
     if (hn::AllFalse(d, is_large)) continue;
     const auto numbers = hn::Iota(u, first + static_cast<std::uint32_t>(i));
     found += hn::CompressStore(numbers, hn::RebindMask(u, is_large), u, indices + found);
   }
   for (; i < count; ++i) {
-    if ((std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff) >= least)
-      indices[found++] = first + static_cast<std::uint32_t>(i);
+    if ((bit_of(i) & 0x7fffffff) >= least) indices[found++] = first + static_cast<std::uint32_t>(i);
   }
   return found;
+}
+
+std::size_t collect_values(const float* values, std::size_t count, std::int32_t least,
+                           std::uint32_t first, std::uint32_t* indices) {
+  const hn::ScalableTag<std::int32_t> d;
+  return collect(
+      count, least, first, indices,
+      [&](std::size_t i) {
+        return hn::LoadU(d, reinterpret_cast<const std::int32_t*>(values + i));
+      },
+      [&](std::size_t i) { return std::bit_cast<std::int32_t>(values[i]); });
+}
+
+// The same of values + more, which it writes into `sum`.
+std::size_t collect_sum(const float* values, const float* more, float* sum, std::size_t count,
+                        std::int32_t least, std::uint32_t first, std::uint32_t* indices) {
+  // The memory's way takes longer than so many bytes do. There need be nothing there.
+  constexpr std::size_t kAhead = 4096;
+  const auto fetch = [](const float* near) {
+    hwy::Prefetch(std::bit_cast<const float*>(std::bit_cast<std::uintptr_t>(near) + kAhead));
+  };
+  const hn::ScalableTag<float> f;
+  const hn::RebindToSigned<decltype(f)> d;
+  return collect(
+      count, least, first, indices,
+      [&](std::size_t i) {
+        fetch(values + i);
+        fetch(more + i);
+        const auto both = hn::Add(hn::LoadU(f, values + i), hn::LoadU(f, more + i));
+        hn::StoreU(both, f, sum + i);
+        return hn::BitCast(d, both);
+      },
+      [&](std::size_t i) {
+        sum[i] = values[i] + more[i];
+        return std::bit_cast<std::int32_t>(sum[i]);
+      });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -47,7 +85,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace paceline::compress {
 
-HWY_EXPORT(collect);
+HWY_EXPORT(collect_values);
+HWY_EXPORT(collect_sum);
 
 namespace {
 
@@ -87,20 +126,61 @@ std::optional<Limit> find_limit(std::span<const float> values, std::size_t count
   return limit;
 }
 
-// Those of at least this magnitude, NaN among them; at most `most` and a block more.
-std::vector<std::uint32_t> at_least(std::span<const float> values, std::uint32_t least,
-                                    std::size_t most) {
-  constexpr std::size_t kBlock = 4096, kVector = 64;
-  std::array<std::uint32_t, kBlock + kVector> some;
-  std::vector<std::uint32_t> indices;
-  for (std::size_t at = 0; at < values.size() && indices.size() <= most; at += kBlock) {
-    const auto block = values.subspan(at, std::min(kBlock, values.size() - at));
-    const std::size_t found =
-        HWY_DYNAMIC_DISPATCH(collect)(block.data(), block.size(), static_cast<std::int32_t>(least),
-                                      static_cast<std::uint32_t>(at), some.data());
-    indices.insert(indices.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(found));
+constexpr std::size_t kBlock = 4096;
+
+// Those of at least some magnitude, NaN among them.
+class Candidates {
+ public:
+  // More than `most` are too many: the rest is left out.
+  Candidates(std::uint32_t least, std::size_t most) : least_(least), most_(most) {}
+
+  // Elements `first` and following, at most kBlock.
+  void take(std::span<const float> block, std::size_t first) {
+    if (are_too_many()) return;
+    keep(block, first,
+         HWY_DYNAMIC_DISPATCH(collect_values)(block.data(), block.size(), least(), number(first),
+                                              found_.data()));
   }
-  return indices;
+
+  // The same of values + more, which become the block.
+  void take_sum(std::span<const float> values, std::span<const float> more, std::size_t first,
+                std::span<float> block) {
+    const std::size_t found =
+        HWY_DYNAMIC_DISPATCH(collect_sum)(values.data(), more.data(), block.data(), block.size(),
+                                          least(), number(first), found_.data());
+    if (!are_too_many()) keep(block, first, found);
+  }
+
+  bool are_too_many() const { return indices_.size() > most_; }
+  std::size_t size() const { return indices_.size(); }
+  std::span<const std::uint32_t> indices() const { return indices_; }
+  std::span<const float> values() const { return values_; }
+
+ private:
+  static constexpr std::size_t kVector = 64;
+
+  std::int32_t least() const { return static_cast<std::int32_t>(least_); }
+  static std::uint32_t number(std::size_t first) { return static_cast<std::uint32_t>(first); }
+
+  void keep(std::span<const float> block, std::size_t first, std::size_t found) {
+    for (const std::uint32_t index : std::span(found_).first(found)) {
+      indices_.push_back(index);
+      values_.push_back(block[index - first]);
+    }
+  }
+
+  const std::uint32_t least_;
+  const std::size_t most_;
+  std::array<std::uint32_t, kBlock + kVector> found_;  // in a block
+  std::vector<std::uint32_t> indices_;
+  std::vector<float> values_;
+};
+
+Candidates at_least(std::span<const float> values, std::uint32_t least, std::size_t most) {
+  Candidates candidates(least, most);
+  for (std::size_t at = 0; at < values.size() && !candidates.are_too_many(); at += kBlock)
+    candidates.take(values.subspan(at, std::min(kBlock, values.size() - at)), at);
+  return candidates;
 }
 
 // The first indices.size() of the order; False: a value is not finite.
@@ -118,26 +198,42 @@ bool select_exactly(std::span<const float> values, std::span<std::uint32_t> indi
   return true;
 }
 
-// The same, among the elements `candidates` alone.
-bool select_among(std::span<const float> values, std::span<const std::uint32_t> candidates,
-                  std::span<std::uint32_t> indices) {
-  std::vector<float> selected(candidates.size());
-  std::ranges::transform(candidates, selected.begin(), [&](std::uint32_t i) { return values[i]; });
-  if (!select_exactly(selected, indices)) return false;
-  for (std::uint32_t& index : indices) index = candidates[index];
+// The same, among the candidates alone.
+bool select_among(const Candidates& candidates, std::span<std::uint32_t> indices) {
+  if (!select_exactly(candidates.values(), indices)) return false;
+  for (std::uint32_t& index : indices) index = candidates.indices()[index];
   return true;
 }
 
-// A magnitude that half as many again as `count` values are likely to have: that of some values in
-// each page. Infinity where the sample holds it, or NaN.
-std::uint32_t guess(std::span<const float> values, std::size_t count) {
+// Of a long tensor most values are seen once, by a comparison with a guess. It is right if enough
+// are found, and of use if not too many are.
+bool may_guess(std::size_t count, std::size_t elements) {
+  constexpr std::size_t kLong = 1 << 16;
+  return elements >= kLong && count < elements / 8;
+}
+std::size_t most_of_use(std::size_t elements) {
+  return elements / 4;
+}
+bool are_of_use(const Candidates& candidates, std::size_t count) {
+  return count <= candidates.size() && !candidates.are_too_many();
+}
+
+// A magnitude that half as many again as `count` of the values (`more`, if there are any, added)
+// are likely to have: that of some in each page. Infinity where the sample holds it, or NaN.
+std::uint32_t guess(std::span<const float> values, std::span<const float> more, std::size_t count) {
   constexpr std::size_t kPage = 4096, kTaken = 16;
   std::vector<float> sample;
-  for (std::size_t at = 0; at + kTaken <= values.size(); at += kPage)
-    sample.insert(sample.end(), &values[at], &values[at] + kTaken);
+  for (std::size_t at = 0; at + kTaken <= values.size(); at += kPage) {
+    for (std::size_t i = at; i < at + kTaken; ++i)
+      sample.push_back(more.empty() ? values[i] : values[i] + more[i]);
+  }
   const std::size_t rank = count * sample.size() / values.size() * 3 / 2 + kTaken;
   const auto limit = find_limit(sample, std::min(rank, sample.size()));
   return limit ? limit->least : kInfinity;
+}
+
+void add(std::span<const float> values, std::span<const float> more, std::span<float> sum) {
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = values[i] + more[i];
 }
 
 }  // namespace
@@ -151,16 +247,28 @@ std::size_t count_of(double ratio, std::size_t elements) {
 bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices) {
   PACELINE_CHECK(indices.size() <= values.size() && values.size() >> 32 == 0,
                  "{} of {} elements are selected", indices.size(), values.size());
-  // Of a long tensor most values are seen once, by a comparison with a guess. It is right if enough
-  // are found, and of use if not too many are.
-  constexpr std::size_t kLong = 1 << 16;
-  if (values.size() >= kLong && indices.size() < values.size() / 8) {
-    const std::size_t most = values.size() / 4;
-    const auto candidates = at_least(values, guess(values, indices.size()), most);
-    if (indices.size() <= candidates.size() && candidates.size() <= most)
-      return select_among(values, candidates, indices);
+  if (may_guess(indices.size(), values.size())) {
+    const auto candidates =
+        at_least(values, guess(values, {}, indices.size()), most_of_use(values.size()));
+    if (are_of_use(candidates, indices.size())) return select_among(candidates, indices);
   }
   return select_exactly(values, indices);
+}
+
+bool select_largest_of_sum(std::span<const float> values, std::span<const float> more,
+                           std::span<float> sum, std::span<std::uint32_t> indices) {
+  if (sum.data() == values.data() || !may_guess(indices.size(), values.size())) {
+    add(values, more, sum);
+    return select_largest(sum, indices);
+  }
+  Candidates candidates(guess(values, more, indices.size()), most_of_use(values.size()));
+  decode_in_blocks(sum, [&](std::size_t at, std::span<float> block) {
+    candidates.take_sum(values.subspan(at, block.size()), more.subspan(at, block.size()), at,
+                        block);
+    return true;
+  });
+  return are_of_use(candidates, indices.size()) ? select_among(candidates, indices)
+                                                : select_exactly(sum, indices);
 }
 
 std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float> values,
@@ -184,10 +292,10 @@ std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float
     const std::size_t most = std::max(count, values.size() / 4);
     for (int i = 0; i <= kLowerings; ++i, threshold *= 0.8f) {
       const auto found = at_least(values, std::bit_cast<std::uint32_t>(threshold), most);
-      if (found.size() > most) break;  // enough for sure, and all are looked at faster
+      if (found.are_too_many()) break;  // enough for sure, and all are looked at faster
       if (static_cast<double>(found.size()) < 0.8 * static_cast<double>(count)) continue;
       indices.resize(std::min(count, found.size()));
-      if (!select_among(values, found, indices)) return std::nullopt;
+      if (!select_among(found, indices)) return std::nullopt;
       return indices;
     }
   }

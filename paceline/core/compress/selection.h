@@ -22,6 +22,11 @@ std::size_t count_of(double ratio, std::size_t elements);
 // infinite. REQUIRES: indices.size() <= values.size() < 2^32.
 bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices);
 
+// The same of values + more, which is written into `sum`, in one pass over memory. REQUIRES: equal
+// lengths; `sum` is `values` or overlaps with neither.
+bool select_largest_of_sum(std::span<const float> values, std::span<const float> more,
+                           std::span<float> sum, std::span<std::uint32_t> indices);
+
 // About so many elements, with a threshold from a sample of 1 % (deep gradient compression,
 // specification B7): at least 0.8 * count and at most count of them, the first of the order, sorted
 // by index. The stream says where the sample begins; its purpose is to be `sample`. Nothing: a

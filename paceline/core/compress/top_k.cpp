@@ -21,12 +21,17 @@ class TopK final : public Codec {
 
   std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
                                     MutableBytes payload) const override {
-    const std::size_t bytes = longest_payload(values.size());
-    require_room(payload, bytes);
     std::vector<std::uint32_t> indices(count_of(ratio_, values.size()));
     if (!select_largest(values, indices)) return std::nullopt;
-    write_sparse(values, indices, payload.first(bytes));
-    return bytes;
+    return write(values, indices, payload);
+  }
+
+  std::optional<std::size_t> encode_sum(std::span<const float> values, std::span<const float> more,
+                                        const Occasion&, std::span<float> sum,
+                                        MutableBytes payload) const override {
+    std::vector<std::uint32_t> indices(count_of(ratio_, values.size()));
+    if (!select_largest_of_sum(values, more, sum, indices)) return std::nullopt;
+    return write(sum, indices, payload);
   }
 
   Result<> decode(Bytes payload, std::span<float> values) const override {
@@ -39,6 +44,14 @@ class TopK final : public Codec {
   }
 
  private:
+  std::size_t write(std::span<const float> values, std::span<const std::uint32_t> indices,
+                    MutableBytes payload) const {
+    const std::size_t bytes = longest_payload(values.size());
+    require_room(payload, bytes);
+    write_sparse(values, indices, payload.first(bytes));
+    return bytes;
+  }
+
   double ratio_;
 };
 

@@ -108,6 +108,53 @@ TEST(SelectLargest, TellsOfWhatIsNotFiniteWhereverItIs) {
   }
 }
 
+void expect_selection_of_sum(const std::vector<float>& values, const std::vector<float>& more,
+                             std::size_t count) {
+  std::vector<float> expected(values), sum(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) expected[i] += more[i];
+  Indices indices(count), in_place(count);
+  ASSERT_TRUE(select_largest_of_sum(values, more, sum, indices));
+  ASSERT_EQ(sum, expected);
+  ASSERT_EQ(indices, model(expected, count));
+  sum = values;
+  ASSERT_TRUE(select_largest_of_sum(sum, more, sum, in_place));
+  ASSERT_EQ(sum, expected);
+  ASSERT_EQ(in_place, indices);
+}
+
+TEST(SelectLargestOfSum, IsThatOfTheSumWithEveryInstructionSet) {
+  test::for_each_target([] {
+    for (const std::size_t n : {0, 1, 100, 70001, 300007}) {  // the last one goes past the caches
+      expect_selection_of_sum(gradient(n, 1), gradient(n, 2), count_of(0.01, n));
+      expect_selection_of_sum(tied(n, 1), tied(n, 2), count_of(0.5, n));
+    }
+  });
+}
+
+// The sample is large, or small, where the sum is not.
+TEST(SelectLargestOfSum, IsThatOfTheSumWhereTheGuessFails) {
+  for (const float elsewhere : {1e-3f, 1e3f}) {
+    auto values = gradient(300007, 4), more = gradient(300007, 5);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float factor = i % 4096 < 16 ? 1.0f : elsewhere;
+      values[i] *= factor;
+      more[i] *= factor;
+    }
+    expect_selection_of_sum(values, more, 3001);
+  }
+}
+
+TEST(SelectLargestOfSum, TellsOfWhatIsNotFiniteWhereverItIs) {
+  constexpr std::size_t kElements = 70001;
+  for (std::size_t i = 0; i < kElements; i += 2333) {
+    auto values = gradient(kElements, 1), more = gradient(kElements, 2);
+    (i % 2 ? values : more)[i] = i % 3 ? NAN : INFINITY;
+    std::vector<float> sum(kElements);
+    Indices indices(count_of(0.01, kElements));
+    EXPECT_FALSE(select_largest_of_sum(values, more, sum, indices)) << i;
+  }
+}
+
 TEST(SelectBySample, IsTheModels) {
   struct Row {
     std::size_t elements, count;
