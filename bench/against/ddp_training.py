@@ -74,6 +74,8 @@ def main():
     model = {"mlp": mlp, "resnet18": resnet18}[options.model]()
     if world > 1:
         dist.init_process_group("gloo")
+        if options.compression == "power_sgd":  # its hook's all_reduces of two small buckets overtake each other over Gloo
+            dist._DEFAULT_FIRST_BUCKET_BYTES = 25 << 20
         model = nn.parallel.DistributedDataParallel(model)
         compress(model, options.compression)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
