@@ -2,22 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <initializer_list>
 #include <limits>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/json_reader.h"
 #include "paceline/core/schedule/replay_models.h"
 
 namespace paceline::schedule {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonReader::Json;
 
 constexpr int kVersion = 1;
 // More is no step of a training: a terabyte in a tensor, a day for it.
@@ -28,107 +25,27 @@ constexpr std::size_t kLongestName = 200;
 
 constexpr const char* kVersionKey = "paceline_model";
 
-// Reads a model's JSON; the first complaint stays.
-class Reader {
- public:
-  explicit Reader(std::string_view origin) : origin_(origin) {}
+Tensor read_tensor(JsonReader& reader, const Json& json, const std::string& where) {
+  Tensor tensor;
+  if (!reader.has_keys(json, where, {"bytes", "forward", "backward", "update"}, {"name", "rows"}))
+    return tensor;
+  tensor.bytes = reader.whole(json, where, "bytes", 1, kMostBytes);
+  tensor.forward = reader.number(json, where, "forward", kMostSeconds);
+  tensor.backward = reader.number(json, where, "backward", kMostSeconds);
+  tensor.update = reader.number(json, where, "update", kMostSeconds);
+  if (json.contains("rows")) tensor.rows = reader.whole(json, where, "rows", 0, tensor.bytes);
+  if (json.contains("name")) tensor.name = reader.text(json, where, "name", 0, kLongestName);
+  return tensor;
+}
 
-  Result<Model> read(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    Model model{.name = {}, .tensors = {}};
-    if (json.is_discarded()) {
-      complain("the whole", "a JSON object");
-    } else if (has_keys(json, "the whole", {kVersionKey, "name", "batch", "tensors"})) {
-      if (json[kVersionKey] != kVersion) complain(kVersionKey, fmt::format("{}", kVersion));
-      model.name = name(json, "", 1);
-      model.batch = static_cast<int>(whole(json, "", "batch", 1, std::numeric_limits<int>::max()));
-      read_tensors(json["tensors"], model);
-    }
-    if (!complaint_.empty()) return Failure{Fault::misuse, complaint_, {}};
-    return model;
-  }
-
- private:
-  void complain(std::string_view where, std::string_view wanted) {
-    if (!complaint_.empty()) return;
-    complaint_ = fmt::format(
-        "model {}: {} must be {}; record it anew with: paceline profile --output FILE -- PROGRAM",
-        origin_, where, wanted);
-  }
-  static std::string place(std::string_view where, std::string_view key) {
-    return where.empty() ? std::string(key) : fmt::format("{} of {}", key, where);
-  }
-
-  // All of these and, beside them, at most those that `may` be.
-  bool has_keys(const Json& json, std::string_view where,
-                std::initializer_list<std::string_view> must,
-                std::initializer_list<std::string_view> may = {}) {
-    if (!json.is_object()) {
-      complain(where, "a JSON object");
-      return false;
-    }
-    for (const std::string_view key : must) {
-      if (!json.contains(key)) complain(fmt::format("{} of {}", key, where), "given");
-    }
-    for (const auto& [key, value] : json.items()) {
-      if (std::ranges::find(must, key) == must.end() && std::ranges::find(may, key) == may.end())
-        complain(fmt::format("key '{}' of {}", key, where),
-                 fmt::format("one of {}{}{}", fmt::join(must, ", "), may.size() > 0 ? ", " : "",
-                             fmt::join(may, ", ")));
-    }
-    return complaint_.empty();
-  }
-
-  std::string name(const Json& json, std::string_view where, std::size_t least) {
-    const Json& found = json["name"];
-    const std::string read = found.is_string() ? found.get<std::string>() : "";
-    if (!found.is_string() || read.size() < least || read.size() > kLongestName)
-      complain(place(where, "name"), fmt::format("a text of {} to {} bytes", least, kLongestName));
-    return read;
-  }
-
-  std::uint64_t whole(const Json& json, std::string_view where, const char* key,
-                      std::uint64_t least, std::uint64_t most) {
-    const Json& found = json[key];
-    const std::uint64_t read = found.is_number_unsigned() ? found.get<std::uint64_t>() : 0;
-    if (!found.is_number_unsigned() || read < least || read > most)
-      complain(place(where, key), fmt::format("a whole number from {} to {}", least, most));
-    return read;
-  }
-
-  double seconds(const Json& json, std::string_view where, const char* key) {
-    const Json& found = json[key];
-    const double read = found.is_number() ? found.get<double>() : -1;
-    if (!(read >= 0 && read <= kMostSeconds))
-      complain(place(where, key), fmt::format("a number of seconds from 0 to {}", kMostSeconds));
-    return read;
-  }
-
-  void read_tensors(const Json& json, Model& model) {
-    if (!json.is_array() || json.empty() || json.size() > kMostTensors)
-      return complain("tensors", fmt::format("a list of 1 to {} tensors", kMostTensors));
-    for (std::size_t i = 0; i < json.size() && complaint_.empty(); ++i)
-      model.tensors.push_back(tensor(json[i], fmt::format("tensor {}", i + 1)));
-    if (complaint_.empty() && !(model.compute() > 0))
-      complain("the computation of all tensors together", "more than 0 seconds");
-  }
-
-  Tensor tensor(const Json& json, const std::string& where) {
-    Tensor read;
-    if (!has_keys(json, where, {"bytes", "forward", "backward", "update"}, {"name", "rows"}))
-      return read;
-    read.bytes = whole(json, where, "bytes", 1, kMostBytes);
-    read.forward = seconds(json, where, "forward");
-    read.backward = seconds(json, where, "backward");
-    read.update = seconds(json, where, "update");
-    if (json.contains("rows")) read.rows = whole(json, where, "rows", 0, read.bytes);
-    if (json.contains("name")) read.name = name(json, where, 0);
-    return read;
-  }
-
-  std::string_view origin_;
-  std::string complaint_;
-};
+void read_tensors(JsonReader& reader, const Json& json, Model& model) {
+  if (!json.is_array() || json.empty() || json.size() > kMostTensors)
+    return reader.complain("tensors", fmt::format("a list of 1 to {} tensors", kMostTensors));
+  for (std::size_t i = 0; i < json.size() && !reader.failure(); ++i)
+    model.tensors.push_back(read_tensor(reader, json[i], fmt::format("tensors[{}]", i)));
+  if (!reader.failure() && !(model.compute() > 0))
+    reader.complain("the computation of all tensors together", "more than 0 seconds");
+}
 
 }  // namespace
 
@@ -151,7 +68,19 @@ std::string json_of(const Model& model) {
 }
 
 Result<Model> parse_model(std::string_view text, std::string_view origin) {
-  return Reader(origin).read(text);
+  JsonReader reader(fmt::format("model {}", origin),
+                    "record it anew with: paceline profile --output FILE -- PROGRAM");
+  const Json json = reader.parse(text);
+  Model model{.name = {}, .tensors = {}};
+  if (reader.has_keys(json, "", {kVersionKey, "name", "batch", "tensors"})) {
+    if (json[kVersionKey] != kVersion) reader.complain(kVersionKey, fmt::format("{}", kVersion));
+    model.name = reader.text(json, "", "name", 1, kLongestName);
+    model.batch =
+        static_cast<int>(reader.whole(json, "", "batch", 1, std::numeric_limits<int>::max()));
+    read_tensors(reader, json["tensors"], model);
+  }
+  if (reader.failure()) return *reader.failure();
+  return model;
 }
 
 Model read_model(const std::string& file) {

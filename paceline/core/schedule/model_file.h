@@ -19,7 +19,7 @@ namespace paceline::schedule {
 // Text that is not UTF-8 in a name is replaced.
 std::string json_of(const Model& model);
 
-// The failure (misuse) names `origin`, the tensor by its number from 1, the key, what it must be
+// The failure (misuse) names `origin`, the place (as in tensors[2].bytes), what must stand there
 // and the remedy.
 Result<Model> parse_model(std::string_view text, std::string_view origin);
 

@@ -70,14 +70,13 @@ TEST(ModelFile, EveryKeyThatIsMissingIsNamed) {
   for (const char* key : {"paceline_model", "name", "batch", "tensors"}) {
     Json bad = good;
     bad.erase(key);
-    EXPECT_THAT(complaint(bad), HasSubstr(std::string(key) + " of the whole must be given"));
+    EXPECT_THAT(complaint(bad), HasSubstr(std::string(": ") + key + " must be given"));
   }
   for (const char* key : {"bytes", "forward", "backward", "update"}) {
     Json bad = good;
     bad["tensors"].back().erase(key);
-    EXPECT_THAT(complaint(bad),
-                HasSubstr(std::string(key) + " of tensor " +
-                          std::to_string(good["tensors"].size()) + " must be given"));
+    EXPECT_THAT(complaint(bad), HasSubstr("tensors[" + std::to_string(good["tensors"].size() - 1) +
+                                          "]." + key + " must be given"));
   }
 }
 
@@ -97,7 +96,7 @@ TEST(ModelFile, EveryValueThatIsWrongIsNamedWithItsTensor) {
     for (const Json& value : values) {
       Json bad = good;
       bad["tensors"][1][key] = value;
-      EXPECT_THAT(complaint(bad), HasSubstr(key + " of tensor 2 must be ")) << value;
+      EXPECT_THAT(complaint(bad), HasSubstr("tensors[1]." + key + " must be ")) << value;
     }
   }
   const std::vector<std::pair<std::string, std::vector<Json>>> of_the_whole = {
@@ -122,7 +121,7 @@ TEST(ModelFile, KeysThatThereAreNoneOfAreNamed) {
   EXPECT_THAT(complaint(bad), HasSubstr("key 'tensor' of the whole must be one of"));
   bad = good;
   bad["tensors"][0]["byte"] = 1;
-  EXPECT_THAT(complaint(bad), HasSubstr("key 'byte' of tensor 1 must be one of bytes, "));
+  EXPECT_THAT(complaint(bad), HasSubstr("key 'byte' of tensors[0] must be one of bytes, "));
 }
 
 TEST(ModelFile, AModelThatComputesNothingIsNone) {
