@@ -2,7 +2,8 @@
 //
 // An averaging (averaging.h) says how ranks arrive at one result from compressed gradients, one
 // collective after the other; compression.h makes one from what a user writes ("top_k:ratio=0.01"),
-// by the catalogue of methods, and fused.h packs several tensors into one message. Underneath, a
+// by the catalogue of methods, and fused.h packs several tensors into one message. What goes from
+// step to step is saved and restored by state_transfer.h, as bytes by saved_state.h. Underneath, a
 // codec (codec.h) turns the values of a tensor into a payload and back, and a payload travels in a
 // message (message.h). Random numbers are counted (counter_random.h), so that all ranks can draw
 // them again. Start reading at averaging.h, or at codec.h for the bytes.
@@ -25,7 +26,9 @@
 #include "paceline/core/compress/quantise.h"
 #include "paceline/core/compress/ratio_choice.h"
 #include "paceline/core/compress/reshard.h"
+#include "paceline/core/compress/saved_state.h"
 #include "paceline/core/compress/selection.h"
 #include "paceline/core/compress/sign_bits.h"
 #include "paceline/core/compress/sparse.h"
+#include "paceline/core/compress/state_transfer.h"
 #include "paceline/core/compress/top_k.h"

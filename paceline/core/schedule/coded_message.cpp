@@ -91,12 +91,13 @@ std::size_t rows_of(const Tensor& tensor, std::size_t elements, std::size_t whol
   return elements % 2 == 0 ? 2 : 1;
 }
 
-// The tensors of a message, or what of them lies in it.
-std::vector<Part> parts_of_message(const Dispatch& dispatch, const Model& model, int message,
-                                   const Place& place) {
+}  // namespace
+
+std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, int message,
+                                 const Place& place) {
   const Dispatch::Message& all = dispatch.messages()[static_cast<std::size_t>(message)];
   const Group& group = dispatch.plan().groups[static_cast<std::size_t>(all.group)];
-  std::vector<Part> parts;
+  std::vector<PlacedPart> parts;
   for (int tensor = group.begin; tensor < group.end; ++tensor) {
     const std::size_t offset = dispatch.offset(tensor);
     const std::size_t whole = model.sent(tensor).bytes / sizeof(float);
@@ -104,27 +105,24 @@ std::vector<Part> parts_of_message(const Dispatch& dispatch, const Model& model,
     if (begin >= end) continue;
     const std::size_t rows = rows_of(model.sent(tensor), end - begin, whole);
     // A tensor's number is a key of its random numbers, so the parts of one have different ones.
-    parts.push_back({.tensor = static_cast<std::uint32_t>(message) << 12 |
-                               static_cast<std::uint32_t>(parts.size()),
-                     .rows = rows,
-                     .columns = (end - begin) / rows,
-                     .rank = place.rank,
-                     .ranks = place.ranks,
-                     .seed = place.seed});
+    const Part part{.tensor = static_cast<std::uint32_t>(message) << 12 |
+                              static_cast<std::uint32_t>(parts.size()),
+                    .rows = rows,
+                    .columns = (end - begin) / rows,
+                    .rank = place.rank,
+                    .ranks = place.ranks,
+                    .seed = place.seed};
+    parts.push_back({part, tensor, begin - offset});
   }
   return parts;
 }
 
-}  // namespace
-
-std::unique_ptr<Averaging> averaging_of(const Dispatch& dispatch, const Model& model, int message,
-                                        const compress::Compression& compression,
-                                        const Place& place) {
-  const auto parts = parts_of_message(dispatch, model, message, place);
+std::unique_ptr<Averaging> averaging_of(std::span<const PlacedPart> parts,
+                                        const compress::Compression& compression) {
   std::vector<Member> small, large;
   std::vector<SmallAside::Run> runs;
   std::size_t at = 0;
-  for (const Part& part : parts) {
+  for (const auto& [part, place, begin] : parts) {
     const bool is_large = compression.compresses(part);
     Member member{part, compression.averaging(part)};
     if (is_large) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/compress/fused.h"
@@ -15,13 +16,21 @@ struct Place {
   std::uint64_t seed = 0;  // of the run
 };
 
-// The averaging of a message's elements, one after the other: each tensor by itself, or the part of
-// it that lies in this message, as small ones as `compression` says. A tensor cut by messages is as
-// many tensors. One that is cut, or whose shape is not known, counts as a matrix of two rows where
-// that goes out evenly, else as a vector, which travels whole.
-std::unique_ptr<compress::Averaging> averaging_of(const Dispatch& dispatch, const Model& model,
-                                                  int message,
-                                                  const compress::Compression& compression,
-                                                  const Place& place);
+// A tensor, or what of it lies in a message.
+struct PlacedPart {
+  compress::Part part;
+  int place = 0;          // of the tensor in the send order
+  std::size_t begin = 0;  // in the tensor
+};
+// Those of a message. A tensor cut by messages is as many tensors. One that is cut, or whose shape
+// is not known, counts as a matrix of two rows where that goes out evenly, else as a vector, which
+// travels whole.
+std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, int message,
+                                 const Place& place);
+
+// The averaging of a message's elements, one after the other: each part by itself, small ones as
+// `compression` says.
+std::unique_ptr<compress::Averaging> averaging_of(std::span<const PlacedPart> parts,
+                                                  const compress::Compression& compression);
 
 }  // namespace paceline::schedule

@@ -8,7 +8,6 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/compression.h"
-#include "paceline/core/schedule/coded_message.h"
 #include "paceline/core/schedule/exchange_work.h"
 
 namespace paceline::schedule {
@@ -44,24 +43,11 @@ double worked_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-std::vector<std::unique_ptr<compress::Averaging>> averagings_of(const Dispatch& dispatch,
-                                                                const Model& model,
-                                                                const Place& place) {
-  const compress::Catalogue methods = compress::built_in_methods();
-  std::vector<std::unique_ptr<compress::Averaging>> averagings;
-  for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
-    const auto g = static_cast<std::size_t>(dispatch.messages()[static_cast<std::size_t>(m)].group);
-    const Group& group = dispatch.plan().groups[g];
-    PACELINE_CHECK(group.path == Path::all_to_all,
-                   "plan {} sends to servers, and there are none: plan for all_to_all",
-                   dispatch.plan().name);
-    averagings.push_back(nullptr);
-    if (group.codec == kUncompressed) continue;
-    auto compression = compress::parse_compression(group.codec, methods);
-    if (!compression) throw Error(compression.error());
-    averagings.back() = averaging_of(dispatch, model, m, *compression, place);
-  }
-  return averagings;
+std::vector<std::size_t> elements_of_places(const Model& model, std::size_t element_bytes) {
+  std::vector<std::size_t> elements;
+  for (int place = 0; place < model.size(); ++place)
+    elements.push_back(model.sent(place).bytes / element_bytes);
+  return elements;
 }
 
 }  // namespace
@@ -71,13 +57,35 @@ GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& 
     : dispatch_(model, plan, size_of(dtype_of(groups))),
       buffers_(std::move(groups)),
       weights_(buffers_.size(), 1),
-      averagings_(averagings_of(dispatch_, model, {group.rank(), group.size(), seed})),
-      steps_(averagings_.size()),
+      place_{group.rank(), group.size(), seed},
+      elements_(elements_of_places(model, size_of(dtype_of(buffers_)))),
+      coded_(coded_of(dispatch_, model, place_)),
       pending_(buffers_.size()),
       overflowed_(buffers_.size()) {
   check_buffers(dispatch_, buffers_);
   for (Lane& lane : lanes_) lane.group = group.split(0);
   sender_ = std::thread([this] { send_messages(); });
+}
+
+std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch,
+                                                        const Model& model, const Place& place) {
+  const compress::Catalogue methods = compress::built_in_methods();
+  std::vector<Coded> all;
+  for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
+    const auto g = static_cast<std::size_t>(dispatch.messages()[static_cast<std::size_t>(m)].group);
+    const Group& group = dispatch.plan().groups[g];
+    PACELINE_CHECK(group.path == Path::all_to_all,
+                   "plan {} sends to servers, and there are none: plan for all_to_all",
+                   dispatch.plan().name);
+    Coded& coded = all.emplace_back();
+    if (group.codec == kUncompressed) continue;
+    auto compression = compress::parse_compression(group.codec, methods);
+    if (!compression) throw Error(compression.error());
+    coded.parts = parts_of(dispatch, model, m, place);
+    coded.averaging = averaging_of(coded.parts, *compression);
+    coded.compression = compression->text();
+  }
+  return all;
 }
 
 GradientPath::~GradientPath() {
@@ -246,8 +254,8 @@ void GradientPath::send(int message) {
 void GradientPath::encode(int message, const Buffer& elements) {
   const auto m = static_cast<std::size_t>(message);
   const double begin = worked_seconds();
-  auto first =
-      averagings_[m]->begin({reinterpret_cast<float*>(elements.data), elements.count}, steps_[m]++);
+  auto first = coded_[m].averaging->begin({reinterpret_cast<float*>(elements.data), elements.count},
+                                          coded_[m].step++);
   {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = true;
@@ -260,7 +268,7 @@ void GradientPath::encode(int message, const Buffer& elements) {
 
 void GradientPath::go_on(int message) {
   const double begin = worked_seconds();
-  auto next = averagings_[static_cast<std::size_t>(message)]->next();
+  auto next = coded_[static_cast<std::size_t>(message)].averaging->next();
   const double seconds = worked_seconds() - begin;
   if (!next) return fail(std::make_exception_ptr(Error(next.error())));
   if (!*next) return decode(message, seconds);
@@ -302,8 +310,9 @@ void GradientPath::decode(int message, double taken) {
     const std::lock_guard lock(mutex_);
     window_.end(message);
   }
-  const bool overflowed = averagings_[m]->overflowed();
-  auto finished = overflowed ? Result<>(Done{}) : averagings_[m]->finish();
+  compress::Averaging& averaging = *coded_[m].averaging;
+  const bool overflowed = averaging.overflowed();
+  auto finished = overflowed ? Result<>(Done{}) : averaging.finish();
   {
     const std::lock_guard lock(mutex_);
     lanes_[lane_of(message)].is_held = false;

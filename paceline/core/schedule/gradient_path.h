@@ -18,12 +18,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/compress/averaging.h"
+#include "paceline/core/compress/state_transfer.h"
+#include "paceline/core/schedule/coded_message.h"
 #include "paceline/core/schedule/dispatch.h"
 #include "paceline/core/schedule/sending_window.h"
 
@@ -78,6 +81,14 @@ class GradientPath {
   bool take_overflow();
   bool take_overflow(int group);
 
+  // What the codecs of this rank keep from step to step, as a checkpoint has it
+  // (compress/saved_state.h). `numbers`: of the tensors, as they are counted there, by their places
+  // in the send order. REQUIRES: finish() has returned, and nothing is ready since.
+  std::vector<std::byte> state(std::span<const std::uint32_t> numbers);
+  // Goes on from such a state, of this plan or another one (compress/state_transfer.h).
+  // THROWS Error: io, the bytes are malformed; mismatch, they are of another rank, model or codec.
+  void restore(Bytes state, std::span<const std::uint32_t> numbers);
+
  private:
   // A group of its own for every so-manieth message. One that is encoded holds it until its last
   // exchange has been carried out, so that all ranks start the same exchanges in the same order.
@@ -85,18 +96,29 @@ class GradientPath {
     std::unique_ptr<Communicator> group;
     bool is_held = false;
   };
+  // What compresses a message; of the sender's thread.
+  struct Coded {
+    std::unique_ptr<compress::Averaging> averaging;  // nullptr: none
+    std::vector<PlacedPart> parts = {};
+    std::string compression = {};
+    std::uint32_t step = 0;  // how often it was sent
+  };
   struct Task {
     enum class Step : unsigned char { begin, transfer, go_on } step = Step::begin;
     int message = 0;
   };
 
+  static std::vector<Coded> coded_of(const Dispatch& dispatch, const Model& model,
+                                     const Place& place);
+  std::vector<compress::LivePart> live_parts(std::span<const std::uint32_t> numbers);
+  std::vector<std::size_t> elements_by(std::span<const std::uint32_t> numbers) const;
   void send_messages();
   void carry_out(const Task& task);
   std::optional<Task> next_task();
   std::optional<Task> possible_task();
   Buffer elements_of(int message) const;
   bool is_coded(int message) const {
-    return averagings_[static_cast<std::size_t>(message)] != nullptr;
+    return coded_[static_cast<std::size_t>(message)].averaging != nullptr;
   }
   bool may_begin(int message) const;
   std::size_t lane_of(int message) const { return static_cast<std::size_t>(message) % kLanes; }
@@ -123,9 +145,9 @@ class GradientPath {
   std::mutex call_mutex_;  // calls of the groups, and their end
   std::array<Lane, kLanes> lanes_;
 
-  // Of the sender's thread.
-  std::vector<std::unique_ptr<compress::Averaging>> averagings_;  // by message; nullptr: none
-  std::vector<std::uint32_t> steps_;  // by message: how often it was sent
+  const Place place_;
+  std::vector<std::size_t> elements_;  // of tensors, by place
+  std::vector<Coded> coded_;           // by message
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -39,11 +39,12 @@ std::vector<std::size_t> order_of_groups(const Plan& plan) {
 class CarrierByPlan final : public GradientCarrier {
  public:
   CarrierByPlan(Communicator& group, const Model& model, const Plan& plan, Dtype dtype,
-                double mean_weight)
+                double mean_weight, std::vector<std::uint32_t> parameters)
       : groups_(plan.groups),
         order_(order_of_groups(plan)),
         loads_(groups_.size()),
         usual_weight_(mean_weight),
+        parameters_(std::move(parameters)),
         notes_group_(group.split(0)),
         path_(group, model, plan, no_memory_yet(model, plan, dtype)) {
     begin();
@@ -88,6 +89,14 @@ class CarrierByPlan final : public GradientCarrier {
 
   double seconds_under_way() override { return path_.seconds_under_way(); }
 
+  std::vector<std::byte> state() override {
+    return compresses() ? path_.state(parameters_) : handed_on_;
+  }
+  void restore(std::vector<std::byte> state) override {
+    if (!compresses()) handed_on_ = std::move(state);
+    else if (!state.empty()) path_.restore(state, parameters_);
+  }
+
  private:
   void begin() {
     is_carried_.assign(groups_.size(), false);
@@ -96,6 +105,10 @@ class CarrierByPlan final : public GradientCarrier {
 
   std::size_t ranks() const { return static_cast<std::size_t>(notes_group_->size()); }
   bool is_coded(std::size_t group) const { return groups_[group].codec != schedule::kUncompressed; }
+  bool compresses() const {
+    return std::ranges::any_of(
+        groups_, [](const Group& group) { return group.codec != schedule::kUncompressed; });
+  }
   std::size_t gradients_of(std::size_t group) const {
     return static_cast<std::size_t>(groups_[group].end - groups_[group].begin);
   }
@@ -139,6 +152,8 @@ class CarrierByPlan final : public GradientCarrier {
   std::vector<bool> is_carried_;     // by group
   std::size_t started_ = 0;
   double usual_weight_;
+  const std::vector<std::uint32_t> parameters_;  // by place of the send order
+  std::vector<std::byte> handed_on_;             // state of a carrier before this one
 
   std::vector<std::byte> own_note_, all_notes_;
   std::vector<std::size_t> note_begins_;  // by group
@@ -150,9 +165,10 @@ class CarrierByPlan final : public GradientCarrier {
 }  // namespace
 
 std::unique_ptr<GradientCarrier> carrier_by_plan(Communicator& group, const Model& model,
-                                                 const Plan& plan, Dtype dtype,
-                                                 double mean_weight) {
-  return std::make_unique<CarrierByPlan>(group, model, plan, dtype, mean_weight);
+                                                 const Plan& plan, Dtype dtype, double mean_weight,
+                                                 std::vector<std::uint32_t> parameters) {
+  return std::make_unique<CarrierByPlan>(group, model, plan, dtype, mean_weight,
+                                         std::move(parameters));
 }
 
 }  // namespace paceline::parallel

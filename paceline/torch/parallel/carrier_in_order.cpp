@@ -42,6 +42,9 @@ class CarrierInOrder final : public GradientCarrier {
     return std::chrono::duration<double>(group_.traffic().in_flight).count();
   }
 
+  std::vector<std::byte> state() override { return state_; }
+  void restore(std::vector<std::byte> state) override { state_ = std::move(state); }
+
  private:
   void start(const GradientLoad& load) {
     const std::vector<std::byte> note = encode(load.note);
@@ -55,6 +58,7 @@ class CarrierInOrder final : public GradientCarrier {
   std::vector<std::size_t> gradients_;                // by group: how many
   std::vector<std::optional<GradientLoad>> waiting_;  // by group
   std::vector<Work> works_;                           // by group, as far as started
+  std::vector<std::byte> state_;                      // of a carrier before this one
 };
 
 }  // namespace

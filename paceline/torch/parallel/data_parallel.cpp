@@ -157,6 +157,34 @@ class DataParallel::Impl {
     first_use_.reset();
   }
 
+  void save(torch::serialize::OutputArchive& archive) {
+    finish();
+    parallel::write(archive, reducer().state());
+    archive.write("has_optimizers", c10::IValue(updates_ != nullptr));
+    if (updates_ == nullptr) return;
+    torch::serialize::OutputArchive optimizers(archive.compilation_unit());
+    updates_->save(optimizers);
+    archive.write("optimizers", optimizers);
+  }
+
+  void load(torch::serialize::InputArchive& archive) {
+    finish();
+    auto state = parallel::read_training_state(archive);
+    c10::IValue has_optimizers;
+    archive.read("has_optimizers", has_optimizers);
+    if (has_optimizers.toBool() != (updates_ != nullptr)) {
+      throw_misuse(
+          c10::str("DataParallel::load(): the archive was saved ", updates_ ? "without" : "with",
+                   " DataParallelOptions::optimizer, and this has ", updates_ ? "them" : "none",
+                   ": set the options that it was saved with"));
+    }
+    reducer().restore(std::move(state));
+    if (updates_ == nullptr) return;
+    torch::serialize::InputArchive optimizers;
+    archive.read("optimizers", optimizers);
+    updates_->load(optimizers);
+  }
+
   double clip(double max_norm) {
     if (reducer().in_step()) {
       throw_misuse(
@@ -297,6 +325,24 @@ double DataParallel::clip_grad_norm(double max_norm) {
 
 void DataParallel::rebind(Communicator& group, int root) {
   impl_->rebind(group, root);
+}
+
+void DataParallel::save(torch::serialize::OutputArchive& archive) const {
+  impl_->save(archive);
+}
+void DataParallel::load(torch::serialize::InputArchive& archive) {
+  impl_->load(archive);
+}
+
+torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
+                                            const DataParallel& parallel) {
+  parallel.save(archive);
+  return archive;
+}
+torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive,
+                                           DataParallel& parallel) {
+  parallel.load(archive);
+  return archive;
 }
 
 DataParallel::NoSync DataParallel::no_sync() {

@@ -15,6 +15,7 @@
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
 
 #include <concepts>
 #include <cstddef>
@@ -192,6 +193,18 @@ class DataParallel {
   // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
+  // What goes from step to step beside the model and the caller's optimizer: what compression keeps
+  // (residuals, momenta), the schedule once it is planned, the optimizers of
+  // DataParallelOptions::optimizer. Each rank has its own. Between steps. With model and optimizer
+  // loaded too, the next step has the bits that it would have had in the run that was saved. COST:
+  // memory for a copy of what compression keeps, twice for a moment.
+  void save(torch::serialize::OutputArchive& archive) const;
+  // Collective: what this rank has saved, on the same number of ranks where compression keeps
+  // anything. Another schedule plans anew, and goes on with what compression kept. Without it all
+  // begins from zero. THROWS Error: mismatch, it is of another rank, model or compression, or not
+  // of the same step on all ranks; misuse, there is none in the archive; io, it is damaged.
+  void load(torch::serialize::InputArchive& archive);
+
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends
   // the sum.
   class NoSync {
@@ -219,5 +232,11 @@ class DataParallel {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// So that torch::save(parallel, file) and torch::load(parallel, file) work as for a module.
+torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
+                                            const DataParallel& parallel);
+torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive,
+                                           DataParallel& parallel);
 
 }  // namespace paceline

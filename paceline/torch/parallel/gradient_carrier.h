@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -38,6 +39,12 @@ class GradientCarrier {
   virtual void end() = 0;
   // Time in which something was under way, so far.
   virtual double seconds_under_way() = 0;
+
+  // What compression keeps on this rank from step to step (compress/saved_state.h), its tensors
+  // counted as parameters; empty: nothing. Between steps. One that does not compress hands on what
+  // it was given.
+  virtual std::vector<std::byte> state() = 0;
+  virtual void restore(std::vector<std::byte> state) = 0;
 };
 
 // Group after group on `group` itself, each one all_reduce with its note: no message more.
@@ -46,9 +53,11 @@ std::unique_ptr<GradientCarrier> carrier_in_order(Communicator& group,
 
 // As a plan says (schedule/gradient_path.h), in groups of gradients of the plan. Notes travel in an
 // all_gather of their own, at the end of the step. Collective. `mean_weight`: of the ranks, in the
-// step before. REQUIRES: one type of all gradients, f32 where the plan has codecs.
+// step before. `parameters`: whose gradients they are, in send order. REQUIRES: one type of all
+// gradients, f32 where the plan has codecs.
 std::unique_ptr<GradientCarrier> carrier_by_plan(Communicator& group, const schedule::Model& model,
                                                  const schedule::Plan& plan, Dtype dtype,
-                                                 double mean_weight);
+                                                 double mean_weight,
+                                                 std::vector<std::uint32_t> parameters);
 
 }  // namespace paceline::parallel

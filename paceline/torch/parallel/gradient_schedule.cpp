@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/compress/compression.h"
@@ -41,9 +42,11 @@ const schedule::Policy* policy_of(const DataParallelOptions& options) {
   return policy;
 }
 
-// Tries it on each parameter, so that what does not fit is told before the first step.
-void check_compression(const std::string& text, std::span<const Parameter> parameters, int ranks) {
-  if (text == schedule::kUncompressed) return;
+// With all settings. Tries it on each parameter, so that what does not fit is told before the first
+// step.
+std::string checked_compression(const std::string& text, std::span<const Parameter> parameters,
+                                int ranks) {
+  if (text == schedule::kUncompressed) return text;
   const auto compression = compress::parse_compression(text, compress::built_in_methods());
   if (!compression) {
     throw_misuse(c10::str("DataParallelOptions::compression: ", compression.error().what, " (or ",
@@ -59,6 +62,7 @@ void check_compression(const std::string& text, std::span<const Parameter> param
     }
   }
   (void)compression.value().averaging({.rows = 2, .columns = 1 << 20, .ranks = ranks});
+  return compression.value().text();
 }
 
 void require_one_type(std::string_view what, std::span<const Parameter> parameters) {
@@ -93,7 +97,9 @@ std::size_t matrix_rows(const at::Tensor& tensor) {
 std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group,
                                                          double mean_weight) const {
   if (!plan) return carrier_in_order(group, groups);
-  return carrier_by_plan(group, model, *plan, groups.front().dtype, mean_weight);
+  const std::vector<int> parameters = flat(groups);
+  return carrier_by_plan(group, model, *plan, groups.front().dtype, mean_weight,
+                         {parameters.begin(), parameters.end()});
 }
 
 GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
@@ -101,13 +107,14 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, 
     : job_(job),
       caps_{options.first_bucket_bytes, options.bucket_bytes},
       policy_(policy_of(options)),
+      name_(options.schedule),
       codec_(options.compression),
       crosses_barrier_(options.optimizer != nullptr) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(matrix_rows(parameter.tensor));
   }
-  check_compression(codec_, dense, ranks);
+  compression_ = checked_compression(codec_, dense, ranks);
   if (policy_ != nullptr) require_one_type(options.schedule, dense);
   if (options.static_order)
     order_ = schedule::reverse_registration_order(static_cast<int>(shapes_.size()));
@@ -181,15 +188,19 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   drift_.begin_anew();
   if (policy_ == nullptr)
     return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
-  GradientLayout layout{.groups = {}, .alignment = alignment_of(codec_)};
-  layout.model = model_of(order_, layout.alignment);
+  const schedule::Model model = model_of(order_, alignment_of(codec_));
   schedule::Costs costs;
-  if (measures())
-    costs = schedule::measured_costs(group, job_, std::vector{codec_}, layout.model.bytes());
-  layout.plan = schedule::agreed(group, group.rank() == 0 ? planned(layout.model, costs) : Plan());
-  if (layout.plan == present_) return std::nullopt;
-  present_ = layout.plan;
-  for (const schedule::Group& run : layout.plan->groups) {
+  if (measures()) costs = schedule::measured_costs(group, job_, std::vector{codec_}, model.bytes());
+  Plan plan = schedule::agreed(group, group.rank() == 0 ? planned(model, costs) : Plan());
+  if (plan == present_) return std::nullopt;
+  present_ = std::move(plan);
+  return by_plan(*present_);
+}
+
+GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
+  GradientLayout layout{.groups = {}, .alignment = alignment_of(codec_), .plan = plan};
+  layout.model = model_of(order_, layout.alignment);
+  for (const schedule::Group& run : plan.groups) {
     Bucket bucket{.dtype = shapes_.front().dtype};
     for (int place = run.begin; place < run.end; ++place) {
       const int gradient = order_[static_cast<std::size_t>(place)];
@@ -199,6 +210,35 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
     layout.groups.push_back(std::move(bucket));
   }
   return layout;
+}
+
+std::string GradientSchedule::options() const {
+  return c10::str("schedule ", name_, ", compression ", compression_, ", first_bucket_bytes ",
+                  caps_.first_bytes, ", bucket_bytes ", caps_.bytes,
+                  crosses_barrier_ ? ", optimizers" : "");
+}
+
+std::optional<ScheduleDecision> GradientSchedule::decision() const {
+  if (plans_ == 0) return std::nullopt;
+  return ScheduleDecision{order_, present_};
+}
+
+GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
+  const auto tensors = static_cast<int>(shapes_.size());
+  auto sorted = decision.order;
+  std::ranges::sort(sorted);
+  std::vector<int> all(shapes_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all || decision.plan.has_value() != (policy_ != nullptr))
+    throw_misuse("the saved schedule is none of this model's: load another checkpoint, or none");
+  if (decision.plan) schedule::check(*decision.plan, tensors);
+  order_ = decision.order;
+  present_ = decision.plan;
+  is_observing_ = false;
+  plans_ = std::max(plans_, 1);
+  drift_.begin_anew();
+  if (policy_ != nullptr) return by_plan(*present_);
+  return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
 }
 
 Plan GradientSchedule::planned(const schedule::Model& model, const schedule::Costs& costs) const {

@@ -30,6 +30,12 @@ struct GradientLayout {
   std::unique_ptr<GradientCarrier> carrier(Communicator& group, double mean_weight = 1) const;
 };
 
+// What was decided, as a checkpoint keeps it.
+struct ScheduleDecision {
+  std::vector<int> order;                   // of gradients: rank 0's
+  std::optional<schedule::Plan> plan = {};  // of a policy
+};
+
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it looks and plans anew; a plan that would hardly be faster
@@ -46,6 +52,14 @@ class GradientSchedule {
   // Collective, at the end of each step. Nothing: the present layout goes on.
   std::optional<GradientLayout> next(Communicator& group, schedule::ObservedStep step);
   int plans() const { return plans_; }  // how often it planned
+  // Nothing: it is not decided yet.
+  std::optional<ScheduleDecision> decision() const;
+  // Goes on by a decision that was made by the same schedule for the same parameters. THROWS Error
+  // (misuse): it does not fit them.
+  GradientLayout restore(const ScheduleDecision& decision);
+  const std::string& compression() const { return compression_; }  // with all settings
+  // All that a decision follows from beside what is observed.
+  std::string options() const;
   // How many gradients came after one that stands later in the groups.
   static int late_in(const std::vector<schedule::Bucket>& groups, std::span<const int> arrived);
 
@@ -56,6 +70,7 @@ class GradientSchedule {
   bool has_drifted(Communicator& group, double seconds);
   GradientLayout coded_buckets() const;
   std::optional<GradientLayout> by_policy(Communicator& group);
+  GradientLayout by_plan(const schedule::Plan& plan) const;
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
   schedule::Plan planned(const schedule::Model& model, const schedule::Costs& costs) const;
 
@@ -64,7 +79,8 @@ class GradientSchedule {
   Job* job_;
   schedule::BucketCaps caps_;
   const schedule::Policy* policy_;  // nullptr: buckets
-  std::string codec_;
+  std::string name_, codec_;
+  std::string compression_;  // the codec, with all settings
   bool crosses_barrier_;
   std::vector<int> order_;    // rank 0's, once it was seen
   bool is_observing_ = true;  // for the next plan

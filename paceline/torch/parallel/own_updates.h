@@ -5,6 +5,7 @@
 #pragma once
 
 #include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
 
 #include <memory>
 #include <span>
@@ -32,6 +33,11 @@ class OwnUpdates {
   void update_from(std::size_t first);
   // Returns the seconds that it took.
   double update_all();
+
+  // The optimizers' states, by the parameters' indices.
+  void save(torch::serialize::OutputArchive& archive) const;
+  // THROWS Error (misuse): of other parameters.
+  void load(torch::serialize::InputArchive& archive);
 
  private:
   void update_one(at::Tensor& parameter);

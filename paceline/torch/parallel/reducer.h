@@ -39,6 +39,7 @@
 #include "paceline/torch/parallel/model_parts.h"
 #include "paceline/torch/parallel/parameter_watch.h"
 #include "paceline/torch/parallel/step_note.h"
+#include "paceline/torch/parallel/training_state.h"
 
 namespace paceline::parallel {
 
@@ -77,6 +78,12 @@ class Reducer {
     update_seconds_ = seconds;
     updated_at_ = since_last_step_.seconds();
   }
+  // What goes from step to step. THROWS Error (misuse) in the middle of one.
+  TrainingState state();
+  // Goes on from there: at once where the schedule was decided, else when it is. Collective.
+  // THROWS Error: mismatch, it is of another rank, model or compression, or the ranks differ in it;
+  // misuse as above.
+  void restore(TrainingState state);
   // What ended the training together: thrown by all that follows.
   void fail(std::exception_ptr failure) { failure_ = std::move(failure); }
 
@@ -116,6 +123,9 @@ class Reducer {
   void report(const Outcome& outcome);
   void record();
   void decide_next_layout();
+  void go_on_with(GradientLayout layout);
+  void require_between_steps(const char* call) const;
+  void require_own(const TrainingState& state) const;
   void begin(int backward);
   void end();
   void expect_all();
@@ -155,6 +165,7 @@ class Reducer {
   std::function<void(const schedule::Bucket&)> home_;
   Stopwatch since_last_step_;  // ended
   double updated_at_ = 0;      // by that watch: the computation of this step began
+  double mean_weight_ = 1;     // of the ranks, in the last step that had any
   double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
   bool crosses_barrier_ = false;    // as the present plan says
   bool is_step_open_late_ = false;  // the last step finished early, and has not ended

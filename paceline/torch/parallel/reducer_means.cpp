@@ -179,6 +179,7 @@ void Reducer::report(const Outcome& outcome) {
   current_.buckets = static_cast<int>(present_plan().size());
   if (!alone()) current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
   current_.total_weight = outcome.total_weight;
+  if (outcome.total_weight > 0) mean_weight_ = outcome.total_weight / group_.size();
   current_.overflowed = outcome.overflowed;
   current_.waited_seconds = std::exchange(waited_, 0);
   const double under_way = carrier_->seconds_under_way();
@@ -197,15 +198,21 @@ void Reducer::record() {
   recorder_->add(observed_, static_cast<int>(batch));
 }
 
-// Its lanes are opened now, where all ranks stand; its memory is laid out when the step begins.
+// Lanes of the next one are opened now, where all ranks stand; its memory is laid out when the step
+// begins.
 void Reducer::decide_next_layout() {
   if (alone() || dense_ == 0) return;
-  next_layout_ = schedule_.next(group_, std::move(observed_));
-  if (!next_layout_) return;
-  if (!next_layout_->plan && next_layout_->groups == present_plan()) return next_layout_.reset();
+  auto layout = schedule_.next(group_, std::move(observed_));
+  if (!layout || (!layout->plan && layout->groups == present_plan())) return;
+  go_on_with(std::move(*layout));
+}
+
+void Reducer::go_on_with(GradientLayout layout) {
   receive_all();
-  const double sum = report_.total_weight;
-  carrier_ = next_layout_->carrier(group_, sum > 0 ? sum / group_.size() : 1);
+  auto state = carrier_->state();
+  next_layout_ = std::move(layout);
+  carrier_ = next_layout_->carrier(group_, mean_weight_);
+  carrier_->restore(std::move(state));
   under_way_before_ = carrier_->seconds_under_way();
   crosses_barrier_ = next_layout_->plan && next_layout_->plan->crosses_barrier;
 }

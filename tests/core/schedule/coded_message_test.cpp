@@ -44,7 +44,8 @@ std::vector<std::vector<float>> averaged(const std::string& text, const Plan& pl
       const auto& message = dispatch.messages()[static_cast<std::size_t>(m)];
       const std::span part(values.data() + at, message.end - message.begin);
       at += part.size();
-      const auto averaging = averaging_of(dispatch, model, m, compression, {job.rank(), ranks, 1});
+      const auto averaging =
+          averaging_of(parts_of(dispatch, model, m, {job.rank(), ranks, 1}), compression);
       auto exchange = averaging->begin(part, 0);
       while (exchange) {
         start(job.world(), *exchange).wait();
