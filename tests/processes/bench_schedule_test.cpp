@@ -43,6 +43,29 @@ TEST(BenchSchedule, EveryMethodMovesAllGradientsAndTakesNoLessThanItsComputation
   }
 }
 
+TEST(BenchSchedule, WithKernelsItComputesAndSaysSo) {
+  const std::vector<std::string> words = {"--ranks",  "2",   "--models",  "resnet-50",
+                                          "--divide", "200", "--steps",   "1",
+                                          "--rho",    "1",   "--methods", "barrier,priority"};
+  for (const bool computes : {false, true}) {
+    auto with_json = words;
+    with_json.insert(with_json.end(), {"--json", "-"});
+    if (computes) with_json.emplace_back("--compute");
+    const auto done = bench_schedule(with_json);
+    ASSERT_EQ(done.exit_code, 0) << done.error;
+    const json rows = json::parse(done.output);
+    ASSERT_EQ(rows.size(), 2u);
+    for (const json& row : rows) {
+      EXPECT_EQ(row.at("computation"), computes ? "kernels" : "waited");
+      EXPECT_EQ(row.at("errors"), 0) << row;
+    }
+  }
+  auto shown = words;
+  shown.emplace_back("--compute");
+  EXPECT_THAT(bench_schedule(shown).output, HasSubstr("the computation is done by kernels"));
+  EXPECT_THAT(bench_schedule(words).output, HasSubstr("the computation is waited for"));
+}
+
 TEST(BenchSchedule, EachCodecGoesWithEachMethodAndMovesFewerBytes) {
   const auto done =
       bench_schedule({"--ranks", "2", "--models", "resnet-50", "--divide", "50", "--rho", "1",
@@ -100,6 +123,8 @@ TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
   expect({"--rho", "nan"}, "not a number above 0");
   expect({"--compression", "top_q"}, "top_k");
   expect({"--compression", "top_k:ratio=2"}, "ratio");
+  expect({"--compute", "kernels"}, "kernels");
+  expect({"--compute=much"}, "--compute");
   expect({"--divide", "0"}, "--divide");
   expect({"--steps", "none"}, "--steps");
 }

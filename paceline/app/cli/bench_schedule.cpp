@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <CLI/App.hpp>
@@ -33,17 +34,22 @@ using schedule::Plan;
 constexpr const char* kAbout =
     "Replays the training of ResNet-50, BERT-Base and BERT-Large with several schedules: gradients "
     "of full size\n"
-    "move between these ranks, the computation is waited for.";
+    "move between these ranks, the computation is waited for or, with --compute, really done.";
 
 constexpr const char* kMore = R"(Examples:
   paceline bench schedule --ranks 2 --models resnet-50
   paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
   paceline profile --output mlp.json -- ./train && paceline bench schedule --ranks 2 --models mlp.json
+  paceline bench schedule --ranks 2 --compute --models bert-base --compression fp16
   tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
 
 Methods: barrier (one message after the backward pass), wait_free (each gradient at once), merged (neighbours share a
 message where that is faster), priority (what the next forward pass reads first goes first, in parts; the next step
 begins before all is back), priority_barrier (the same, with a barrier), general (a search over all of these).
+Computation: waited for, it takes its time and no processor, as on an accelerator. With --compute it is done by products
+of small matrices, as many as an idle processor does in that time, which take a processor from the threads that
+communicate and encode, as training on processors does; then the forecast shares the processors, and what steps take
+beyond the model's computation (exposed) has in it what that lost to others.
 Forecast: by the simulator, from the line through the times of all_reduces that are measured first. Bound: what no
 schedule of the kind can beat on such links, start-ups left out. Hidden: of the transfer, what the computation hid.
 
@@ -96,6 +102,8 @@ struct ScheduleOptions {
         "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none (none)");
     add("--rho", rho, "R",
         "scale the computation so that communication takes R times as long (the survey's seconds)");
+    app.add_flag("--compute", compute,
+                 "compute by real kernels, which take a processor, instead of waiting");
     add("--divide", divide, "K", "all tensors have a K-th of their length (1)");
     add("--steps", steps, "N", "steps of each method, after one that warms up (3)");
     add("--trace", trace, "FILE",
@@ -110,6 +118,7 @@ struct ScheduleOptions {
   RanksOptions ranks;
   std::string models = "resnet-50,bert-base,bert-large", methods, compression, rho, divide = "1",
               steps = "3", trace, svg, json;
+  bool compute = false;
 };
 
 struct ScheduleRequest {
@@ -118,6 +127,7 @@ struct ScheduleRequest {
   std::vector<std::string> codecs = {std::string(schedule::kUncompressed)};
   double rho = 0;
   int divide = 1, steps = 3;
+  bool compute = false;
 };
 
 // "int8:bits=16,feedback=on" has commas of its own: what has no method's name goes on.
@@ -136,7 +146,7 @@ void take_codecs(const std::string& text, std::vector<std::string>& codecs) {
 
 ScheduleRequest checked(const ScheduleOptions& given) {
   constexpr int kMost = 100'000;
-  ScheduleRequest request;
+  ScheduleRequest request{.compute = given.compute};
   request.divide = parse_count("--divide", given.divide, 1, kMost);
   request.steps = parse_count("--steps", given.steps, 1, kMost);
   if (!given.rho.empty()) request.rho = parse_positive("--rho", given.rho);
@@ -158,8 +168,10 @@ ScheduleRequest checked(const ScheduleOptions& given) {
 // One model with all methods and codecs, one after the other.
 class Comparison {
  public:
-  Comparison(Job& job, const ScheduleRequest& request, const Costs& costs, Model model)
-      : job_(job), request_(request), costs_(costs), model_(std::move(model)) {
+  // `kernel`: nullptr where the computation is waited for.
+  Comparison(Job& job, const ScheduleRequest& request, const Costs& costs,
+             schedule::ComputeKernel* kernel, Model model)
+      : job_(job), request_(request), costs_(costs), kernel_(kernel), model_(std::move(model)) {
     if (request.rho > 0)
       model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
   }
@@ -167,7 +179,7 @@ class Comparison {
   // `told` hears of each method that is done, and where its last step was.
   void run(std::vector<ScheduleRow>& rows,
            const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
-    schedule::Trial bench(job_.world(), &job_, model_);
+    schedule::Trial bench(job_.world(), &job_, model_, kernel_);
     for (const std::string& codec : request_.codecs) {
       for (const Method& method : request_.methods) {
         const bool plans = job_.rank() == 0;
@@ -204,6 +216,7 @@ class Comparison {
             .codec = codec,
             .ranks = job_.world_size(),
             .divide = request_.divide,
+            .computes = request_.compute,
             .rho = request_.rho,
             .batch = model_.batch,
             .seconds = run.seconds,
@@ -218,6 +231,7 @@ class Comparison {
   Job& job_;
   const ScheduleRequest& request_;
   const Costs& costs_;
+  schedule::ComputeKernel* const kernel_;
   Model model_;
 };
 
@@ -238,6 +252,12 @@ std::string text_of(const Costs& costs) {
   return text;
 }
 
+std::string text_of(const std::optional<schedule::ComputeKernel>& kernel) {
+  if (!kernel) return "the computation is waited for\n";
+  return fmt::format("the computation is done by kernels, a product takes {:.2f} us\n",
+                     1e6 / kernel->rounds_per_second());
+}
+
 int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& request) {
   const std::string& json = given.json;
   const bool reports = job.rank() == 0, shows = reports && json != "-";
@@ -245,17 +265,20 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
   });
-  const Costs costs = schedule::measured_costs(job.world(), &job, request.codecs);
+  Costs costs = schedule::measured_costs(job.world(), &job, request.codecs);
+  costs.computes_on_processors = request.compute;
+  std::optional<schedule::ComputeKernel> kernel;
+  if (request.compute) kernel = schedule::ComputeKernel::calibrated();
   if (shows) {
-    fmt::print("{} ranks, {}: {}\n{}", job.world_size(), transport_of(job), text_of(costs),
-               schedule_head());
+    fmt::print("{} ranks, {}: {}{}\n{}", job.world_size(), transport_of(job), text_of(costs),
+               text_of(kernel), schedule_head());
   }
   if (!given.trace.empty() || !given.svg.empty()) job.trace().enable();
   std::vector<ScheduleRow> rows;
   std::vector<ScheduleWindow> windows;
   for (const Model& model : request.models) {
     const std::size_t first = rows.size();
-    Comparison(job, request, costs, model)
+    Comparison(job, request, costs, kernel ? &*kernel : nullptr, model)
         .run(rows, [&](const ScheduleRow& row, ScheduleWindow window) {
           windows.push_back(std::move(window));
           if (shows) fmt::print("{}", schedule_line(row, rows[first]));

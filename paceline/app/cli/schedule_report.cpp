@@ -62,6 +62,7 @@ std::string schedule_json(const std::vector<ScheduleRow>& rows) {
                     {"ranks", row.ranks},
                     {"rho", row.rho > 0 ? Json(row.rho) : Json()},
                     {"divide", row.divide},
+                    {"computation", row.computes ? "kernels" : "waited"},
                     {"seconds", row.step()},
                     {"seconds_p10", measure::quantile(row.seconds, 0.1)},
                     {"seconds_p90", measure::quantile(row.seconds, 0.9)},

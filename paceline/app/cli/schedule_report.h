@@ -12,6 +12,7 @@ struct ScheduleRow {
   std::string model, method, plan;  // plan: in words
   std::string transport, codec = "none";
   int ranks = 1, divide = 1;
+  bool computes = false;                           // by kernels; else it is waited for
   double rho = 0;                                  // 0: the model's own computation
   int batch = 1;                                   // samples of a rank
   std::vector<double> seconds = {}, exposed = {};  // of each step

@@ -69,9 +69,10 @@ LinkCosts costs_of(const Link& link);
 struct Costs {
   LinkCosts links = {};
   std::vector<CodecCost> codecs = {CodecCost{}};
-  // Of each worker, for codecs and the link: those of its host over the workers there. Computation
-  // is taken to have others.
+  // Of each worker, for codecs and the link: those of its host over the workers there.
   double processors = std::numeric_limits<double>::infinity();
+  // Computation takes one of them while it runs; else it is taken to have others.
+  bool computes_on_processors = false;
 
   // THROWS Error (misuse) when there is none called so.
   const CodecCost& codec(std::string_view name) const;

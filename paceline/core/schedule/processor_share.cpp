@@ -3,13 +3,13 @@
 namespace paceline::schedule {
 
 ProcessorShare share_of(double processors, const ProcessorDemand& demand) {
-  const double codecs = demand.codecs;
-  if (codecs + demand.link <= processors) return {};
-  if (codecs == 0) return {.link = processors / demand.link};
-  const double equal = processors / (codecs + (demand.link > 0 ? 1 : 0));
-  if (demand.link <= equal) return {.codec = (processors - demand.link) / codecs};
-  if (equal >= 1) return {.link = (processors - codecs) / demand.link};
-  return {.codec = equal, .link = equal / demand.link};
+  const double workers = demand.workers;
+  if (workers + demand.link <= processors) return {};
+  if (workers == 0) return {.link = processors / demand.link};
+  const double equal = processors / (workers + (demand.link > 0 ? 1 : 0));
+  if (demand.link <= equal) return {.worker = (processors - demand.link) / workers};
+  if (equal >= 1) return {.link = (processors - workers) / demand.link};
+  return {.worker = equal, .link = equal / demand.link};
 }
 
 }  // namespace paceline::schedule

@@ -1,19 +1,19 @@
-// How codecs and the link share a rank's processors
+// How codecs, computation and the link share a rank's processors
 // (docs/decisions/0019-processors-in-the-model.md).
 #pragma once
 
 namespace paceline::schedule {
 
-// What wants processors: each codec that works one of them, the link, while a message holds it,
-// `link` of one.
+// What wants processors: each codec that works, and the computation, one of them; the link, while a
+// message holds it, `link` of one.
 struct ProcessorDemand {
-  int codecs = 0;
+  int workers = 0;
   double link = 0;
 };
 
 // How fast each goes, 1 being as fast as by itself.
 struct ProcessorShare {
-  double codec = 1, link = 1;
+  double worker = 1, link = 1;
   bool operator==(const ProcessorShare&) const = default;
 };
 

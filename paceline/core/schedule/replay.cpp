@@ -14,15 +14,22 @@ constexpr std::chrono::microseconds kAtOnce{20};
 
 }  // namespace
 
-Replay::Replay(const Model& model, GradientPath& path, TraceLog& trace)
+Replay::Replay(const Model& model, GradientPath& path, TraceLog& trace, ComputeKernel* kernel)
     : model_(model),
       path_(path),
       trace_(trace),
+      kernel_(kernel),
       crosses_barrier_(path.dispatch().plan().crosses_barrier) {}
 
-// A late waking is not carried over to what follows: the computation goes by its own time.
+// A late waking is not carried over to what follows: a computation that is waited for goes by its
+// own time.
 void Replay::compute(double seconds) {
   if (seconds <= 0) return;
+  if (kernel_ != nullptr) {
+    kernel_->work(seconds);
+    now_ = Clock::now();
+    return;
+  }
   now_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   std::this_thread::sleep_until(now_);
 }

@@ -1,12 +1,13 @@
-// A training loop without a model: its computation is waited for, to the microsecond, its gradients
-// really move (specification D1). What a schedule gains on these links, before anybody has written
-// a line of a model.
+// A training loop without a model: its computation is waited for, to the microsecond, or done by a
+// kernel that takes a processor; its gradients really move (specification D1). What a schedule
+// gains on these links, before anybody has written a line of a model.
 #pragma once
 
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/base/trace_log.h"
+#include "paceline/core/schedule/compute_kernel.h"
 #include "paceline/core/schedule/gradient_path.h"
 #include "paceline/core/schedule/model.h"
 
@@ -14,14 +15,14 @@ namespace paceline::schedule {
 
 struct ReplayedStep {
   double seconds = 0;  // from one end of the backward pass to the next; with a barrier one lap
-  double exposed = 0;  // of these, not computed
+  double exposed = 0;  // of these, more than the model's computation
 };
 
 class Replay {
  public:
   // REQUIRES: they outlive this, and path was made of this model. `trace` is told of passes and
-  // waits.
-  Replay(const Model& model, GradientPath& path, TraceLog& trace);
+  // waits. `kernel` computes; nullptr: the computation is waited for.
+  Replay(const Model& model, GradientPath& path, TraceLog& trace, ComputeKernel* kernel = nullptr);
 
   // One step. Across the barrier: from the end of one backward pass to the end of the next, so the
   // first step of all is shorter. Else forward and backward pass, the wait for all, and the update.
@@ -39,6 +40,7 @@ class Replay {
   const Model& model_;
   GradientPath& path_;
   TraceLog& trace_;
+  ComputeKernel* const kernel_;
   const bool crosses_barrier_;
   bool has_stepped_ = false;
   Clock::time_point now_ = Clock::now();  // how far the computation is

@@ -67,7 +67,8 @@ class Iteration {
         conditions_(conditions),
         forward_(model.forward()),
         processors_(costs.processors),
-        processors_of_link_(costs.links.processors) {
+        processors_of_link_(costs.links.processors),
+        computes_on_processors_(costs.computes_on_processors) {
     check(plan, model.size());
     window_ = plan.window_bytes > 0 ? static_cast<double>(plan.window_bytes) : kNever;
     credit_ = window_;
@@ -130,7 +131,8 @@ class Iteration {
     double decoding = 0;
     if (conditions_.encodes_on_compute)
       for (const GroupState& group : groups_) decoding += group.decode;
-    return model_.update() + decoding;
+    const double speed = computes_on_processors_ ? share_of(processors_, {1, 0}).worker : 1;
+    return model_.update() / speed + decoding;
   }
 
   // The group of a tensor, by its forward index.
@@ -146,37 +148,39 @@ class Iteration {
     ends_[resource] = in(seconds, group);
     progress_[resource] = {seconds, now_, 1};
   }
+  // That busy links leave the computation.
   double speed() const {
     return is_up_held_ || is_down_held_ ? 1 / (1 + conditions_.interference) : 1;
   }
 
   void compute(double seconds) {
-    computation_left_ = seconds;
-    computed_since_ = now_;
-    start(kCompute, seconds / speed(), 0);
+    start(kCompute, seconds, 0);
+    go_on_at(speed() * share_of_computation_, kCompute);
   }
 
   // Running computation goes on at the speed that the links leave it.
   void hold_links(bool up, bool down) {
-    const double former = speed();
     is_up_held_ = up;
     is_down_held_ = down;
-    if (!is_busy(kCompute) || former == speed()) return;
-    computation_left_ -= (now_ - computed_since_) * former;
-    computed_since_ = now_;
-    start(kCompute, std::max(0.0, computation_left_) / speed(), 0);
+    go_on_at(speed() * share_of_computation_, kCompute);
   }
 
-  // Codecs and links go on at the speed that the processors leave them.
+  // All go on at the speed that the processors leave them.
   void share_processors() {
     if (processors_ == kNever) return;
-    const int codecs = (is_busy(kEncoder) ? 1 : 0) + (is_busy(kDecoder) ? 1 : 0);
+    const auto works = [this](Resource resource) { return is_busy(resource) ? 1 : 0; };
+    const int workers =
+        works(kEncoder) + works(kDecoder) + (computes_on_processors_ ? works(kCompute) : 0);
     const bool is_held = is_busy(kUp) || is_busy(kDown);
-    const ProcessorShare share = share_of(processors_, {codecs, is_held ? processors_of_link_ : 0});
+    const ProcessorShare share =
+        share_of(processors_, {workers, is_held ? processors_of_link_ : 0});
     for (const Resource resource : {kEncoder, kUp, kDown, kDecoder}) {
       const bool is_link = resource == kUp || resource == kDown;
-      go_on_at(is_link ? share.link : share.codec, resource);
+      go_on_at(is_link ? share.link : share.worker, resource);
     }
+    if (!computes_on_processors_) return;
+    share_of_computation_ = share.worker;
+    go_on_at(speed() * share_of_computation_, kCompute);
   }
 
   void go_on_at(double speed, Resource resource) {
@@ -382,6 +386,7 @@ class Iteration {
   const Conditions& conditions_;
   const double forward_;
   const double processors_, processors_of_link_;
+  const bool computes_on_processors_;
   std::vector<GroupState> groups_;
   std::vector<int> group_of_;  // by place of the send order
   double window_ = kNever, credit_ = kNever;
@@ -392,7 +397,7 @@ class Iteration {
   std::array<Progress, kResources> progress_;
   std::vector<Event> turning_;  // pushed and not yet to be pulled; a heap
   bool is_up_held_ = false, is_down_held_ = false;
-  double computation_left_ = 0, computed_since_ = 0;
+  double share_of_computation_ = 1;
   std::deque<Batch> to_encode_, to_send_, to_pull_, to_decode_;
   std::vector<Batch> ready_;  // a heap
 

@@ -34,10 +34,11 @@ double mean_of_ranks(Communicator& world, double value) {
 
 }  // namespace
 
-Trial::Trial(Communicator& group, Job* job, const Model& model)
+Trial::Trial(Communicator& group, Job* job, const Model& model, ComputeKernel* kernel)
     : group_(group),
       trace_(job == nullptr ? own_trace_ : job->trace()),
       model_(model),
+      kernel_(kernel),
       memory_(job, model.bytes()) {}
 
 std::vector<Buffer> Trial::groups_of(const Plan& plan) {
@@ -78,7 +79,7 @@ TrialRun Trial::run(const Plan& plan, int steps, const std::function<void(int st
                          fmt::format("{}, {}", model_.name, plan.name));
   {
     GradientPath path(group_, model_, plan, groups_of(plan));
-    Replay replay(model_, path, trace_);
+    Replay replay(model_, path, trace_, kernel_);
     group_.barrier().wait();
     double worked = 0;
     for (int step = 0; step <= steps; ++step) {

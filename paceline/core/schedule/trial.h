@@ -1,4 +1,5 @@
-// A plan tried on real links: carried out with gradients of full size, the computation waited for.
+// A plan tried on real links: carried out with gradients of full size, the computation waited for,
+// or done by a kernel.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/membership/host_memory.h"
 #include "paceline/core/membership/job.h"
+#include "paceline/core/schedule/compute_kernel.h"
 #include "paceline/core/schedule/gradient_path.h"
 #include "paceline/core/schedule/model.h"
 #include "paceline/core/schedule/plan.h"
@@ -17,7 +19,7 @@ namespace paceline::schedule {
 // The same on all ranks.
 struct TrialRun {
   std::vector<double> seconds = {};  // of each step, of the slowest rank
-  std::vector<double> exposed = {};  // of these, not computed
+  std::vector<double> exposed = {};  // of these, more than the model's computation
   double worked = 0;        // seconds a step that processors worked for a rank, in the mean
   std::int64_t errors = 0;  // wrong elements, of all ranks; 0 with codecs, which may lose
   GradientPath::CodecWork codec_work = {};  // of this rank
@@ -27,8 +29,8 @@ struct TrialRun {
 class Trial {
  public:
   // Collective. `group` and `model` outlive it, and so does the job, of which it takes memory and
-  // trace; it may be null. THROWS Error (io): no memory.
-  Trial(Communicator& group, Job* job, const Model& model);
+  // trace; it may be null. `kernel` as in Replay. THROWS Error (io): no memory.
+  Trial(Communicator& group, Job* job, const Model& model, ComputeKernel* kernel = nullptr);
 
   // Collective: one step to warm up, then `steps`. THROWS Error: misuse (a plan that cannot be
   // carried), what ended the communication.
@@ -44,6 +46,7 @@ class Trial {
   TraceLog own_trace_;
   TraceLog& trace_;
   const Model& model_;
+  ComputeKernel* const kernel_;
   HostMemory memory_;
 };
 

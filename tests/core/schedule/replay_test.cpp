@@ -17,6 +17,15 @@ Model model_of_milliseconds() {
   return model;
 }
 
+std::vector<Buffer> buffers_of(std::vector<std::vector<float>>& gradients, int rank) {
+  std::vector<Buffer> buffers;
+  for (auto& group : gradients) {
+    group.assign(1000, static_cast<float>(rank));
+    buffers.push_back(buffer_of(group));
+  }
+  return buffers;
+}
+
 // The computation is the model's to the microsecond, so a step is never shorter.
 TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
   const Model model = model_of_milliseconds();
@@ -24,18 +33,37 @@ TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
     test::run_ranks(2, [&](Job& job) {
       const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
-      std::vector<Buffer> buffers;
-      for (auto& group : gradients) {
-        group.assign(1000, static_cast<float>(job.rank()));
-        buffers.push_back(buffer_of(group));
-      }
-      GradientPath path(job.world(), model, plan, buffers);
+      GradientPath path(job.world(), model, plan, buffers_of(gradients, job.rank()));
       Replay replay(model, path, job.trace());
       replay.step();
       for (int i = 0; i < 3; ++i) {
         const ReplayedStep step = replay.step();
         EXPECT_GE(step.seconds, model.compute() - 1e-6);
         EXPECT_NEAR(step.seconds, model.compute() + step.exposed, 1e-9);
+      }
+      replay.finish();
+      for (const auto& group : gradients) EXPECT_EQ(group, std::vector<float>(1000, .5F));
+    });
+  }
+}
+
+TEST(Replay, AKernelDoesTheWorkOfTheModelInEachStepWhateverTheSchedule) {
+  constexpr double kRoundsPerSecond = 1 << 20;
+  const Model model = model_of_milliseconds();
+  for (const bool crosses_barrier : {false, true}) {
+    test::run_ranks(2, [&](Job& job) {
+      const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
+      std::vector<std::vector<float>> gradients(plan.groups.size());
+      GradientPath path(job.world(), model, plan, buffers_of(gradients, job.rank()));
+      ComputeKernel kernel(kRoundsPerSecond);
+      Replay replay(model, path, job.trace(), &kernel);
+      replay.step();
+      double steps = crosses_barrier ? 1 - model.update() / model.compute() : 1;
+      for (int i = 0; i < 3; ++i) {
+        steps += 1;
+        EXPECT_GT(replay.step().seconds, 0);
+        EXPECT_NEAR(static_cast<double>(kernel.rounds()),
+                    steps * model.compute() * kRoundsPerSecond, 1.001);
       }
       replay.finish();
       for (const auto& group : gradients) EXPECT_EQ(group, std::vector<float>(1000, .5F));

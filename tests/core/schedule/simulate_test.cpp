@@ -266,6 +266,46 @@ TEST(Simulation, codecs_share_what_the_link_leaves) {
   EXPECT_LE(seconds, codecs + link + 3 * one);
 }
 
+// The second gradient is computed while the message of the first is on the link for 2 seconds.
+double seconds_of_two_gradients(double processors, double link, bool computes_on_processors) {
+  const Model model{
+      .name = "two",
+      .tensors = {{.bytes = 1000000, .backward = 4}, {.bytes = 1000000, .backward = 1}}};
+  const Costs costs{.links = {.all_reduce = {0, 2e-6}, .processors = link},
+                    .processors = processors,
+                    .computes_on_processors = computes_on_processors};
+  return iteration_seconds(model, costs, wait_free(model));
+}
+
+TEST(Simulation, computation_that_takes_a_processor_has_what_the_link_leaves) {
+  for (const double link : {0.0, .1, .25, .5}) {
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, false), 7) << link;
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1.5, link, true), 7) << link;
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, true), 7 + 2 * link) << link;
+  }
+  EXPECT_DOUBLE_EQ(seconds_of_two_gradients(std::numeric_limits<double>::infinity(), .5, true), 7);
+}
+
+TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_work) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Case one = random_case(seed);
+    one.plan.crosses_barrier = false;
+    one.plan = plan_of("one codec", cuts_of(one.plan), {.codec = "fp16"});
+    for (Tensor& tensor : one.model.tensors) tensor.bytes += std::size_t{1} << 16;
+    const CodecCost& codec = one.costs.codec("fp16");
+    double work = one.model.compute();
+    for (const Tensor& tensor : one.model.tensors)
+      work += static_cast<double>(tensor.bytes) * (codec.encode + codec.decode);
+    one.costs.links.processors = .3;
+    one.costs.computes_on_processors = true;
+    for (const double processors : {3.3, 1.5, 1.0, .4}) {
+      one.costs.processors = processors;
+      EXPECT_GE(iteration_seconds(one.model, one.costs, one.plan), work / processors * (1 - 1e-9))
+          << seed << " " << processors;
+    }
+  }
+}
+
 // Of one message after the other: where some overtake, slower may be better.
 TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
