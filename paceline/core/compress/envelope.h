@@ -11,6 +11,7 @@ namespace paceline::compress {
 // Payloads that are not a codec's (PayloadFormat has those below 32).
 constexpr std::uint8_t kVotes = 32;    // signs without a scale
 constexpr std::uint8_t kIndices = 33;  // u32, ascending
+constexpr std::uint8_t kBinnedSigns = 34;
 
 struct Envelope {
   std::uint8_t format = 0;

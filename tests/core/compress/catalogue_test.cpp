@@ -24,6 +24,8 @@ using test::run_of;
 // Settings with which small tensors and few steps reach all of a method.
 std::vector<std::string> variants() {
   std::vector<std::string> all = {
+      "adacomp:bin=4",
+      "adacomp:bin=200",
       "dgc:ratio=0.1,clip=1,nesterov=on,warm_up_steps=2",
       "ef_sign:path=owners",
       "gtop_k:ratio=0.1",
@@ -59,7 +61,7 @@ bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
 
 TEST(CompressionMethods, HaveNamesOfTheirOwnAndSaneSettings) {
   const Catalogue methods = built_in_methods();
-  EXPECT_EQ(methods.size(), 14u);
+  EXPECT_EQ(methods.size(), 15u);
   for (const Method& method : methods) {
     SCOPED_TRACE(method.name);
     EXPECT_EQ(find(methods, method.name), &method);

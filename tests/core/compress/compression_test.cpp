@@ -40,10 +40,11 @@ TEST(CompressionText, IsWhatItIsParsedFrom) {
 
 TEST(CompressionText, ThatIsWrongIsRefusedWithWhatThereIs) {
   EXPECT_EQ(refusal("topk"),
-            "there is no compression 'topk'; there are bf16, dgc, ef_sign, "
+            "there is no compression 'topk'; there are adacomp, bf16, dgc, ef_sign, "
             "fp16, gtop_k, int8, one_bit, one_bit_adam, power_sgd, qsgd, random_k, sign, terngrad, "
             "top_k; did you mean top_k?");
-  EXPECT_NE(refusal("").find("there is no compression ''; there are bf16"), std::string::npos);
+  EXPECT_NE(refusal("").find("there is no compression ''; there are adacomp, bf16"),
+            std::string::npos);
   EXPECT_EQ(
       refusal("random_k:ratoi=1"),
       "random_k has no setting 'ratoi'; it has ratio, feedback, min_compress_bytes; did you mean "

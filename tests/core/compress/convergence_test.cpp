@@ -91,6 +91,7 @@ TEST(CompressedTraining, ReachesWhatDenseTrainingReaches) {
       {"qsgd:bucket=16,feedback=on"},
       {"terngrad"},
       {"one_bit"},
+      {"adacomp:bin=10"},
       {"ef_sign"},
       {"ef_sign:path=owners"},
       {"top_k:ratio=0.1"},
