@@ -105,7 +105,7 @@ topology::Line line_through(std::span<const CostPoint> points) {
   }
   const double beta = (w * xy - x * y) / (w * xx - x * x);
   const double alpha = (y - beta * x) / w;
-  if (alpha >= 0) return {alpha, beta};
+  if (alpha >= 0 && beta > 0) return {alpha, beta};
   return {0, xy / xx};
 }
 

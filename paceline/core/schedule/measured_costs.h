@@ -18,7 +18,8 @@ namespace paceline::schedule {
 Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs = {},
                      std::size_t longest = 64 << 20);
 
-// The line with the least relative error through points (bytes, seconds); never below 0 at 0.
+// The line with the least relative error through points (bytes, seconds), among those that rise
+// and are not below 0 at 0: a longer message that was faster was luck.
 // REQUIRES: two points at least, of different bytes, all seconds > 0.
 struct CostPoint {
   double bytes = 0, seconds = 0;

@@ -27,6 +27,13 @@ TEST(MeasuredCosts, NoMessageStartsForLessThanNothing) {
   EXPECT_LT(found.beta, 2.5e-9);
 }
 
+TEST(MeasuredCosts, NoLongerMessageTakesLessThanAShorterOne) {
+  const std::vector<CostPoint> points = {{4e3, 3e-3}, {64e3, 1e-3}};
+  const topology::Line found = line_through(points);
+  EXPECT_EQ(found.alpha, 0);
+  EXPECT_GT(found.beta, 0);
+}
+
 TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   const std::vector<std::string> codecs = {"fp16"};
   std::vector<Costs> found(3);
