@@ -17,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paceline/core/base/processors.h"
 #include "tests/support/nightly.h"
 
 namespace paceline::test {
@@ -71,6 +72,16 @@ TEST_F(SeveralHosts, AreMeasuredByABenchmarkThatStartsItsRanksOnThem) {
     EXPECT_EQ(row.at("transport"), "shm+tcp");
     EXPECT_EQ(row.at("errors"), 0);
   }
+}
+
+// Namespaces look like hosts; their ranks know that they share the machine's processors.
+TEST_F(SeveralHosts, OnOneMachineShareItsProcessors) {
+  const std::string command =
+      binary("paceline") + R"( bench collective --hosts "${PACELINE_NET_HOSTS//,/:2,}:2" --ssh ")" +
+      hosts_script() + R"( ssh" --sizes 4 --blocks 1 --operations 2)";
+  const auto done = run(on_host_1(2, "exec " + command), Deadline::in(60s));
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  EXPECT_THAT(done.output, HasSubstr(fmt::format("processors: {}\n", own_processors().count())));
 }
 
 TEST_F(SeveralHosts, AlsoWithoutSshByOneLauncherOnEachNode) {

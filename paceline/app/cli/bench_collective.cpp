@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -56,6 +55,12 @@ std::size_t resident_megabytes() {
   return static_cast<std::size_t>(usage.ru_maxrss) / 1024;
 }
 
+std::string processors_of(const topology::Topology& topology) {
+  double all = 0;
+  for (const ProcessorPool& pool : topology.pools) all += pool.processors;
+  return fmt::format("{:g}", all);
+}
+
 // What rank 0 shows of the measurement: lines as they come, files at the end.
 class Report {
  public:
@@ -67,7 +72,7 @@ class Report {
     facts_ = {{"determinism", fast ? "fast" : "reproducible"},
               {"buffers", given.buffers},
               {"blocks", fmt::format("{}, candidates alternate", request.compare.blocks)},
-              {"processors", std::to_string(::sysconf(_SC_NPROCESSORS_ONLN))},
+              {"processors", processors_of(job.world().topology())},
               {"date", fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)))},
               {"paceline", kVersion}};
     open_files();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -22,6 +21,7 @@
 #include "paceline/app/cli/split_command.h"
 #include "paceline/app/cli/terminal.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/processors.h"
 #include "paceline/core/base/suggestion.h"
 #include "paceline/core/collective/drawing.h"
 #include "paceline/core/collective/rendezvous.h"
@@ -222,7 +222,7 @@ int verify_main(const Verify& given) {
     if (is_watched)
       fmt::print(stderr, "\r{:3.0f} % of {} algorithms ", 100 * part, catalogue.size());
   };
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = own_processors().count();
   const Proofs proofs = prove_all(catalogue, counts, threads, progress);
   if (is_watched) fmt::print(stderr, "\r\033[K");
   for (const std::string& failure : proofs.failed) fmt::print("FAILED {}\n", failure);

@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 
+#include "paceline/core/base/processors.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/transport/file_descriptor.h"
 
@@ -26,9 +25,7 @@ std::string host_name() {
 }
 
 int usable_cores() {
-  cpu_set_t cores;
-  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));  // more than 1024 of them
+  return own_processors().count();
 }
 
 int free_port() {

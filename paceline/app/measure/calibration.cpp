@@ -170,15 +170,12 @@ Calibration calibrate(Job& job, const CompareOptions& options,
     if (tell) tell("reductions and copies");
     measure_loops(world, profile);
   }
-  for (int host = 0; host < static_cast<int>(topology.hosts.size()); ++host) {
-    if (!topology.is_crowded(host)) continue;
-    const auto& ranks = topology.hosts[static_cast<std::size_t>(host)];
-    if (tell)
-      tell(fmt::format("{} ranks that share {} cores", ranks.size(),
-                       topology.cores[static_cast<std::size_t>(host)]));
-    Bench bench(job, ranks, options);
+  for (const ProcessorPool& pool : topology.pools) {
+    if (!pool.is_crowded()) continue;
+    if (tell) tell(fmt::format("{} ranks that share {} cores", pool.ranks.size(), pool.cores()));
+    Bench bench(job, pool.ranks, options);
     const double alone = profile.link(topology.within_a_host).lines[0].alpha;
-    profile.crowded = std::max(0.0, bench.latency(std::bit_width(ranks.size() - 1)) - alone);
+    profile.crowded = std::max(0.0, bench.latency(std::bit_width(pool.ranks.size() - 1)) - alone);
     break;
   }
   return result;

@@ -1,8 +1,8 @@
 #include "paceline/app/measure/start_line.h"
 
 #include <sched.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "paceline/core/base/deadline.h"
@@ -18,7 +18,7 @@ constexpr int kLooksBetweenClocks = 1 << 14;
 StartLine::StartLine(Communicator& group, const CommonMemory* memory)
     : group_(group),
       counter_(memory == nullptr ? nullptr : &memory->counter()),
-      yields_(group.size() > ::sysconf(_SC_NPROCESSORS_ONLN)) {}
+      yields_(std::ranges::any_of(group.topology().pools, &ProcessorPool::is_crowded)) {}
 
 void StartLine::wait() {
   if (counter_ == nullptr) return group_.barrier().wait();

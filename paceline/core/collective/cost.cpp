@@ -11,22 +11,21 @@ namespace {
 
 using topology::LinkClass;
 
-// The cores of the hosts, and how their ranks take turns on them. By the moment from which each is
-// free.
+// Cores, and how the ranks that share them take turns. By the moment from which each is free.
 class Cores {
  public:
   explicit Cores(const Tariff& tariff, std::size_t ranks) : tariff_(tariff), ranks_(ranks) {
-    for (const int cores : tariff.topology().cores)
-      hosts_.emplace_back(static_cast<std::size_t>(cores));
+    for (const ProcessorPool& pool : tariff.topology().pools)
+      pools_.emplace_back(static_cast<std::size_t>(pool.cores()));
   }
 
   // `rank` works for so long, not before `earliest`; when it is done.
   double work(int rank, double earliest, double seconds) {
     if (seconds == 0) return earliest;
     double& own = ranks_[static_cast<std::size_t>(rank)];
-    const int host = tariff_.host(rank);
-    if (!tariff_.topology().is_crowded(host)) return own = std::max(earliest, own) + seconds;
-    double& core = core_for(hosts_[static_cast<std::size_t>(host)], std::max(earliest, own));
+    if (!tariff_.is_crowded(rank)) return own = std::max(earliest, own) + seconds;
+    auto& pool = pools_[static_cast<std::size_t>(tariff_.pool(rank))];
+    double& core = core_for(pool, std::max(earliest, own));
     return own = core = std::max({earliest, own, core}) + seconds;
   }
 
@@ -44,7 +43,7 @@ class Cores {
 
   const Tariff& tariff_;
   std::vector<double> ranks_;
-  std::vector<std::vector<double>> hosts_;
+  std::vector<std::vector<double>> pools_;
 };
 
 // Time passes from wave to wave of the timetable.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace paceline::collective {
@@ -29,12 +30,14 @@ int Members::member(int world_rank) const {
 
 topology::Topology Members::topology() const {
   const membership::Hosts& hosts = mesh_->hosts();
-  topology::Topology world{.hosts = std::vector<std::vector<int>>(hosts.cores.size()),
-                           .cores = hosts.cores,
+  topology::Topology world{.pools = hosts.pools,
                            .within_a_host = hosts.share_memory ? topology::LinkClass::memory
                                                                : topology::LinkClass::loopback};
-  for (std::size_t rank = 0; rank < hosts.of_ranks.size(); ++rank)
-    world.hosts[static_cast<std::size_t>(hosts.of_ranks[rank])].push_back(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < hosts.of_ranks.size(); ++rank) {
+    const auto host = static_cast<std::size_t>(hosts.of_ranks[rank]);
+    world.hosts.resize(std::max(world.hosts.size(), host + 1));
+    world.hosts[host].push_back(static_cast<int>(rank));
+  }
   return topology_of(world, world_ranks_);
 }
 

@@ -13,7 +13,8 @@ Tariff::Tariff(const Partition& piece, std::size_t element_bytes,
       element_bytes_(element_bytes),
       topology_(topology),
       profile_(profile),
-      host_of_(topology.host_of_ranks()) {}
+      host_of_(topology.host_of_ranks()),
+      pool_of_(topology.pool_of_ranks()) {}
 
 Charge Tariff::of(const Timetable::Message& message) const {
   double all = 0, senders = 0, sums = 0, receivers = 0;
@@ -52,7 +53,8 @@ double Tariff::of(const Timetable::Work& work) const {
 
 double Tariff::busiest(const Timetable& table) const {
   const std::size_t ranks = table.rounds.size(), hosts = topology_.hosts.size();
-  std::vector<double> out(ranks), in(ranks), cores(ranks), up(hosts), down(hosts), together(hosts);
+  std::vector<double> out(ranks), in(ranks), cores(ranks), up(hosts), down(hosts),
+      together(topology_.pools.size());
   for (const Timetable::Message& message : table.messages) {
     const Charge charge = of(message);
     const auto from = static_cast<std::size_t>(message.from),
@@ -65,8 +67,8 @@ double Tariff::busiest(const Timetable& table) const {
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     for (const Timetable::Work& work : table.rounds[rank]) cores[rank] += of(work);
-    const auto host = static_cast<std::size_t>(host_of_[rank]);
-    together[host] += cores[rank] / topology_.cores[host];
+    const auto pool = static_cast<std::size_t>(pool_of_[rank]);
+    together[pool] += cores[rank] / topology_.pools[pool].cores();
   }
   double most = 0;
   for (const auto* seconds : {&out, &in, &cores, &up, &down, &together}) {

@@ -32,8 +32,12 @@ class Tariff {
 
   const topology::Topology& topology() const { return topology_; }
   int host(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
+  int pool(int rank) const { return pool_of_[static_cast<std::size_t>(rank)]; }
+  bool is_crowded(int rank) const {
+    return topology_.pools[static_cast<std::size_t>(pool(rank))].is_crowded();
+  }
   // What it takes to be let run, once a message is there.
-  double wake(int rank) const { return topology_.is_crowded(host(rank)) ? profile_.crowded : 0; }
+  double wake(int rank) const { return is_crowded(rank) ? profile_.crowded : 0; }
 
  private:
   double bytes_of(int chunk) const {
@@ -45,7 +49,7 @@ class Tariff {
   const std::size_t element_bytes_;
   const topology::Topology& topology_;
   const topology::Profile& profile_;
-  const std::vector<int> host_of_;
+  const std::vector<int> host_of_, pool_of_;
 };
 
 }  // namespace paceline::collective

@@ -22,12 +22,8 @@ std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair()
 membership::Hosts hosts_of(int world_size, const LocalWorldOptions& options) {
   auto hosts = membership::Hosts::this_one(world_size, options.share_memory);
   if (options.ranks_per_host < 1) return hosts;
-  const int cores = hosts.cores[0];
-  for (int rank = 0; rank < world_size; ++rank) {
-    const int host = rank / options.ranks_per_host;
-    hosts.of_ranks[static_cast<std::size_t>(rank)] = host;
-    hosts.cores.resize(static_cast<std::size_t>(host) + 1, cores);
-  }
+  for (int rank = 0; rank < world_size; ++rank)
+    hosts.of_ranks[static_cast<std::size_t>(rank)] = rank / options.ranks_per_host;
   return hosts;
 }
 

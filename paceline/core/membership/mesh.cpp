@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 namespace paceline::membership {
 
@@ -16,9 +15,16 @@ constexpr std::size_t kMostEarlyBytes = std::size_t{64} << 20;
 
 }  // namespace
 
+bool Hosts::is_crowded(int rank) const {
+  return std::ranges::any_of(pools, [rank](const ProcessorPool& pool) {
+    return pool.is_crowded() && std::ranges::binary_search(pool.ranks, rank);
+  });
+}
+
 Hosts Hosts::this_one(int ranks, bool share_memory) {
-  return {.of_ranks = std::vector<int>(static_cast<std::size_t>(ranks)),
-          .cores = {static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))},
+  const std::vector<Processors> same(static_cast<std::size_t>(ranks), own_processors());
+  return {.of_ranks = std::vector<int>(same.size()),
+          .pools = pools_of(same),
           .share_memory = share_memory};
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/base/processor_pools.h"
 #include "paceline/core/transport/transport.h"
 
 namespace paceline::membership {
@@ -35,10 +36,11 @@ class FrameSink {
 
 // Where the ranks are, as all of them know it alike.
 struct Hosts {
-  std::vector<int> of_ranks;  // by rank: its host; hosts are numbered by their first rank
-  std::vector<int> cores;     // by host
-  bool share_memory = false;  // ranks of one host do
+  std::vector<int> of_ranks;         // by rank: its host; hosts are numbered by their first rank
+  std::vector<ProcessorPool> pools;  // which ranks share processors, whatever their hosts
+  bool share_memory = false;         // ranks of one host do
 
+  bool is_crowded(int rank) const;  // more ranks than processors share those of this one
   static Hosts this_one(int ranks, bool share_memory);
 };
 

@@ -1,85 +1,34 @@
 #include "paceline/core/membership/rendezvous.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <thread>
 
 #include "paceline/core/membership/configuration.h"
+#include "paceline/core/membership/endpoint.h"
 #include "paceline/core/membership/variables.h"
 #include "paceline/core/transport/fabric_link.h"
 #include "paceline/core/transport/fabric_meeting.h"
 #include "paceline/core/transport/fabric_plugin.h"
 #include "paceline/core/transport/rdma_devices.h"
-#include "paceline/core/transport/wire.h"
 
 namespace paceline::membership {
 namespace {
 
 using transport::FileDescriptor;
 
-constexpr std::size_t kLongestProfile = 16 << 10;
-
-// What a rank tells the others through the store.
-struct Endpoint {
-  std::string host;         // equal on ranks that can share memory
-  std::string unix_name;    // empty: not offered
-  std::string tcp;          // empty: not offered
-  std::string fabric;       // of which library; empty: not offered
-  bool tcp_carries = true;  // frames; else it is for proving who one is, and for the fabric
-  std::string configuration;
-  std::uint32_t cores = 1;  // of its host
-  std::string profile;      // of rank 0: what all choose by
-};
-
-std::vector<std::byte> encode(const Endpoint& e) {
-  return transport::WireWriter()
-      .text(e.host)
-      .text(e.unix_name)
-      .text(e.tcp)
-      .text(e.fabric)
-      .integer(std::uint8_t{e.tcp_carries})
-      .text(e.configuration)
-      .integer(e.cores)
-      .text(e.profile)
-      .bytes();
-}
-
-Endpoint decode_endpoint(Bytes bytes, int rank) {
-  transport::WireReader r(bytes);
-  Endpoint e;
-  e.host = r.text(1024);
-  e.unix_name = r.text(1024);
-  e.tcp = r.text(1024);
-  e.fabric = r.text(64);
-  e.tcp_carries = r.integer<std::uint8_t>() != 0;
-  e.configuration = r.text(4096);
-  e.cores = r.integer<std::uint32_t>();
-  e.profile = r.text(kLongestProfile);
-  if (!r.ok_and_empty())
-    throw Error({Fault::io, fmt::format("rank {} published a malformed endpoint", rank), {rank}});
-  return e;
-}
-
-// Boot, network namespace (abstract unix sockets live in one) and user.
-std::string host_key() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat network = {};
-  ::stat("/proc/self/ns/net", &network);
-  return fmt::format("{}/{}/{}", boot, network.st_ino, ::geteuid());
-}
-
 // 64 ranks on a host keep 4032 rings: small ones then.
 std::size_t ring_bytes(int world_size) {
   const auto share = (std::size_t{4} << 20) / static_cast<std::size_t>(world_size);
   return std::bit_floor(std::clamp<std::size_t>(share, 64 << 10, 1 << 20));
+}
+
+transport::ReactorOptions reactor_options(bool share_cores) {
+  return {.spin = std::chrono::microseconds(share_cores ? 10 : 500), .share_cores = share_cores};
 }
 
 constexpr const char* kFabric = "ucx";
@@ -94,7 +43,6 @@ std::unique_ptr<transport::Fabric> open_fabric(TransportChoice choice) {
   return fabric ? std::move(fabric).value() : nullptr;
 }
 
-constexpr std::uint32_t kMostCores = 1 << 16;
 constexpr std::chrono::milliseconds kBetweenLooks{100};
 constexpr std::chrono::milliseconds kVerdict{500};  // from a death until the launcher has told it
 
@@ -130,7 +78,10 @@ class Joining {
     }
     job_.mesh->set_shares_memory(
         std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
-    job_.mesh->set_hosts(hosts());
+    const Hosts found = hosts();
+    const bool crowded = found.is_crowded(environment_.rank);
+    job_.reactor->run([&] { job_.reactor->set_options(reactor_options(crowded)); });
+    job_.mesh->set_hosts(found);
     job_.profile = endpoints_[0].profile;
   }
 
@@ -159,17 +110,19 @@ class Joining {
     std::map<std::string, int> numbers;
     hosts.share_memory =
         std::ranges::none_of(endpoints_, [](const Endpoint& e) { return e.unix_name.empty(); });
+    std::vector<Processors> processors;
     for (const Endpoint& e : endpoints_) {
-      const auto [host, is_new] = numbers.emplace(e.host, static_cast<int>(numbers.size()));
-      if (is_new) hosts.cores.push_back(static_cast<int>(std::clamp(e.cores, 1U, kMostCores)));
-      hosts.of_ranks.push_back(host->second);
+      hosts.of_ranks.push_back(
+          numbers.emplace(e.host, static_cast<int>(numbers.size())).first->second);
+      processors.push_back(e.processors);
     }
+    hosts.pools = pools_of(processors);
     return hosts;
   }
 
   void listen() {
-    self_.host = host_key();
-    self_.cores = std::max(1U, std::thread::hardware_concurrency());
+    self_.processors = own_processors();
+    self_.host = host_key(self_.processors.machine);
     self_.profile = job_.profile;
     self_.configuration = configuration_of(environment_);
     if (offers_memory()) {
@@ -206,7 +159,7 @@ class Joining {
                  peer, environment_.operation_timeout.count()),
              {peer}});
       }
-      endpoints_.push_back(decode_endpoint(published.value(), peer));
+      endpoints_.push_back(decode_endpoint(published.value(), peer).value());
       const auto different = first_difference(self_.configuration, environment_.rank,
                                               endpoints_.back().configuration, peer);
       if (different) throw Error(*different);
@@ -338,16 +291,11 @@ Result<std::string> read_profile(const std::string& path) {
                  {}};
 }
 
-transport::ReactorOptions reactor_options(const Environment& environment) {
-  const auto cores = std::thread::hardware_concurrency();
-  const bool share_cores = environment.local_world_size > static_cast<int>(cores);
-  return {.spin = std::chrono::microseconds(share_cores ? 10 : 500), .share_cores = share_cores};
-}
-
 }  // namespace
 
 std::unique_ptr<Job::Impl> join(Environment environment) {
-  const auto options = reactor_options(environment);
+  // What the launcher tells, until all ranks have told their processors.
+  const auto options = reactor_options(environment.local_world_size > own_processors().count());
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;
   // Rank 0 alone, so that the file need not be on every host.

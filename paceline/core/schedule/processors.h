@@ -5,9 +5,8 @@
 
 namespace paceline::schedule {
 
-// Collective: processors of this rank's machine over the group's ranks there; of all ranks the
-// least. Ranks share a machine where they share a kernel, whatever hosts their network shows.
-double processors_of_each(Communicator& group);
+// The processors that ranks of the group share, over these ranks; of all ranks the least.
+double processors_of_each(const Communicator& group);
 
 // Seconds that processors have worked for this process.
 double worked_seconds();

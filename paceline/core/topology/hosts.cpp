@@ -28,31 +28,54 @@ std::vector<int> Topology::host_of_ranks() const {
   return host_of;
 }
 
-Topology one_host(int ranks, int cores, LinkClass link) {
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  return {.hosts = {std::move(all)}, .cores = {cores}, .within_a_host = link};
+std::vector<int> Topology::pool_of_ranks() const {
+  std::vector<int> pool_of(static_cast<std::size_t>(ranks()));
+  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
+    for (const int rank : pools[pool].ranks)
+      pool_of[static_cast<std::size_t>(rank)] = static_cast<int>(pool);
+  }
+  return pool_of;
 }
 
-Topology separate_hosts(int ranks) {
-  Topology topology;
-  for (int rank = 0; rank < ranks; ++rank) topology.hosts.push_back({rank});
-  topology.cores.assign(static_cast<std::size_t>(ranks), 1);
+Topology several_hosts(std::vector<std::vector<int>> hosts, const std::vector<int>& cores,
+                       LinkClass within_a_host) {
+  Topology topology{.hosts = std::move(hosts), .within_a_host = within_a_host};
+  for (std::size_t host = 0; host < topology.hosts.size(); ++host)
+    topology.pools.push_back({topology.hosts[host], static_cast<double>(cores[host])});
   return topology;
 }
 
+Topology one_host(int ranks, int cores, LinkClass link) {
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return several_hosts({std::move(all)}, {cores}, link);
+}
+
+Topology separate_hosts(int ranks) {
+  std::vector<std::vector<int>> hosts;
+  for (int rank = 0; rank < ranks; ++rank) hosts.push_back({rank});
+  return several_hosts(std::move(hosts), std::vector<int>(static_cast<std::size_t>(ranks), 1));
+}
+
 Topology topology_of(const Topology& whole, const std::vector<int>& members) {
-  const std::vector<int> host_of = whole.host_of_ranks();
-  std::vector<int> place(whole.hosts.size(), -1);  // by host of the whole: which one it is here
+  const std::vector<int> host_of = whole.host_of_ranks(), pool_of = whole.pool_of_ranks();
+  // By host and pool of the whole: which one it is here.
+  std::vector<int> hosts(whole.hosts.size(), -1), pools(whole.pools.size(), -1);
   Topology part{.within_a_host = whole.within_a_host};
   for (std::size_t member = 0; member < members.size(); ++member) {
-    const auto host = static_cast<std::size_t>(host_of[static_cast<std::size_t>(members[member])]);
-    if (place[host] < 0) {
-      place[host] = static_cast<int>(part.hosts.size());
+    const auto rank = static_cast<std::size_t>(members[member]);
+    const auto host = static_cast<std::size_t>(host_of[rank]),
+               pool = static_cast<std::size_t>(pool_of[rank]);
+    if (hosts[host] < 0) {
+      hosts[host] = static_cast<int>(part.hosts.size());
       part.hosts.emplace_back();
-      part.cores.push_back(whole.cores[host]);
     }
-    part.hosts[static_cast<std::size_t>(place[host])].push_back(static_cast<int>(member));
+    if (pools[pool] < 0) {
+      pools[pool] = static_cast<int>(part.pools.size());
+      part.pools.push_back({{}, whole.pools[pool].processors});
+    }
+    part.hosts[static_cast<std::size_t>(hosts[host])].push_back(static_cast<int>(member));
+    part.pools[static_cast<std::size_t>(pools[pool])].ranks.push_back(static_cast<int>(member));
   }
   return part;
 }

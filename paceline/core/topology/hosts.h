@@ -1,10 +1,12 @@
-// Which ranks share a host, and what kind of link any two of them have.
+// Which ranks share a host, which share processors, and what kind of link any two of them have.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "paceline/core/base/processor_pools.h"
 
 namespace paceline::topology {
 
@@ -21,22 +23,21 @@ std::string_view name_of(LinkClass link);
 // port into the other.
 struct Topology {
   std::vector<std::vector<int>> hosts;  // their ranks, ascending; each rank is on one of them
-  std::vector<int> cores;               // by host
+  std::vector<ProcessorPool> pools;     // each rank is in one of them
   LinkClass within_a_host = LinkClass::memory;
 
   int ranks() const;
   std::vector<int> host_of_ranks() const;  // by rank
-  // Whether some host has more ranks than cores.
-  bool is_crowded(int host) const {
-    const auto h = static_cast<std::size_t>(host);
-    return hosts[h].size() > static_cast<std::size_t>(cores[h]);
-  }
+  std::vector<int> pool_of_ranks() const;  // by rank
   bool operator==(const Topology&) const = default;
 };
 
-// `ranks` on one host; each on a host of its own.
+// `ranks` on one host of so many cores; each on a host of its own.
 Topology one_host(int ranks, int cores, LinkClass link);
 Topology separate_hosts(int ranks);
+// Each host with so many cores of its own.
+Topology several_hosts(std::vector<std::vector<int>> hosts, const std::vector<int>& cores,
+                       LinkClass within_a_host = LinkClass::memory);
 
 // The members of a group, as ranks of the group: member i is rank `members[i]` of `whole`.
 // REQUIRES: each is a rank of `whole`, and none is there twice.

@@ -92,6 +92,9 @@ class Reactor {
   // woken after this turn.
   void note_completion() { completed_ = true; }
 
+  // For waits that begin from now on. THREAD: driver.
+  void set_options(ReactorOptions options) { options_ = options; }
+
   // Where this rank's operations leave their spans. THREAD: any.
   TraceLog& trace() { return trace_; }
   // Where they show what goes on now. THREAD: any.
@@ -114,7 +117,7 @@ class Reactor {
   bool try_take_baton();
   void drop_baton_of_try();
 
-  const ReactorOptions options_;
+  ReactorOptions options_;  // the driver's
   Poller poller_;
   TraceLog trace_;
   StatusPage status_;

@@ -161,7 +161,7 @@ TEST(Choice, SixteenBitSumsAreRoundedOnceWhereThatIsPromised) {
 }
 
 TEST(Choice, IsTheCheapestOfItsCandidates) {
-  const topology::Topology two_hosts{.hosts = {{0, 1, 2}, {3, 4, 5}}, .cores = {2, 2}};
+  const auto two_hosts = topology::several_hosts({{0, 1, 2}, {3, 4, 5}}, {2, 2});
   for (const auto& topology : {loopback(6), two_hosts, topology::separate_hosts(6), loopback(16),
                                topology::one_host(4, 2, LinkClass::memory)}) {
     Choice choice(built_in_algorithms(), Determinism::fast, topology);
@@ -204,7 +204,7 @@ TEST(Choice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
 }
 
 TEST(Choice, DoesNotDependOnWhichRootWasAskedForFirst) {
-  const topology::Topology uneven{.hosts = {{0}, {1, 2, 3, 4}}, .cores = {2, 2}};
+  const auto uneven = topology::several_hosts({{0}, {1, 2, 3, 4}}, {2, 2});
   Choice forwards(built_in_algorithms(), Determinism::fast, uneven);
   Choice backwards(built_in_algorithms(), Determinism::fast, uneven);
   for (int root = 0; root < 5; ++root) {

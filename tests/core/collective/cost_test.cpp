@@ -101,13 +101,17 @@ TEST(Cost, IsNeverBelowWhatTheAlgorithmStates) {
   SeededNumbers numbers(5);
   const Catalogue catalogue = built_in_algorithms();
   for (int ranks = 1; ranks <= (test::kSanitized ? 6 : 20); ++ranks) {
-    topology::Topology hosts{.hosts = random_hosts(numbers, ranks, true).groups, .cores = {}};
-    for (std::size_t i = 0; i < hosts.hosts.size(); ++i)
-      hosts.cores.push_back(1 + static_cast<int>(numbers.below(4)));
+    const auto groups = random_hosts(numbers, ranks, true).groups;
+    std::vector<int> cores;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      cores.push_back(1 + static_cast<int>(numbers.below(4)));
+    const auto hosts = topology::several_hosts(groups, cores);
+    auto one_machine = hosts;
+    one_machine.pools = topology::one_host(ranks, 2, topology::LinkClass::memory).pools;
     for (const auto& topology :
          {topology::one_host(ranks, 64, topology::LinkClass::loopback),
           topology::separate_hosts(ranks),
-          topology::one_host(ranks, 2, topology::LinkClass::memory), hosts}) {
+          topology::one_host(ranks, 2, topology::LinkClass::memory), hosts, one_machine}) {
       const topology::Profile profile = random_profile(numbers);
       const Shape shape{.ranks = ranks, .groups = topology.hosts};
       for (const Algorithm& algorithm : catalogue) {
@@ -283,10 +287,10 @@ TEST(Cost, WhatGoesToOnePeerInOneRoundIsOneMessage) {
 // --- hosts ---------------------------------------------------------------------------------------
 
 topology::Topology two_hosts(int each) {
-  topology::Topology two{.hosts = {{}, {}}, .cores = {64, 64}};
+  std::vector<std::vector<int>> two(2);
   for (int rank = 0; rank < 2 * each; ++rank)
-    two.hosts[static_cast<std::size_t>(rank / each)].push_back(rank);
-  return two;
+    two[static_cast<std::size_t>(rank / each)].push_back(rank);
+  return topology::several_hosts(two, {64, 64});
 }
 
 // Nothing but bytes between hosts costs.

@@ -36,11 +36,11 @@ TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
 
 TEST(Members, KnowTheirHostsAndShapeTellsThemWhereTheyMakeTwoLevels) {
   const auto mesh = mesh_of(1, 4);
-  mesh->set_hosts({.of_ranks = {0, 0, 1, 1}, .cores = {2, 3}, .share_memory = true});
+  mesh->set_hosts(
+      {.of_ranks = {0, 0, 1, 1}, .pools = {{{0, 1}, 2}, {{2, 3}, 3}}, .share_memory = true});
   const Members world(mesh, Members::all_of(*mesh)), one_each(mesh, {2, 1}), one_host(mesh, {1, 0});
-  using topology::Topology;
-  EXPECT_EQ(world.topology(), (Topology{.hosts = {{0, 1}, {2, 3}}, .cores = {2, 3}}));
-  EXPECT_EQ(one_each.topology(), (Topology{.hosts = {{0}, {1}}, .cores = {3, 2}}));
+  EXPECT_EQ(world.topology(), topology::several_hosts({{0, 1}, {2, 3}}, {2, 3}));
+  EXPECT_EQ(one_each.topology(), topology::several_hosts({{0}, {1}}, {3, 2}));
   EXPECT_EQ(one_host.topology(), topology::one_host(2, 2, topology::LinkClass::memory));
   EXPECT_EQ(world.shape().groups, (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
   EXPECT_TRUE(one_each.shape().groups.empty());

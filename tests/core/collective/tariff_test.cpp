@@ -21,7 +21,7 @@ const topology::Profile kProfile{
 
 // Ranks 0 and 1 share a host.
 topology::Topology hosts(LinkClass within) {
-  return {.hosts = {{0, 1}, {2}}, .cores = {1, 1}, .within_a_host = within};
+  return topology::several_hosts({{0, 1}, {2}}, {1, 1}, within);
 }
 
 Charge charge(LinkClass within, int to, Payer payer, std::size_t bytes = 9) {
@@ -67,7 +67,7 @@ TEST(Tariff, WhatIsEmptyCostsNothing) {
   }
 }
 
-TEST(Tariff, WorkIsPaidByTheByteAndARankOfACrowdedHostByTheWake) {
+TEST(Tariff, WorkIsPaidByTheByteAndARankThatSharesItsCoreByTheWake) {
   const Partition piece = Partition::of({4, 8});
   const topology::Topology topology = hosts(LinkClass::memory);
   const Tariff tariff(piece, 2, topology, kProfile);

@@ -253,5 +253,16 @@ TEST_F(MeshTest, SharedMemoryIsKnownToAllLinks) {
   EXPECT_EQ(wires[2]->withdrawn, std::vector<std::uint64_t>{7});
 }
 
+TEST(Hosts, ARankIsCrowdedWhereMoreThanTheProcessorsShareThoseOfItsOwn) {
+  const Hosts hosts{.of_ranks = {0, 0, 1, 1}, .pools = {{{0, 3}, 1}, {{1}, 1}, {{2}, .5}}};
+  EXPECT_TRUE(hosts.is_crowded(0));
+  EXPECT_FALSE(hosts.is_crowded(1));
+  EXPECT_TRUE(hosts.is_crowded(2));
+  EXPECT_TRUE(hosts.is_crowded(3));
+  const int processors = own_processors().count();
+  EXPECT_FALSE(Hosts::this_one(processors, true).is_crowded(0));
+  EXPECT_TRUE(Hosts::this_one(processors + 1, true).is_crowded(processors));
+}
+
 }  // namespace
 }  // namespace paceline::membership

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <atomic>
@@ -10,8 +11,8 @@
 #include <map>
 
 #include "paceline/core/membership/configuration.h"
+#include "paceline/core/membership/endpoint.h"
 #include "paceline/core/transport/fabric_plugin.h"
-#include "paceline/core/transport/wire.h"
 #include "tests/core/membership/store_world.h"
 #include "tests/core/membership/strangers.h"
 #include "tests/support/process.h"
@@ -77,7 +78,7 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
       EXPECT_TRUE(transport != TransportChoice::ucx || job->fabric != nullptr);
       const Hosts& hosts = job->mesh->hosts();
       EXPECT_EQ(hosts.of_ranks, std::vector<int>(4, 0));
-      EXPECT_EQ(hosts.cores, Hosts::this_one(4, true).cores);
+      EXPECT_EQ(hosts.pools, Hosts::this_one(4, true).pools);
       EXPECT_EQ(hosts.share_memory, share);
       ++met;
       test::wait_until([&] { return met == 4; });
@@ -150,6 +151,43 @@ TEST(Rendezvous, AProfileThatCannotBeReadIsNamedWithTheRemedy) {
             "one with: paceline bench calibrate --output FILE");
 }
 
+// One thread for each rank, with the processors of `of_rank`; what the first rank came to know.
+Hosts hosts_of_ranks_on(const std::vector<int>& of_rank) {
+  const int ranks = static_cast<int>(of_rank.size());
+  StoreWorld world(ranks);
+  std::atomic<int> met = 0;
+  Hosts hosts;
+  run_ranks(ranks, [&](int rank) {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(static_cast<std::size_t>(of_rank[static_cast<std::size_t>(rank)]), &own);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof own, &own), 0);
+    const auto job = join(environment(world, rank, ranks, TransportChoice::automatic));
+    if (rank == 0) hosts = job->mesh->hosts();
+    ++met;
+    test::wait_until([&] { return met == ranks; });
+  });
+  return hosts;
+}
+
+TEST(Rendezvous, RanksKnowWhichOfThemShareProcessors) {
+  const ProcessorSet allowed = own_processors().allowed;
+  std::vector<int> usable;
+  for (int i = 0; usable.size() < 2 && i < 8192; ++i) {
+    ProcessorSet one;
+    one.insert(i);
+    if (allowed.meets(one)) usable.push_back(i);
+  }
+  const Hosts same = hosts_of_ranks_on({usable[0], usable[0]});
+  EXPECT_EQ(same.pools, (std::vector<ProcessorPool>{{{0, 1}, 1}}));
+  EXPECT_TRUE(same.is_crowded(0));
+  if (usable.size() < 2) return;  // a machine of one processor
+  const Hosts apart = hosts_of_ranks_on({usable[0], usable[1], usable[0]});
+  EXPECT_EQ(apart.pools, (std::vector<ProcessorPool>{{{0, 2}, 1}, {{1}, 1}}));
+  EXPECT_TRUE(apart.is_crowded(2));
+  EXPECT_FALSE(apart.is_crowded(1));
+}
+
 TEST(Rendezvous, AMissingRankIsNamed) {
   StoreWorld world(2);
   Environment e = environment(world, 0, 2, TransportChoice::automatic);
@@ -196,16 +234,10 @@ TEST(Rendezvous, RanksWithoutACommonTransportAreTold) {
 }
 
 void publish(StoreClient& client, int rank, const std::string& tcp, const Environment& like) {
-  client.set("endpoint/" + std::to_string(rank), transport::WireWriter()
-                                                     .text("elsewhere")
-                                                     .text("")
-                                                     .text(tcp)
-                                                     .text("")
-                                                     .integer(std::uint8_t{1})
-                                                     .text(configuration_of(like))
-                                                     .integer(std::uint32_t{2})
-                                                     .text("")
-                                                     .bytes());
+  client.set("endpoint/" + std::to_string(rank), encode({.host = "elsewhere",
+                                                         .tcp = tcp,
+                                                         .configuration = configuration_of(like),
+                                                         .processors = own_processors()}));
 }
 
 // A peer that died after it told where it listens: nobody answers there, but the launcher knows.
@@ -252,9 +284,7 @@ TEST(Rendezvous, RanksMeetWhileAStrangerFloodsTheStore) {
 // Where rank 0 listens for its peers, as it published it.
 transport::TcpAddress door_of_rank_0(StoreClient& client) {
   const auto published = client.get("endpoint/0", soon()).value();
-  transport::WireReader reader(published);
-  std::ignore = reader.text(4096), std::ignore = reader.text(4096);  // its host and unix socket
-  return transport::parse_tcp_address(reader.text(4096)).value();
+  return transport::parse_tcp_address(decode_endpoint(published, 0).value().tcp).value();
 }
 
 // S3, at a rank's own door, where the test plays rank 1.

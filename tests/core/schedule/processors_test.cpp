@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <vector>
 
+#include "paceline/core/base/processors.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::schedule {
 namespace {
 
 TEST(Processors, RanksOfAMachineHaveEqualSharesOfIt) {
-  const double processors = std::thread::hardware_concurrency();
+  const double processors = own_processors().count();
   for (const int ranks : {1, 2, 3}) {
     std::vector<double> each(static_cast<std::size_t>(ranks));
     test::run_ranks(ranks, [&each](Job& job) {

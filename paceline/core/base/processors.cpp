@@ -1,0 +1,164 @@
+#include "paceline/core/base/processors.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <climits>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kBits = 64;
+
+std::string first_word(const std::filesystem::path& file) {
+  std::string word;
+  std::ifstream(file) >> word;
+  return word;
+}
+
+std::string machine() {
+  for (const auto* file : {"/proc/sys/kernel/random/boot_id", "/etc/machine-id"}) {
+    if (std::string id = first_word(file); !id.empty()) return id;
+  }
+  std::array<char, HOST_NAME_MAX + 1> name = {};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+ProcessorSet affinity() {
+  static_assert(sizeof(cpu_set_t) % sizeof(std::uint64_t) == 0);
+  ProcessorSet set{std::vector<std::uint64_t>(ProcessorSet::kMostWords)};
+  auto* const mask = reinterpret_cast<cpu_set_t*>(set.words.data());
+  if (::sched_getaffinity(0, set.words.size() * sizeof(std::uint64_t), mask) == 0) {
+    while (set.words.back() == 0) set.words.pop_back();
+    return set;
+  }
+  ProcessorSet all;
+  for (int i = 0; i < std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); ++i)
+    all.insert(i);
+  return all;
+}
+
+std::vector<std::string> parts_of(const std::string& line, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream words(line);
+  for (std::string word; std::getline(words, word, separator);) parts.push_back(word);
+  return parts;
+}
+
+bool names_cpu(const std::string& list) {
+  const auto names = parts_of(list, ',');
+  return std::ranges::find(names, "cpu") != names.end();
+}
+
+// A hierarchy of control groups that has processors to give, as it is mounted here.
+struct Hierarchy {
+  bool is_unified = false;  // version 2
+  std::string first;        // the group that is seen at `folder`
+  std::string folder;
+};
+
+// A line of mountinfo: ... root, mount point, options ... - type, source, options of the type.
+std::optional<Hierarchy> hierarchy_in(const std::string& line) {
+  const auto words = parts_of(line, ' ');
+  const auto dash = std::ranges::find(words, "-");
+  if (words.size() < 6 || words.end() - dash < 4) return std::nullopt;
+  const bool is_unified = dash[1] == "cgroup2";
+  if (!is_unified && (dash[1] != "cgroup" || !names_cpu(dash[3]))) return std::nullopt;
+  return Hierarchy{is_unified, words[3], words[4]};
+}
+
+// This process's group there, below what is mounted; empty: the mounted one, or not to be seen.
+std::string group_in(const Hierarchy& hierarchy, const std::filesystem::path& root) {
+  std::ifstream lines(root / "proc/self/cgroup");
+  for (std::string line; std::getline(lines, line);) {
+    const auto parts = parts_of(line, ':');  // number, controllers, group
+    if (parts.size() < 3) continue;
+    const bool is_this = hierarchy.is_unified ? parts[1].empty() : names_cpu(parts[1]);
+    if (!is_this) continue;
+    const auto below = std::filesystem::path(parts[2]).lexically_relative(hierarchy.first);
+    return below.empty() || *below.begin() == ".." ? "" : below.string();
+  }
+  return "";
+}
+
+// Of one group's files: time of processors over time of the clock. "max" and -1 are no quota.
+double processors_of(const std::filesystem::path& folder, bool is_unified) {
+  double quota = 0, period = 0;
+  if (is_unified) {
+    std::ifstream(folder / "cpu.max") >> quota >> period;
+  } else {
+    std::ifstream(folder / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(folder / "cpu.cfs_period_us") >> period;
+  }
+  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
+}
+
+std::uint64_t number_of(const std::filesystem::path& folder) {
+  struct stat status = {};
+  ::stat(folder.c_str(), &status);
+  return status.st_ino;
+}
+
+}  // namespace
+
+void ProcessorSet::insert(int processor) {
+  const auto i = static_cast<std::size_t>(processor);
+  words.resize(std::max(words.size(), i / kBits + 1));
+  words[i / kBits] |= std::uint64_t{1} << i % kBits;
+}
+
+void ProcessorSet::insert(const ProcessorSet& others) {
+  words.resize(std::max(words.size(), others.words.size()));
+  for (std::size_t i = 0; i < others.words.size(); ++i) words[i] |= others.words[i];
+}
+
+int ProcessorSet::count() const {
+  int count = 0;
+  for (const std::uint64_t word : words) count += std::popcount(word);
+  return count;
+}
+
+bool ProcessorSet::meets(const ProcessorSet& other) const {
+  for (std::size_t i = 0; i < std::min(words.size(), other.words.size()); ++i) {
+    if ((words[i] & other.words[i]) != 0) return true;
+  }
+  return false;
+}
+
+int Processors::count() const {
+  return static_cast<int>(std::clamp<double>(quota.processors, 1, std::max(1, allowed.count())));
+}
+
+Processors own_processors() {
+  return {machine(), affinity(), processor_quota()};
+}
+
+ProcessorQuota processor_quota(const std::filesystem::path& root) {
+  ProcessorQuota least;
+  std::ifstream mounts(root / "proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    const auto hierarchy = hierarchy_in(line);
+    if (!hierarchy) continue;
+    std::filesystem::path folder = root / hierarchy->folder.substr(1);
+    const auto consider = [&] {
+      const double here = processors_of(folder, hierarchy->is_unified);
+      if (here < least.processors) least = {here, number_of(folder)};
+    };
+    consider();
+    for (const auto& name : std::filesystem::path(group_in(*hierarchy, root))) {
+      folder /= name;
+      consider();
+    }
+  }
+  return least;
+}
+
+}  // namespace paceline
