@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <span>
 
 #include "paceline/app/measure/quantile.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/reduce.h"
+#include "paceline/core/collective/choice.h"
 
 namespace paceline::measure {
 namespace {
@@ -25,6 +25,9 @@ constexpr std::array<Span, 3> kSpans = {
     {{1 << 10, 16 << 10}, {64 << 10, 1 << 20}, {1 << 20, 4 << 20}}};
 constexpr std::array<std::size_t, 3> kShort = {4, 256, 1 << 10};
 constexpr Span kLong = {4 << 20, 16 << 20};
+// Bytes of a chunk that is gathered: a turn shows beside the short ones, a byte in the long ones.
+constexpr std::array<std::size_t, 3> kShortChunks = {4 << 10, 8 << 10, 16 << 10};
+constexpr std::array<std::size_t, 3> kLongChunks = {256 << 10, 512 << 10, 1 << 20};
 
 // No byte is for nothing, whatever a moody machine lets one measure: 100 GB/s.
 constexpr double kLeastPerByte = 1e-11;
@@ -40,14 +43,13 @@ class Bench {
   Bench(Job& job, const std::vector<int>& ranks, const CompareOptions& options)
       : job_(job), first_(ranks[0]), group_(job.world().subgroup(ranks)), options_(options) {}
 
-  // The latency of a short message; `levels`: how many such messages, one after the other, the
-  // binomial tree has more.
-  double latency(int levels = 1) {
+  // The latency of a short message between two ranks.
+  double latency() {
     std::vector<double> found;
     for (const std::size_t bytes : kShort) {
       const double more = difference({Operation::all_reduce, "binomial", bytes},
                                      {Operation::all_reduce, "recursive_doubling", bytes});
-      found.push_back(std::max(0.0, more) / levels);
+      found.push_back(std::max(0.0, more));
     }
     return median(found);
   }
@@ -64,7 +66,6 @@ class Bench {
     return 2 * slope(Operation::all_gather, "ring", {2 * bytes.from, 2 * bytes.to});
   }
 
- private:
   double difference(const Candidate& one, const Candidate& other) {
     std::vector<double> seconds(1);
     if (group_) {
@@ -76,6 +77,7 @@ class Bench {
     return seconds[0];
   }
 
+ private:
   Job& job_;
   const int first_;
   const std::unique_ptr<Communicator> group_;  // nullptr: this rank is not in it
@@ -134,6 +136,61 @@ void measure_loops(Communicator& world, topology::Profile& profile) {
   profile.copy = prices[1];
 }
 
+double forecast(const Candidate& one, const topology::Topology& topology,
+                const topology::Profile& profile) {
+  const collective::Shape shape{.ranks = topology.ranks()};
+  return collective::Choice(collective::built_in_algorithms(), Determinism::fast, topology, profile)
+      .choose(one.operation, one.algorithm, shape, one.bytes)
+      .seconds;
+}
+
+// The value of `price` with which the model tells how much longer `one` takes than `other`: it is
+// linear in it.
+double fit(Bench& bench, const Candidate& one, const Candidate& other,
+           const topology::Topology& topology, topology::Profile profile,
+           double topology::Profile::*price, double unit) {
+  const auto difference = [&](double value) {
+    profile.*price = value;
+    return forecast(one, topology, profile) - forecast(other, topology, profile);
+  };
+  const double without = difference(0), more = difference(unit) - without;
+  const double measured = bench.difference(one, other);
+  return more <= 0 ? 0 : std::max(0.0, (measured - without) / more * unit);
+}
+
+// What the other prices do not tell of messages whose receivers share processors: the binomial tree
+// passes more of them one after the other than recursive doubling.
+void measure_turns(Bench& bench, const topology::Topology& topology, topology::Profile& profile) {
+  std::vector<double> found;
+  for (const std::size_t bytes : kShort) {
+    found.push_back(fit(bench, {Operation::all_reduce, "binomial", bytes},
+                        {Operation::all_reduce, "recursive_doubling", bytes}, topology, profile,
+                        &topology::Profile::crowded, 1e-6));
+  }
+  profile.crowded = profile.crowded_reference = median(found);
+}
+
+// The ring passes on what direct takes where it was first, by as many messages, one after the
+// other.
+void measure_relays(Bench& bench, const topology::Topology& topology, topology::Profile& profile) {
+  const auto median_of = [&](std::span<const std::size_t> chunks, double topology::Profile::*price,
+                             double unit) {
+    std::vector<double> found;
+    for (const std::size_t chunk : chunks) {
+      const std::size_t bytes = chunk * static_cast<std::size_t>(topology.ranks());
+      found.push_back(fit(bench, {Operation::all_gather, "ring", bytes},
+                          {Operation::all_gather, "direct", bytes}, topology, profile, price,
+                          unit));
+    }
+    return median(found);
+  };
+  profile.relay = 0;
+  if (topology.pools[0].is_crowded())
+    profile.crowded_reference =
+        median_of(kShortChunks, &topology::Profile::crowded_reference, 1e-6);
+  profile.relay = median_of(kLongChunks, &topology::Profile::relay, 1e-10);
+}
+
 // Two ranks with that kind of link between them; none when there are no such two.
 std::vector<int> pair_with(LinkClass link, const topology::Topology& topology) {
   if (link == LinkClass::network) {
@@ -174,9 +231,15 @@ Calibration calibrate(Job& job, const CompareOptions& options,
     if (!pool.is_crowded()) continue;
     if (tell) tell(fmt::format("{} ranks that share {} cores", pool.ranks.size(), pool.cores()));
     Bench bench(job, pool.ranks, options);
-    const double alone = profile.link(topology.within_a_host).lines[0].alpha;
-    profile.crowded = std::max(0.0, bench.latency(std::bit_width(pool.ranks.size() - 1)) - alone);
+    measure_turns(bench, topology_of(topology, pool.ranks), profile);
     break;
+  }
+  const auto neighbours = std::ranges::find_if(
+      topology.hosts, [](const std::vector<int>& host) { return host.size() >= 3; });
+  if (topology.within_a_host == LinkClass::memory && neighbours != topology.hosts.end()) {
+    if (tell) tell("what is passed on");
+    Bench bench(job, *neighbours, options);
+    measure_relays(bench, topology_of(topology, *neighbours), profile);
   }
   return result;
 }

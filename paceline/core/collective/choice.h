@@ -54,6 +54,7 @@ class Choice {
   Candidate cheapest(Operation operation, const Shape& shape, std::size_t bytes, bool one_rounding);
   Candidate cheaper(Candidate best, const Algorithm& algorithm, const Shape& shape,
                     std::size_t bytes);
+  bool is_better(const Candidate& one, const Candidate& other, Shape shape);
   bool in_memory() const;
   const Timetable& timetable(const Algorithm& algorithm, const Shape& shape);
 

@@ -11,41 +11,6 @@ namespace {
 
 using topology::LinkClass;
 
-// Cores, and how the ranks that share them take turns. By the moment from which each is free.
-class Cores {
- public:
-  explicit Cores(const Tariff& tariff, std::size_t ranks) : tariff_(tariff), ranks_(ranks) {
-    for (const ProcessorPool& pool : tariff.topology().pools)
-      pools_.emplace_back(static_cast<std::size_t>(pool.cores()));
-  }
-
-  // `rank` works for so long, not before `earliest`; when it is done.
-  double work(int rank, double earliest, double seconds) {
-    if (seconds == 0) return earliest;
-    double& own = ranks_[static_cast<std::size_t>(rank)];
-    if (!tariff_.is_crowded(rank)) return own = std::max(earliest, own) + seconds;
-    auto& pool = pools_[static_cast<std::size_t>(tariff_.pool(rank))];
-    double& core = core_for(pool, std::max(earliest, own));
-    return own = core = std::max({earliest, own, core}) + seconds;
-  }
-
- private:
-  // Of those that are free by then the one that was busy last, so that it idles least; else the
-  // first to be free.
-  static double& core_for(std::vector<double>& cores, double start) {
-    auto best = cores.begin();
-    for (auto core = cores.begin() + 1; core < cores.end(); ++core) {
-      const bool fits_better = *core <= start ? *core > *best || *best > start : *core < *best;
-      if (fits_better) best = core;
-    }
-    return *best;
-  }
-
-  const Tariff& tariff_;
-  std::vector<double> ranks_;
-  std::vector<std::vector<double>> pools_;
-};
-
 // Time passes from wave to wave of the timetable.
 class Clockwork {
  public:
@@ -57,7 +22,7 @@ class Clockwork {
         in_(table.rounds.size()),
         uplinks_(tariff.topology().hosts.size()),
         downlinks_(tariff.topology().hosts.size()),
-        cores_(tariff, table.rounds.size()) {}
+        cores_(static_cast<std::size_t>(tariff.cores())) {}
 
   double run() {
     for (int rank = 0; rank < static_cast<int>(states_.size()); ++rank) begin_rounds(rank);
@@ -102,16 +67,14 @@ class Clockwork {
     // All set off before any is taken: a rank that has both to do does not wait for the other's.
     for (Moving& one : wave_) {
       if (one.charge.link == LinkClass::network) cross(one);
-      else one.at = cores_.work(one.message->from, one.at, one.charge.sender);
+      else one.at = on_core(one.message->from, one.at, one.charge.sender);
     }
     put_in_order();
     for (Moving& one : wave_) {
-      const bool wakes = one.charge.link != LinkClass::network && !one.charge.is_empty;
       const double sent = one.at;
-      if (wakes) {
-        const double woken = one.at + tariff_.wake(one.message->to);
-        one.at = cores_.work(one.message->to, woken, one.charge.receiver);
-      }
+      one.at += one.charge.wake;
+      if (one.charge.link != LinkClass::network)
+        one.at = on_core(one.message->to, one.at, one.charge.receiver);
       note(one.message->from, sent);
       note(one.message->to, one.at);
     }
@@ -134,6 +97,13 @@ class Clockwork {
     const double start = std::max({one.at, out_[from], in_[to], uplink, downlink});
     one.at = out_[from] = in_[to] = start + one.charge.sender;
     uplink = downlink = start + one.charge.uplink;
+  }
+
+  // `rank` works for so long, not before `earliest`; when it is done.
+  double on_core(int rank, double earliest, double seconds) {
+    if (seconds == 0) return earliest;
+    double& core = cores_[static_cast<std::size_t>(tariff_.core(rank))];
+    return core = std::max(earliest, core) + seconds;
   }
 
   void note(int rank, double now) {
@@ -161,7 +131,7 @@ class Clockwork {
   void end_round(int rank) {
     State& own = state(rank);
     const Timetable::Work& work = table_.rounds[static_cast<std::size_t>(rank)][own.round++];
-    own.round_ends = cores_.work(rank, own.round_ends, tariff_.of(work));
+    own.round_ends = on_core(rank, own.round_ends, tariff_.of(work));
   }
 
   const Timetable& table_;
@@ -169,7 +139,7 @@ class Clockwork {
   std::vector<State> states_;                // by rank
   std::vector<double> out_, in_;             // from when on a rank's ports are free
   std::vector<double> uplinks_, downlinks_;  // the same of the hosts'
-  Cores cores_;
+  std::vector<double> cores_;                // from when on each is free
   std::vector<Moving> wave_;
 };
 

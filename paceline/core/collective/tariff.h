@@ -16,6 +16,7 @@ struct Charge {
   double sender = 0;    // of the sender's port (network) or core
   double receiver = 0;  // of the receiver's
   double uplink = 0;    // of both hosts' ports; network only
+  double wake = 0;      // until the receiver is let run, once the message is there
   bool is_empty = false;
 };
 
@@ -32,12 +33,10 @@ class Tariff {
 
   const topology::Topology& topology() const { return topology_; }
   int host(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
-  int pool(int rank) const { return pool_of_[static_cast<std::size_t>(rank)]; }
-  bool is_crowded(int rank) const {
-    return topology_.pools[static_cast<std::size_t>(pool(rank))].is_crowded();
-  }
-  // What it takes to be let run, once a message is there.
-  double wake(int rank) const { return is_crowded(rank) ? profile_.crowded : 0; }
+  // Of all hosts. The ranks that share processors stay on one each, in turns: waking a rank on
+  // another one takes longer than most operations.
+  int core(int rank) const { return core_of_[static_cast<std::size_t>(rank)]; }
+  int cores() const { return cores_; }
 
  private:
   double bytes_of(int chunk) const {
@@ -49,7 +48,10 @@ class Tariff {
   const std::size_t element_bytes_;
   const topology::Topology& topology_;
   const topology::Profile& profile_;
-  const std::vector<int> host_of_, pool_of_;
+  const std::vector<int> host_of_;
+  std::vector<int> core_of_;
+  std::vector<bool> is_crowded_;  // by rank
+  int cores_ = 0;
 };
 
 }  // namespace paceline::collective

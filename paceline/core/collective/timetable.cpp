@@ -1,6 +1,7 @@
 #include "paceline/core/collective/timetable.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "paceline/core/base/check.h"
@@ -20,6 +21,7 @@ class Writer {
       : programs_(programs),
         meeting_(meet(programs).value()),
         with_payers_(with_payers),
+        received_(programs.size()),
         waves_(programs.size()) {}
 
   Timetable write() {
@@ -63,6 +65,10 @@ class Writer {
       if (is_send(step)) note_send({at.rank, at.round, i}, partner, together);
       else if (step.kind == Step::Kind::recv_reduce) work(at).reduced.push_back(step.target.chunk);
     }
+    for (const Step& step : steps(at)) {
+      if (is_recv(step))
+        received_[static_cast<std::size_t>(at.rank)].emplace(step.target.space, step.target.chunk);
+    }
     for (Message& message : round_) table_.messages.push_back(std::move(message));
     wave({at.rank, at.round + 1}) = next;
   }
@@ -84,7 +90,10 @@ class Writer {
       ++work({sending.rank, sending.round}).messages;
       ++work({receiving.rank, receiving.round}).messages;
     }
-    message->loads.push_back({step_at(programs_, sending).source.chunk, payer(sending, receiving)});
+    const Slot& source = step_at(programs_, sending).source;
+    message->loads.push_back(
+        {source.chunk, payer(sending, receiving),
+         received_[static_cast<std::size_t>(sending.rank)].contains({source.space, source.chunk})});
   }
 
   Payer payer(const StepAt& sending, const StepAt& receiving) const {
@@ -115,7 +124,8 @@ class Writer {
   const Rendezvous meeting_;
   const bool with_payers_;
   Timetable table_;
-  std::vector<Cells> in_place_;          // by rank
+  std::vector<Cells> in_place_;                                  // by rank
+  std::vector<std::set<std::pair<Slot::Space, int>>> received_;  // by rank, in rounds that ended
   std::vector<std::vector<int>> waves_;  // by rank and round: its messages are of no earlier wave
   std::vector<std::shared_ptr<const Plan>> plans_;
   std::vector<Message> round_;  // of the round that ends

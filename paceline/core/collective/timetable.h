@@ -21,6 +21,7 @@ struct Timetable {
   struct Load {
     int chunk;
     Payer payer;
+    bool is_relayed = false;  // the sender itself has it from another rank
   };
 
   // What one rank sends another in one round of both, as one message however many chunks it has.

@@ -24,7 +24,8 @@ constexpr std::string_view kVersionKey = "paceline_profile", kLinksKey = "links"
                            kUpToKey = "up_to_bytes", kAlphaKey = "alpha_us",
                            kBetaKey = "beta_ns_per_byte", kGammaKey = "gamma_ns_per_byte",
                            kCopyKey = "copy_ns_per_byte", kStoreKey = "store_ns_per_byte",
-                           kCrowdedKey = "crowded_us";
+                           kRelayKey = "relay_ns_per_byte", kCrowdedKey = "crowded_us",
+                           kCrowdedReferenceKey = "crowded_reference_us";
 
 // Reads a profile's JSON; the first complaint stays.
 class Reader {
@@ -36,14 +37,17 @@ class Reader {
     if (json.is_discarded()) complain("the whole", "a JSON object");
     Profile profile;
     if (is_object(json, "the whole",
-                  {kVersionKey, kLinksKey, kGammaKey, kCopyKey, kStoreKey, kCrowdedKey})) {
+                  {kVersionKey, kLinksKey, kGammaKey, kCopyKey, kStoreKey, kRelayKey, kCrowdedKey,
+                   kCrowdedReferenceKey})) {
       if (!json.contains(kVersionKey) || json[kVersionKey] != kVersion)
         complain(kVersionKey, fmt::format("{}", kVersion));
       if (json.contains(kLinksKey)) links(json[kLinksKey], profile);
       number(json, kGammaKey, "", kMostNanosecondsPerByte, kNano, profile.gamma);
       number(json, kCopyKey, "", kMostNanosecondsPerByte, kNano, profile.copy);
       number(json, kStoreKey, "", kMostNanosecondsPerByte, kNano, profile.store);
+      number(json, kRelayKey, "", kMostNanosecondsPerByte, kNano, profile.relay);
       number(json, kCrowdedKey, "", kMostMicroseconds, kMicro, profile.crowded);
+      number(json, kCrowdedReferenceKey, "", kMostMicroseconds, kMicro, profile.crowded_reference);
     }
     if (!complaint_.empty()) return Failure{Fault::misuse, complaint_, {}};
     return profile;
@@ -112,7 +116,12 @@ class Reader {
 }  // namespace
 
 Profile Profile::uniform(const Prices& prices) {
-  Profile profile{.gamma = prices.gamma, .copy = 0, .store = 0, .crowded = 0};
+  Profile profile{.gamma = prices.gamma,
+                  .copy = 0,
+                  .store = 0,
+                  .relay = 0,
+                  .crowded = 0,
+                  .crowded_reference = 0};
   profile.links.fill(LinkPrices::straight(prices.alpha, prices.beta));
   return profile;
 }
@@ -131,7 +140,9 @@ std::uint64_t fingerprint(const Profile& profile) {
   add(profile.gamma);
   add(profile.copy);
   add(profile.store);
+  add(profile.relay);
   add(profile.crowded);
+  add(profile.crowded_reference);
   return mixed;
 }
 
@@ -154,7 +165,9 @@ std::string to_json(const Profile& profile) {
   json[std::string(kGammaKey)] = profile.gamma / kNano;
   json[std::string(kCopyKey)] = profile.copy / kNano;
   json[std::string(kStoreKey)] = profile.store / kNano;
+  json[std::string(kRelayKey)] = profile.relay / kNano;
   json[std::string(kCrowdedKey)] = profile.crowded / kMicro;
+  json[std::string(kCrowdedReferenceKey)] = profile.crowded_reference / kMicro;
   return json.dump(2) + "\n";
 }
 

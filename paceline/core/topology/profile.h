@@ -24,9 +24,14 @@ struct Profile {
   // Seconds a byte that a reduction stores into a peer's memory while it has it at hand: a write
   // without the read.
   double store = kSharedMemory.beta / 2;
-  // Seconds a message takes longer on a host where ranks outnumber cores: the receiver has to be
-  // let run.
+  // Seconds a byte that a rank copies takes longer, when the other has it from a third one: it was
+  // written a moment ago, and is still in the cache of who wrote it.
+  double relay = kSharedMemory.beta / 2;
+  // Seconds a message takes longer where ranks outnumber the processors that they share: the
+  // receiver has to be let run. The second price is that of a message that lies in the sender's
+  // memory, where he has to hear that it was read.
   double crowded = 4e-6;
+  double crowded_reference = 4e-6;
 
   // The model of the specification's A1: the same prices everywhere, and copies for nothing.
   static Profile uniform(const Prices& prices);

@@ -11,9 +11,6 @@
 namespace paceline::transport {
 namespace {
 
-// Below this a copy through the ring is cheaper than a reference and its acknowledgement.
-constexpr std::size_t kShortestReference = 4096;
-
 // Payloads that do not lie in shared memory are read by the peer in a copy. As much as the segments
 // in flight of one long all_reduce between two ranks.
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;

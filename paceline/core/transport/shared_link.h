@@ -10,6 +10,9 @@
 
 namespace paceline::transport {
 
+// Below this a copy through the ring is cheaper than a reference and its acknowledgement.
+inline constexpr std::size_t kShortestReference = 4096;
+
 // `segments` tells which own memory the peer can see; it, `owner` and `reactor` outlive the link.
 std::unique_ptr<Link> make_shared_link(std::unique_ptr<SharedMedium> medium,
                                        const StreamIdentity& identity, const SegmentTable& segments,

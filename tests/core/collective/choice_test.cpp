@@ -66,6 +66,17 @@ TEST(Choice, OfTheSameMessagesTheFewestRoundingsAndTheLeastMemoryWin) {
   EXPECT_EQ(fast.choose(Operation::all_reduce, "", {.ranks = 7}, 64 << 20).algorithm->name, "ring");
 }
 
+TEST(Choice, OfTheSamePriceTheFewestConnectionsWin) {
+  const Catalogue two = {testing::built_in(Operation::all_gather, "circulant"),
+                         testing::built_in(Operation::all_gather, "recursive_doubling")};
+  for (const int ranks : {4, 8, 16}) {
+    Choice choice(two, Determinism::reproducible, loopback(ranks));
+    const auto all = choice.candidates(Operation::all_gather, {.ranks = ranks}, 256 << 10);
+    EXPECT_EQ(all[0].seconds, all[1].seconds);
+    EXPECT_EQ(all[0].algorithm->name, "recursive_doubling");
+  }
+}
+
 TEST(Choice, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   Choice choice(built_in_algorithms(), Determinism::fast, loopback(4));
   const auto failure =

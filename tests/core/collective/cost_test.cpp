@@ -365,9 +365,32 @@ TEST(Cost, InMemoryNothingIsPaidForWhatIsReadWhereItLies) {
   }
 }
 
+TEST(Cost, InMemoryABytePassedOnCostsItsReceiverMore) {
+  const topology::Profile profile{.links = {topology::LinkPrices::straight(0, 1)},
+                                  .gamma = 0,
+                                  .copy = 0,
+                                  .store = 0,
+                                  .relay = 10,
+                                  .crowded = 0,
+                                  .crowded_reference = 0};
+  for (const int ranks : {2, 3, 4, 8}) {
+    const auto seconds = [&](const char* name) {
+      return on_one_host(built_in(Operation::all_gather, name), ranks, ranks,
+                         topology::LinkClass::memory, profile);
+    };
+    const double copied = kBytes * (ranks - 1) / ranks;
+    EXPECT_NEAR(seconds("direct"), copied, 1e-6);
+    EXPECT_NEAR(seconds("ring"), copied + 10 * kBytes * (ranks - 2) / ranks, 1e-6)
+        << "all but what the neighbour brought himself";
+  }
+}
+
 TEST(Cost, RanksThatOutnumberCoresShareThem) {
-  const topology::Profile profile{
-      .links = {topology::LinkPrices::straight(0, 1)}, .gamma = 3, .store = 2, .crowded = 0};
+  const topology::Profile profile{.links = {topology::LinkPrices::straight(0, 1)},
+                                  .gamma = 3,
+                                  .store = 2,
+                                  .crowded = 0,
+                                  .crowded_reference = 0};
   const Algorithm direct = built_in(Operation::all_reduce, "direct");
   for (const int ranks : {4, 8, 16}) {
     const double alone = on_one_host(direct, ranks, ranks, topology::LinkClass::memory, profile);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "paceline/core/transport/shared_link.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::collective {
@@ -17,7 +18,9 @@ const topology::Profile kProfile{
     .gamma = 3,
     .copy = 5,
     .store = 7,
-    .crowded = 11};
+    .relay = 13,
+    .crowded = 11,
+    .crowded_reference = 17};
 
 // Ranks 0 and 1 share a host.
 topology::Topology hosts(LinkClass within) {
@@ -72,8 +75,47 @@ TEST(Tariff, WorkIsPaidByTheByteAndARankThatSharesItsCoreByTheWake) {
   const topology::Topology topology = hosts(LinkClass::memory);
   const Tariff tariff(piece, 2, topology, kProfile);
   EXPECT_EQ(tariff.of({.reduced = {0, 1, 1}, .copied = {0}}), 2 * (20 * 3 + 4 * 5));
-  EXPECT_EQ(tariff.wake(0), 11);
-  EXPECT_EQ(tariff.wake(2), 0);
+  EXPECT_EQ(tariff.of({.from = 2, .to = 0, .loads = {{0, Payer::sender}}}).wake, 11);
+  EXPECT_EQ(tariff.of({.from = 0, .to = 2, .loads = {{0, Payer::sender}}}).wake, 0);
+}
+
+TEST(Tariff, WhatIsReadInMemoryWaitsForItsNoticeToo) {
+  const std::size_t reference = transport::kShortestReference;
+  const auto wake = [](LinkClass within, Payer payer, std::size_t bytes) {
+    return charge(within, 1, payer, bytes).wake;
+  };
+  for (const Payer payer : {Payer::nobody, Payer::receiver}) {
+    EXPECT_EQ(wake(LinkClass::memory, payer, reference), 17);
+    EXPECT_EQ(wake(LinkClass::memory, payer, reference - 1), 11);
+    EXPECT_EQ(wake(LinkClass::loopback, payer, reference), 11);
+  }
+  for (const Payer payer : {Payer::sender, Payer::the_sum})
+    EXPECT_EQ(wake(LinkClass::memory, payer, reference), 11);
+}
+
+TEST(Tariff, WhatIsPassedOnCostsItsReceiverMore) {
+  const Partition piece = Partition::even(9, 1);
+  const topology::Topology topology = hosts(LinkClass::memory);
+  const Tariff tariff(piece, 1, topology, kProfile);
+  const auto receiver = [&](Payer payer) {
+    return tariff.of({.from = 0, .to = 1, .loads = {{0, payer, true}}}).receiver;
+  };
+  EXPECT_EQ(receiver(Payer::receiver), 1 + 9 * (10 + 13));
+  EXPECT_EQ(receiver(Payer::nobody), 1);
+}
+
+TEST(Tariff, RanksThatShareProcessorsHaveOneEachInTurns) {
+  topology::Topology machine = topology::separate_hosts(6);
+  machine.pools = {{{0, 2, 4, 5}, 2}, {{1, 3}, 4}};
+  const Partition piece = Partition::even(9, 1);
+  const Tariff tariff(piece, 1, machine, kProfile);
+  EXPECT_EQ(tariff.core(0), tariff.core(4));
+  EXPECT_EQ(tariff.core(2), tariff.core(5));
+  EXPECT_NE(tariff.core(0), tariff.core(2));
+  EXPECT_NE(tariff.core(1), tariff.core(3));
+  EXPECT_EQ(tariff.cores(), 6);
+  EXPECT_EQ(tariff.of({.from = 1, .to = 4, .loads = {{0, Payer::nobody}}}).wake, 11);
+  EXPECT_EQ(tariff.of({.from = 4, .to = 1, .loads = {{0, Payer::nobody}}}).wake, 0);
 }
 
 TEST(Tariff, TheBusiestIsTheHostsCoreWhereItsRanksShareOne) {
@@ -87,6 +129,21 @@ TEST(Tariff, TheBusiestIsTheHostsCoreWhereItsRanksShareOne) {
   // Each rank sends four bytes and takes four.
   EXPECT_EQ(busiest(2), 4 + 4 * 100);
   EXPECT_EQ(busiest(1), 2 * (4 + 4 * 100));
+}
+
+// Of four ranks on two cores 0 and 2 share one. The root of direct sends three times there and its
+// neighbour takes one; in the tree each core has three halves of a message to do.
+TEST(Tariff, WhoseCoreIsTheBusiestDependsOnWhereItsRanksAre) {
+  topology::Profile profile = topology::Profile::uniform({.alpha = 0, .beta = 1, .gamma = 0});
+  const auto busiest = [&](const char* name) {
+    const Algorithm broadcast = testing::built_in(Operation::broadcast, name);
+    const Timetable table = timetable_of(broadcast, {.ranks = 4});
+    const Partition piece = Partition::even(8, table.chunks);
+    const auto four = topology::one_host(4, 2, LinkClass::loopback);
+    return Tariff(piece, 1, four, profile).busiest(table);
+  };
+  EXPECT_EQ(busiest("direct"), 2 * 8);
+  EXPECT_EQ(busiest("k_ary_tree"), 1.5 * 8);
 }
 
 }  // namespace

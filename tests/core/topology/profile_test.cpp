@@ -20,7 +20,9 @@ Profile measured() {
   profile.gamma = 3e-10;
   profile.copy = 2e-10;
   profile.store = 1e-10;
+  profile.relay = 4e-11;
   profile.crowded = 7e-6;
+  profile.crowded_reference = 9e-6;
   return profile;
 }
 
@@ -35,7 +37,9 @@ void expect_near(const Profile& a, const Profile& b) {
   EXPECT_NEAR(a.gamma, b.gamma, 1e-12 * b.gamma);
   EXPECT_NEAR(a.copy, b.copy, 1e-12 * b.copy);
   EXPECT_NEAR(a.store, b.store, 1e-12 * b.store);
+  EXPECT_NEAR(a.relay, b.relay, 1e-12 * b.relay);
   EXPECT_NEAR(a.crowded, b.crowded, 1e-12 * b.crowded);
+  EXPECT_NEAR(a.crowded_reference, b.crowded_reference, 1e-12 * b.crowded_reference);
 }
 
 std::string complaint(const std::string& text) {
@@ -77,7 +81,8 @@ TEST(Profile, TheFingerprintTellsEveryPriceApart) {
     }
   }
   for (double Profile::*const price :
-       {&Profile::gamma, &Profile::copy, &Profile::store, &Profile::crowded}) {
+       {&Profile::gamma, &Profile::copy, &Profile::store, &Profile::relay, &Profile::crowded,
+        &Profile::crowded_reference}) {
     Profile other = base;
     other.*price *= 2;
     EXPECT_NE(fingerprint(other), fingerprint(base));
