@@ -24,8 +24,8 @@ struct Freight {
 // taken for the bytes alone. Within a host the ranks' cores do the work: half of a message's alpha
 // is the sender's, half the receiver's; over sockets so are the bytes, in memory they are paid by
 // who writes or copies them, and reading in place is free. A round ends when its messages are
-// through; its reductions and copies come then, on the rank's core. Ranks that outnumber their
-// host's cores share them.
+// through; its reductions and copies come then, on the rank's core. Ranks that outnumber the
+// processors they share are on one of them each, in turns, and wait until they are let run.
 double cost(const Timetable& timetable, const Freight& freight, const topology::Topology& topology,
             const topology::Profile& profile);
 
