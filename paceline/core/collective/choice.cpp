@@ -149,11 +149,10 @@ bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape
 }
 
 // On few ranks many algorithms send the same messages. Of these it is the one that loses least of
-// 16-bit sums, then the one in which each rank talks to the fewest others (who sends and receives
-// over one connection is woken for both at once; measured on loopback, four ranks on two cores,
-// 256 KiB gathered: recursive doubling 134 us, circulant 180), then the one that needs least
-// memory, then the catalogue's first: whatever the order in which they are compared. REQUIRES: both
-// of one catalogue.
+// 16-bit sums, then the one in which each rank talks to the fewest others (why is not
+// known; measured on loopback, four ranks on two cores, 256 KiB gathered: recursive doubling 134
+// us, circulant 180), then the one that needs least memory, then the catalogue's first: whatever
+// the order in which they are compared. REQUIRES: both of one catalogue.
 bool Choice::is_better(const Candidate& one, const Candidate& other, Shape shape) {
   if (one.seconds != other.seconds) return one.seconds < other.seconds;
   if (one.algorithm->rounds_once != other.algorithm->rounds_once) return one.algorithm->rounds_once;
