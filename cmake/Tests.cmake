@@ -59,6 +59,12 @@ function(paceline_test target)
   if(NOT arg_LIBRARIES STREQUAL "paceline::torch")
     target_precompile_headers(${target} REUSE_FROM paceline_test_support)
   endif()
+  # What tests instantiate alike (of gtest, fmt, containers; torch's header besides) is half of their compilation: some files
+  # share it, so that the names of a room's helpers must differ. The tests of a catalogue's entries all have the same ones.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  set(entries ${arg_SOURCES})
+  list(FILTER entries INCLUDE REGEX "/tests/core/.*/(algorithms|codecs)/")
+  set_source_files_properties(${entries} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
   endif()
@@ -103,8 +109,6 @@ function(paceline_floor_tests floor)
       endif()
       if(floor STREQUAL "torch")
         paceline_torch_header(test_${floor}_${room})
-        # Reading torch's header is half of each file's compilation, precompiled as it is: some files share it.
-        set_target_properties(test_${floor}_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
       endif()
     endif()
   endforeach()
@@ -115,6 +119,7 @@ function(paceline_nccl_tests)
   if(TARGET paceline_nccl_engine)
     paceline_glob(sources "tests/plugins/nccl/*.cpp")
     paceline_test(test_plugins_nccl SOURCES ${sources} LIBRARIES paceline_nccl_engine)
+    set_target_properties(test_plugins_nccl PROPERTIES UNITY_BUILD OFF)  # the doubles define what to others is opaque
   endif()
 endfunction()
 

@@ -28,9 +28,9 @@ TEST(Programs, ListsTheCatalogueAsATableOrAsJson) {
   EXPECT_EQ(plain.exit_code, 0) << plain.error;
   EXPECT_THAT(plain.output, StartsWith("OPERATION"));
   EXPECT_EQ(programs({"list"}).output, plain.output);
-  const auto json = programs({"--operation", "all_reduce", "--ranks", "13", "--json", "-"});
-  EXPECT_EQ(json.exit_code, 0) << json.error;
-  for (const auto& entry : nlohmann::json::parse(json.output)) {
+  const auto listed = programs({"--operation", "all_reduce", "--ranks", "13", "--json", "-"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.error;
+  for (const auto& entry : nlohmann::json::parse(listed.output)) {
     EXPECT_EQ(entry["operation"], "all_reduce");
     EXPECT_EQ(entry["ranks"], 13);
   }

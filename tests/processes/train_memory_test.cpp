@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<json> told_by(Process& run) {
+std::vector<json> ranks_told_by(Process& run) {
   EXPECT_EQ(exit_code(run.wait(Deadline::in(60s))), 0) << run.error();
   std::vector<json> lines;
   for (const std::string& line : lines_of(run.output()))
@@ -21,13 +21,13 @@ std::vector<json> told_by(Process& run) {
 
 TEST(TrainMemory, OfARankIsThatOfOneProcessAndOneCopyOfTheGradients) {
   Process alone({.command = {binary("training_memory"), "plain"}});
-  const auto plain = told_by(alone);
+  const auto plain = ranks_told_by(alone);
   ASSERT_EQ(plain.size(), 1U);
   const double single = plain[0].at("peak_bytes"), gradients = plain[0].at("gradient_bytes");
   for (const char* transport : {"shm", "tcp"}) {
     Process both(paceline_run({"-n", "2", "--transport", transport},
                               {binary("training_memory"), "parallel"}));
-    const auto ranks = told_by(both);
+    const auto ranks = ranks_told_by(both);
     ASSERT_EQ(ranks.size(), 2U);
     for (const json& rank : ranks) {
       const double peak = rank.at("peak_bytes");

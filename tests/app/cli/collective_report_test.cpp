@@ -10,7 +10,6 @@
 namespace paceline::cli {
 namespace {
 
-using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -27,7 +26,7 @@ measure::Comparison comparison_of(const measure::Candidate& candidate, bool with
   return comparison;
 }
 
-std::vector<std::string> keys_of(const json& object) {
+std::vector<std::string> keys_of(const nlohmann::json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   return keys;
@@ -37,13 +36,15 @@ TEST(CollectiveReport, its_json_has_these_keys_and_with_the_yardstick_four_more)
   std::vector<std::string> keys = {"algbw_GBps", "algorithm", "busbw_GBps", "bytes",
                                    "dtype",      "errors",    "operation",  "p10_us",
                                    "p50_us",     "p90_us",    "ranks",      "transport"};
-  const auto plain = json::parse(rows_json(rows_of(comparison_of({.bytes = 64}, false), 2, "shm")));
+  const auto plain =
+      nlohmann::json::parse(rows_json(rows_of(comparison_of({.bytes = 64}, false), 2, "shm")));
   ASSERT_EQ(plain.size(), 1U);
   EXPECT_EQ(keys_of(plain[0]), keys);
   for (const char* key :
        {"yardstick_p50_us", "yardstick_ratio_p10", "yardstick_ratio_p50", "yardstick_ratio_p90"})
     keys.emplace_back(key);
-  const auto beside = json::parse(rows_json(rows_of(comparison_of({.bytes = 64}, true), 2, "shm")));
+  const auto beside =
+      nlohmann::json::parse(rows_json(rows_of(comparison_of({.bytes = 64}, true), 2, "shm")));
   EXPECT_EQ(keys_of(beside[0]), keys);
   EXPECT_DOUBLE_EQ(beside[0].at("yardstick_ratio_p50"), 3);
   EXPECT_DOUBLE_EQ(beside[0].at("yardstick_p50_us"), 10);

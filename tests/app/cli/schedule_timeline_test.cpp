@@ -43,7 +43,7 @@ TEST(ScheduleTimeline, APartIsNamedByWhatLiesInItAlone) {
                           "message 2 of 2: gradient 3 (first), 3.50 MB"));
 }
 
-ScheduleRow row() {
+ScheduleRow drawn_row() {
   return {.model = "three",
           .method = "wait_free",
           .plan = "",
@@ -72,7 +72,7 @@ TEST(ScheduleTimeline, ShowsWhatTheLastStepComputedAwaitedAndHadUnderWay) {
   const ScheduleWindow window{.begin_ns = 10 * kMs,
                               .end_ns = 20 * kMs,
                               .messages = message_titles(three(), schedule::wait_free(three()))};
-  const std::string svg = schedule_timeline({row()}, {window}, spans());
+  const std::string svg = schedule_timeline({drawn_row()}, {window}, spans());
   for (const char* text :
        {"rank 0 of 4, tcp", "three, wait_free: this step 10.0 ms, median 10.0 ms, forecast 9.0 ms",
         "forward: 3.00 ms", "waits for gradient 2: 1.00 ms", "backward: 7.00 ms",
@@ -84,7 +84,7 @@ TEST(ScheduleTimeline, ShowsWhatTheLastStepComputedAwaitedAndHadUnderWay) {
 }
 
 TEST(ScheduleTimeline, OfCodecsTheExchangesThemselvesAreNamed) {
-  ScheduleRow coded = row();
+  ScheduleRow coded = drawn_row();
   coded.codec = "fp16";
   const std::string svg =
       schedule_timeline({coded}, {{.begin_ns = 10 * kMs, .end_ns = 20 * kMs}}, spans());

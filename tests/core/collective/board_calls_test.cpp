@@ -7,12 +7,6 @@
 namespace paceline::collective::testing {
 namespace {
 
-std::vector<float> thirds(int rank, std::size_t count) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = value<float>(rank, i) / 3;
-  return values;
-}
-
 TEST(BoardCalls, HaveTheBitsOfMessages) {
   for (int ranks = 1; ranks <= (kSanitized ? 3 : 8); ++ranks) {
     for (const auto& options : {kShared, kTcp}) {

@@ -8,20 +8,17 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/shared_memory.h"
 
 namespace paceline::collective {
 namespace {
 
 using Pages = std::vector<std::shared_ptr<const transport::SharedMemory>>;
 
-Pages::value_type memory_of(std::size_t bytes) {
-  return std::make_shared<const transport::SharedMemory>(
-      transport::SharedMemory::create(bytes).value());
-}
-
 Pages pages_of(int ranks) {
   Pages pages;
-  for (int rank = 0; rank < ranks; ++rank) pages.push_back(memory_of(Board::page_bytes()));
+  for (int rank = 0; rank < ranks; ++rank)
+    pages.push_back(test::shared_memory_of(Board::page_bytes()));
   return pages;
 }
 
@@ -127,8 +124,8 @@ TEST(Board, RanksThatRunAheadNeverWriteOverWhatOthersStillRead) {
 
 TEST(Board, APageThatIsTooShortIsNone) {
   EXPECT_FALSE(Board::is_page(nullptr));
-  EXPECT_FALSE(Board::is_page(memory_of(4096)));
-  EXPECT_TRUE(Board::is_page(memory_of(Board::page_bytes())));
+  EXPECT_FALSE(Board::is_page(test::shared_memory_of(4096)));
+  EXPECT_TRUE(Board::is_page(test::shared_memory_of(Board::page_bytes())));
 }
 
 }  // namespace

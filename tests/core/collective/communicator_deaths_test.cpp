@@ -33,8 +33,8 @@ struct Death {
 };
 
 // Two buffers of a rank; its operation may outlive the rank's last use of them.
-struct Buffers {
-  Buffers(Job& job, std::size_t count, bool allocated) {
+struct CallBuffers {
+  CallBuffers(Job& job, std::size_t count, bool allocated) {
     if (allocated) memory = job.allocate(2 * count * sizeof(float));
     else ordinary.resize(2 * count);
     const auto all = allocated ? std::span(reinterpret_cast<float*>(memory.data()), 2 * count)
@@ -54,7 +54,7 @@ long die_after(const Death& death, long frames) {
   Life life;
   std::latch all_told(death.ranks);
   run_ranks(death.ranks, test::with_mortal_rank(death.options, death.victim, life), [&](Job& job) {
-    Buffers buffers(job, death.count, death.allocated);
+    CallBuffers buffers(job, death.count, death.allocated);
     const bool dies = job.rank() == death.victim;
     const auto failure = failure_of([&] {
       job.world().barrier().wait(Deadline::in(5s));

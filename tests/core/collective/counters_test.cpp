@@ -15,7 +15,7 @@ Counters count_of(const std::vector<Program>& programs) {
 }
 
 // Rank 0 tells rank 1, which tells rank 2, ..
-std::vector<Program> chain(int ranks) {
+std::vector<Program> relay(int ranks) {
   std::vector<Program> programs;
   for (int rank = 0; rank < ranks; ++rank) {
     Program program{.chunks = 1};
@@ -30,12 +30,12 @@ TEST(Counters, AChainIsAsDeepAsItHasLinks) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     const Counters expected{
         .depth = ranks - 1, .messages = ranks - 1, .chunks = ranks == 1 ? 0 : 1};
-    EXPECT_EQ(count_of(chain(ranks)), expected) << ranks;
+    EXPECT_EQ(count_of(relay(ranks)), expected) << ranks;
   }
 }
 
 TEST(Counters, RoundsWithoutMessagesAddNothing) {
-  std::vector<Program> programs = chain(4);
+  std::vector<Program> programs = relay(4);
   const Counters before = count_of(programs);
   for (Program& program : programs) {
     program.rounds.insert(program.rounds.begin(), {{}, {copy(input(0), output(0))}});

@@ -14,12 +14,6 @@ namespace {
 using transport::FrameHeader;
 using transport::FrameType;
 
-std::vector<float> thirds(int rank, std::size_t count) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = value<float>(rank, i) / 3;
-  return values;
-}
-
 TEST(LinkCalls, HaveTheBitsOfMessagesUpToTheirLongestInputAndBeyond) {
   run_ranks(2, kTcp, [](Job& job) {
     constexpr std::size_t kLongest = LinkCalls::kLongestInput / sizeof(float);

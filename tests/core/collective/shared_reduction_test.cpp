@@ -9,6 +9,7 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/shared_memory.h"
 
 namespace paceline::collective {
 namespace {
@@ -18,11 +19,6 @@ using Progress = SharedReduction::Progress;
 using Segments = std::map<std::uint64_t, Memory>;
 
 constexpr std::uint64_t kData = 1, kStage = 2;
-
-Memory memory_of(std::size_t bytes) {
-  return std::make_shared<const transport::SharedMemory>(
-      transport::SharedMemory::create(bytes).value());
-}
 
 // A link to a peer whose memory is all that is asked for.
 class MemoryLink final : public transport::Link {
@@ -69,7 +65,7 @@ class World {
     const auto ranks = static_cast<std::size_t>(setting.ranks);
     segments_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
-      pages_.push_back(memory_of(Board::page_bytes()));
+      pages_.push_back(test::shared_memory_of(Board::page_bytes()));
       Board::put_up(pages_.back()->bytes(), door_.door());
     }
     for (std::size_t r = 0; r < ranks; ++r) add(static_cast<int>(r));
@@ -104,7 +100,7 @@ class World {
   }
   void forget(std::size_t rank, std::uint64_t segment) { segments_[rank].erase(segment); }
   void know(std::size_t rank, std::uint64_t segment, std::size_t bytes) {
-    segments_[rank][segment] = memory_of(bytes);
+    segments_[rank][segment] = test::shared_memory_of(bytes);
   }
   SeededNumbers& numbers() { return numbers_; }
 
@@ -146,8 +142,8 @@ class World {
     Rank& r = ranks_.emplace_back();
     r.members = std::make_unique<Members>(mesh, Members::all_of(*mesh));
     r.board = std::make_unique<Board>(rank, pages_);
-    r.data = memory_of(2 * bytes() + 256);
-    r.stage = memory_of(SharedReduction::kStageBytes);
+    r.data = test::shared_memory_of(2 * bytes() + 256);
+    r.stage = test::shared_memory_of(SharedReduction::kStageBytes);
     r.ordinary.resize(2 * bytes() + 256);
     segments_[at] = {{kData, r.data}, {kStage, r.stage}};
 

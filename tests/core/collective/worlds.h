@@ -48,6 +48,13 @@ T value(int rank, std::size_t i) {
   return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 13 + 1);
 }
 
+// Of values whose sums depend on their order.
+inline std::vector<float> thirds(int rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = value<float>(rank, i) / 3;
+  return values;
+}
+
 // After so many elements they repeat.
 constexpr std::size_t kPeriod = 11 * 13;
 

@@ -8,8 +8,8 @@
 namespace paceline::compress {
 namespace {
 
-constexpr int kRanks = 4;
-constexpr std::size_t kRows = 40, kWeights = 30;
+constexpr int kWorkers = 4;
+constexpr std::size_t kSamples = 40, kWeights = 30;
 
 // Least squares with other data on each rank: the mean gradient is 0 at the optimum, the ranks'
 // own ones are not.
@@ -17,11 +17,12 @@ class Regression {
  public:
   Regression() {
     const auto truth = test::gradients_of(1, kWeights, 1).front();
-    for (int rank = 0; rank < kRanks; ++rank) {
+    for (int rank = 0; rank < kWorkers; ++rank) {
       const auto seed = static_cast<std::uint64_t>(rank);
-      auto& data = data_.emplace_back(test::gradients_of(1, kRows * kWeights, 10 + seed).front());
-      const auto noise = test::gradients_of(1, kRows, 20 + seed).front();
-      for (std::size_t row = 0; row < kRows; ++row) {
+      auto& data =
+          data_.emplace_back(test::gradients_of(1, kSamples * kWeights, 10 + seed).front());
+      const auto noise = test::gradients_of(1, kSamples, 20 + seed).front();
+      for (std::size_t row = 0; row < kSamples; ++row) {
         double target = noise[row] * (1.0 + rank);
         for (std::size_t i = 0; i < kWeights; ++i) {
           data[row * kWeights + i] *= 0.5f + static_cast<float>(i) / kWeights;
@@ -39,18 +40,18 @@ class Regression {
   }
 
   test::Gradients gradients(const std::vector<double>& weights, double step) const {
-    test::Gradients all(kRanks, std::vector<float>(kWeights));
+    test::Gradients all(kWorkers, std::vector<float>(kWeights));
     for (std::size_t at = 0; at < targets_.size(); ++at) {
-      const double factor = step * miss(weights, at) / kRows;
+      const double factor = step * miss(weights, at) / kSamples;
       for (std::size_t i = 0; i < kWeights; ++i)
-        all[at / kRows][i] += static_cast<float>(factor * static_cast<double>(row(at)[i]));
+        all[at / kSamples][i] += static_cast<float>(factor * static_cast<double>(row(at)[i]));
     }
     return all;
   }
 
  private:
   const float* row(std::size_t at) const {
-    return data_[at / kRows].data() + at % kRows * kWeights;
+    return data_[at / kSamples].data() + at % kSamples * kWeights;
   }
   double miss(const std::vector<double>& weights, std::size_t at) const {
     double sum = -targets_[at];
@@ -64,7 +65,7 @@ class Regression {
 
 // The loss after so many steps, whose length falls.
 double trained(const Regression& regression, const std::string& compression, double length) {
-  test::AveragingRun run = test::run_of(compression, kRanks, 10, kWeights / 10);
+  test::AveragingRun run = test::run_of(compression, kWorkers, 10, kWeights / 10);
   std::vector<double> weights(kWeights);
   for (std::uint32_t step = 0; step < 800; ++step) {
     const double now = length / (1 + step / 200.0);
@@ -78,11 +79,11 @@ TEST(CompressedTraining, ReachesWhatDenseTrainingReaches) {
   const Regression regression;
   const double start = regression.loss(std::vector<double>(kWeights));
   const double dense = trained(regression, "power_sgd:dense_steps=1000000,min_rate=1", 0.1);
-  struct Case {
+  struct Training {
     const char* compression;
     double length = 0.1, gap = 1e-3;
   };
-  const Case cases[] = {
+  const Training cases[] = {
       {"fp16"},
       {"bf16"},
       {"int8"},
@@ -103,7 +104,7 @@ TEST(CompressedTraining, ReachesWhatDenseTrainingReaches) {
       {"dgc:ratio=0.1", 0.03, 5e-3},
       {"dgc:ratio=0.1,masking=off", 0.01},
   };
-  for (const Case& one : cases) {
+  for (const Training& one : cases) {
     const double loss = trained(regression, one.compression, one.length);
     EXPECT_LT((loss - dense) / (start - dense), one.gap) << one.compression;
   }

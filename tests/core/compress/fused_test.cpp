@@ -39,7 +39,7 @@ AveragingRun fused_run(const Compression& chosen, int ranks) {
           }};
 }
 
-std::vector<std::string> variants() {
+std::vector<std::string> compressions() {
   std::vector<std::string> all = {"ef_sign:path=owners", "top_k:indices=leader",
                                   "one_bit_adam:freeze_step=1", "power_sgd:min_rate=1"};
   for (const Method& method : built_in_methods()) all.emplace_back(method.name);
@@ -51,7 +51,7 @@ Compression chosen_by(const std::string& text) {
 }
 
 TEST(FusedTensors, HaveTheBitsThatTheyHaveAlone) {
-  for (const std::string& text : variants()) {
+  for (const std::string& text : compressions()) {
     const Compression chosen = chosen_by(text);
     for (const int ranks : {1, 2, 3, 5}) {
       SCOPED_TRACE(text + " on " + std::to_string(ranks) + " ranks");
@@ -82,7 +82,7 @@ TEST(FusedTensors, HaveTheBitsThatTheyHaveAlone) {
 }
 
 TEST(FusedTensors, AreAllSkippedWhereOneOverflows) {
-  for (const std::string& text : variants()) {
+  for (const std::string& text : compressions()) {
     SCOPED_TRACE(text);
     const Compression chosen = chosen_by(text);
     AveragingRun run = fused_run(chosen, 3), other = fused_run(chosen, 3);

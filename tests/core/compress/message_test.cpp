@@ -25,7 +25,7 @@ std::vector<std::byte> random_bytes(SeededNumbers& numbers, std::size_t count) {
   return bytes;
 }
 
-const MessageHeader kSample{.codec = 3,
+const MessageHeader kHeader{.codec = 3,
                             .dtype = Dtype::f32,
                             .flags = MessageHeader::kOverflow,
                             .tensor = 7,
@@ -34,7 +34,7 @@ const MessageHeader kSample{.codec = 3,
 
 TEST(CompressedMessage, HasTheSpecificationsBytes) {
   const std::string_view text = "hello";
-  const auto message = sealed(kSample, std::as_bytes(std::span(text)));
+  const auto message = sealed(kHeader, std::as_bytes(std::span(text)));
   std::string hex;
   for (const std::byte b : message) hex += fmt::format("{:02x}", static_cast<int>(b));
   EXPECT_EQ(hex,
@@ -49,7 +49,7 @@ TEST(CompressedMessage, SeveralOfABufferAreReadOneAfterTheOther) {
   std::vector<std::vector<std::byte>> payloads;
   for (std::size_t i = 0; i < 40; ++i) {
     payloads.push_back(random_bytes(numbers, i));
-    MessageHeader header = kSample;
+    MessageHeader header = kHeader;
     header.tensor = static_cast<std::uint32_t>(i);
     const auto message = sealed(header, payloads.back());
     buffer.insert(buffer.end(), message.begin(), message.end());
@@ -60,7 +60,7 @@ TEST(CompressedMessage, SeveralOfABufferAreReadOneAfterTheOther) {
     const auto message = open(rest);
     ASSERT_TRUE(message) << message.error().what;
     EXPECT_EQ(message.value().header.tensor, i);
-    EXPECT_EQ(message.value().header.elements, kSample.elements);
+    EXPECT_EQ(message.value().header.elements, kHeader.elements);
     EXPECT_TRUE(std::ranges::equal(message.value().payload, payloads[i]));
     rest = message.value().rest;
   }
@@ -69,7 +69,7 @@ TEST(CompressedMessage, SeveralOfABufferAreReadOneAfterTheOther) {
 
 TEST(CompressedMessage, WithAnyBitTurnedIsRefused) {
   SeededNumbers numbers(2);
-  const auto good = sealed(kSample, random_bytes(numbers, 24));
+  const auto good = sealed(kHeader, random_bytes(numbers, 24));
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     auto bad = good;
     bad[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
@@ -79,14 +79,14 @@ TEST(CompressedMessage, WithAnyBitTurnedIsRefused) {
 
 TEST(CompressedMessage, CutOffAnywhereOrRandomIsRefused) {
   SeededNumbers numbers(3);
-  const auto good = sealed(kSample, random_bytes(numbers, 24));
+  const auto good = sealed(kHeader, random_bytes(numbers, 24));
   for (std::size_t length = 0; length < good.size(); ++length)
     EXPECT_FALSE(open(Bytes(good).first(length))) << length;
   for (int i = 0; i < 2000; ++i) EXPECT_FALSE(open(random_bytes(numbers, numbers.below(100))));
 }
 
 TEST(CompressedMessage, OfAnUnknownElementTypeIsRefused) {
-  MessageHeader header = kSample;
+  MessageHeader header = kHeader;
   header.dtype = static_cast<Dtype>(99);
   const auto refused = open(sealed(header, {}));
   ASSERT_FALSE(refused);

@@ -15,7 +15,7 @@
 namespace paceline::membership {
 namespace {
 
-const Deadline kSoon = Deadline::in(std::chrono::seconds(5));
+const Deadline kPatience = Deadline::in(std::chrono::seconds(5));
 
 // Serves one connection until it ends; a wait for a key that is not there is answered by
 // `wait_answer`.
@@ -24,7 +24,7 @@ class Store {
   explicit Store(std::uint8_t wait_answer = 0)
       : listener_(transport::listen_tcp({"127.0.0.1", 0}).value()) {
     thread_ = std::jthread([this, wait_answer] {
-      transport::wait_for(listener_.get(), POLLIN, kSoon);
+      transport::wait_for(listener_.get(), POLLIN, kPatience);
       socket_ = transport::accept(listener_.get()).value();
       for (std::uint8_t query = 0; read(&query, 1);) {
         if (query == 0) {
@@ -56,7 +56,7 @@ class Store {
 
  private:
   bool read(void* into, std::size_t size) {
-    return transport::receive_all(socket_.get(), {static_cast<std::byte*>(into), size}, kSoon)
+    return transport::receive_all(socket_.get(), {static_cast<std::byte*>(into), size}, kPatience)
         .has_value();
   }
   std::string text() {
@@ -67,7 +67,7 @@ class Store {
     return result;
   }
   void write(const std::string& bytes) {
-    EXPECT_TRUE(transport::send_all(socket_.get(), std::as_bytes(std::span(bytes)), kSoon));
+    EXPECT_TRUE(transport::send_all(socket_.get(), std::as_bytes(std::span(bytes)), kPatience));
   }
 
   transport::FileDescriptor listener_, socket_;
@@ -77,9 +77,9 @@ class Store {
 TEST(TorchrunStore, KeepsWhatRank0TellsUnderItsKey) {
   Store store;
   {
-    auto exchange = torchrun_store(store.address(), "job", kSoon).value();
+    auto exchange = torchrun_store(store.address(), "job", kPatience).value();
     EXPECT_EQ(exchange->own_host(), "127.0.0.1");
-    EXPECT_TRUE(exchange->tell("10.0.0.1:5", kSoon));
+    EXPECT_TRUE(exchange->tell("10.0.0.1:5", kPatience));
     EXPECT_EQ(store.values["/job"], "10.0.0.1:5");
     EXPECT_TRUE(store.valid);
   }
@@ -87,13 +87,13 @@ TEST(TorchrunStore, KeepsWhatRank0TellsUnderItsKey) {
 
 TEST(TorchrunStore, TellsTheOthers) {
   Store store;
-  EXPECT_EQ(torchrun_store(store.address(), "other", kSoon).value()->hear(kSoon).value(),
+  EXPECT_EQ(torchrun_store(store.address(), "other", kPatience).value()->hear(kPatience).value(),
             "10.0.0.2:7");
 }
 
 TEST(TorchrunStore, AWaitThatIsCancelledIsAFailure) {
   Store store(1);
-  EXPECT_FALSE(torchrun_store(store.address(), "other", kSoon).value()->hear(kSoon));
+  EXPECT_FALSE(torchrun_store(store.address(), "other", kPatience).value()->hear(kPatience));
 }
 
 }  // namespace

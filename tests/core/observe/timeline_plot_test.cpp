@@ -19,7 +19,7 @@ struct Drawn {
   std::string title;
 };
 
-std::vector<Drawn> drawn(const std::string& svg) {
+std::vector<Drawn> spans_drawn(const std::string& svg) {
   std::vector<Drawn> spans;
   const std::regex rect(
       R"re(<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" fill="[^"]+"><title>([^<]*)</title>)re");
@@ -29,7 +29,7 @@ std::vector<Drawn> drawn(const std::string& svg) {
   return spans;
 }
 
-TimelinePlot plot_of(std::vector<TimelineSpan> spans) {
+TimelinePlot timeline_of(std::vector<TimelineSpan> spans) {
   return {.title = "steps",
           .kinds = {"forward", "message"},
           .mark = "forecast",
@@ -37,9 +37,9 @@ TimelinePlot plot_of(std::vector<TimelineSpan> spans) {
 }
 
 TEST(TimelinePlot, TheWidthOfASpanIsItsTimeOnOneAxisForAllBands) {
-  TimelinePlot plot = plot_of({{0, 1, 0, "a"}, {1, 4, 1, "b"}});
+  TimelinePlot plot = timeline_of({{0, 1, 0, "a"}, {1, 4, 1, "b"}});
   plot.bands.push_back({.title = "other", .lanes = {{.name = "lane", .spans = {{2, 8, 0, "c"}}}}});
-  const auto spans = drawn(to_svg(plot));
+  const auto spans = spans_drawn(to_svg(plot));
   ASSERT_EQ(spans.size(), 3u);
   EXPECT_NEAR(spans[1].width, 3 * spans[0].width, 1);
   EXPECT_NEAR(spans[2].width, 2 * spans[1].width, 1);
@@ -56,7 +56,7 @@ TEST(TimelinePlot, SpansThatOverlapNeverCoverEachOther) {
       const double begin = numbers.unit();
       given.push_back({begin, begin + numbers.unit() / 5, 1, "s"});
     }
-    const auto spans = drawn(to_svg(plot_of(given)));
+    const auto spans = spans_drawn(to_svg(timeline_of(given)));
     ASSERT_EQ(spans.size(), given.size());
     for (std::size_t i = 0; i < spans.size(); ++i) {
       for (std::size_t k = 0; k < i; ++k) {
@@ -70,15 +70,15 @@ TEST(TimelinePlot, SpansThatOverlapNeverCoverEachOther) {
 }
 
 TEST(TimelinePlot, WhatBeganBeforeIsDrawnFromTheStartAndWhatEndedBeforeNot) {
-  const auto spans =
-      drawn(to_svg(plot_of({{-1, 1, 0, "began before"}, {-2, -1, 0, "before"}, {0, 2, 0, "now"}})));
+  const auto spans = spans_drawn(
+      to_svg(timeline_of({{-1, 1, 0, "began before"}, {-2, -1, 0, "before"}, {0, 2, 0, "now"}})));
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0].title, "began before");
   EXPECT_EQ(spans[0].x, spans[1].x);
 }
 
 TEST(TimelinePlot, NamesAreEscapedAndTheAxisHasItsUnit) {
-  TimelinePlot plot = plot_of({{0, 0.004, 0, "<a> & \"b\""}});
+  TimelinePlot plot = timeline_of({{0, 0.004, 0, "<a> & \"b\""}});
   plot.bands[0].marks = {{0.003, "forecast: 3 ms"}};
   const std::string svg = to_svg(plot);
   for (const char* text : {"&lt;a&gt; &amp;", ">milliseconds<", ">merged<", ">lane<", ">forward<",
@@ -88,8 +88,8 @@ TEST(TimelinePlot, NamesAreEscapedAndTheAxisHasItsUnit) {
 }
 
 TEST(TimelinePlot, NothingThatLastsIsNoPicture) {
-  EXPECT_THAT(to_svg(plot_of({})), IsEmpty());
-  EXPECT_THAT(to_svg(plot_of({{0, 0, 0, "a"}})), IsEmpty());
+  EXPECT_THAT(to_svg(timeline_of({})), IsEmpty());
+  EXPECT_THAT(to_svg(timeline_of({{0, 0, 0, "a"}})), IsEmpty());
 }
 
 }  // namespace

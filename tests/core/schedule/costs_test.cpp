@@ -7,7 +7,7 @@
 namespace paceline::schedule {
 namespace {
 
-constexpr double kGigabit = 1e9 / 8;
+constexpr double kTenGigabit = 10e9 / 8;
 const CodecCost kPlain;
 
 double held(const Occupancy& one) {
@@ -26,18 +26,18 @@ TEST(Costs, an_all_reduce_starts_twice_lg_messages_and_moves_the_optimum_of_byte
 }
 
 TEST(Costs, dedicated_servers_hold_a_direction_once_and_colocated_ones_cost_an_all_reduce) {
-  const Link link{.bytes_per_second = 10 * kGigabit, .workers = 4, .theta = 0};
+  const Link link{.bytes_per_second = kTenGigabit, .workers = 4, .theta = 0};
   Link colocated = link;
   colocated.servers = Servers::colocated;
   const double n = 1e8;
   const Occupancy there = occupancy(costs_of(link), Path::server, n, kPlain);
   EXPECT_FALSE(there.is_joint);
-  EXPECT_DOUBLE_EQ(there.up, n / (10 * kGigabit));
+  EXPECT_DOUBLE_EQ(there.up, n / kTenGigabit);
   EXPECT_DOUBLE_EQ(there.down, there.up);
   const Occupancy here = occupancy(costs_of(colocated), Path::server, n, kPlain);
   EXPECT_TRUE(here.is_joint);
   EXPECT_DOUBLE_EQ(held(here), costs_of(link).all_reduce.beta * n);
-  EXPECT_DOUBLE_EQ(costs_of(link).least_per_byte(), 1 / (10 * kGigabit));
+  EXPECT_DOUBLE_EQ(costs_of(link).least_per_byte(), 1 / kTenGigabit);
   EXPECT_DOUBLE_EQ(costs_of(colocated).least_per_byte(), costs_of(link).all_reduce.beta);
 }
 

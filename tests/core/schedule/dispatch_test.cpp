@@ -11,7 +11,7 @@
 namespace paceline::schedule {
 namespace {
 
-Model random_model(SeededNumbers& numbers) {
+Model model_of_random_sizes(SeededNumbers& numbers) {
   Model model{.name = "random", .tensors = {}};
   const auto tensors = 1 + numbers.below(12);
   for (std::uint64_t i = 0; i < tensors; ++i)
@@ -61,7 +61,7 @@ std::vector<int> groups_sent(Dispatch& dispatch, int tensors, SeededNumbers& num
 TEST(Dispatch, SendsEachMessageOnceInThePlansOrderWhateverHappensWhen) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     SeededNumbers numbers(seed);
-    const Model model = random_model(numbers);
+    const Model model = model_of_random_sizes(numbers);
     Plan plan = random_plan(model, numbers);
     std::vector<int> order;
     const Dispatch by_itself(model, plan);
@@ -101,7 +101,7 @@ TEST(Dispatch, LongPartsTileTheirGroupInWholeBlocks) {
 TEST(Dispatch, PartsTileTheirGroupsAndGroupsTheModel) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SeededNumbers numbers(seed);
-    const Model model = random_model(numbers);
+    const Model model = model_of_random_sizes(numbers);
     const Dispatch dispatch(model, random_plan(model, numbers));
     std::vector<std::size_t> next(dispatch.plan().groups.size());
     for (const auto& message : dispatch.messages()) {

@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-Model random_model(SeededNumbers& numbers) {
+Model any_model(SeededNumbers& numbers) {
   Model model{.name = "m\"<\n\xc3\xa9",
               .tensors = {},
               .batch = 1 + static_cast<int>(numbers.below(1 << 30))};
@@ -50,7 +50,7 @@ TEST(ModelFile, ComesBackFromItsJsonToTheBit) {
     EXPECT_EQ(parse_model(json_of(model), "").value(), model);
   SeededNumbers numbers(11);
   for (int round = 0; round < 200; ++round) {
-    const Model model = random_model(numbers);
+    const Model model = any_model(numbers);
     EXPECT_EQ(parse_model(json_of(model), "").value(), model);
   }
 }
@@ -66,7 +66,7 @@ TEST(ModelFile, WhatIsLeftOutOfATensorIsNotKnown) {
 
 TEST(ModelFile, EveryKeyThatIsMissingIsNamed) {
   SeededNumbers numbers(5);
-  const Json good = Json::parse(json_of(random_model(numbers)));
+  const Json good = Json::parse(json_of(any_model(numbers)));
   for (const char* key : {"paceline_model", "name", "batch", "tensors"}) {
     Json bad = good;
     bad.erase(key);
@@ -82,7 +82,7 @@ TEST(ModelFile, EveryKeyThatIsMissingIsNamed) {
 
 TEST(ModelFile, EveryValueThatIsWrongIsNamedWithItsTensor) {
   SeededNumbers numbers(6);
-  Json good = Json::parse(json_of(random_model(numbers)));
+  Json good = Json::parse(json_of(any_model(numbers)));
   good["tensors"].push_back(good["tensors"][0]);
   const std::vector<Json> no_text = {1, nullptr, Json::array(), std::string(201, 'x')};
   const std::vector<Json> no_seconds = {-1e-9, 86401, 1e300, "1", nullptr, true};
@@ -115,7 +115,7 @@ TEST(ModelFile, EveryValueThatIsWrongIsNamedWithItsTensor) {
 
 TEST(ModelFile, KeysThatThereAreNoneOfAreNamed) {
   SeededNumbers numbers(7);
-  const Json good = Json::parse(json_of(random_model(numbers)));
+  const Json good = Json::parse(json_of(any_model(numbers)));
   Json bad = good;
   bad["tensor"] = 1;
   EXPECT_THAT(complaint(bad), HasSubstr("key 'tensor' of the whole must be one of"));
@@ -133,7 +133,7 @@ TEST(ModelFile, AModelThatComputesNothingIsNone) {
 TEST(ModelFile, OfAnyBytesIsAModelWithinItsBoundsOrAComplaint) {
   SeededNumbers numbers(8);
   for (int round = 0; round < 3000; ++round) {
-    std::string text = json_of(random_model(numbers));
+    std::string text = json_of(any_model(numbers));
     const std::uint64_t changes = 1 + numbers.below(4);
     for (std::uint64_t i = 0; i < changes; ++i) {
       const auto at = static_cast<std::size_t>(numbers.below(text.size()));

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Pipe {
-  Pipe() {
+struct OsPipe {
+  OsPipe() {
     std::array<int, 2> ends;
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
     read = FileDescriptor(ends[0]);
@@ -38,7 +38,7 @@ Deadline now() {
 
 TEST(Poller, CallsBackWhileADescriptorIsReadyAndNotAfter) {
   Poller poller;
-  Pipe pipe;
+  OsPipe pipe;
   int calls = 0;
   poller.watch(pipe.read.get(), EPOLLIN, [&](std::uint32_t events) {
     EXPECT_EQ(events, std::uint32_t{EPOLLIN});
@@ -58,13 +58,13 @@ TEST(Poller, CallsBackWhileADescriptorIsReadyAndNotAfter) {
 
 TEST(Poller, ACallbackMayForgetItselfAndOthersThatAreDue) {
   Poller poller;
-  std::array<Pipe, 8> pipes;
+  std::array<OsPipe, 8> pipes;
   int calls = 0;
-  for (Pipe& pipe : pipes) {
+  for (OsPipe& pipe : pipes) {
     pipe.fill();
     poller.watch(pipe.read.get(), EPOLLIN, [&](std::uint32_t) {
       ++calls;
-      for (Pipe& other : pipes) poller.forget(other.read.get());
+      for (OsPipe& other : pipes) poller.forget(other.read.get());
     });
   }
   EXPECT_EQ(poller.wait(now()), 1);
@@ -74,20 +74,20 @@ TEST(Poller, ACallbackMayForgetItselfAndOthersThatAreDue) {
 
 TEST(Poller, ADescriptorNumberUsedAnewIsNotCalledForItsPredecessor) {
   Poller poller;
-  std::array<Pipe, 2> pipes;
+  std::array<OsPipe, 2> pipes;
   int old_calls = 0, new_calls = 0;
   FileDescriptor reused;
   for (std::size_t i = 0; i < 2; ++i) {
     pipes[i].fill();
     poller.watch(pipes[i].read.get(), EPOLLIN, [&, i](std::uint32_t) {
       ++old_calls;
-      Pipe& other = pipes[1 - i];
+      OsPipe& other = pipes[1 - i];
       const int number = other.read.get();
       poller.forget(number);
       other.read.reset();
       reused = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
       EXPECT_EQ(reused.get(), number);
-      Pipe fresh;  // nothing to read in it
+      OsPipe fresh;  // nothing to read in it
       ::dup3(fresh.read.get(), number, O_CLOEXEC);
       poller.watch(number, EPOLLIN, [&](std::uint32_t) { ++new_calls; });
       poller.forget(pipes[i].read.get());

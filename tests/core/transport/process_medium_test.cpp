@@ -8,6 +8,7 @@
 #include "paceline/core/transport/ring.h"
 #include "paceline/core/transport/wire.h"
 #include "tests/core/transport/link_ends.h"
+#include "tests/support/shared_memory.h"
 
 namespace paceline::transport {
 namespace {
@@ -16,10 +17,6 @@ using namespace std::chrono_literals;
 
 std::vector<std::byte> record(std::uint32_t kind, std::uint64_t segment, std::uint64_t bytes) {
   return WireWriter().integer(kind).integer(segment).integer(bytes).bytes();
-}
-
-std::shared_ptr<const SharedMemory> memory(std::size_t bytes) {
-  return std::make_shared<const SharedMemory>(SharedMemory::create(bytes).value());
 }
 
 TEST(ProcessMedium, BothSidesSeeTheSameRings) {
@@ -34,7 +31,7 @@ TEST(ProcessMedium, BothSidesSeeTheSameRings) {
 
 TEST(ProcessMedium, OfferedSegmentsAreFoundAndLiveAsLongAsTheyAreHeld) {
   auto [one, other] = test::process_mediums();
-  const auto lent = memory(8192);
+  const auto lent = test::shared_memory_of(8192);
   lent->bytes()[4096] = std::byte{3};
   one->offer(5, lent);
   const auto held = other->memory(5);
@@ -48,10 +45,10 @@ TEST(ProcessMedium, OfferedSegmentsAreFoundAndLiveAsLongAsTheyAreHeld) {
 
 TEST(ProcessMedium, MalformedRecordsAreIgnored) {
   auto [one, other] = test::record_pair();
-  const auto region = memory(ring_region_bytes(4096));
+  const auto region = test::shared_memory_of(ring_region_bytes(4096));
   ASSERT_TRUE(send_record(one.get(), record(2, 0, region->bytes().size()), region->fd()));
   auto medium = make_process_medium(std::move(other), 1, 4096, Deadline::in(1s)).value();
-  const auto sealed = memory(4096);
+  const auto sealed = test::shared_memory_of(4096);
   const FileDescriptor unsealed(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_TRUE(send_record(one.get(), record(3, 1, 4096)));                 // without a descriptor
   ASSERT_TRUE(send_record(one.get(), record(3, 1, 8192), sealed->fd()));   // shorter than it says
@@ -69,7 +66,8 @@ TEST(ProcessMedium, MalformedRecordsAreIgnored) {
 }
 
 TEST(ProcessMedium, WhatIsNoRegionIsRefused) {
-  const auto region = memory(ring_region_bytes(4096)), small = memory(4096);
+  const auto region = test::shared_memory_of(ring_region_bytes(4096)),
+             small = test::shared_memory_of(4096);
   const auto refused = [&](std::uint32_t kind, std::uint64_t bytes, int fd) {
     auto [one, other] = test::record_pair();
     EXPECT_TRUE(send_record(one.get(), record(kind, 0, bytes), fd));
@@ -98,7 +96,7 @@ TEST(ProcessMedium, ALinkSurvivesAScribblerWithAnErrorAtMost) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SeededNumbers numbers(seed);
     auto [socket, theirs] = test::record_pair();
-    const auto region = memory(ring_region_bytes(4096));
+    const auto region = test::shared_memory_of(ring_region_bytes(4096));
     ASSERT_TRUE(send_record(theirs.get(), record(2, 0, region->bytes().size()), region->fd()));
     test::End end;
     end.on_frame = [](const test::End::Heard&) { return Done{}; };

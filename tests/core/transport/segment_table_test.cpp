@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/shared_memory.h"
+
 namespace paceline::transport {
 namespace {
 
-std::shared_ptr<const SharedMemory> memory(std::size_t bytes) {
-  return std::make_shared<const SharedMemory>(SharedMemory::create(bytes).value());
-}
-
 TEST(SegmentTable, FindsWhatLiesWhollyInOneSegment) {
   SegmentTable table;
-  const auto one = memory(8192), other = memory(4096);
+  const auto one = test::shared_memory_of(8192), other = test::shared_memory_of(4096);
   table.add(3, one);
   table.add(9, other);
   EXPECT_EQ(table.find(one->bytes()), (Remote{3, 0}));
@@ -26,7 +24,7 @@ TEST(SegmentTable, FindsWhatLiesWhollyInOneSegment) {
 
 TEST(SegmentTable, ARemovedSegmentIsNotFound) {
   SegmentTable table;
-  const auto one = memory(4096);
+  const auto one = test::shared_memory_of(4096);
   EXPECT_EQ(table.find(one->bytes()), std::nullopt);
   table.add(1, one);
   table.remove(2);

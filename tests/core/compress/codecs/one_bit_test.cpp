@@ -27,7 +27,7 @@ TEST(OneBit, LosesNoMoreThanRounding) {
   }
 }
 
-TEST(OneBit, KeepsTheSumsOfColumns) {
+TEST(OneBit, AStepKeepsTheSumsOfColumns) {
   AveragingRun run = run_of("one_bit:means=columns", 2, 17, 59);
   const auto gradients = test::gradients_of(2, 1003, 1);
   const auto mean = mean_of(gradients);
