@@ -10,6 +10,7 @@ function(paceline_examples)
       add_executable(${name} ${sources})
       target_link_libraries(${name} PRIVATE paceline::torch CLI11::CLI11 nlohmann_json::nlohmann_json)
       paceline_torch_header(${name})
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)  # as the torch floor
       set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})
     endif()
   endforeach()
