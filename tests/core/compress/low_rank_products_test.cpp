@@ -74,9 +74,9 @@ void expect_definition(const Passes& p) {
 }
 
 TEST(LowRankProducts, AreThoseOfTheDefinition) {
-  using Shape = std::array<std::size_t, 3>;
+  using Sizes = std::array<std::size_t, 3>;
   for (const auto& [rows, columns, rank] :
-       {Shape{1, 1, 1}, {3, 17, 1}, {40, 31, 2}, {7, 300, 4}, {130, 64, 5}}) {
+       {Sizes{1, 1, 1}, {3, 17, 1}, {40, 31, 2}, {7, 300, 4}, {130, 64, 5}}) {
     const auto alone = test::gradient(rows * columns, 1);
     const Passes without(rows, columns, rank, false), with(rows, columns, rank, true);
     EXPECT_EQ(without.sum, alone);

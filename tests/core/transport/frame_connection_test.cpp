@@ -32,7 +32,7 @@ struct Side {
   }
 };
 
-class FrameConnectionTest : public testing::Test {
+class FrameConnectionTest : public ::testing::Test {
  protected:
   FrameConnectionTest() {
     auto [first, second] = test::tcp_pair();

@@ -20,7 +20,7 @@ using test::Kind;
 
 using test::pattern;
 
-class LinkConformance : public testing::TestWithParam<Kind> {
+class LinkConformance : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     if (const std::string why = test::missing(GetParam()); !why.empty())
@@ -46,8 +46,8 @@ class LinkConformance : public testing::TestWithParam<Kind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Over, LinkConformance,
-                         testing::Values(Kind::threads, Kind::processes, Kind::tcp, Kind::loopback,
-                                         Kind::ucx),
+                         ::testing::Values(Kind::threads, Kind::processes, Kind::tcp,
+                                           Kind::loopback, Kind::ucx),
                          [](const auto& instance) { return test::name_of(instance.param); });
 
 TEST_P(LinkConformance, FramesArriveInOrderWithTheirPayloads) {

@@ -93,7 +93,7 @@ TEST(StatusPage, AReaderNeverSeesHalfAChange) {
 }
 
 TEST(StatusPage, WhatIsNoPageIsNotRead) {
-  const std::string path = testing::TempDir() + "paceline_no_page";
+  const std::string path = ::testing::TempDir() + "paceline_no_page";
   EXPECT_FALSE(read_status(path.c_str()));
   for (const std::size_t size : {std::size_t{0}, std::size_t{8}, std::size_t{1} << 16}) {
     std::ofstream(path) << std::string(size, 'x');
