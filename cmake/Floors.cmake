@@ -57,9 +57,10 @@ function(paceline_floor floor)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json)
-    # It parses, prints and starts processes; what is fast is core's. Each file that includes CLI11 compiles half of it, also
-    # from a precompiled header, which is why that is core's.
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    # The command's words parse and print; what is fast is core's, and what measures it is app/measure. Each file that
+    # includes CLI11 compiles half of it, also from a precompiled header, which is why that is core's.
+    paceline_glob(words "paceline/app/cli/*.cpp")
+    set_source_files_properties(${words} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
     target_precompile_headers(${target} REUSE_FROM paceline_core)
   endif()
 endfunction()
