@@ -193,7 +193,7 @@ function(paceline_house_tests)
   if(EXISTS "${script}")
     add_test(NAME ${PACELINE_TEST_PREFIX}house
              COMMAND "${Python3_EXECUTABLE}" "${script}" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
-    set_tests_properties(${PACELINE_TEST_PREFIX}house PROPERTIES TIMEOUT 120 PROCESSORS 2)
+    set_tests_properties(${PACELINE_TEST_PREFIX}house PROPERTIES TIMEOUT 120 COST ${PACELINE_TEST_COST})
   endif()
 endfunction()
 

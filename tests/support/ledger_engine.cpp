@@ -134,6 +134,7 @@ Result<std::vector<std::byte>> LedgerLibrary::invitation() {
 
 Result<> LedgerLibrary::start(const collective::EnginePlace& place) {
   rank_ = place.rank;
+  if (rank_ == ledger_.cannot_start) return Failure{Fault::io, "it cannot start here", {rank_}};
   if (!ledger_.comes_together) std::promise<void>().get_future().wait();
   return Done{};
 }

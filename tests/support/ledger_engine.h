@@ -24,6 +24,7 @@ class Ledger {
   std::uint64_t longest = ~std::uint64_t{0};  // elements that it carries
   std::string invitation;                     // not empty: groups need it
   bool comes_together = true;                 // false: groups are never made
+  int cannot_start = -1;                      // a rank on which it fails
   bool finishes = true;                       // false: what was begun is never done
   std::string failure;                        // not empty: what every call ends with
 

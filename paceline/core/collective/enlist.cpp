@@ -63,10 +63,13 @@ std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, s
     if (invitation) invitation->pass_on();
     reactor.drive_until(ended, deadline.sooner(Deadline::in(std::chrono::milliseconds(1))));
   }
-  if (invitation && attempt->done) invitation->pass_on();
-  if (!attempt->done) {
-    attempt->given_up = true;
-    if (invitation) invitation->withdraw();
+  const bool done = attempt->done;
+  attempt->given_up = !done;
+  if (invitation) {
+    if (done) invitation->pass_on();
+    invitation->withdraw();  // a library that failed has not waited for it
+  }
+  if (!done) {
     blocked.detach();  // it cannot be called back from inside the library
     if (const auto failure = members.mesh().failure()) throw Error(*failure);
     end_generation(

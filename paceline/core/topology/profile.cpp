@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 
-#include <nlohmann/json.hpp>
-
+#include "paceline/core/base/json_reader.h"
 #include "paceline/core/base/seed.h"
 
 namespace paceline::topology {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonReader::Json;
 
 constexpr int kVersion = 1;
 constexpr double kMicro = 1e-6, kNano = 1e-9;
@@ -27,91 +24,42 @@ constexpr std::string_view kVersionKey = "paceline_profile", kLinksKey = "links"
                            kRelayKey = "relay_ns_per_byte", kCrowdedKey = "crowded_us",
                            kCrowdedReferenceKey = "crowded_reference_us";
 
-// Reads a profile's JSON; the first complaint stays.
-class Reader {
- public:
-  explicit Reader(std::string_view origin) : origin_(origin) {}
+// value = what stands under the key, if it is there, in units of `unit`.
+void read_number(JsonReader& reader, const Json& json, std::string_view where, std::string_view key,
+                 double most, double unit, double& value) {
+  if (json.contains(key)) value = reader.number(json, where, key, most) * unit;
+}
 
-  Result<Profile> read(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) complain("the whole", "a JSON object");
-    Profile profile;
-    if (is_object(json, "the whole",
-                  {kVersionKey, kLinksKey, kGammaKey, kCopyKey, kStoreKey, kRelayKey, kCrowdedKey,
-                   kCrowdedReferenceKey})) {
-      if (!json.contains(kVersionKey) || json[kVersionKey] != kVersion)
-        complain(kVersionKey, fmt::format("{}", kVersion));
-      if (json.contains(kLinksKey)) links(json[kLinksKey], profile);
-      number(json, kGammaKey, "", kMostNanosecondsPerByte, kNano, profile.gamma);
-      number(json, kCopyKey, "", kMostNanosecondsPerByte, kNano, profile.copy);
-      number(json, kStoreKey, "", kMostNanosecondsPerByte, kNano, profile.store);
-      number(json, kRelayKey, "", kMostNanosecondsPerByte, kNano, profile.relay);
-      number(json, kCrowdedKey, "", kMostMicroseconds, kMicro, profile.crowded);
-      number(json, kCrowdedReferenceKey, "", kMostMicroseconds, kMicro, profile.crowded_reference);
-    }
-    if (!complaint_.empty()) return Failure{Fault::misuse, complaint_, {}};
-    return profile;
+void expect(JsonReader& reader, const Json& json, std::string_view where, std::string_view key,
+            std::uint64_t expected) {
+  if (!json.contains(key) || json[std::string(key)] != expected)
+    reader.complain(JsonReader::place(where, key), fmt::format("{}", expected));
+}
+
+void read_lines(JsonReader& reader, const Json& json, const std::string& where,
+                LinkPrices& prices) {
+  if (!json.is_array() || json.size() != prices.lines.size())
+    return reader.complain(where, fmt::format("a list of {} lines", prices.lines.size()));
+  for (std::size_t i = 0; i < prices.lines.size(); ++i) {
+    const std::string here = fmt::format("{}[{}]", where, i);
+    if (!reader.has_keys(json[i], here, {}, {kUpToKey, kAlphaKey, kBetaKey})) return;
+    if (i < kLineEnds.size()) expect(reader, json[i], here, kUpToKey, kLineEnds[i]);
+    Line& line = prices.lines[i];
+    read_number(reader, json[i], here, kAlphaKey, kMostMicroseconds, kMicro, line.alpha);
+    read_number(reader, json[i], here, kBetaKey, kMostNanosecondsPerByte, kNano, line.beta);
   }
+}
 
- private:
-  void complain(std::string_view where, std::string_view wanted) {
-    if (!complaint_.empty()) return;
-    complaint_ = fmt::format(
-        "profile {}: {} must be {}; write it anew with: paceline bench calibrate --output FILE",
-        origin_, where, wanted);
+void read_links(JsonReader& reader, const Json& json, Profile& profile) {
+  JsonReader::Keys names;
+  for (const LinkClass link : kLinkClasses) names.push_back(name_of(link));
+  if (!reader.has_keys(json, kLinksKey, {}, names)) return;
+  for (const LinkClass link : kLinkClasses) {
+    if (json.contains(name_of(link)))
+      read_lines(reader, json[std::string(name_of(link))],
+                 JsonReader::place(kLinksKey, name_of(link)), profile.link(link));
   }
-
-  bool is_object(const Json& json, std::string_view where, std::vector<std::string_view> keys) {
-    if (!json.is_object()) complain(where, "a JSON object");
-    else {
-      for (const auto& [key, value] : json.items()) {
-        if (std::ranges::find(keys, key) == keys.end())
-          complain(fmt::format("key '{}' of {}", key, where),
-                   fmt::format("one of {}", fmt::join(keys, ", ")));
-      }
-    }
-    return complaint_.empty();
-  }
-
-  void links(const Json& json, Profile& profile) {
-    std::vector<std::string_view> names;
-    for (const LinkClass link : kLinkClasses) names.push_back(name_of(link));
-    if (!is_object(json, kLinksKey, names)) return;
-    for (const LinkClass link : kLinkClasses) {
-      const std::string where = fmt::format("{}.{}", kLinksKey, name_of(link));
-      if (json.contains(name_of(link)))
-        lines(json[std::string(name_of(link))], where, profile.link(link));
-    }
-  }
-
-  void lines(const Json& json, const std::string& where, LinkPrices& prices) {
-    if (!json.is_array() || json.size() != prices.lines.size())
-      return complain(where, fmt::format("a list of {} lines", prices.lines.size()));
-    for (std::size_t i = 0; i < prices.lines.size(); ++i) {
-      const std::string here = fmt::format("{}[{}]", where, i);
-      if (!is_object(json[i], here, {kUpToKey, kAlphaKey, kBetaKey})) return;
-      if (i < kLineEnds.size() &&
-          (!json[i].contains(kUpToKey) || json[i][kUpToKey] != kLineEnds[i]))
-        return complain(fmt::format("{}.{}", here, kUpToKey), fmt::format("{}", kLineEnds[i]));
-      number(json[i], kAlphaKey, here, kMostMicroseconds, kMicro, prices.lines[i].alpha);
-      number(json[i], kBetaKey, here, kMostNanosecondsPerByte, kNano, prices.lines[i].beta);
-    }
-  }
-
-  void number(const Json& json, std::string_view key, std::string_view where, double most,
-              double unit, double& value) {
-    if (!json.contains(key)) return;
-    const Json& found = json[std::string(key)];
-    const double read = found.is_number() ? found.get<double>() : -1;
-    if (!std::isfinite(read) || read < 0 || read > most)
-      return complain(where.empty() ? std::string(key) : fmt::format("{}.{}", where, key),
-                      fmt::format("a number from 0 to {}", most));
-    value = read * unit;
-  }
-
-  std::string_view origin_;
-  std::string complaint_;
-};
+}
 
 }  // namespace
 
@@ -172,7 +120,27 @@ std::string to_json(const Profile& profile) {
 }
 
 Result<Profile> parse_profile(std::string_view text, std::string_view origin) {
-  return Reader(origin).read(text);
+  JsonReader reader(fmt::format("profile {}", origin),
+                    "write it anew with: paceline bench calibrate --output FILE");
+  const Json json = reader.parse(text);
+  Profile profile;
+  if (reader.has_keys(json, "", {},
+                      {kVersionKey, kLinksKey, kGammaKey, kCopyKey, kStoreKey, kRelayKey,
+                       kCrowdedKey, kCrowdedReferenceKey})) {
+    expect(reader, json, "", kVersionKey, kVersion);
+    if (json.contains(kLinksKey)) read_links(reader, json[kLinksKey], profile);
+    const auto read = [&](std::string_view key, double most, double unit, double& value) {
+      read_number(reader, json, "", key, most, unit, value);
+    };
+    read(kGammaKey, kMostNanosecondsPerByte, kNano, profile.gamma);
+    read(kCopyKey, kMostNanosecondsPerByte, kNano, profile.copy);
+    read(kStoreKey, kMostNanosecondsPerByte, kNano, profile.store);
+    read(kRelayKey, kMostNanosecondsPerByte, kNano, profile.relay);
+    read(kCrowdedKey, kMostMicroseconds, kMicro, profile.crowded);
+    read(kCrowdedReferenceKey, kMostMicroseconds, kMicro, profile.crowded_reference);
+  }
+  if (reader.failure()) return *reader.failure();
+  return profile;
 }
 
 }  // namespace paceline::topology

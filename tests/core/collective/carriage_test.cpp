@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "paceline/core/collective/engine_group.h"
 #include "paceline/core/collective/engine_plugin.h"
+#include "paceline/core/membership/job_impl.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/ledger_engine.h"
 
@@ -100,6 +103,23 @@ TEST(Carriage, AFirstRankThatNeverInvitesEndsWithTheDeadline) {
     }
     const auto failure = failure_of([&] { (void)test::world_over(job, ledger, 60ms); });
     EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+  });
+}
+
+TEST(Carriage, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
+  Ledger& ledger = Ledger::make();
+  ledger.invitation = "come";
+  ledger.cannot_start = 1;
+  std::latch failed(1);
+  run_ranks(2, [&](Job& job) {
+    if (job.rank() == 0) return failed.wait();  // then it leaves
+    const auto failure = failure_of([&] { (void)test::world_over(job, ledger, 60s); });
+    EXPECT_THAT(failure.what, HasSubstr("it cannot start here"));
+    failed.count_down();
+    bool departed = false;
+    for (const auto deadline = Deadline::in(10s); !departed && !deadline.passed();)
+      job.impl().reactor->run([&] { departed = job.impl().mesh->has_departed(0); });
+    EXPECT_TRUE(departed);
   });
 }
 
