@@ -16,7 +16,7 @@ namespace paceline::collective::testing {
 namespace {
 
 constexpr int kRanks = 4, kThreads = 3;
-constexpr int kSteps = kSanitized ? 150 : 2000;  // over all threads
+constexpr int kSteps = kSanitized ? 300 : 2000;  // over all threads
 
 long resident_pages() {
   std::ifstream statm("/proc/self/statm");
