@@ -85,9 +85,11 @@ class SmallAside final : public Averaging {
   bool has_begun_large_ = false;
 };
 
-std::size_t rows_of(const Tensor& tensor, std::size_t elements, std::size_t whole) {
+// Of elements [begin, end) of the tensor.
+std::size_t rows_of(const Tensor& tensor, std::size_t begin, std::size_t end) {
   if (tensor.rows == 1) return 1;
-  if (tensor.rows > 1 && elements == whole && whole % tensor.rows == 0) return tensor.rows;
+  const std::size_t elements = end - begin, columns = columns_of(tensor, sizeof(float));
+  if (columns > 0 && begin % columns == 0 && elements % columns == 0) return elements / columns;
   return elements % 2 == 0 ? 2 : 1;
 }
 
@@ -103,7 +105,7 @@ std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, i
     const std::size_t whole = model.sent(tensor).bytes / sizeof(float);
     const std::size_t begin = std::max(all.begin, offset), end = std::min(all.end, offset + whole);
     if (begin >= end) continue;
-    const std::size_t rows = rows_of(model.sent(tensor), end - begin, whole);
+    const std::size_t rows = rows_of(model.sent(tensor), begin - offset, end - offset);
     // A tensor's number is a key of its random numbers, so the parts of one have different ones.
     const Part part{.tensor = static_cast<std::uint32_t>(message) << 12 |
                               static_cast<std::uint32_t>(parts.size()),

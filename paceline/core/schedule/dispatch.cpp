@@ -7,13 +7,8 @@
 namespace paceline::schedule {
 namespace {
 
-// Where a part of so many begins. Long ones begin at whole blocks: a tensor cut anywhere would have
-// pieces of odd lengths, which are no matrices to codecs, and split buckets.
-std::size_t begin_of_part(std::size_t elements, std::size_t part, std::size_t parts) {
-  constexpr std::size_t kBlock = 1024, kLong = 16 * kBlock;
-  const std::size_t begin = elements * part / parts;
-  return part < parts && elements / parts >= kLong ? begin / kBlock * kBlock : begin;
-}
+// Shorter parts are cut anywhere.
+constexpr std::size_t kBlock = 1024, kLongPart = 16 * kBlock;
 
 }  // namespace
 
@@ -24,12 +19,29 @@ Dispatch::Dispatch(const Model& model, Plan plan, std::size_t element_bytes)
   std::vector<std::size_t> sent(groups_.size());
   for (const int group : order()) {
     const auto g = static_cast<std::size_t>(group);
-    const std::size_t elements = groups_[g].elements;
-    const auto parts = static_cast<std::size_t>(groups_[g].parts), part = sent[g]++;
-    messages_.push_back(
-        {group, begin_of_part(elements, part, parts), begin_of_part(elements, part + 1, parts)});
+    const std::size_t part = sent[g]++;
+    messages_.push_back({group, begin_of_part(model, g, part), begin_of_part(model, g, part + 1)});
   }
   begin_step();
+}
+
+// Long parts begin where codecs lose nothing by the cut: at a row of the tensor that is cut, so
+// that its pieces are matrices, or else at a whole block, so that they are even and keep their
+// buckets.
+std::size_t Dispatch::begin_of_part(const Model& model, std::size_t group, std::size_t part) const {
+  const std::size_t elements = groups_[group].elements;
+  const auto parts = static_cast<std::size_t>(groups_[group].parts);
+  const std::size_t begin = elements * part / parts, length = elements / parts;
+  if (part == parts || length < kLongPart) return begin;
+  const Group& planned = plan_.groups[group];
+  if (planned.codec != kUncompressed) {
+    int place = planned.end - 1;
+    while (offset(place) > begin) --place;
+    const std::size_t columns = columns_of(model.sent(place), element_bytes_);
+    if (columns > 0 && columns <= length)
+      return offset(place) + (begin - offset(place)) / columns * columns;
+  }
+  return begin / kBlock * kBlock;
 }
 
 void Dispatch::add_group(const Model& model, const Group& group) {

@@ -54,6 +54,7 @@ class Dispatch {
     return static_cast<std::size_t>(messages_[message].group);
   }
   void add_group(const Model& model, const Group& group);
+  std::size_t begin_of_part(const Model& model, std::size_t group, std::size_t part) const;
   std::vector<int> order() const;
   void begin_step();
 

@@ -15,6 +15,11 @@ double sum(const std::vector<Tensor>& tensors, double Tensor::*part) {
 
 }  // namespace
 
+std::size_t columns_of(const Tensor& tensor, std::size_t element_bytes) {
+  const std::size_t elements = tensor.bytes / element_bytes;
+  return tensor.rows > 1 && elements % tensor.rows == 0 ? elements / tensor.rows : 0;
+}
+
 std::size_t Model::bytes() const {
   std::size_t total = 0;
   for (const Tensor& tensor : tensors) total += tensor.bytes;

@@ -17,6 +17,9 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+// Elements of a row, where the tensor is known to be a matrix; else 0.
+std::size_t columns_of(const Tensor& tensor, std::size_t element_bytes);
+
 // Tensors stand in forward order: the order in which a forward pass first reads them. The backward
 // pass makes their gradients ready in the opposite order, the *send order*. (A tied embedding is
 // read first and ready last.)

@@ -84,6 +84,25 @@ TEST(CodedMessage, EveryMethodEndsWithTheSameBitsOnAllRanksWhateverIsFusedOrCut)
   }
 }
 
+// The weights of a convolution and of a linear layer, longer than what is encoded at a time.
+TEST(CodedMessage, PiecesOfAMatrixAreMatricesThatPowerSgdCompresses) {
+  const Model model{
+      .name = "long",
+      .tensors = {{.bytes = 4 * 512 * 4608, .rows = 512}, {.bytes = 4 * 1024 * 784, .rows = 1024}}};
+  for (const Plan& plan : {wait_free(model), barrier(model)}) {
+    const Dispatch dispatch(model, encoded(plan, "power_sgd"));
+    ASSERT_GT(dispatch.messages().size(), 2u);
+    std::size_t elements = 0;
+    for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
+      for (const PlacedPart& placed : parts_of(dispatch, model, m, {0, 2, 1})) {
+        EXPECT_EQ(placed.part.columns, columns_of(model.sent(placed.place), 4)) << plan.name;
+        elements += placed.part.elements();
+      }
+    }
+    EXPECT_EQ(elements, model.bytes() / 4);
+  }
+}
+
 TEST(CodedMessage, SmallTensorsAndVectorsAreExactAndTheRestIsAsPreciseAsItsCodec) {
   const Model model = mixed_model();
   for (const int ranks : {2, 4}) {

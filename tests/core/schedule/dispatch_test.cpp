@@ -98,6 +98,28 @@ TEST(Dispatch, LongPartsTileTheirGroupInWholeBlocks) {
   }
 }
 
+TEST(Dispatch, LongPartsForACodecBeginAtRowsOfTheTensorThatIsCut) {
+  SeededNumbers numbers(4);
+  for (int i = 0; i < 200; ++i) {
+    Model model{.name = "matrices", .tensors = {}};
+    for (int t = 0; t < 3; ++t) {
+      const std::size_t rows = 2 + numbers.below(2000), columns = 1 + numbers.below(2000);
+      model.tensors.push_back({.bytes = 4 * rows * columns, .rows = rows});
+    }
+    const Dispatch dispatch(model, encoded(plan_of("one", {0, 3}, {}), "power_sgd"));
+    std::size_t at = 0;
+    for (const auto& message : dispatch.messages()) {
+      ASSERT_EQ(message.begin, at);
+      ASSERT_GT(message.end, message.begin);
+      int place = 2;
+      while (dispatch.offset(place) > at) --place;
+      EXPECT_EQ((at - dispatch.offset(place)) % columns_of(model.sent(place), 4), 0u);
+      at = message.end;
+    }
+    EXPECT_EQ(at, model.bytes() / 4);
+  }
+}
+
 TEST(Dispatch, PartsTileTheirGroupsAndGroupsTheModel) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SeededNumbers numbers(seed);
