@@ -50,6 +50,9 @@ function(paceline_floor floor)
     # What most of its files include themselves: reading these is a third of their compilation.
     target_precompile_headers(${target} PRIVATE
       <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
+    if(PACELINE_SANITIZE)
+      paceline_unity_of_core(${target} ${sources})
+    endif()
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
@@ -57,12 +60,27 @@ function(paceline_floor floor)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json)
-    # The command's words parse and print; what is fast is core's, and what measures it is app/measure. Each file that
-    # includes CLI11 compiles half of it, also from a precompiled header, which is why that is core's.
-    paceline_glob(words "paceline/app/cli/*.cpp")
-    set_source_files_properties(${words} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+    # The command parses, starts and prints: what is fast is core's, and what measures it is app/measure. Each file that
+    # includes CLI11 compiles half of it, also from a precompiled header, which is why that is core's and some files share it.
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    paceline_glob(measuring "paceline/app/measure/*.cpp")
+    set_source_files_properties(${measuring} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
     target_precompile_headers(${target} REUSE_FROM paceline_core)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   endif()
+endfunction()
+
+# paceline_unity_of_core(<target> <file>...): where the floor is compiled again for its tests alone, some files share what
+# they include. In release each is compiled by itself, so that what it forgets to include shows. Left out: a catalogue's
+# entries, which all have the same names, and what Highway compiles once for each processor.
+function(paceline_unity_of_core target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  foreach(file IN LISTS ARGN)
+    file(STRINGS "${file}" highway LIMIT_COUNT 1 REGEX "HWY_TARGET_INCLUDE")
+    if(highway OR file MATCHES "/(algorithms|codecs)/")
+      set_source_files_properties("${file}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
 endfunction()
 
 # paceline_torch_header(<target>): the target reads <torch/torch.h> (13-17 s for each file) from one precompiled copy

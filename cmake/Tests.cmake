@@ -60,11 +60,8 @@ function(paceline_test target)
     target_precompile_headers(${target} REUSE_FROM paceline_test_support)
   endif()
   # What tests instantiate alike (of gtest, fmt, containers; torch's header besides) is half of their compilation: some files
-  # share it, so that the names of a room's helpers must differ. The tests of a catalogue's entries all have the same ones.
+  # share it, so that the names of a room's helpers must differ; the tests of a catalogue's entries have a namespace each.
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
-  set(entries ${arg_SOURCES})
-  list(FILTER entries INCLUDE REGEX "/tests/core/.*/(algorithms|codecs)/")
-  set_source_files_properties(${entries} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
   endif()

@@ -14,7 +14,7 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout = "Measures what this machine, or these hosts, can do.";
+constexpr const char* kBenchAbout = "Measures what this machine, or these hosts, can do.";
 
 std::vector<Subcommand> benches() {
   return {bench_calibrate(), bench_choose(), bench_collective(), bench_schedule()};
@@ -28,11 +28,11 @@ std::string help() {
       "\n`paceline bench SUBCOMMAND --help` tells more.\n\n"
       "Example:\n"
       "  paceline bench collective --ranks 2 --algorithms all --html collectives.html\n",
-      kAbout, list_of(benches()));
+      kBenchAbout, list_of(benches()));
 }
 
-std::shared_ptr<const CLI::App> described() {
-  const auto app = std::make_shared<CLI::App>(kAbout, "paceline bench");
+std::shared_ptr<const CLI::App> described_bench() {
+  const auto app = std::make_shared<CLI::App>(kBenchAbout, "paceline bench");
   for (const Subcommand& one : benches())
     app->add_subcommand(std::const_pointer_cast<CLI::App>(one.described()));
   return app;
@@ -52,7 +52,8 @@ int bench_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand bench() {
-  return {"bench", "measure: how fast collectives are, and which is best", bench_main, described};
+  return {"bench", "measure: how fast collectives are, and which is best", bench_main,
+          described_bench};
 }
 
 }  // namespace paceline::cli

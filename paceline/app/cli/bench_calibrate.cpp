@@ -18,10 +18,10 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kCalibrateAbout =
     "Measures what messages, copies and sums cost between these ranks, and writes it as a profile.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kCalibrateMore = R"(Examples:
   paceline bench calibrate --ranks 2 --output here.json
   paceline bench calibrate --ranks 4 --hosts a:2,b:2 --output cluster.json
   PACELINE_PROFILE=cluster.json paceline run --hosts a:2,b:2 -- ./train
@@ -33,9 +33,9 @@ Exit codes: 0 done; 1 a rank failed; 2 wrong usage; else as `paceline run`
 )";
 
 struct CalibrateOptions {
-  CalibrateOptions() : app(kAbout, "paceline bench calibrate") {
+  CalibrateOptions() : app(kCalibrateAbout, "paceline bench calibrate") {
     app.get_formatter()->column_width(34);
-    app.footer(kMore);
+    app.footer(kCalibrateMore);
     add_ranks_options(app, ranks);
     app.add_option("--output", output, "write the profile there; - is stdout (-)")
         ->type_name("FILE");
@@ -98,7 +98,7 @@ int calibrate_on(Job& job, const CalibrateOptions& given, const measure::Compare
   return 0;
 }
 
-std::shared_ptr<const CLI::App> described() {
+std::shared_ptr<const CLI::App> described_calibrate() {
   const auto line = std::make_shared<CalibrateOptions>();
   return {line, &line->app};
 }
@@ -118,7 +118,7 @@ int bench_calibrate_main(const std::vector<std::string>& arguments) {
 
 Subcommand bench_calibrate() {
   return {"calibrate", "what links cost here, for the choice of algorithms", bench_calibrate_main,
-          described};
+          described_calibrate};
 }
 
 }  // namespace paceline::cli

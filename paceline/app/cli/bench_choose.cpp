@@ -18,13 +18,13 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kChooseAbout =
     "Holds the choice of algorithms against measurements: for each size a call without a name, "
     "what "
     "the model says, and\n"
     "the time of every algorithm that could have carried it, in alternating blocks.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kChooseMore = R"(Examples:
   paceline bench choose --operation all_reduce --ranks 2
   paceline bench choose --ranks 4 --sizes 4..16MiB --determinism fast --json choice.json
   PACELINE_PROFILE=here.json paceline bench choose --ranks 2 --transport tcp
@@ -38,9 +38,9 @@ Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else 
 )";
 
 struct ChooseOptions {
-  ChooseOptions() : app(kAbout, "paceline bench choose") {
+  ChooseOptions() : app(kChooseAbout, "paceline bench choose") {
     app.get_formatter()->column_width(34);
-    app.footer(kMore);
+    app.footer(kChooseMore);
     const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
       app.add_option(name, to, help)->type_name(type);
     };
@@ -100,7 +100,7 @@ int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
   return errors > 0 ? 1 : 0;
 }
 
-std::shared_ptr<const CLI::App> described() {
+std::shared_ptr<const CLI::App> described_choose() {
   const auto line = std::make_shared<ChooseOptions>();
   return {line, &line->app};
 }
@@ -121,7 +121,8 @@ int bench_choose_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand bench_choose() {
-  return {"choose", "whether the chosen algorithms are the fastest", bench_choose_main, described};
+  return {"choose", "whether the chosen algorithms are the fastest", bench_choose_main,
+          described_choose};
 }
 
 }  // namespace paceline::cli

@@ -172,7 +172,7 @@ int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest reque
   return report ? report->end() : 0;
 }
 
-std::shared_ptr<const CLI::App> described() {
+std::shared_ptr<const CLI::App> described_collective() {
   const auto line = std::make_shared<CollectiveOptions>();
   return {line, &line->app};
 }
@@ -194,7 +194,7 @@ int bench_collective_main(const std::vector<std::string>& arguments) {
 
 Subcommand bench_collective() {
   return {"collective", "time and bandwidth of collectives, by size and algorithm",
-          bench_collective_main, described};
+          bench_collective_main, described_collective};
 }
 
 }  // namespace paceline::cli

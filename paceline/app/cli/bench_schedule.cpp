@@ -31,12 +31,12 @@ using schedule::Costs;
 using schedule::Model;
 using schedule::Plan;
 
-constexpr const char* kAbout =
+constexpr const char* kScheduleAbout =
     "Replays the training of ResNet-50, BERT-Base and BERT-Large with several schedules: gradients "
     "of full size\n"
     "move between these ranks, the computation is waited for or, with --compute, really done.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kScheduleMore = R"(Examples:
   paceline bench schedule --ranks 2 --models resnet-50
   paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
   paceline profile --output mlp.json -- ./train && paceline bench schedule --ranks 2 --models mlp.json
@@ -86,9 +86,9 @@ std::vector<std::string> names_of(const std::vector<Method>& methods) {
 }
 
 struct ScheduleOptions {
-  ScheduleOptions() : app(kAbout, "paceline bench schedule") {
+  ScheduleOptions() : app(kScheduleAbout, "paceline bench schedule") {
     app.get_formatter()->column_width(34);
-    app.footer(kMore);
+    app.footer(kScheduleMore);
     const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
       app.add_option(name, to, help)->type_name(type);
     };
@@ -301,7 +301,7 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   return errors > 0 ? 1 : 0;
 }
 
-std::shared_ptr<const CLI::App> described() {
+std::shared_ptr<const CLI::App> described_schedule() {
   const auto line = std::make_shared<ScheduleOptions>();
   return {line, &line->app};
 }
@@ -321,7 +321,7 @@ int bench_schedule_main(const std::vector<std::string>& arguments) {
 
 Subcommand bench_schedule() {
   return {"schedule", "what schedules of gradients gain on these links", bench_schedule_main,
-          described};
+          described_schedule};
 }
 
 }  // namespace paceline::cli

@@ -14,14 +14,14 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kCollectiveAbout =
     "Measures a collective operation: time, bandwidth, and whether its results are right, for each "
     "size and algorithm.\n"
     "Candidates alternate in blocks in the same pinned processes; every rank rewrites its buffer "
     "before and reads it after\n"
     "each operation, untimed; an operation takes as long as its slowest rank.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kCollectiveMore = R"(Examples:
   paceline bench collective --ranks 2 --sizes 4..256MiB
   paceline bench collective --ranks 2 --algorithms all --yardstick --html all_reduce.html
   paceline bench collective --operation all_gather --ranks 4 --dtype bf16 --json all_gather.json
@@ -72,9 +72,9 @@ void check_yardstick(const CollectiveOptions& given, const CollectiveRequest& re
 
 }  // namespace
 
-CollectiveOptions::CollectiveOptions() : app(kAbout, "paceline bench collective") {
+CollectiveOptions::CollectiveOptions() : app(kCollectiveAbout, "paceline bench collective") {
   app.get_formatter()->column_width(34);
-  app.footer(kMore);
+  app.footer(kCollectiveMore);
   const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
     app.add_option(name, to, help)->type_name(type);
   };

@@ -25,12 +25,12 @@ namespace {
 
 using launch::HostCheck;
 
-constexpr const char* kAbout =
+constexpr const char* kDoctorAbout =
     "Looks at what this host offers to a run, by trying it: shared memory, limits, interfaces, "
     "ports, clocks, and\n"
     "whether two processes can train over each transport. Changes nothing.";
 
-constexpr const char* kMore =
+constexpr const char* kDoctorMore =
     R"(Each line is ok, warn (it works, but ...) or fail (a run needs it), with what to do about it.
 
 Exit codes: 0 nothing failed; 1 something did; 2 wrong usage
@@ -76,24 +76,24 @@ int be_worker() {
   return std::ranges::all_of(values, [sum](float value) { return value == sum; }) ? 0 : 1;
 }
 
-struct CommandLine {
-  CommandLine() {
-    app.footer(kMore);
+struct DoctorLine {
+  DoctorLine() {
+    app.footer(kDoctorMore);
     app.add_option("--json", json, "write the findings as JSON")->type_name("FILE");
     app.add_flag("--as-worker", as_worker)->group("");  // what check_transport starts
   }
-  CLI::App app{kAbout, "paceline doctor"};
+  CLI::App app{kDoctorAbout, "paceline doctor"};
   std::string json;
   bool as_worker = false;
 };
 
-std::shared_ptr<const CLI::App> described() {
-  const auto line = std::make_shared<CommandLine>();
+std::shared_ptr<const CLI::App> described_doctor() {
+  const auto line = std::make_shared<DoctorLine>();
   return {line, &line->app};
 }
 
 int doctor_main(const std::vector<std::string>& arguments) {
-  CommandLine line;
+  DoctorLine line;
   CLI::App& app = line.app;
   const std::string& json = line.json;
   auto [words, rest] = split_command(app, arguments);
@@ -123,7 +123,7 @@ int doctor_main(const std::vector<std::string>& arguments) {
 
 Subcommand doctor() {
   return {"doctor", "what this host offers to a run, and what to do about the rest", doctor_main,
-          described};
+          described_doctor};
 }
 
 }  // namespace paceline::cli

@@ -26,12 +26,12 @@ namespace {
 constexpr int kFailed = 1;
 constexpr const char* kOutput = "--output";
 
-constexpr const char* kAbout =
+constexpr const char* kProfileAbout =
     "Runs a program that trains with DataParallel, and writes what schedules need to know of its "
     "model: each parameter's\n"
     "size, shape and share of the forward pass, the backward pass and the update.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kProfileMore = R"(Examples:
   paceline profile --output mlp.json -- build/release/bin/fashion_mnist --model mlp --steps 30
   paceline profile --output mlp.json -n 2 --timeout 10min -- ./train
   paceline bench schedule --ranks 2 --models mlp.json,bert-base    what schedules gain for it, on these links
@@ -54,19 +54,19 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-struct CommandLine {
-  CommandLine() {
+struct ProfileLine {
+  ProfileLine() {
     app.formatter(std::make_shared<HelpFormatter>());
-    app.footer(kMore);
+    app.footer(kProfileMore);
     app.add_option(kOutput, output, "the model, as JSON; replaced when the program has ended")
         ->type_name("FILE");
   }
-  CLI::App app{kAbout, "paceline profile"};
+  CLI::App app{kProfileAbout, "paceline profile"};
   std::string output;
 };
 
-std::shared_ptr<const CLI::App> described() {
-  const auto line = std::make_shared<CommandLine>();
+std::shared_ptr<const CLI::App> described_profile() {
+  const auto line = std::make_shared<ProfileLine>();
   return {line, &line->app};
 }
 
@@ -127,7 +127,7 @@ struct TemporaryFile {
 };
 
 int profile_main(const std::vector<std::string>& arguments) {
-  CommandLine line;
+  ProfileLine line;
   Words words = words_of(arguments);
   if (!parse(line.app, words.own)) return 0;
   PACELINE_CHECK(!line.output.empty(),
@@ -160,7 +160,7 @@ int profile_main(const std::vector<std::string>& arguments) {
 
 Subcommand profile() {
   return {"profile", "run a training program, and record its model for bench schedule",
-          profile_main, described};
+          profile_main, described_profile};
 }
 
 }  // namespace paceline::cli

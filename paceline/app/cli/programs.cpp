@@ -36,13 +36,13 @@ using collective::Shape;
 
 constexpr int kMostRanks = 1024;
 
-constexpr const char* kAbout =
+constexpr const char* kProgramsAbout =
     "Shows the collectives as what they are, programs that one small function returns: `list` "
     "lists "
     "them, `show NAME`\n"
     "prints and draws the steps of each rank, `verify` proves them all, without a network.";
 
-constexpr const char* kMore =
+constexpr const char* kProgramsMore =
     R"(Examples:
   paceline programs                                       the whole catalogue, with costs for 8 ranks
   paceline programs list --operation all_reduce --ranks 64
@@ -103,20 +103,20 @@ struct Verify {
   std::string ranks = "1..64", operation, algorithm;
 };
 
-struct CommandLine {
-  CommandLine() {
-    app.footer(kMore);
+struct ProgramsLine {
+  ProgramsLine() {
+    app.footer(kProgramsMore);
     for (CLI::App* part : {&list.app, &show.app, &verify.app})
       app.add_subcommand(std::shared_ptr<CLI::App>(std::shared_ptr<void>(), part));
   }
   List list;
   Show show;
   Verify verify;
-  CLI::App app{kAbout, "paceline programs"};
+  CLI::App app{kProgramsAbout, "paceline programs"};
 };
 
-std::shared_ptr<const CLI::App> described() {
-  const auto line = std::make_shared<CommandLine>();
+std::shared_ptr<const CLI::App> described_programs() {
+  const auto line = std::make_shared<ProgramsLine>();
   return {line, &line->app};
 }
 
@@ -231,7 +231,7 @@ int verify_main(const Verify& given) {
 }
 
 int programs_main(const std::vector<std::string>& arguments) {
-  CommandLine line;
+  ProgramsLine line;
   const std::vector<std::string> parts = {"list", "show", "verify"};
   const bool names_part = !arguments.empty() && !arguments.front().starts_with('-');
   const std::string part = names_part ? arguments.front() : "list";
@@ -253,7 +253,8 @@ int programs_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand programs() {
-  return {"programs", "list, show, draw and prove the collectives", programs_main, described};
+  return {"programs", "list, show, draw and prove the collectives", programs_main,
+          described_programs};
 }
 
 }  // namespace paceline::cli

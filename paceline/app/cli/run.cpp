@@ -25,13 +25,13 @@ namespace {
 
 constexpr int kMostProcesses = 4096;
 
-constexpr const char* kAbout =
+constexpr const char* kRunAbout =
     "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
     "the "
     "others, and trains with them.\n"
     "Their lines come out whole, with \"[rank] \" before each; stdin goes to rank 0 alone.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kRunMore = R"(Examples:
   paceline run -n 2 build/release/bin/fashion_mnist --model cnn
   paceline run -n 4 --timeout 10min -- python3 train.py --epochs 3
   PACELINE_RUN_NP=2 PACELINE_RUN_GRACE=5s paceline run ./train
@@ -279,24 +279,24 @@ int be_agent() {
   return launch::run_agent(std::move(agent));
 }
 
-struct CommandLine {
-  CommandLine() {
+struct RunLine {
+  RunLine() {
     app.formatter(std::make_shared<HelpFormatter>());
     app.get_formatter()->column_width(34);
-    app.footer(kMore);
+    app.footer(kRunMore);
     add_options(app, given);
   }
-  CLI::App app{kAbout, "paceline run"};
+  CLI::App app{kRunAbout, "paceline run"};
   Given given;
 };
 
-std::shared_ptr<const CLI::App> described() {
-  const auto line = std::make_shared<CommandLine>();
+std::shared_ptr<const CLI::App> described_run() {
+  const auto line = std::make_shared<RunLine>();
   return {line, &line->app};
 }
 
 int run_main(const std::vector<std::string>& arguments) {
-  CommandLine line;
+  RunLine line;
   CLI::App& app = line.app;
   Given& given = line.given;
   auto [words, command] = split_command(app, arguments);
@@ -312,7 +312,8 @@ int run_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand run() {
-  return {"run", "start a program as N processes, on this host or several", run_main, described};
+  return {"run", "start a program as N processes, on this host or several", run_main,
+          described_run};
 }
 
 }  // namespace paceline::cli

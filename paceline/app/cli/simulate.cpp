@@ -11,7 +11,7 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout = "Simulates training in virtual time, without a network.";
+constexpr const char* kSimulateAbout = "Simulates training in virtual time, without a network.";
 
 std::vector<Subcommand> simulations() {
   return {simulate_survey()};
@@ -25,11 +25,11 @@ std::string help() {
       "\n`paceline simulate SUBCOMMAND --help` tells more.\n\n"
       "Example:\n"
       "  paceline simulate survey --html survey.html\n",
-      kAbout, list_of(simulations()));
+      kSimulateAbout, list_of(simulations()));
 }
 
-std::shared_ptr<const CLI::App> described() {
-  const auto app = std::make_shared<CLI::App>(kAbout, "paceline simulate");
+std::shared_ptr<const CLI::App> described_simulate() {
+  const auto app = std::make_shared<CLI::App>(kSimulateAbout, "paceline simulate");
   for (const Subcommand& one : simulations())
     app->add_subcommand(std::const_pointer_cast<CLI::App>(one.described()));
   return app;
@@ -49,7 +49,7 @@ int simulate_main(const std::vector<std::string>& arguments) {
 
 Subcommand simulate() {
   return {"simulate", "forecast schedules in virtual time, beside the survey's figures",
-          simulate_main, described};
+          simulate_main, described_simulate};
 }
 
 }  // namespace paceline::cli

@@ -19,12 +19,12 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kSurveyAbout =
     "Simulates the survey's cluster (Shi et al., arXiv 2005.13247): seven methods and our general "
     "scheduler on 4 to 32 GPUs,\n"
     "three networks, three models; beside what was measured.";
 
-constexpr const char* kMore = R"(Examples:
+constexpr const char* kSurveyMore = R"(Examples:
   paceline simulate survey
   paceline simulate survey --json survey.json --html survey.html
   paceline simulate survey --bytescheduler paper          across the barrier, at no cost of its own
@@ -38,7 +38,7 @@ Exit codes: 0 done; 2 wrong usage
 
 struct Options {
   Options() {
-    app.footer(kMore);
+    app.footer(kSurveyMore);
     app.add_option("--calibration", calibration, "measured throughputs as CSV (the survey's own)")
         ->type_name("FILE");
     app.add_option("--bytescheduler", bytescheduler,
@@ -50,11 +50,11 @@ struct Options {
     app.add_option("--html", html, "write a page with tables and plots; - is stdout")
         ->type_name("FILE");
   }
-  CLI::App app{kAbout, "paceline simulate survey"};
+  CLI::App app{kSurveyAbout, "paceline simulate survey"};
   std::string calibration, bytescheduler = "scripts", json, html;
 };
 
-std::shared_ptr<const CLI::App> described() {
+std::shared_ptr<const CLI::App> described_survey() {
   const auto options = std::make_shared<Options>();
   return {options, &options->app};
 }
@@ -89,7 +89,7 @@ int survey_main(const std::vector<std::string>& arguments) {
 
 Subcommand simulate_survey() {
   return {"survey", "the survey's tables and figures beside simulated ones", survey_main,
-          described};
+          described_survey};
 }
 
 }  // namespace paceline::cli

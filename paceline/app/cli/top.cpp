@@ -21,13 +21,13 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kTopAbout =
     "Shows what the ranks of this host do now: how fast they are, what they wait for, and who "
     "holds the others up (*).\n"
     "Sees the ranks of your own jobs, whoever started them; a rank that hangs or is stopped is "
     "seen as well.";
 
-constexpr const char* kMore =
+constexpr const char* kTopMore =
     R"(Columns: CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
 LOSS as the program reports them (Job::report).
 
@@ -40,22 +40,22 @@ Examples:
 Exit codes: 0 done; 1 with --once: no rank runs here; 2 wrong usage; 130 Ctrl-C
 )";
 
-struct CommandLine {
-  CommandLine() {
+struct TopLine {
+  TopLine() {
     app.get_formatter()->column_width(24);
-    app.footer(kMore);
+    app.footer(kTopMore);
     app.add_option("--job", job, "only this job")->type_name("ID");
     app.add_option("--interval", interval, "time between two looks (1s)")->type_name("TIME");
     app.add_flag("--once", once, "print one table and end");
     app.add_flag("--json", json, "a line of JSON for each look instead of a table");
   }
-  CLI::App app{kAbout, "paceline top"};
+  CLI::App app{kTopAbout, "paceline top"};
   std::string job, interval = "1s";
   bool once = false, json = false;
 };
 
-std::shared_ptr<const CLI::App> described() {
-  const auto line = std::make_shared<CommandLine>();
+std::shared_ptr<const CLI::App> described_top() {
+  const auto line = std::make_shared<TopLine>();
   return {line, &line->app};
 }
 
@@ -64,7 +64,7 @@ Look look(const std::string& job) {
   return {observe::ranks_on_this_host(job), now};
 }
 
-void show(const CommandLine& line, const Look& before, const Look& now, bool live) {
+void show(const TopLine& line, const Look& before, const Look& now, bool live) {
   if (line.json) {
     fmt::print("{}", ranks_json(before, now));
   } else {
@@ -79,7 +79,7 @@ void show(const CommandLine& line, const Look& before, const Look& now, bool liv
 }
 
 int top_main(const std::vector<std::string>& arguments) {
-  CommandLine line;
+  TopLine line;
   if (!parse(line.app, arguments)) return 0;
   const auto interval = parse_duration("--interval", line.interval);
   const bool live = !line.once && !line.json && ::isatty(STDOUT_FILENO) == 1;
@@ -97,7 +97,7 @@ int top_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand top() {
-  return {"top", "show live what the ranks of this host do", top_main, described};
+  return {"top", "show live what the ranks of this host do", top_main, described_top};
 }
 
 }  // namespace paceline::cli

@@ -32,7 +32,7 @@ namespace {
 
 using Level = HostCheck::Level;
 
-std::string first_line(const std::string& path) {
+std::string first_line_of(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -109,7 +109,7 @@ HostCheck processes() {
 }
 
 HostCheck ptrace_scope() {
-  const auto text = first_line("/proc/sys/kernel/yama/ptrace_scope");
+  const auto text = first_line_of("/proc/sys/kernel/yama/ptrace_scope");
   if (text.empty() || text == "0")
     return {Level::ok, "ptrace scope",
             text.empty() ? "not restricted" : "0: a debugger may attach to workers"};
@@ -175,7 +175,7 @@ HostCheck ports() {
 
 HostCheck clock_source() {
   const auto source =
-      first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+      first_line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   const bool fast = source.empty() || source == "tsc" || source == "kvm-clock" ||
                     source == "arch_sys_counter" || source == "hyperv_clocksource_tsc_page";
   const auto found = source.empty() ? "unknown source" : source;

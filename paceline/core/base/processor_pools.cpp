@@ -12,7 +12,7 @@ bool share(const Processors& one, const Processors& other) {
   return same_quota || one.allowed.meets(other.allowed);
 }
 
-double processors_of(std::span<const Processors> ranks, const std::vector<int>& pool) {
+double processors_shared_by(std::span<const Processors> ranks, const std::vector<int>& pool) {
   struct Group {
     ProcessorSet allowed;
     double quota = 0;
@@ -52,7 +52,7 @@ std::vector<ProcessorPool> pools_of(std::span<const Processors> ranks) {
   }
   for (ProcessorPool& pool : pools) {
     std::ranges::sort(pool.ranks);
-    pool.processors = processors_of(ranks, pool.ranks);
+    pool.processors = processors_shared_by(ranks, pool.ranks);
   }
   std::ranges::sort(pools, {}, [](const ProcessorPool& pool) { return pool.ranks.front(); });
   return pools;

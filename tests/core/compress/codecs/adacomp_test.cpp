@@ -6,7 +6,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::adacomp_claims {
 namespace {
 
 using test::AveragingRun;
@@ -85,4 +85,4 @@ TEST(AdaComp, SendsATenthOfWhiteNoise) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::adacomp_claims

@@ -1,6 +1,6 @@
 #include "tests/core/compress/codecs/cast_claims.h"
 
-namespace paceline::compress::testing {
+namespace paceline::compress::testing::bf16_claims {
 namespace {
 
 const Cast kCast = {"bf16", 1.0 / 256, 3.3e38F, 3.4e38F};
@@ -18,4 +18,4 @@ TEST(Bf16, SkipsTheStepForAFiniteValueThatIsTooLarge) {
 }
 
 }  // namespace
-}  // namespace paceline::compress::testing
+}  // namespace paceline::compress::testing::bf16_claims

@@ -8,7 +8,7 @@
 #include "paceline/core/compress/momentum_selection_average.h"
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::dgc_claims {
 namespace {
 
 using test::AveragingRun;
@@ -140,4 +140,4 @@ TEST(MomentumOfTheMean, IsWhatTensorsThatStayWholeGet) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::dgc_claims

@@ -5,7 +5,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::ef_sign_claims {
 namespace {
 
 using test::AveragingRun;
@@ -59,4 +59,4 @@ TEST(ScaledSignsByOwners, SendTwoBitsForEachElementAndTwoScalesForEachPair) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::ef_sign_claims

@@ -1,7 +1,7 @@
 // Also covers paceline/core/compress/cast_average.h.
 #include "tests/core/compress/codecs/cast_claims.h"
 
-namespace paceline::compress::testing {
+namespace paceline::compress::testing::fp16_claims {
 namespace {
 
 const Cast kCast = {"fp16", 1.0 / 2048, 65504.0F, 65520.0F};
@@ -19,4 +19,4 @@ TEST(Fp16, SkipsTheStepForAFiniteValueThatIsTooLarge) {
 }
 
 }  // namespace
-}  // namespace paceline::compress::testing
+}  // namespace paceline::compress::testing::fp16_claims

@@ -9,7 +9,7 @@
 #include "paceline/core/base/seed.h"
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::gtop_k_claims {
 namespace {
 
 using test::AveragingRun;
@@ -95,4 +95,4 @@ TEST(GlobalTopK, ThatHoldsTheWholeUnionIsTheMean) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::gtop_k_claims

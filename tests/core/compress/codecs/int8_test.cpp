@@ -5,7 +5,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::int8_claims {
 namespace {
 
 using test::AveragingRun;
@@ -81,4 +81,4 @@ TEST(Int8, WithFeedbackLosesNoMoreThanRounding) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::int8_claims

@@ -5,7 +5,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::one_bit_adam_claims {
 namespace {
 
 using test::AveragingRun;
@@ -62,4 +62,4 @@ TEST(OneBitAdam, LeavesElementsAloneThatNeverHadAGradient) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::one_bit_adam_claims

@@ -4,7 +4,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::one_bit_claims {
 namespace {
 
 using test::AveragingRun;
@@ -41,4 +41,4 @@ TEST(OneBit, AStepKeepsTheSumsOfColumns) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::one_bit_claims

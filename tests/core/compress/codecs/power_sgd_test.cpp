@@ -6,7 +6,7 @@
 #include "paceline/core/compress/low_rank_average.h"
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::power_sgd_claims {
 namespace {
 
 using test::AveragingRun;
@@ -173,4 +173,4 @@ TEST(PowerSgd, LeavesMatricesWholeThatItWouldNotMakeMuchShorter) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::power_sgd_claims

@@ -4,7 +4,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::qsgd_claims {
 namespace {
 
 using test::AveragingRun;
@@ -59,4 +59,4 @@ TEST(Qsgd, WithFeedbackLosesNoMoreThanRounding) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::qsgd_claims

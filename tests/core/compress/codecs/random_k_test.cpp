@@ -7,7 +7,7 @@
 #include "paceline/core/compress/permutation.h"
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::random_k_claims {
 namespace {
 
 using test::AveragingRun;
@@ -53,4 +53,4 @@ TEST(RandomK, WithoutFeedbackIsScaledToBeUnbiasedAndLinear) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::random_k_claims

@@ -5,7 +5,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::sign_claims {
 namespace {
 
 using test::AveragingRun;
@@ -62,4 +62,4 @@ TEST(SignVote, HasBothZerosAsPlus) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::sign_claims

@@ -4,7 +4,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::terngrad_claims {
 namespace {
 
 using test::AveragingRun;
@@ -54,4 +54,4 @@ TEST(TernGrad, IsUnbiased) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::terngrad_claims

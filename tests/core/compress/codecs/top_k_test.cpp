@@ -4,7 +4,7 @@
 
 #include "tests/support/averaging_run.h"
 
-namespace paceline::compress {
+namespace paceline::compress::top_k_claims {
 namespace {
 
 using test::AveragingRun;
@@ -72,4 +72,4 @@ TEST(TopKOfALeader, SendsIndicesOnceAndAddsUpValues) {
 }
 
 }  // namespace
-}  // namespace paceline::compress
+}  // namespace paceline::compress::top_k_claims

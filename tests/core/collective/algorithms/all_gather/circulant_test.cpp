@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_gather_circulant {
 namespace {
 
 using namespace testing;
@@ -43,4 +43,4 @@ TEST(CirculantAllGather, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_gather_circulant

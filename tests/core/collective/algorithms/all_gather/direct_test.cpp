@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_gather_direct {
 namespace {
 
 using namespace testing;
@@ -37,4 +37,4 @@ TEST(DirectAllGather, SumsNothing) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_gather_direct

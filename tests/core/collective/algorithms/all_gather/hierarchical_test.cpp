@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/random_hosts.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_gather_hierarchical {
 namespace {
 
 using namespace testing;
@@ -38,4 +38,4 @@ TEST(HierarchicalAllGather, TakesTwoRounds) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_gather_hierarchical

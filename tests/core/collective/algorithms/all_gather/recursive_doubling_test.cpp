@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_gather_recursive_doubling {
 namespace {
 
 using namespace testing;
@@ -37,4 +37,4 @@ TEST(RecursiveDoublingAllGather, FitsPowersOfTwoAlone) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_gather_recursive_doubling

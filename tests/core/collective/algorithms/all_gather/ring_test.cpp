@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_gather_ring {
 namespace {
 
 using namespace testing;
@@ -41,4 +41,4 @@ TEST(RingAllGather, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_gather_ring

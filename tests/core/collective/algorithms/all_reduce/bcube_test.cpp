@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/grids.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_bcube {
 namespace {
 
 using namespace testing;
@@ -83,4 +83,4 @@ TEST(BcubeAllReduce, NeedsARadixOfTwo) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_bcube

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_binary_blocks {
 namespace {
 
 using namespace testing;
@@ -86,4 +86,4 @@ TEST(BinaryBlocksAllReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_binary_blocks

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/grids.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_blueconnect {
 namespace {
 
 using namespace testing;
@@ -87,4 +87,4 @@ TEST(BlueconnectAllReduce, TakesItsDimensionsFromTheHostsElseFromThePrimeFactors
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_blueconnect

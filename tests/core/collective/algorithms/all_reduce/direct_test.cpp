@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_direct {
 namespace {
 
 using namespace testing;
@@ -62,4 +62,4 @@ TEST(DirectAllReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_direct

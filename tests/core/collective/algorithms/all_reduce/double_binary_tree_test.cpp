@@ -6,7 +6,7 @@
 #include "paceline/core/collective/cells.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_double_binary_tree {
 namespace {
 
 using namespace testing;
@@ -62,4 +62,4 @@ TEST(DoubleBinaryTreeAllReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_double_binary_tree

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/random_hosts.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_hierarchical {
 namespace {
 
 using namespace testing;
@@ -99,4 +99,4 @@ TEST(HierarchicalAllReduce, SumsByTheBalancedTreeOnHostsOfAsManyNeighboursAPower
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_hierarchical

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_k_ary_tree {
 namespace {
 
 using namespace testing;
@@ -59,4 +59,4 @@ TEST(KAryTreeAllReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_k_ary_tree

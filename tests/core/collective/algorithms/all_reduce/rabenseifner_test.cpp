@@ -5,7 +5,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_rabenseifner {
 namespace {
 
 using namespace testing;
@@ -76,4 +76,4 @@ TEST(RabenseifnerAllReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_rabenseifner

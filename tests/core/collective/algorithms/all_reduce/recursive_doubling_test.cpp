@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_recursive_doubling {
 namespace {
 
 using namespace testing;
@@ -51,4 +51,4 @@ TEST(RecursiveDoublingAllReduce, SumsByTheBalancedTreeForAnyCount) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_recursive_doubling

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_star {
 namespace {
 
 using namespace testing;
@@ -45,4 +45,4 @@ TEST(StarAllReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_star

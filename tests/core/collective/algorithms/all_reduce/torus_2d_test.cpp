@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/grids.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_reduce_torus_2d {
 namespace {
 
 using namespace testing;
@@ -52,4 +52,4 @@ TEST(Torus2dAllReduce, HasTwoDimensions) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_reduce_torus_2d

@@ -5,7 +5,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_to_all_bruck {
 namespace {
 
 using namespace testing;
@@ -69,4 +69,4 @@ TEST(BruckAllToAll, StagesNoMoreChunksAtATimeThanItsInputHas) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_to_all_bruck

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::all_to_all_pairwise {
 namespace {
 
 using namespace testing;
@@ -40,4 +40,4 @@ TEST(PairwiseAllToAll, SendsOneChunkToEachPeerOneARound) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::all_to_all_pairwise

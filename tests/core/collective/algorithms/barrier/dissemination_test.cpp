@@ -4,7 +4,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::barrier_dissemination {
 namespace {
 
 using namespace testing;
@@ -47,4 +47,4 @@ TEST(DisseminationBarrier, SendsOneMessageARound) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::barrier_dissemination

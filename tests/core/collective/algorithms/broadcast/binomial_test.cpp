@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::broadcast_binomial {
 namespace {
 
 using namespace testing;
@@ -53,4 +53,4 @@ TEST(BinomialBroadcast, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::broadcast_binomial

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::broadcast_direct {
 namespace {
 
 using namespace testing;
@@ -39,4 +39,4 @@ TEST(DirectBroadcast, SumsNothing) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::broadcast_direct

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::broadcast_double_binary_tree {
 namespace {
 
 using namespace testing;
@@ -45,4 +45,4 @@ TEST(DoubleBinaryTreeBroadcast, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::broadcast_double_binary_tree

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/random_hosts.h"
 
-namespace paceline::collective {
+namespace paceline::collective::broadcast_hierarchical {
 namespace {
 
 using namespace testing;
@@ -43,4 +43,4 @@ TEST(HierarchicalBroadcast, TakesTheRoundsOfABinomialOneOverTheHostsAndOneWithin
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::broadcast_hierarchical

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::broadcast_k_ary_tree {
 namespace {
 
 using namespace testing;
@@ -47,4 +47,4 @@ TEST(KAryTreeBroadcast, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::broadcast_k_ary_tree

@@ -5,7 +5,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::broadcast_scatter_all_gather {
 namespace {
 
 using namespace testing;
@@ -47,4 +47,4 @@ TEST(ScatterAllGatherBroadcast, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::broadcast_scatter_all_gather

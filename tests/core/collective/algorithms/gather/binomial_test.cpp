@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::gather_binomial {
 namespace {
 
 using namespace testing;
@@ -42,4 +42,4 @@ TEST(BinomialGather, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::gather_binomial

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::gather_linear {
 namespace {
 
 using namespace testing;
@@ -29,4 +29,4 @@ TEST(LinearGather, MovesEachChunkOnce) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::gather_linear

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_binomial {
 namespace {
 
 using namespace testing;
@@ -38,4 +38,4 @@ TEST(BinomialReduce, EachRankButTheRootSendsOnceWhicheverIsTheRoot) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_binomial

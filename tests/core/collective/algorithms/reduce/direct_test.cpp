@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_direct {
 namespace {
 
 using namespace testing;
@@ -33,4 +33,4 @@ TEST(DirectReduce, NoRankSendsMoreThanTheBuffer) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_direct

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_k_ary_tree {
 namespace {
 
 using namespace testing;
@@ -50,4 +50,4 @@ TEST(KAryTreeReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_k_ary_tree

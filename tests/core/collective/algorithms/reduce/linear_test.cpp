@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_linear {
 namespace {
 
 using namespace testing;
@@ -34,4 +34,4 @@ TEST(LinearReduce, SumsByTheBalancedTreeInRankOrderWhateverTheRoot) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_linear

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_reduce_scatter_gather {
 namespace {
 
 using namespace testing;
@@ -54,4 +54,4 @@ TEST(ReduceScatterGatherReduce, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_reduce_scatter_gather

@@ -5,7 +5,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_scatter_circulant {
 namespace {
 
 using namespace testing;
@@ -49,4 +49,4 @@ TEST(CirculantReduceScatter, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_scatter_circulant

@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_scatter_direct {
 namespace {
 
 using namespace testing;
@@ -44,4 +44,4 @@ TEST(DirectReduceScatter, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_scatter_direct

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/random_hosts.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_scatter_hierarchical {
 namespace {
 
 using namespace testing;
@@ -48,4 +48,4 @@ TEST(HierarchicalReduceScatter, ItsWayBackSendsWhatTheAllGatherDoes) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_scatter_hierarchical

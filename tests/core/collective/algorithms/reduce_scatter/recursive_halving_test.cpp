@@ -3,7 +3,7 @@
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_scatter_recursive_halving {
 namespace {
 
 using namespace testing;
@@ -41,4 +41,4 @@ TEST(RecursiveHalvingReduceScatter, SumsEveryChunkByTheSameTreeWhichIsNotTheBala
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_scatter_recursive_halving

@@ -4,7 +4,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::reduce_scatter_ring {
 namespace {
 
 using namespace testing;
@@ -45,4 +45,4 @@ TEST(RingReduceScatter, AloneCopies) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::reduce_scatter_ring

@@ -2,7 +2,7 @@
 
 #include "tests/core/collective/programs.h"
 
-namespace paceline::collective {
+namespace paceline::collective::scatter_linear {
 namespace {
 
 using namespace testing;
@@ -32,4 +32,4 @@ TEST(LinearScatter, IsGatherTurnedRound) {
 }
 
 }  // namespace
-}  // namespace paceline::collective
+}  // namespace paceline::collective::scatter_linear
