@@ -14,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMilli = 1e3;
-
 }  // namespace
 
 double ScheduleRow::step() const {

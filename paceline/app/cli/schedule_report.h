@@ -8,6 +8,8 @@
 
 namespace paceline::cli {
 
+inline constexpr double kMilli = 1e3;  // of a second, in one
+
 struct ScheduleRow {
   std::string model, method, plan;  // plan: in words
   std::string transport, codec = "none";

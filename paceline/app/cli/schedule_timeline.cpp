@@ -14,7 +14,7 @@ using observe::TimelineBand;
 using observe::TimelineLane;
 using observe::TimelinePlot;
 
-constexpr double kNano = 1e-9, kMilli = 1e3, kMega = 1e-6;
+constexpr double kNano = 1e-9, kMega = 1e-6;
 
 enum Kind : std::size_t { kForward, kBackward, kUpdate, kWaiting, kMessage };
 const std::vector<std::string> kKinds = {"forward", "backward", "update", "waiting", "message"};
