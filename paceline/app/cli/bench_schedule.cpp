@@ -265,7 +265,8 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
   });
-  Costs costs = schedule::measured_costs(job.world(), &job, request.codecs);
+  Costs costs = schedule::measured_costs(job.world(), &job, request.codecs,
+                                         schedule::streamed_like(request.models));
   costs.computes_on_processors = request.compute;
   std::optional<schedule::ComputeKernel> kernel;
   if (request.compute) kernel = schedule::ComputeKernel::calibrated();

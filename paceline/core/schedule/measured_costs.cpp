@@ -28,9 +28,15 @@ Stream long_coded(std::size_t longest) {
   return {16, std::clamp(longest, kLongEnough, kLongestEncoded)};
 }
 
-Model model_of(const Stream& stream) {
+Model model_of(const Stream& stream, std::size_t columns = 0) {
+  Tensor tensor{.bytes = stream.bytes};
+  const std::size_t row = columns * sizeof(float);
+  if (row > 0 && 2 * row <= stream.bytes) {
+    tensor.rows = stream.bytes / row;
+    tensor.bytes = tensor.rows * row;
+  }
   Model model{.name = "stream", .tensors = {}};
-  model.tensors.resize(static_cast<std::size_t>(stream.messages), {.bytes = stream.bytes});
+  model.tensors.resize(static_cast<std::size_t>(stream.messages), tensor);
   return model;
 }
 
@@ -65,15 +71,15 @@ LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
 }
 
 CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
-                     std::size_t longest) {
+                     const Streamed& streamed) {
   const auto run = [&](const Stream& stream, const auto& use) {
-    const Model model = model_of(stream);
+    const Model model = model_of(stream, streamed.columns);
     Trial bench(group, job, model);
     const Plan plan = encoded(wait_free(model), codec);
     use(model, plan, bench.run(plan, kRepeats));
   };
   CodecCost cost{.name = codec};
-  run(long_coded(longest), [&](const Model& model, const Plan&, const TrialRun& ran) {
+  run(long_coded(streamed.longest), [&](const Model& model, const Plan&, const TrialRun& ran) {
     const auto& work = ran.codec_work;
     std::vector<double> seconds = {work.encode / work.bytes, work.decode / work.bytes};
     group.all_reduce(buffer_of(seconds), {.op = ReduceOp::average}).wait();
@@ -110,13 +116,26 @@ topology::Line line_through(std::span<const CostPoint> points) {
 }
 
 Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs,
-                     std::size_t longest) {
-  Costs costs{.links = link_costs(group, job, longest), .processors = processors_of_each(group)};
+                     const Streamed& streamed) {
+  Costs costs{.links = link_costs(group, job, streamed.longest),
+              .processors = processors_of_each(group)};
   for (const std::string& codec : codecs) {
     if (codec != kUncompressed)
-      costs.codecs.push_back(codec_cost(group, job, costs, codec, longest));
+      costs.codecs.push_back(codec_cost(group, job, costs, codec, streamed));
   }
   return costs;
+}
+
+Streamed streamed_like(std::span<const Model> models) {
+  Streamed streamed{.longest = 0};
+  Tensor largest;
+  for (const Model& model : models) {
+    streamed.longest = std::max(streamed.longest, model.bytes());
+    for (const Tensor& tensor : model.tensors)
+      if (tensor.bytes > largest.bytes) largest = tensor;
+  }
+  streamed.columns = columns_of(largest, sizeof(float));
+  return streamed;
 }
 
 }  // namespace paceline::schedule

@@ -190,7 +190,10 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
     return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
   const schedule::Model model = model_of(order_, alignment_of(codec_));
   schedule::Costs costs;
-  if (measures()) costs = schedule::measured_costs(group, job_, std::vector{codec_}, model.bytes());
+  if (measures()) {
+    costs = schedule::measured_costs(group, job_, std::vector{codec_},
+                                     schedule::streamed_like({&model, 1}));
+  }
   Plan plan = schedule::agreed(group, group.rank() == 0 ? planned(model, costs) : Plan());
   if (plan == present_) return std::nullopt;
   present_ = std::move(plan);

@@ -40,13 +40,26 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   for (const int ranks : {1, 3}) {
     test::run_ranks(ranks, [&](Job& job) {
       found[static_cast<std::size_t>(job.rank())] =
-          measured_costs(job.world(), &job, codecs, 64 << 10);
+          measured_costs(job.world(), &job, codecs, {.longest = 64 << 10});
     });
     EXPECT_EQ(found[0].links.workers, ranks);
     EXPECT_EQ(found[0].links.all_reduce.beta > 0, ranks > 1);
   }
   EXPECT_EQ(found[0], found[1]);
   EXPECT_EQ(found[0], found[2]);
+}
+
+// What PowerSGD of rank 1 makes of n rows of m elements is n + m of n m.
+TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
+  const Model model{.name = "one", .tensors = {{.bytes = 4 << 20, .rows = 1024}}};
+  const Streamed streamed = streamed_like({&model, 1});
+  EXPECT_EQ(streamed.columns, 1024U);
+  EXPECT_EQ(streamed.longest, 4U << 20);
+  test::run_ranks(2, [&](Job& job) {
+    const std::vector<std::string> codecs = {"power_sgd:rank=1"};
+    const Costs costs = measured_costs(job.world(), &job, codecs, streamed);
+    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (512.0 + 1024) / (512 * 1024));
+  });
 }
 
 }  // namespace
