@@ -267,7 +267,7 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   });
   Costs costs = schedule::measured_costs(job.world(), &job, request.codecs,
                                          schedule::streamed_like(request.models));
-  costs.computes_on_processors = request.compute;
+  costs.compute_threads = request.compute ? 1 : 0;
   std::optional<schedule::ComputeKernel> kernel;
   if (request.compute) kernel = schedule::ComputeKernel::calibrated();
   if (shows) {

@@ -71,8 +71,8 @@ struct Costs {
   std::vector<CodecCost> codecs = {CodecCost{}};
   // Of each worker, for codecs and the link: those of its host over the workers there.
   double processors = std::numeric_limits<double>::infinity();
-  // Computation takes one of them while it runs; else it is taken to have others.
-  bool computes_on_processors = false;
+  // So many threads of a worker's computation run on them; 0: it is taken to have others.
+  double compute_threads = 0;
 
   // THROWS Error (misuse) when there is none called so.
   const CodecCost& codec(std::string_view name) const;

@@ -4,10 +4,10 @@
 
 namespace paceline::schedule {
 
-// What wants processors: each codec that works, and the computation, one of them; the link, while a
-// message holds it, `link` of one.
+// What wants processors: each codec that works, and each thread of the computation, one of them;
+// the link, while a message holds it, `link` of one.
 struct ProcessorDemand {
-  int workers = 0;
+  double workers = 0;
   double link = 0;
 };
 

@@ -68,7 +68,7 @@ class Iteration {
         forward_(model.forward()),
         processors_(costs.processors),
         processors_of_link_(costs.links.processors),
-        computes_on_processors_(costs.computes_on_processors) {
+        compute_threads_(costs.compute_threads) {
     check(plan, model.size());
     window_ = plan.window_bytes > 0 ? static_cast<double>(plan.window_bytes) : kNever;
     credit_ = window_;
@@ -131,7 +131,7 @@ class Iteration {
     double decoding = 0;
     if (conditions_.encodes_on_compute)
       for (const GroupState& group : groups_) decoding += group.decode;
-    const double speed = computes_on_processors_ ? share_of(processors_, {1, 0}).worker : 1;
+    const double speed = share_of(processors_, {compute_threads_, 0}).worker;
     return model_.update() / speed + decoding;
   }
 
@@ -169,8 +169,7 @@ class Iteration {
   void share_processors() {
     if (processors_ == kNever) return;
     const auto works = [this](Resource resource) { return is_busy(resource) ? 1 : 0; };
-    const int workers =
-        works(kEncoder) + works(kDecoder) + (computes_on_processors_ ? works(kCompute) : 0);
+    const double workers = works(kEncoder) + works(kDecoder) + works(kCompute) * compute_threads_;
     const bool is_held = is_busy(kUp) || is_busy(kDown);
     const ProcessorShare share =
         share_of(processors_, {workers, is_held ? processors_of_link_ : 0});
@@ -178,7 +177,7 @@ class Iteration {
       const bool is_link = resource == kUp || resource == kDown;
       go_on_at(is_link ? share.link : share.worker, resource);
     }
-    if (!computes_on_processors_) return;
+    if (compute_threads_ == 0) return;
     share_of_computation_ = share.worker;
     go_on_at(speed() * share_of_computation_, kCompute);
   }
@@ -385,8 +384,7 @@ class Iteration {
   const Plan& plan_;
   const Conditions& conditions_;
   const double forward_;
-  const double processors_, processors_of_link_;
-  const bool computes_on_processors_;
+  const double processors_, processors_of_link_, compute_threads_;
   std::vector<GroupState> groups_;
   std::vector<int> group_of_;  // by place of the send order
   double window_ = kNever, credit_ = kNever;

@@ -193,6 +193,7 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   if (measures()) {
     costs = schedule::measured_costs(group, job_, std::vector{codec_},
                                      schedule::streamed_like({&model, 1}));
+    costs.compute_threads = std::min<double>(at::get_num_threads(), costs.processors);
   }
   Plan plan = schedule::agreed(group, group.rank() == 0 ? planned(model, costs) : Plan());
   if (plan == present_) return std::nullopt;

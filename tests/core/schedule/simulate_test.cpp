@@ -267,23 +267,24 @@ TEST(Simulation, codecs_share_what_the_link_leaves) {
 }
 
 // The second gradient is computed while the message of the first is on the link for 2 seconds.
-double seconds_of_two_gradients(double processors, double link, bool computes_on_processors) {
+double seconds_of_two_gradients(double processors, double link, double compute_threads) {
   const Model model{
       .name = "two",
       .tensors = {{.bytes = 1000000, .backward = 4}, {.bytes = 1000000, .backward = 1}}};
   const Costs costs{.links = {.all_reduce = {0, 2e-6}, .processors = link},
                     .processors = processors,
-                    .computes_on_processors = computes_on_processors};
+                    .compute_threads = compute_threads};
   return iteration_seconds(model, costs, wait_free(model));
 }
 
-TEST(Simulation, computation_that_takes_a_processor_has_what_the_link_leaves) {
+TEST(Simulation, computation_that_takes_processors_has_what_the_link_leaves) {
   for (const double link : {0.0, .1, .25, .5}) {
-    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, false), 7) << link;
-    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1.5, link, true), 7) << link;
-    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, true), 7 + 2 * link) << link;
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, 0), 7) << link;
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1.5, link, 1), 7) << link;
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(1, link, 1), 7 + 2 * link) << link;
+    EXPECT_DOUBLE_EQ(seconds_of_two_gradients(2, link, 2), 7 + link) << link;
   }
-  EXPECT_DOUBLE_EQ(seconds_of_two_gradients(std::numeric_limits<double>::infinity(), .5, true), 7);
+  EXPECT_DOUBLE_EQ(seconds_of_two_gradients(std::numeric_limits<double>::infinity(), .5, 1), 7);
 }
 
 TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_work) {
@@ -297,7 +298,7 @@ TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_
     for (const Tensor& tensor : one.model.tensors)
       work += static_cast<double>(tensor.bytes) * (codec.encode + codec.decode);
     one.costs.links.processors = .3;
-    one.costs.computes_on_processors = true;
+    one.costs.compute_threads = 1;
     for (const double processors : {3.3, 1.5, 1.0, .4}) {
       one.costs.processors = processors;
       EXPECT_GE(iteration_seconds(one.model, one.costs, one.plan), work / processors * (1 - 1e-9))
