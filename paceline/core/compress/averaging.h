@@ -11,6 +11,7 @@
 //   if (!averaging.overflowed()) averaging.finish().value();  // `gradient` is the mean
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/compress/spare_memory.h"
 
 namespace paceline::compress {
 
@@ -48,7 +50,8 @@ struct Part {
   std::size_t columns = 0;
   int rank = 0;
   int ranks = 1;
-  std::uint64_t seed = 0;  // of the run
+  std::uint64_t seed = 0;                         // of the run
+  std::shared_ptr<SpareMemory> spares = nullptr;  // shared with other parts; else its own
 
   std::size_t elements() const { return rows * columns; }
 };

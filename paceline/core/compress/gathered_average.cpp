@@ -17,7 +17,9 @@ class GatheredAverage final : public Averaging {
       : part_(part),
         codec_(std::move(codec)),
         gain_(options.gain),
-        residual_(options.feedback, part.elements()),
+        spares_(part.spares ? part.spares : std::make_shared<SpareMemory>()),
+        residual_(is_sparse() ? Residual(options.feedback, part.elements(), *spares_)
+                              : Residual(options.feedback, part.elements())),
         slots_(part) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
@@ -57,7 +59,7 @@ class GatheredAverage final : public Averaging {
     if (!residual_.kept()) return codec_->encode(gradient_, occasion, payload);
     std::span<float> sum = gradient_;
     if (is_sparse()) {
-      next_residual_ = std::make_unique_for_overwrite<float[]>(gradient_.size());
+      if (!next_residual_) next_residual_ = spares_->take(gradient_.size());
       sum = {next_residual_.get(), gradient_.size()};
     }
     return codec_->encode_sum(gradient_, residual_.values(), occasion, sum, payload);
@@ -100,7 +102,7 @@ class GatheredAverage final : public Averaging {
       const SparseView& sent = views[static_cast<std::size_t>(part_.rank)];
       for (std::size_t i = 0; i < sent.size(); ++i)
         next_residual_[sent.index(i)] -= sent.value(i) * gain_;
-      residual_.replace_by(std::move(next_residual_));
+      spares_->give(residual_.replace_by(std::move(next_residual_)), gradient_.size());
     }
     std::vector<std::size_t> next(views.size());  // of each rank's elements
     decode_in_blocks(gradient_, [&](std::size_t at, std::span<float> block) {
@@ -125,7 +127,8 @@ class GatheredAverage final : public Averaging {
   const Part part_;
   const std::unique_ptr<const Codec> codec_;
   const float gain_;
-  Residual residual_;
+  const std::shared_ptr<SpareMemory> spares_;
+  Residual residual_;                       // of what is sent sparsely its memory is a spare
   std::unique_ptr<float[]> next_residual_;  // from begin() to finish(), where payloads are sparse
   Slots slots_;
   Envelope envelope_;

@@ -5,6 +5,11 @@
 
 namespace paceline::compress {
 
+Residual::Residual(bool feedback, std::size_t elements, SpareMemory& spares)
+    : values_(feedback ? spares.take(elements) : nullptr), elements_(feedback ? elements : 0) {
+  std::ranges::fill(values(), 0.0F);
+}
+
 void Residual::add_to(std::span<float> gradient) const {
   if (!kept()) return;
   reduce(ReduceOp::sum, Dtype::f32, std::as_bytes(gradient), std::as_bytes(values()),

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/compress/averaging.h"
@@ -19,6 +20,9 @@ class Residual {
       : values_(feedback ? std::make_unique<float[]>(elements) : nullptr),
         elements_(feedback ? elements : 0) {}
 
+  // In memory that is given back when others replace them.
+  Residual(bool feedback, std::size_t elements, SpareMemory& spares);
+
   bool kept() const { return elements_ > 0; }
   // acc: gradient += residual.
   void add_to(std::span<float> gradient) const;
@@ -28,8 +32,10 @@ class Residual {
   // residual = acc but for these elements, which were sent as they were.
   void keep_all_but(std::span<const float> acc, std::span<const std::uint32_t> sent);
 
-  // These instead, as many as there were.
-  void replace_by(std::unique_ptr<float[]> values) { values_ = std::move(values); }
+  // These instead, as many as there were, which are returned.
+  std::unique_ptr<float[]> replace_by(std::unique_ptr<float[]> values) {
+    return std::exchange(values_, std::move(values));
+  }
 
   std::span<float> values() { return {values_.get(), elements_}; }
   std::span<const float> values() const { return {values_.get(), elements_}; }

@@ -113,7 +113,8 @@ std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, i
                     .columns = (end - begin) / rows,
                     .rank = place.rank,
                     .ranks = place.ranks,
-                    .seed = place.seed};
+                    .seed = place.seed,
+                    .spares = place.spares};
     parts.push_back({part, tensor, begin - offset});
   }
   return parts;

@@ -13,7 +13,8 @@ namespace paceline::schedule {
 
 struct Place {
   int rank = 0, ranks = 1;
-  std::uint64_t seed = 0;  // of the run
+  std::uint64_t seed = 0;                                   // of the run
+  std::shared_ptr<compress::SpareMemory> spares = nullptr;  // of all messages
 };
 
 // A tensor, or what of it lies in a message.

@@ -57,7 +57,7 @@ GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& 
     : dispatch_(model, plan, size_of(dtype_of(groups))),
       buffers_(std::move(groups)),
       weights_(buffers_.size(), 1),
-      place_{group.rank(), group.size(), seed},
+      place_{group.rank(), group.size(), seed, std::make_shared<compress::SpareMemory>()},
       elements_(elements_of_places(model, size_of(dtype_of(buffers_)))),
       coded_(coded_of(dispatch_, model, place_)),
       pending_(buffers_.size()),

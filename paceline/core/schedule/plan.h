@@ -69,7 +69,7 @@ Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all);
 
 // What is encoded travels in messages of at most so many bytes of gradients: the codec works on one
 // while others are on the link, or wait for their shared scale.
-inline constexpr std::size_t kLongestEncoded = 2 << 20;
+inline constexpr std::size_t kLongestEncoded = 4 << 20;
 void cut_encoded(Plan& plan);
 // The plan with that codec for all groups, cut so.
 Plan encoded(Plan plan, const std::string& codec);

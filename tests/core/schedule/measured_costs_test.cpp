@@ -58,7 +58,7 @@ TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
   test::run_ranks(2, [&](Job& job) {
     const std::vector<std::string> codecs = {"power_sgd:rank=1"};
     const Costs costs = measured_costs(job.world(), &job, codecs, streamed);
-    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (512.0 + 1024) / (512 * 1024));
+    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (1024.0 + 1024) / (1024 * 1024));
   });
 }
 
