@@ -118,7 +118,8 @@ void Group::begin_next() {
         std::make_unique<Execution>(members_, posted_calls_, id_, next_sequence_++,
                                     std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
-    current_since_ = Clock::now();
+    moved_ = movement();
+    looked_at_ = quiet_since_ = Clock::now();
     stall_told_ = false;
     current_->start();
     const auto early = std::exchange(early_, {});
@@ -213,6 +214,7 @@ Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, boo
   if (header.type == FrameType::posted) return posted(from.value(), header, payload, placed);
   if (!current_ || header.sequence != current_->sequence())
     return keep_early(peer, header, payload, false);
+  ++frames_received_;
   auto taken = header.type == FrameType::call
                    ? called(from.value(), payload)
                    : current_->received(from.value(), header, payload, placed);
@@ -225,6 +227,7 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   if (!from) return from.error();
   if (!current_ || header.sequence != current_->sequence())
     return keep_early(peer, header, payload, true);
+  ++frames_received_;
   auto taken = current_->borrowed(from.value(), header, payload);
   if (taken && !replaying_) go_on();
   return taken;

@@ -57,7 +57,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void departed(int peer) override;
   std::string heard_of(int peer) const override;
 
-  static constexpr std::chrono::seconds kStall{5};  // a wait of so long is told
+  // A wait in which nothing moves for so long is told; it is looked after so often.
+  static constexpr std::chrono::seconds kStall{5}, kLook{1};
 
   struct EarlyFrame {
     int peer;  // its rank in the world
@@ -84,6 +85,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::string whom_it_waits_for() const;
   void note_activity();
   void arm_timer();
+  std::uint64_t movement() const;
+  bool is_stalled(Clock::time_point now);
   void on_timer();
   std::string where() const;  // "operation 12 of group 'world'"
 
@@ -112,7 +115,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::vector<EarlyFrame> early_;
   bool replaying_ = false;  // the early frames are being handed over
   std::optional<Clock::time_point> active_since_;
-  Clock::time_point current_since_ = {};
+  std::uint64_t frames_received_ = 0;
+  std::uint64_t moved_ = 0;  // movement(), when it was looked at last
+  Clock::time_point looked_at_ = {}, quiet_since_ = {};
   bool stall_told_ = false;
   std::optional<transport::Poller::TimerId> timer_;
   Clock::time_point timer_due_ = {};

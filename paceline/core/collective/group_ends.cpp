@@ -127,7 +127,7 @@ void Group::arm_timer() {
   if (!queue_.empty()) next = next.sooner(queued_until_);
   if (current_) {
     next = next.sooner(current_->request().deadline);
-    if (!stall_told_) next = next.sooner(Deadline::at(current_since_ + kStall));
+    if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + kLook));
   }
   if (next.is_never() || closed_) return;
   if (timer_ && timer_due_ <= next.moment()) return;
@@ -161,6 +161,17 @@ std::string Group::whom_it_waits_for() const {
                      to_string(current_->request().call), where(), whom);
 }
 
+// Grows while data comes, goes or is worked on.
+std::uint64_t Group::movement() const {
+  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced;
+}
+
+bool Group::is_stalled(Clock::time_point now) {
+  looked_at_ = now;
+  if (std::exchange(moved_, movement()) != movement()) quiet_since_ = now;
+  return now >= quiet_since_ + kStall;
+}
+
 void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
@@ -175,7 +186,7 @@ void Group::on_timer() {
   queued_until_ = {};
   for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
   const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
-  if (current_ && (due || (!stall_told_ && now >= current_since_ + kStall))) {
+  if (current_ && (due || (!stall_told_ && is_stalled(now)))) {
     const std::string waits = whom_it_waits_for();
     if (due) {
       auto blamed = current_->missing();
