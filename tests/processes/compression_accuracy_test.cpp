@@ -48,7 +48,9 @@ double accuracy(const Options& options) {
 }
 
 // As published: error feedback with plain SGD, whose late gradients a momentum would enlarge once
-// more; what has a momentum of its own, or is unbiased and keeps nothing back, as it says.
+// more (gtop_k and PowerSGD were published with it); what has a momentum of its own, or is unbiased
+// and keeps nothing back, as it says. QSGD's experiments divide by the largest value of a bucket,
+// 1-bit SGD's have a pair of means for each column.
 TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
   if (!is_nightly()) GTEST_SKIP() << "an hour: scripts/nightly";
   const Options momentum = {"--learning-rate", "0.05", "--momentum", "0.9"},
@@ -59,14 +61,14 @@ TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
       {"fp16", momentum},
       {"bf16", momentum},
       {"int8", momentum},
-      {"qsgd", momentum},
+      {"qsgd:bits=4,norm=max", momentum},
       {"terngrad:clip=2.5", momentum},
       {"power_sgd:rank=2", momentum},
-      {"one_bit", plain},
+      {"gtop_k:ratio=0.01", momentum},
+      {"one_bit:means=columns", plain},
       {"ef_sign", plain},
       {"top_k:ratio=0.01", plain},
       {"random_k:ratio=0.01", plain},
-      {"gtop_k:ratio=0.01", plain},
       {"adacomp", plain},
       {"dgc:ratio=0.01", own_momentum},
       {"one_bit_adam:freeze_step=1000", adam},
