@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "paceline/core/collective/group.h"
 #include "paceline/core/collective/work_state.h"
@@ -167,8 +168,9 @@ std::uint64_t Group::movement() const {
 }
 
 bool Group::is_stalled(Clock::time_point now) {
+  const std::uint64_t before = std::exchange(moved_, movement());
   looked_at_ = now;
-  if (std::exchange(moved_, movement()) != movement()) quiet_since_ = now;
+  if (moved_ != before) quiet_since_ = now;
   return now >= quiet_since_ + kStall;
 }
 
