@@ -178,7 +178,7 @@ void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return mesh().fail(std::move(*late));
-  for (const std::string& transfer : point_to_point_.stalled(now)) {
+  for (const std::string& transfer : point_to_point_.stalled(now, kStall)) {
     fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
                members_.name(members_.rank()), transfer);
   }

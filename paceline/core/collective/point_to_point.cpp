@@ -149,6 +149,7 @@ Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
     finish(transfer, std::nullopt);
   } else {
     const Key key{transfer.peer, announcement.id};
+    transfer.is_met = true;
     incoming_.emplace(key, Incoming{.transfer = std::move(transfer)});
   }
   return Done{};
@@ -170,7 +171,9 @@ void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
 
 void PointToPoint::sent(std::uint64_t cookie) {
   const auto found = sends_.find(cookie);
-  if (found == sends_.end() || --found->second.unsent > 0) return;
+  if (found == sends_.end()) return;
+  moved_[found->second.transfer.peer] = Clock::now();
+  if (--found->second.unsent > 0) return;
   finish(sends_.extract(found).mapped().transfer, std::nullopt);
 }
 
@@ -180,11 +183,12 @@ Result<> PointToPoint::matched(int peer, std::uint64_t id) {
     return Done{};
   }
   const auto found = sends_.find(id);
-  if (found == sends_.end() || found->second.transfer.peer != peer || found->second.matched) {
+  if (found == sends_.end() || found->second.transfer.peer != peer ||
+      found->second.transfer.is_met) {
     return members_.failure(
         Fault::io, fmt::format("{} matched a send that is not there", members_.name(peer)), {peer});
   }
-  found->second.matched = true;
+  found->second.transfer.is_met = true;
   if (found->second.transfer.source.size_bytes() > 0) send_pieces(id, found->second);
   else finish(sends_.extract(found).mapped().transfer, std::nullopt);
   return Done{};
@@ -226,6 +230,7 @@ Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes paylo
   if (header.type == FrameType::matched) return matched(peer, header.sequence);
   const auto found = incoming_.find({peer, header.sequence});
   if (!placed || found == incoming_.end()) return malformed();
+  moved_[peer] = Clock::now();
   found->second.arrived += payload.size();
   if (found->second.arrived < found->second.transfer.target.size_bytes()) return Done{};
   finish(incoming_.extract(found).mapped().transfer, std::nullopt);
@@ -275,13 +280,15 @@ std::string PointToPoint::waits_for(int peer) const {
   return words;
 }
 
-std::vector<std::string> PointToPoint::stalled(Clock::time_point now) {
+std::vector<std::string> PointToPoint::stalled(Clock::time_point now, Clock::duration patience) {
   std::vector<std::string> all;
   each_waiting(*this,
                [&](std::string_view what, Transfer& t, ConstBuffer buffer, std::string_view side) {
                  if (!t.stalls.passed(now)) return;
-                 t.stalls = Deadline::never();
-                 all.push_back(describe(what, t, buffer, side));
+                 const auto moved = t.is_met ? moved_.find(t.peer) : moved_.end();
+                 const bool moves = moved != moved_.end() && now < moved->second + patience;
+                 t.stalls = moves ? Deadline::at(moved->second + patience) : Deadline::never();
+                 if (!moves) all.push_back(describe(what, t, buffer, side));
                });
   due_ = soonest();
   return all;

@@ -33,6 +33,7 @@ class PointToPoint final : private transport::SendListener {
     Deadline deadline;
     std::shared_ptr<Work::State> work;
     std::uint64_t order = 0;  // of a posted recv: how many came before
+    bool is_met = false;      // a recv and the announcement of its send
     Deadline stalls;          // when its wait is told of; never: it was
   };
   void send(Transfer transfer);
@@ -48,7 +49,9 @@ class PointToPoint final : private transport::SendListener {
   // The first transfer that waits for `peer` (kAnyRank: for any), in words; empty: none.
   std::string waits_for(int peer) const;
   std::optional<Failure> overdue(Clock::time_point now);
-  std::vector<std::string> stalled(Clock::time_point now);  // what has waited long, each once
+  // What has waited since its `stalls`, each once; of what is met, while nothing moved between this
+  // rank and its peer for so long as `patience`.
+  std::vector<std::string> stalled(Clock::time_point now, Clock::duration patience);
   Deadline next_deadline() const {
     return idle() ? Deadline() : due_;
   }  // no transfer is due or stalls before
@@ -67,7 +70,6 @@ class PointToPoint final : private transport::SendListener {
   struct Outgoing {  // a send that was not carried
     Transfer transfer;
     std::size_t unsent = 0;  // pieces not yet out
-    bool matched = false;
   };
   struct Incoming {
     Transfer transfer;
@@ -105,6 +107,7 @@ class PointToPoint final : private transport::SendListener {
   Lanes<Transfer> posted_;
   std::size_t posted_count_ = 0;
   std::map<Key, Incoming> incoming_;
+  std::map<int, Clock::time_point> moved_;  // by peer: when the last piece went out or came in
   Deadline due_;
 };
 

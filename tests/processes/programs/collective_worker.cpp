@@ -13,6 +13,7 @@
 //   hash            joins, does one of everything, and says "hash HASH"
 //   uplink:MIB      joins, sums up so much by several algorithms, and says "uplink ALGORITHM right
 //                   BYTES" of each: what has left its host through eth0 meanwhile
+//   send:MIB        joins; rank 0 sends so much to rank 1
 //   allocate:MIB    joins, allocates and sums up so much, says "allocated", and ends
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
@@ -163,6 +164,12 @@ void say_uplink(Job& job, int mib) {
   }
 }
 
+void send(Job& job, int mib) {
+  std::vector<float> values(static_cast<std::size_t>(mib) << 18);
+  if (job.rank() == 0) job.world().send(paceline::const_buffer_of(values), 1).wait();
+  if (job.rank() == 1) job.world().recv(paceline::buffer_of(values), 0).wait();
+}
+
 void behave(const std::string& behaviour) {
   const auto colon = behaviour.find(':');
   const auto name = behaviour.substr(0, colon);
@@ -182,6 +189,7 @@ void behave(const std::string& behaviour) {
     return sum_up(job, -1, static_cast<std::size_t>(number) << 18);
   }
   if (name == "calls") return sum_up(job, number);
+  if (name == "send") return send(job, number);
   if (name == "hash") return say_hash(job);
   if (name == "uplink") return say_uplink(job, number);
   if (name == "allocate") return allocate(job, number);
