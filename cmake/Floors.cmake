@@ -59,7 +59,8 @@ function(paceline_floor floor)
     # Reading torch's header is most of each file's compilation, precompiled as it is: some files share it.
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   elseif(floor STREQUAL "app")
-    target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json)
+    target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json ${PACELINE_HWLOC_LIBRARY})
+    target_include_directories(${target} SYSTEM PUBLIC ${PACELINE_HWLOC_INCLUDE})
     # The command parses, starts and prints: what is fast is core's, and what measures it is app/measure. Each file that
     # includes CLI11 compiles half of it, also from a precompiled header, which is why that is core's and some files share it.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)

@@ -148,6 +148,28 @@ TEST(RunEnvironment, ThreadsAreTheUsableCoresDividedByTheRanks) {
             std::to_string(std::max(1, CPU_COUNT(&cores) / 2)));
 }
 
+// What each rank may run on, as Linux tells it: "0-1,4".
+std::set<std::string> processors_of_ranks(int ranks, std::vector<std::string> options) {
+  options.insert(options.begin(), {"-n", std::to_string(ranks), "--no-prefix"});
+  const auto result =
+      run(paceline_run(options, {"grep", "Cpus_allowed_list", "/proc/self/status"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const auto lines = lines_of(result.output);
+  EXPECT_EQ(lines.size(), static_cast<std::size_t>(ranks));
+  return {lines.begin(), lines.end()};
+}
+
+TEST(RunEnvironment, RanksHaveProcessorsOfTheirOwnIfThereAreEnough) {
+  cpu_set_t cores;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof cores, &cores), 0);
+  const int count = CPU_COUNT(&cores);
+  if (count < 2) GTEST_SKIP() << "one processor";
+  const auto all = processors_of_ranks(1, {});
+  EXPECT_EQ(processors_of_ranks(2, {}).size(), 2U);
+  EXPECT_EQ(processors_of_ranks(2, {"--bind", "none"}), all);
+  EXPECT_EQ(processors_of_ranks(count + 1, {}), all);
+}
+
 TEST(RunEnvironment, OptionsComeFromVariablesToo) {
   auto options = paceline_run({}, {binary("launch_probe"), "environment"});
   options.environment = {{"PACELINE_RUN_NP", "2"}, {"PACELINE_RUN_TRANSPORT", "shm"}};

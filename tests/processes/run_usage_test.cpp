@@ -69,6 +69,7 @@ TEST(RunUsage, EachErrorNamesItsCauseAndItsRemedy) {
       {{"run", "-n", "2", "--timeout", "-1", "true"}, {"--timeout: \"-1\" is not a duration"}},
       {{"run", "-n", "2", "--transport", "smh", "true"},
        {"\"smh\" is not known", "auto, shm, tcp", "mean shm?"}},
+      {{"run", "-n", "2", "--bind", "core", "true"}, {"\"core\" is not known", "cores, none"}},
       {{"run", "-n", "2", "--determinism", "slow", "true"},
        {"\"slow\" is not known", "reproducible, fast"}},
       {{"run", "-n", "2", "--operation-timeout", "1y", "true"}, {"\"1y\" is not a duration"}},

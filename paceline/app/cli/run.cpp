@@ -73,6 +73,7 @@ struct Given {
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
   std::string log_dir, redirects, tees;
   std::vector<std::string> passed;
+  std::string bind;
   bool no_prefix = false, dry_run = false, as_agent = false;
 };
 
@@ -125,6 +126,8 @@ void add_options(CLI::App& app, Given& given) {
       "tells two jobs at one endpoint apart");
   add("--secret-file", given.secret_file, "PACELINE_RUN_SECRET_FILE", "FILE",
       "the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes");
+  add("--bind", given.bind, "PACELINE_RUN_BIND", "NAME",
+      "cores: each process on cores of its own, if there are enough; none (cores)");
   add("--log-dir", given.log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
       "what each rank writes also to DIR/rank_<n>.log");
   add("-r,--redirects", given.redirects, "PACELINE_RUN_REDIRECTS", "MASK",
@@ -263,6 +266,8 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   take_logs(given, options);
   take_passed(given, options);
   options.prefix = !given.no_prefix;
+  if (!given.bind.empty())
+    options.bind = parse_choice("--bind", given.bind, {"cores", "none"}) == "cores";
   PACELINE_CHECK(!command.empty(),
                  "no program given; write it after the options, as in `paceline run -n 2 program`");
   const char* path = std::getenv("PATH");

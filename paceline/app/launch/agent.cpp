@@ -159,14 +159,8 @@ void Agent::carry_out(const AgentOrders& orders) {
                                                 .open_files = open_files_});
   JobVariables job = orders.job;
   job.usable_cores = usable_cores();
-  for (int i = 0; i < orders.count; ++i) {
-    const Place place{.rank = orders.first + i,
-                      .local_rank = i,
-                      .local_world_size = orders.count,
-                      .node_rank = orders.node_rank,
-                      .nodes = orders.nodes};
-    workers_->start(place.rank, worker_environment(here, job, place), nothing_.get());
-  }
+  for (const Place& place : places_of(orders))
+    workers_->start(place, worker_environment(here, job, place), nothing_.get());
 }
 
 void Agent::tell(const AgentMessage& message) {

@@ -2,14 +2,30 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paceline/app/launch/binding.h"
+
 namespace paceline::launch {
 
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, job, store, transport, determinism,
                                    operation_timeout, master_address, master_port, usable_cores)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, node_rank, nodes, job, secret,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, node_rank, nodes, job, bind, secret,
                                    directory, command, environment)
+
+std::vector<Place> places_of(const AgentOrders& orders) {
+  std::vector<Place> places;
+  for (const ProcessorSet& processors : binding(orders.count)) {
+    const int i = static_cast<int>(places.size());
+    places.push_back({.rank = orders.first + i,
+                      .local_rank = i,
+                      .local_world_size = orders.count,
+                      .node_rank = orders.node_rank,
+                      .nodes = orders.nodes,
+                      .processors = orders.bind ? processors : ProcessorSet()});
+  }
+  return places;
+}
 
 std::string to_json(const AgentOrders& orders) {
   return json(orders).dump(-1, ' ', false, json::error_handler_t::replace);

@@ -125,7 +125,8 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
   set_ours(result, job, place);
   set_torchruns(result, job, place);
   if (!result.has("OMP_NUM_THREADS")) {
-    result.set("OMP_NUM_THREADS", std::max(1, job.usable_cores / place.local_world_size));
+    const int share = job.usable_cores / place.local_world_size, own = place.processors.count();
+    result.set("OMP_NUM_THREADS", std::max(1, own > 0 ? std::min(share, own) : share));
   }
   const bool decided = std::ranges::any_of(
       inherited, [](const std::string& entry) { return is_memory_policy(name_in(entry)); });

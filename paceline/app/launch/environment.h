@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "paceline/core/base/processors.h"
+
 namespace paceline::launch {
 
 // As in environ: "NAME=value".
@@ -31,6 +33,7 @@ struct Place {
   int rank = 0;
   int local_rank = 0, local_world_size = 1;  // among those on its host
   int node_rank = 0, nodes = 1;              // its host, of how many
+  ProcessorSet processors = {};              // what it runs on; empty: whatever the launcher may
 };
 
 // PACELINE_SECRET_FILE is the shim's to add: its process id is part of it.

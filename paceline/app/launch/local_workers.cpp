@@ -36,9 +36,11 @@ LocalWorkers::~LocalWorkers() {
   if (!workers_.empty()) give_up();
 }
 
-void LocalWorkers::start(int rank, Environment environment, int input) {
+void LocalWorkers::start(const Place& place, Environment environment, int input) {
+  const int rank = place.rank;
   ShimOrders orders = common_;
   orders.environment = std::move(environment);
+  orders.processors = place.processors;
   orders.input = input;
   auto started = WorkerProcess::start(orders);
   if (!started)

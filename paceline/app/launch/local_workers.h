@@ -19,7 +19,7 @@ class LocalWorkers final : public WorkerHost {
   ~LocalWorkers() override;  // nothing is left behind, also after an exception
 
   // THROWS Error (io) that names the rank.
-  void start(int rank, Environment environment, int input);
+  void start(const Place& place, Environment environment, int input);
 
   void forward(int signal) override;
   void kill() override;

@@ -90,6 +90,7 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
                      .node_rank = static_cast<int>(index),
                      .nodes = static_cast<int>(placement.hosts.size()),
                      .job = job,
+                     .bind = options.bind,
                      .environment = options.passed};
   const auto port = job.store.substr(job.store.rfind(':'));
   orders.job.store = bracketed(host.store_host) + port;

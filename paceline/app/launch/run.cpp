@@ -51,7 +51,7 @@ class Run {
  private:
   WorkerEvents events();
   void start_workers();
-  void start_here(const PlacedHost& host, const AgentOrders& orders);
+  void start_here(const AgentOrders& orders);
   void start_there(const PlacedHost& host, AgentOrders orders, std::size_t node);
   void carry_out(const Actions& actions);
   bool finished();
@@ -140,12 +140,12 @@ void Run::start_workers() {
   for (std::size_t i = 0; i < placement_.hosts.size(); ++i) {
     const PlacedHost& host = placement_.hosts[i];
     const AgentOrders orders = orders_for(options_, placement_, job, i);
-    host.here ? start_here(host, orders) : start_there(host, orders, i);
+    host.here ? start_here(orders) : start_there(host, orders, i);
   }
   input_.workers_started();
 }
 
-void Run::start_here(const PlacedHost& host, const AgentOrders& orders) {
+void Run::start_here(const AgentOrders& orders) {
   auto workers =
       std::make_unique<LocalWorkers>(poller_, output_, events(),
                                      ShimOrders{.program = options_.program,
@@ -158,13 +158,8 @@ void Run::start_here(const PlacedHost& host, const AgentOrders& orders) {
   hosts_.push_back(std::move(workers));
   Environment inherited = own_environment();
   for (const std::string& entry : options_.passed) set_variable(inherited, entry);
-  for (int i = 0; i < host.share.count; ++i) {
-    const Place place{.rank = host.share.first + i,
-                      .local_rank = i,
-                      .local_world_size = host.share.count,
-                      .node_rank = orders.node_rank,
-                      .nodes = orders.nodes};
-    here.start(place.rank, worker_environment(inherited, orders.job, place),
+  for (const Place& place : places_of(orders)) {
+    here.start(place, worker_environment(inherited, orders.job, place),
                input_.descriptor_for(place.rank));
   }
 }

@@ -31,6 +31,7 @@ struct RunOptions {
   std::string store_host = "127.0.0.1";
   int store_port = 0;  // 0: any free one
   bool prefix = true;  // "[rank] " before each line
+  bool bind = true;    // workers to processors of their own
   LogOptions logs = {};
 
   // Several hosts: who gets which ranks; empty: all on this one. Hosts but this one are reached by

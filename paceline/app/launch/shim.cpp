@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -45,6 +46,14 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
+// Where the system does not let it, it runs on any, as it would without.
+void run_on(const ProcessorSet& processors) {
+  if (processors.count() == 0) return;
+  const auto& words = processors.words;
+  ::sched_setaffinity(0, words.size() * sizeof words[0],
+                      reinterpret_cast<const cpu_set_t*>(words.data()));
+}
+
 // In the worker's process: from fork to exec.
 [[noreturn]] void become_worker(const ShimOrders& orders, pid_t shim) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -60,6 +69,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   environment.push_back(fmt::format("{}={}", membership::variable::kSecretFile,
                                     path_of_descriptor(shim, orders.secret)));
   const auto arguments = pointers(command), variables = pointers(environment);
+  run_on(orders.processors);
   ::setrlimit(RLIMIT_NOFILE, &orders.open_files);
   ::sigaction(SIGPIPE, &orders.pipe_action, nullptr);
   ::sigprocmask(SIG_SETMASK, &orders.signal_mask, nullptr);

@@ -39,6 +39,7 @@ struct ShimOrders {
   std::string program = {};
   std::vector<std::string> command = {};
   Environment environment = {};  // without PACELINE_SECRET_FILE
+  ProcessorSet processors = {};  // that the worker runs on; empty: whatever the launcher may
 
   // Descriptors; the shim closes all others.
   int lifeline = -1, status = -1, secret = -1;

@@ -11,12 +11,13 @@
 namespace paceline::schedule {
 
 struct Streamed {
-  std::size_t longest = 64 << 20;  // no message is longer than this, or 64 KiB
+  std::size_t longest = 64 << 20;  // of all gradients: no message is longer than this, or 64 KiB
   std::size_t columns = 0;         // elements in a row of what is encoded; 0: there are no rows
 };
 
 // Collective; the same on all ranks. Streams of all_reduces of 4 KiB to 64 MiB, carried as
-// schedules are, and the line through their times; what each codec (a method of
+// schedules are and on a fast link as long as the gradients (or 160 MiB), and the line through
+// their times; what each codec (a method of
 // compress/catalogue.h, as text) makes of long messages on these ranks, what work it takes, and
 // what a message costs whatever its length. `job`: where memory comes from; it may be null. COST:
 // some tenths of a second on a fast link, seconds on a slow one. THROWS Error: what ended the

@@ -42,6 +42,18 @@ TEST(Environment, EachNameOccursOnce) {
   }
 }
 
+TEST(Environment, ThreadsAreTheCoresOverTheRanksAndNoMoreThanItsOwn) {
+  const auto threads = [](const Place& place) {
+    return value(worker_environment({}, job_of(3), place), "OMP_NUM_THREADS");
+  };
+  Place bound = place(0, 3);
+  EXPECT_EQ(threads(bound), "2") << "8 / 3";
+  bound.processors.insert(0);
+  EXPECT_EQ(threads(bound), "1");
+  for (int i = 1; i < 4; ++i) bound.processors.insert(i);
+  EXPECT_EQ(threads(bound), "2");
+}
+
 TEST(Environment, SettingsPassThroughAndOptionsWin) {
   auto job = job_of(2);
   const Environment inherited = {"PACELINE_TRANSPORT=shm", "PACELINE_DETERMINISM=fast",
