@@ -28,7 +28,7 @@ std::size_t ring_bytes(int world_size) {
 }
 
 transport::ReactorOptions reactor_options(bool share_cores) {
-  return {.spin = std::chrono::microseconds(share_cores ? 10 : 500), .share_cores = share_cores};
+  return {.spin = std::chrono::microseconds(share_cores ? 200 : 500), .share_cores = share_cores};
 }
 
 constexpr const char* kFabric = "ucx";
