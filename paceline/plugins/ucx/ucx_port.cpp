@@ -132,6 +132,10 @@ void UcxPort::send(Bytes prefix, Bytes payload, std::uint64_t id) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = on_sent;
   param.user_data = sending.get();
+  if (id == kGreeting) {  // it asks for the peer's id now: later, of a peer that goes, is too late
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_REPLY;
+  }
   ++lane_->unfinished;
   const ucs_status_ptr_t request =
       ucp_am_send_nbx(endpoint_, kFrames, sending->header.data(), sizeof peers_key_ + prefix.size(),

@@ -50,7 +50,7 @@ class UcxPort final : public transport::FabricPort {
     std::deque<transport::FabricEvent> events;
     std::size_t unfinished = 0;
     // UCX 1.13 aborts the process when a peer goes while the two still connect, so either greets
-    // the other, by a message without a prefix, and nobody goes before.
+    // the other, by a message without a prefix that could be replied to, and nobody goes before.
     bool greeted = false, was_greeted = false;
     bool lost = false;
 
