@@ -168,6 +168,18 @@ TEST(RunEnvironment, RanksHaveProcessorsOfTheirOwnIfThereAreEnough) {
   EXPECT_EQ(processors_of_ranks(2, {}).size(), 2U);
   EXPECT_EQ(processors_of_ranks(2, {"--bind", "none"}), all);
   EXPECT_EQ(processors_of_ranks(count + 1, {}), all);
+
+  cpu_set_t last;
+  CPU_ZERO(&last);
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (!CPU_ISSET(i, &cores)) continue;
+    CPU_ZERO(&last);
+    CPU_SET(i, &last);
+  }
+  ASSERT_EQ(::sched_setaffinity(0, sizeof last, &last), 0);
+  const auto mine = processors_of_ranks(1, {});
+  EXPECT_EQ(processors_of_ranks(2, {}), mine) << "none that the launcher may not use";
+  ASSERT_EQ(::sched_setaffinity(0, sizeof cores, &cores), 0);
 }
 
 TEST(RunEnvironment, OptionsComeFromVariablesToo) {

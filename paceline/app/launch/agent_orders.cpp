@@ -14,15 +14,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, node_rank, nodes, 
                                    directory, command, environment)
 
 std::vector<Place> places_of(const AgentOrders& orders) {
+  const auto count = static_cast<std::size_t>(orders.count);
   std::vector<Place> places;
-  for (const ProcessorSet& processors : binding(orders.count)) {
+  for (const ProcessorSet& processors :
+       orders.bind ? binding(orders.count) : std::vector<ProcessorSet>(count)) {
     const int i = static_cast<int>(places.size());
     places.push_back({.rank = orders.first + i,
                       .local_rank = i,
                       .local_world_size = orders.count,
                       .node_rank = orders.node_rank,
                       .nodes = orders.nodes,
-                      .processors = orders.bind ? processors : ProcessorSet()});
+                      .processors = processors});
   }
   return places;
 }
