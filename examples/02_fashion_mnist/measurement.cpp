@@ -16,6 +16,8 @@ void StepTimer::count(const paceline::StepReport& report) {
   if (!running_) return;
   in_flight_seconds += report.under_way_seconds;
   waited_seconds += report.waited_seconds;
+  coded_bytes += report.coded_bytes;
+  wire_bytes += report.wire_bytes;
 }
 
 void StepTimer::stop() {

@@ -23,6 +23,8 @@ class StepTimer {
   double wall_seconds = 0;
   double in_flight_seconds = 0;  // gradients were under way
   double waited_seconds = 0;     // the training thread waited for them
+  // Of gradients that were compressed, and of what travelled of them.
+  double coded_bytes = 0, wire_bytes = 0;
 
  private:
   std::chrono::steady_clock::time_point since_{};

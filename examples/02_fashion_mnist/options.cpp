@@ -49,9 +49,11 @@ int read_options(int argc, char** argv, Options& options) {
                  "Which gradients travel together and when: buckets, barrier, wait_free, merged, "
                  "priority, general")
       ->capture_default_str();
-  app.add_option("--compression", options.compression,
-                 "What becomes of gradients on their way: none, or a method as fp16, int8, "
-                 "top_k:ratio=0.01")
+  app.add_option(
+         "--compression", options.compression,
+         "What becomes of gradients on their way: none, or a method as fp16, int8, "
+         "top_k:ratio=0.01; with several values, as top_k:ratio=0.01/0.001/0.1, each tensor "
+         "has its own, chosen anew as training goes on")
       ->capture_default_str();
   app.add_option("--threads", options.threads,
                  "Threads that compute in each worker [OMP_NUM_THREADS]")

@@ -166,5 +166,8 @@ void train(paceline::Job& job, const Options& options) {
         options.model.c_str(), static_cast<long long>(steps), job.world_size(),
         job.world_size() == 1 ? "" : "s", train_loss, test_accuracy, samples_per_second, compute,
         communication, exposed);
+    if (timer.coded_bytes > 0)
+      std::printf("compressed gradients were %.2f %% of their bytes\n",
+                  100 * timer.wire_bytes / timer.coded_bytes);
   }
 }

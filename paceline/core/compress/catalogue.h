@@ -54,6 +54,9 @@ struct Method {
   // What results are: means of gradients, for any optimizer; or directions in which the method's
   // momenta are already, for plain SGD.
   enum class Outcome : std::uint8_t { mean, direction } outcome = Outcome::mean;
+  // What it sends and loses shows on one rank alone: else its settings cannot be tried (offers.h),
+  // and there are no menus of them.
+  bool shows_alone = true;
 };
 
 using Catalogue = std::vector<Method>;

@@ -20,6 +20,7 @@
 #include "paceline/core/compress/fused.h"
 #include "paceline/core/compress/message.h"
 #include "paceline/core/compress/norms.h"
+#include "paceline/core/compress/offers.h"
 #include "paceline/core/compress/one_bit.h"
 #include "paceline/core/compress/permutation.h"
 #include "paceline/core/compress/qsgd.h"
@@ -32,3 +33,4 @@
 #include "paceline/core/compress/sparse.h"
 #include "paceline/core/compress/state_transfer.h"
 #include "paceline/core/compress/top_k.h"
+#include "paceline/core/compress/whole_average.h"

@@ -73,6 +73,27 @@ std::optional<Chosen> earliest_end(std::span<const Menu> menus, std::span<const 
   });
 }
 
+Chosen relaxed(Chosen chosen, std::span<const Menu> menus, std::span<const double> ready,
+               const Carrier& carrier) {
+  const auto seconds = [&](std::size_t m, std::size_t offer) {
+    return carrier.seconds + carrier.seconds_per_byte * menus[m][offer].bytes;
+  };
+  std::vector<double> latest(menus.size(), chosen.cost);  // that each may end
+  for (std::size_t m = menus.size(); m-- > 1;)
+    latest[m - 1] = latest[m] - seconds(m, chosen.offers[m]);
+  double end = 0;
+  for (std::size_t m = 0; m < menus.size(); ++m) {
+    const double begin = std::max(end, ready[m]);
+    std::size_t& mine = chosen.offers[m];
+    for (std::size_t offer = 0; offer < menus[m].size(); ++offer) {
+      if (menus[m][offer].error < menus[m][mine].error && begin + seconds(m, offer) <= latest[m])
+        mine = offer;
+    }
+    end = begin + seconds(m, mine);
+  }
+  return chosen;
+}
+
 bool in_critical_regime(double norm_before, double norm_now, double threshold) {
   return norm_before == 0 || std::abs(norm_before - norm_now) / norm_before >= threshold;
 }

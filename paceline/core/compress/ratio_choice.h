@@ -38,11 +38,17 @@ struct Carrier {
 };
 
 // The same for the end of the last transfer instead of bytes, where tensor i is ready at ready[i]
-// and the tensors go in order: what is hidden behind computation need not be compressed. Exact for
-// the errors in bins, because a later end never helps. REQUIRES: as many as menus.
+// and the tensors go in order. Exact for the errors in bins, because a later end never helps.
+// REQUIRES: as many as menus.
 std::optional<Chosen> earliest_end(std::span<const Menu> menus, std::span<const double> ready,
                                    const Carrier& carrier, double most_error,
                                    std::size_t bins = 2000);
+
+// The same end with less lost: each tensor, in order, has the offer of the least error with which
+// all that follow still end by then. What is hidden behind computation is compressed no further
+// than it must be. REQUIRES: a choice for these menus, in time for its cost.
+Chosen relaxed(Chosen chosen, std::span<const Menu> menus, std::span<const double> ready,
+               const Carrier& carrier);
 
 // Accordion (Agarwal et al. 2021): whether the norm of a tensor's accumulated gradient changes so
 // fast that it had better be compressed little for now.

@@ -54,10 +54,14 @@ const float* values_of(const SavedValues& saved, std::vector<float>& aligned) {
   return aligned.data();
 }
 
+// Of a factor that has other columns now, those that both have: it lies column by column.
 void copy_whole(const SavedValues& saved, const LivePart& part) {
   for (const StateView& view : part.views) {
-    if (is_same(saved, view) && view.values.size_bytes() == saved.values.size())
-      std::ranges::copy(saved.values, std::as_writable_bytes(view.values).begin());
+    const bool is_factor = view.sharing == Sharing::equal && !is_elementwise(part, view);
+    if (!is_same(saved, view) || (view.values.size_bytes() != saved.values.size() && !is_factor))
+      continue;
+    const std::size_t bytes = std::min(view.values.size_bytes(), saved.values.size());
+    std::ranges::copy(saved.values.first(bytes), std::as_writable_bytes(view.values).begin());
   }
 }
 

@@ -32,9 +32,10 @@ Result<> check_is_of(const SavedState& state, std::string_view compression);
 
 // All that the parts keep becomes what was saved, or 0. A part that was saved gets its very bits.
 // Of parts that are cut elsewhere each element gets its own: what is held back of means stays the
-// same in sum, an owner's residual becoming a residual of the owner. A factor of another matrix,
-// and what belongs to a part that is not compressed any more, is left behind. Fails, and changes
-// nothing, where a part has another compression.
+// same in sum, an owner's residual becoming a residual of the owner. Of a factor that has other
+// columns now those that both have are kept. A factor of another matrix, and what belongs to a part
+// that is not compressed any more, is left behind. Fails, and changes nothing, where a part has
+// another compression.
 // REQUIRES: check_fits().
 Result<> restore(const SavedState& state, std::span<const LivePart> parts);
 

@@ -22,67 +22,67 @@ class Gap final : public Averaging {
   std::vector<compress::StateView> state() override { return {}; }
 };
 
-// Tensors that are not worth compressing are collected and averaged first, all in one message:
-// their exchanges do not go together with those of the others.
-class SmallAside final : public Averaging {
+// Tensors that travel whole are collected and averaged first, all in one message: their exchanges
+// do not go together with those of the others.
+class WholeAside final : public Averaging {
  public:
   struct Run {
-    std::size_t begin = 0, elements = 0;  // of small tensors in the gradient
+    std::size_t begin = 0, elements = 0;  // of whole tensors in the gradient
   };
 
-  SmallAside(std::vector<Member> small, std::vector<Run> runs, std::vector<Member> large)
-      : small_(fused(std::move(small))), large_(fused(std::move(large))), runs_(std::move(runs)) {}
+  WholeAside(std::vector<Member> whole, std::vector<Run> runs, std::vector<Member> coded)
+      : whole_(fused(std::move(whole))), coded_(fused(std::move(coded))), runs_(std::move(runs)) {}
 
   std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
     gradient_ = gradient;
     step_ = step;
-    has_begun_large_ = false;
+    has_begun_coded_ = false;
     collected_.clear();
     for (const Run& run : runs_) {
       const auto values = gradient.subspan(run.begin, run.elements);
       collected_.insert(collected_.end(), values.begin(), values.end());
     }
-    auto exchange = small_->begin(collected_, step);
-    return exchange ? exchange : begin_large();
+    auto exchange = whole_->begin(collected_, step);
+    return exchange ? exchange : begin_coded();
   }
 
   Result<std::optional<Exchange>> next() override {
-    if (has_begun_large_) return large_->next();
-    auto exchange = small_->next();
+    if (has_begun_coded_) return coded_->next();
+    auto exchange = whole_->next();
     if (!exchange || *exchange) return exchange;
-    return begin_large();
+    return begin_coded();
   }
 
-  bool overflowed() const override { return small_->overflowed() || large_->overflowed(); }
+  bool overflowed() const override { return whole_->overflowed() || coded_->overflowed(); }
 
   Result<> finish() override {
-    if (auto finished = small_->finish(); !finished) return finished;
+    if (auto finished = whole_->finish(); !finished) return finished;
     auto from = collected_.begin();
     for (const Run& run : runs_) {
       std::copy_n(from, run.elements, gradient_.begin() + static_cast<std::ptrdiff_t>(run.begin));
       from += static_cast<std::ptrdiff_t>(run.elements);
     }
-    return large_->finish();
+    return coded_->finish();
   }
 
   std::vector<compress::StateView> state() override {
-    auto views = small_->state();
-    std::ranges::copy(large_->state(), std::back_inserter(views));
+    auto views = whole_->state();
+    std::ranges::copy(coded_->state(), std::back_inserter(views));
     return views;
   }
 
  private:
-  std::optional<Exchange> begin_large() {
-    has_begun_large_ = true;
-    return large_->begin(gradient_, step_);
+  std::optional<Exchange> begin_coded() {
+    has_begun_coded_ = true;
+    return coded_->begin(gradient_, step_);
   }
 
-  std::unique_ptr<Averaging> small_, large_;
+  std::unique_ptr<Averaging> whole_, coded_;
   std::vector<Run> runs_;
   std::vector<float> collected_;
   std::span<float> gradient_;
   std::uint32_t step_ = 0;
-  bool has_begun_large_ = false;
+  bool has_begun_coded_ = false;
 };
 
 // Of elements [begin, end) of the tensor.
@@ -115,31 +115,30 @@ std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, i
                     .ranks = place.ranks,
                     .seed = place.seed,
                     .spares = place.spares};
-    parts.push_back({part, tensor, begin - offset});
+    parts.push_back({part, tensor, begin - offset, model.sent(tensor).offer});
   }
   return parts;
 }
 
 std::unique_ptr<Averaging> averaging_of(std::span<const PlacedPart> parts,
                                         const compress::Compression& compression) {
-  std::vector<Member> small, large;
-  std::vector<SmallAside::Run> runs;
+  std::vector<Member> whole, coded;
+  std::vector<WholeAside::Run> runs;
   std::size_t at = 0;
-  for (const auto& [part, place, begin] : parts) {
-    const bool is_large = compression.compresses(part);
-    Member member{part, compression.averaging(part)};
-    if (is_large) {
-      large.push_back(std::move(member));
+  for (const auto& [part, place, begin, offer] : parts) {
+    Member member{part, compression.averaging(part, offer)};
+    if (compression.compresses(part) && !compression.is_whole(offer)) {
+      coded.push_back(std::move(member));
     } else {
-      small.push_back(std::move(member));
-      large.push_back({part, std::make_unique<Gap>()});
+      whole.push_back(std::move(member));
+      coded.push_back({part, std::make_unique<Gap>()});
       runs.push_back({at, part.elements()});
     }
     at += part.elements();
   }
-  if (small.empty()) return fused(std::move(large));
-  if (small.size() == parts.size()) return fused(std::move(small));
-  return std::make_unique<SmallAside>(std::move(small), std::move(runs), std::move(large));
+  if (whole.empty()) return fused(std::move(coded));
+  if (whole.size() == parts.size()) return fused(std::move(whole));
+  return std::make_unique<WholeAside>(std::move(whole), std::move(runs), std::move(coded));
 }
 
 }  // namespace paceline::schedule

@@ -27,6 +27,13 @@ struct CodecCost {
   double decode = 0;       // the same
   int extra_messages = 0;  // start-ups beside the transfer's own, for a shared scale
   double start = 0;        // seconds a message on top of all that
+  // Where tensors choose from a menu: what becomes of one, by its offer (model.h). Start-ups are
+  // those above.
+  std::vector<CodecCost> offers = {};
+
+  const CodecCost& of(int offer) const {
+    return offers.empty() ? *this : offers.at(static_cast<std::size_t>(offer));
+  }
   bool operator==(const CodecCost&) const = default;
 };
 

@@ -152,7 +152,10 @@ GeneralPlan best_start(const Model& model, const Costs& costs, const GeneralSett
 
 double least_seconds(const Model& model, const Costs& costs, bool crosses_barrier) {
   double ratio = 1;
-  for (const CodecCost& codec : costs.codecs) ratio = std::min(ratio, codec.ratio);
+  for (const CodecCost& codec : costs.codecs) {
+    ratio = std::min(ratio, codec.ratio);
+    for (const CodecCost& offer : codec.offers) ratio = std::min(ratio, offer.ratio);
+  }
   const Bounds bounds = bounds_of(model, costs.links, ratio);
   return crosses_barrier ? bounds.crossing : bounds.with_barrier;
 }

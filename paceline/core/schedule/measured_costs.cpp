@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "paceline/core/compress/compression.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/processors.h"
 #include "paceline/core/schedule/simulate.h"
@@ -125,6 +126,25 @@ CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const st
   return cost;
 }
 
+// Of a menu each offer by itself, and what travels whole: an all_reduce, however the others go.
+CodecCost cost_of(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
+                  const Streamed& streamed) {
+  const auto compression = compress::parse_compression(codec, compress::built_in_methods()).value();
+  if (compression.menu.empty()) return codec_cost(group, job, costs, codec, streamed);
+  std::vector<CodecCost> offers;
+  for (int offer = 0; !compression.is_whole(offer); ++offer) {
+    offers.push_back(codec_cost(group, job, costs, compression.text_of_offer(offer), streamed));
+  }
+  CodecCost cost = offers.front();
+  cost.name = codec;
+  const LinkCosts& links = costs.links;
+  offers.push_back({.ratio = cost.is_linear || links.workers == 1
+                                 ? 1
+                                 : links.all_reduce.beta / links.all_gather.beta});
+  cost.offers = std::move(offers);
+  return cost;
+}
+
 }  // namespace
 
 // Weighted by 1 / seconds, so that short messages count as much as long ones.
@@ -149,8 +169,7 @@ Costs measured_costs(Communicator& group, Job* job, std::span<const std::string>
   Costs costs{.links = link_costs(group, job, streamed.longest),
               .processors = processors_of_each(group)};
   for (const std::string& codec : codecs) {
-    if (codec != kUncompressed)
-      costs.codecs.push_back(codec_cost(group, job, costs, codec, streamed));
+    if (codec != kUncompressed) costs.codecs.push_back(cost_of(group, job, costs, codec, streamed));
   }
   return costs;
 }

@@ -14,6 +14,7 @@ struct Tensor {
   double forward = 0, backward = 0, update = 0;
   std::size_t rows = 0;   // its first dimension; 1: a vector; 0: not known
   std::string name = {};  // the parameter's; empty: not known
+  int offer = 0;          // by which of its compression's it travels (compress/compression.h)
   bool operator==(const Tensor&) const = default;
 };
 

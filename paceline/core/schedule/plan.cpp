@@ -37,8 +37,9 @@ int parts_of(const Model& model, const Group& group) {
 double wire_bytes(const Model& model, const Group& group, const CodecCost& codec) {
   double wire = 0;
   for (int place = group.begin; place < group.end; ++place) {
-    const auto bytes = static_cast<double>(model.sent(place).bytes);
-    wire += bytes < kLeastCompressed ? bytes : bytes * codec.ratio;
+    const Tensor& tensor = model.sent(place);
+    const auto bytes = static_cast<double>(tensor.bytes);
+    wire += bytes < kLeastCompressed ? bytes : bytes * codec.of(tensor.offer).ratio;
   }
   return wire;
 }

@@ -113,14 +113,14 @@ class Iteration {
     state.messages = state.messages_to_come = parts_of(model_, group);
     state.tensors = state.tensors_to_come = group.end - group.begin;
     state.priority = group.priority.value_or(0);
-    double compressed = 0;
     for (int place = group.begin; place < group.end; ++place) {
-      const auto bytes = static_cast<double>(model_.sent(place).bytes);
-      compressed += bytes < kLeastCompressed ? 0 : bytes;
       group_of_.push_back(static_cast<int>(groups_.size()));
+      const Tensor& tensor = model_.sent(place);
+      const auto bytes = static_cast<double>(tensor.bytes);
+      if (bytes < kLeastCompressed) continue;
+      state.encode += bytes * codec.of(tensor.offer).encode;
+      state.decode += bytes * codec.of(tensor.offer).decode;
     }
-    state.encode = compressed * codec.encode;
-    state.decode = compressed * codec.decode;
     const double wire = wire_bytes(model_, group, codec) / state.messages;
     state.message = {occupancy(costs.links, group.path, wire, codec), state.encode / state.messages,
                      state.decode / state.messages, wire};

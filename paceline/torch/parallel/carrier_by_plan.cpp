@@ -88,6 +88,7 @@ class CarrierByPlan final : public GradientCarrier {
   }
 
   double seconds_under_way() override { return path_.seconds_under_way(); }
+  schedule::GradientPath::CodecWork codec_work() override { return path_.codec_work(); }
 
   std::vector<std::byte> state() override {
     return compresses() ? path_.state(parameters_) : handed_on_;

@@ -85,7 +85,10 @@ struct DataParallelOptions {
   std::string schedule = "buckets";
   // What becomes of gradients on their way (docs/compression/): a method and its settings, as
   // "fp16" or "top_k:ratio=0.01"; of f32. The first steps, until the schedule is planned, go
-  // uncompressed.
+  // uncompressed. With several values of one setting, as in "top_k:ratio=0.01/0.001/0.1", each
+  // tensor has the one, or travels whole, that ends a step soonest while all lose no more than by
+  // the first; those whose gradients change fast are compressed least; chosen anew every
+  // choose_every steps (docs/compression/menus.md).
   std::string compression = "none";
   // Of the optimizers that step() without an argument uses, one for each parameter. With them the
   // schedules priority and general may cross the barrier: step() returns before all gradients are
@@ -109,6 +112,9 @@ struct StepReport {
   double total_weight = 0;  // of all ranks
   std::int64_t step = 0;    // 1 for the first
   int plans = 0;            // how often the schedule was planned until then
+  int looks = 0;  // how often a compression with a menu has looked at gradients until then
+  // Of gradients that were compressed, and of what this rank brought to exchanges for them.
+  double coded_bytes = 0, wire_bytes = 0;
   // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
   bool overflowed = false;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before

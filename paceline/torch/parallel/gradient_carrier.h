@@ -39,6 +39,8 @@ class GradientCarrier {
   virtual void end() = 0;
   // Time in which something was under way, so far.
   virtual double seconds_under_way() = 0;
+  // What compression did so far, on this rank.
+  virtual schedule::GradientPath::CodecWork codec_work() { return {}; }
 
   // What compression keeps on this rank from step to step (compress/saved_state.h), its tensors
   // counted as parameters; empty: nothing. Between steps. One that does not compress hands on what

@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/compress/compression.h"
-#include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/gradient_buckets.h"
+#include "paceline/torch/parallel/schedule_options.h"
 
 namespace paceline::parallel {
 namespace {
@@ -17,70 +16,22 @@ namespace {
 using schedule::Bucket;
 using schedule::Plan;
 
-constexpr std::string_view kBuckets = "buckets";
-
 // Steps in which times are taken, after the one that showed the order: the first ones allocate.
 constexpr std::size_t kTimedSteps = 3;
 
 // A new plan takes at most so much of the present one's time.
 constexpr double kWorthAChange = 0.98;
 
-const schedule::Policy* policy_of(const DataParallelOptions& options) {
-  if (options.schedule == kBuckets) return nullptr;
-  const schedule::Policy* policy = nullptr;
-  try {
-    policy = &schedule::policy(options.schedule);
-  } catch (const Error& error) {
-    throw_misuse(
-        c10::str("DataParallelOptions::schedule: ", error.failure().what, " (or ", kBuckets, ")"));
-  }
-  if (policy->is_measured && options.static_order) {
-    throw_misuse(c10::str("DataParallelOptions::schedule '", options.schedule,
-                          "' follows from what the first steps show, and static_order shows "
-                          "nothing: leave one of them out"));
-  }
-  return policy;
-}
-
-// With all settings. Tries it on each parameter, so that what does not fit is told before the first
-// step.
-std::string checked_compression(const std::string& text, std::span<const Parameter> parameters,
-                                int ranks) {
-  if (text == schedule::kUncompressed) return text;
-  const auto compression = compress::parse_compression(text, compress::built_in_methods());
-  if (!compression) {
-    throw_misuse(c10::str("DataParallelOptions::compression: ", compression.error().what, " (or ",
-                          schedule::kUncompressed, ")"));
-  }
-  for (const Parameter& parameter : parameters) {
-    if (parameter.tensor.scalar_type() != at::kFloat) {
-      throw_misuse(c10::str("DataParallelOptions::compression: '", text,
-                            "' compresses gradients of float32, and parameter '", parameter.name,
-                            "' is of ", parameter.tensor.scalar_type(),
-                            ": convert the model with model.to(torch::kFloat), or leave the "
-                            "compression out"));
-    }
-  }
-  (void)compression.value().averaging({.rows = 2, .columns = 1 << 20, .ranks = ranks});
-  return compression.value().text();
-}
-
-void require_one_type(std::string_view what, std::span<const Parameter> parameters) {
-  for (const Parameter& parameter : parameters) {
-    if (parameter.tensor.scalar_type() == parameters.front().tensor.scalar_type()) continue;
-    throw_misuse(c10::str(
-        "DataParallelOptions::schedule: '", what,
-        "' carries gradients of one type, and parameter '", parameter.name, "' is of ",
-        parameter.tensor.scalar_type(), " where '", parameters.front().name, "' is of ",
-        parameters.front().tensor.scalar_type(), ": convert the model, or use ", kBuckets));
-  }
-}
-
 std::vector<int> flat(const std::vector<Bucket>& groups) {
   std::vector<int> all;
   for (const Bucket& group : groups)
     all.insert(all.end(), group.gradients.begin(), group.gradients.end());
   return all;
+}
+
+schedule::Model with_offers(schedule::Model model, const schedule::Offers& offers) {
+  for (std::size_t i = 0; i < offers.size(); ++i) model.tensors[i].offer = offers[i];
+  return model;
 }
 
 // Codecs see no gaps.
@@ -114,7 +65,9 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, 
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(matrix_rows(parameter.tensor));
   }
-  compression_ = checked_compression(codec_, dense, ranks);
+  const auto compression = checked_compression(codec_, dense, ranks);
+  compression_ = compression ? compression->text() : codec_;
+  if (compression && !compression->menu.empty()) choice_.emplace(*compression, tensors(1));
   if (policy_ != nullptr) require_one_type(options.schedule, dense);
   if (options.static_order)
     order_ = schedule::reverse_registration_order(static_cast<int>(shapes_.size()));
@@ -132,6 +85,10 @@ std::optional<GradientLayout> GradientSchedule::next(Communicator& group,
                                                      schedule::ObservedStep step) {
   if (order_.empty()) return after_first(group, step.arrived);
   if (!is_observing_) {
+    if (choice_ && choice_->end_step(group, [this](const auto& allowance, const auto& present) {
+          return chosen(allowance, present);
+        }))
+      return by_agreed_plan(group);
     if (!measures() || !has_drifted(group, step.seconds)) return std::nullopt;
     is_observing_ = true;
     seen_.clear();
@@ -161,13 +118,20 @@ bool GradientSchedule::has_drifted(Communicator& group, double seconds) {
   return drifted[0] != 0;
 }
 
-// In the order of `order`, each as long as it lies.
+// By parameter, each as long as it lies.
+std::vector<schedule::Tensor> GradientSchedule::tensors(std::size_t alignment) const {
+  std::vector<schedule::Tensor> tensors;
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    tensors.push_back({.bytes = aligned_size(shapes_[i].bytes, alignment), .rows = rows_[i]});
+    if (choice_) tensors.back().offer = choice_->present()[i];
+  }
+  return tensors;
+}
+
+// In the order of `order`.
 schedule::Model GradientSchedule::model_of(std::span<const int> order,
                                            std::size_t alignment) const {
-  std::vector<schedule::Tensor> tensors;
-  for (std::size_t i = 0; i < shapes_.size(); ++i)
-    tensors.push_back({.bytes = aligned_size(shapes_[i].bytes, alignment), .rows = rows_[i]});
-  return schedule::observed_model(tensors, order, seen_);
+  return schedule::observed_model(tensors(alignment), order, seen_);
 }
 
 // In the order of the buckets.
@@ -185,20 +149,51 @@ GradientLayout GradientSchedule::coded_buckets() const {
 std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   ++plans_;
   is_observing_ = false;
+  if (measures()) {
+    const schedule::Model model = model_of(order_, alignment_of(codec_));
+    costs_ = schedule::measured_costs(group, job_, std::vector{codec_},
+                                      schedule::streamed_like({&model, 1}));
+    costs_->compute_threads = std::min<double>(at::get_num_threads(), costs_->processors);
+  }
+  const auto before = present_;
+  auto layout = by_agreed_plan(group);
+  if (present_ && present_ == before) return std::nullopt;
+  return layout;
+}
+
+// For the offers that were chosen.
+GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
   drift_.begin_anew();
   if (policy_ == nullptr)
     return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
-  const schedule::Model model = model_of(order_, alignment_of(codec_));
-  schedule::Costs costs;
-  if (measures()) {
-    costs = schedule::measured_costs(group, job_, std::vector{codec_},
-                                     schedule::streamed_like({&model, 1}));
-    costs.compute_threads = std::min<double>(at::get_num_threads(), costs.processors);
-  }
-  Plan plan = schedule::agreed(group, group.rank() == 0 ? planned(model, costs) : Plan());
-  if (plan == present_) return std::nullopt;
-  present_ = std::move(plan);
+  const bool plans = group.rank() == 0;
+  present_ =
+      schedule::agreed(group, plans ? planned(model_of(order_, alignment_of(codec_))) : Plan());
   return by_plan(*present_);
+}
+
+// By times where they were measured, else by bytes.
+schedule::Offers GradientSchedule::chosen(const schedule::Allowance& allowance,
+                                          const schedule::Offers& present) const {
+  if (!costs_) return schedule::fewest_bytes_offers(allowance, present);
+  const schedule::Model model = model_of(order_, alignment_of(codec_));
+  const std::vector<int> forward(order_.rbegin(), order_.rend());
+  const auto in_forward_order = [&](const auto& by_parameter) {
+    std::decay_t<decltype(by_parameter)> turned;
+    for (const int i : forward) turned.push_back(by_parameter[static_cast<std::size_t>(i)]);
+    return turned;
+  };
+  const auto seconds = [&](const schedule::Offers& offers) {
+    const schedule::Model changed = with_offers(model, offers);
+    return schedule::iteration_seconds(changed, *costs_, planned(changed));
+  };
+  const auto found = schedule::fastest_offers(
+      {in_forward_order(allowance.menus), allowance.most_error}, in_forward_order(present), model,
+      costs_->links, costs_->codec(codec_), seconds);
+  schedule::Offers offers(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    offers[static_cast<std::size_t>(forward[i])] = found[i];
+  return offers;
 }
 
 GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
@@ -224,7 +219,9 @@ std::string GradientSchedule::options() const {
 
 std::optional<ScheduleDecision> GradientSchedule::decision() const {
   if (plans_ == 0) return std::nullopt;
-  return ScheduleDecision{order_, present_};
+  ScheduleDecision decision{order_, present_};
+  if (choice_) decision.choice = choice_->state();
+  return decision;
 }
 
 GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
@@ -236,6 +233,7 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
   if (sorted != all || decision.plan.has_value() != (policy_ != nullptr))
     throw_misuse("the saved schedule is none of this model's: load another checkpoint, or none");
   if (decision.plan) schedule::check(*decision.plan, tensors);
+  if (choice_ && decision.choice) choice_->restore(*decision.choice);
   order_ = decision.order;
   present_ = decision.plan;
   is_observing_ = false;
@@ -245,7 +243,10 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
   return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
 }
 
-Plan GradientSchedule::planned(const schedule::Model& model, const schedule::Costs& costs) const {
+// Without measured costs a policy that needs some goes on by its plan.
+Plan GradientSchedule::planned(const schedule::Model& model) const {
+  if (measures() && !costs_) return *present_;
+  const schedule::Costs costs = costs_.value_or(schedule::Costs());
   Plan plan = policy_->make(model, costs, crosses_barrier_);
   if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
     plan = schedule::encoded(std::move(plan), codec_);

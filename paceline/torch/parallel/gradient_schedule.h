@@ -34,12 +34,14 @@ struct GradientLayout {
 struct ScheduleDecision {
   std::vector<int> order;                   // of gradients: rank 0's
   std::optional<schedule::Plan> plan = {};  // of a policy
+  // By parameter, where the compression has a menu.
+  std::optional<schedule::OfferChoice::State> choice = {};
 };
 
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it looks and plans anew; a plan that would hardly be faster
-// is not changed.
+// is not changed. Where the compression has a menu, it chooses from it (schedule/offer_choice.h).
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
@@ -49,9 +51,15 @@ class GradientSchedule {
                    const DataParallelOptions& options);
 
   GradientLayout first() const;
+  // Whether it wants to see the gradients of this step, before they go on their way.
+  bool sees_gradients() const { return choice_ && !is_observing_ && choice_->sees_gradients(); }
+  void see(std::size_t parameter, std::span<const float> gradient) {
+    choice_->see(parameter, gradient);
+  }
   // Collective, at the end of each step. Nothing: the present layout goes on.
   std::optional<GradientLayout> next(Communicator& group, schedule::ObservedStep step);
   int plans() const { return plans_; }  // how often it planned
+  int looks() const { return choice_ ? choice_->looks() : 0; }
   // Nothing: it is not decided yet.
   std::optional<ScheduleDecision> decision() const;
   // Goes on by a decision that was made by the same schedule for the same parameters. THROWS Error
@@ -70,9 +78,13 @@ class GradientSchedule {
   bool has_drifted(Communicator& group, double seconds);
   GradientLayout coded_buckets() const;
   std::optional<GradientLayout> by_policy(Communicator& group);
+  GradientLayout by_agreed_plan(Communicator& group);
+  schedule::Offers chosen(const schedule::Allowance& allowance,
+                          const schedule::Offers& present) const;
   GradientLayout by_plan(const schedule::Plan& plan) const;
+  std::vector<schedule::Tensor> tensors(std::size_t alignment) const;
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
-  schedule::Plan planned(const schedule::Model& model, const schedule::Costs& costs) const;
+  schedule::Plan planned(const schedule::Model& model) const;
 
   std::vector<schedule::Gradient> shapes_;  // by parameter
   std::vector<std::size_t> rows_;           // by parameter: see schedule::Tensor
@@ -85,7 +97,9 @@ class GradientSchedule {
   std::vector<int> order_;    // rank 0's, once it was seen
   bool is_observing_ = true;  // for the next plan
   std::vector<schedule::ObservedStep> seen_;
+  std::optional<schedule::Costs> costs_;  // of the last plan that was measured here
   std::optional<schedule::Plan> present_;
+  std::optional<schedule::OfferChoice> choice_;  // of a compression with a menu
   int plans_ = 0;
   schedule::Drift drift_;
 };

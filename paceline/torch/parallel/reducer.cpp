@@ -237,11 +237,21 @@ void Reducer::carry(std::size_t bucket) {
                              weight_.weight > 0);
   }
   is_carried_[bucket] = true;
+  if (schedule_.sees_gradients()) show(bucket);
   try {
     carrier_->carry(bucket, std::move(load));
   } catch (const Error&) {
     failure_ = std::current_exception();
     throw;
+  }
+}
+
+// Of f32, as all that is compressed.
+void Reducer::show(std::size_t bucket) {
+  for (int index : present_plan()[bucket].gradients) {
+    const auto i = static_cast<std::size_t>(index);
+    const at::Tensor& slot = buckets_->slot(i);
+    schedule_.see(i, {slot.const_data_ptr<float>(), static_cast<std::size_t>(slot.numel())});
   }
 }
 

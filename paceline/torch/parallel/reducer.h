@@ -111,6 +111,7 @@ class Reducer {
   void contribute_without_gradient(std::size_t i);
   void filled(std::size_t i);
   void carry(std::size_t bucket);
+  void show(std::size_t bucket);
   void carry_the_rest();
   Outcome end_of_step(bool early);
   Outcome collect(bool early);
@@ -167,6 +168,7 @@ class Reducer {
   double updated_at_ = 0;      // by that watch: the computation of this step began
   double mean_weight_ = 1;     // of the ranks, in the last step that had any
   double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
+  schedule::GradientPath::CodecWork coded_before_;
   bool crosses_barrier_ = false;    // as the present plan says
   bool is_step_open_late_ = false;  // the last step finished early, and has not ended
   std::exception_ptr failure_;      // of the communication: final

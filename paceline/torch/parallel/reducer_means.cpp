@@ -184,8 +184,13 @@ void Reducer::report(const Outcome& outcome) {
   current_.waited_seconds = std::exchange(waited_, 0);
   const double under_way = carrier_->seconds_under_way();
   current_.under_way_seconds = under_way - std::exchange(under_way_before_, under_way);
+  const auto coded = carrier_->codec_work();
+  current_.coded_bytes = coded.bytes - coded_before_.bytes;
+  current_.wire_bytes = coded.wire - coded_before_.wire;
+  coded_before_ = coded;
   current_.step = report_.step + 1;
   current_.plans = schedule_.plans();
+  current_.looks = schedule_.looks();
   report_ = current_;
 }
 
@@ -214,6 +219,7 @@ void Reducer::go_on_with(GradientLayout layout) {
   carrier_ = next_layout_->carrier(group_, mean_weight_);
   carrier_->restore(std::move(state));
   under_way_before_ = carrier_->seconds_under_way();
+  coded_before_ = carrier_->codec_work();
   crosses_barrier_ = next_layout_->plan && next_layout_->plan->crosses_barrier;
 }
 

@@ -18,6 +18,11 @@ std::vector<std::string> lines_of(const TrainingState& state) {
   lines.push_back(state.decision ? c10::str("saved order ", state.decision->order) : "no order");
   if (state.decision && state.decision->plan)
     lines.push_back("saved plan " + schedule::json_of(*state.decision->plan));
+  if (state.decision && state.decision->choice) {
+    const auto& choice = *state.decision->choice;
+    lines.push_back(c10::str("saved choice ", choice.offers, ", norms ", choice.norms, ", steps ",
+                             choice.steps));
+  }
   if (!state.compression.empty()) {
     lines.push_back(c10::str("saved before coded step ",
                              compress::saved_state_of(state.compression).value().step));

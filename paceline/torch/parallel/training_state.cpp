@@ -48,6 +48,12 @@ void write(torch::serialize::OutputArchive& archive, const TrainingState& state)
                                                                state.decision->order.end())));
   const auto& plan = state.decision->plan;
   archive.write("plan", c10::IValue(plan ? schedule::json_of(*plan) : std::string()));
+  if (const auto& choice = state.decision->choice) {
+    archive.write("offers", c10::IValue(std::vector<std::int64_t>(choice->offers.begin(),
+                                                                  choice->offers.end())));
+    archive.write("norms", c10::IValue(choice->norms));
+    archive.write("steps_since_look", c10::IValue(static_cast<std::int64_t>(choice->steps)));
+  }
 }
 
 TrainingState read_training_state(torch::serialize::InputArchive& archive) {
@@ -73,6 +79,14 @@ TrainingState read_training_state(torch::serialize::InputArchive& archive) {
   state.decision = ScheduleDecision{{order.begin(), order.end()}};
   if (const std::string plan = value_of(archive, "plan").toStringRef(); !plan.empty())
     state.decision->plan = schedule::plan_of_json(plan);
+  c10::IValue offers;
+  if (archive.try_read("offers", offers)) {
+    const auto chosen = offers.toIntVector();
+    state.decision->choice = schedule::OfferChoice::State{
+        .offers = {chosen.begin(), chosen.end()},
+        .norms = value_of(archive, "norms").toDoubleVector(),
+        .steps = static_cast<std::size_t>(value_of(archive, "steps_since_look").toInt())};
+  }
   return state;
 }
 

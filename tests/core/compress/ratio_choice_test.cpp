@@ -129,6 +129,33 @@ TEST(EarliestEnd, IsThatOfBruteForce) {
   EXPECT_GT(sooner, 0) << "the fewest bytes are not always the earliest end";
 }
 
+TEST(EarliestEnd, RelaxedIsNoLaterAndLosesNoMoreAndNothingOfWhatIsHidden) {
+  SeededNumbers numbers(11);
+  const Carrier carrier{5e-5, 1e-6};
+  int less = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto menus = random_menus(numbers, 5, 4);
+    std::vector<double> ready;
+    for (int t = 0; t < 5; ++t)
+      ready.push_back((ready.empty() ? 0 : ready.back()) + 1e-3 * numbers.unit());
+    ready.back() += 1;  // all others are hidden behind it
+    const double limit = sum(menus, Choice(5, 2), &Offer::error);
+    const auto earliest = earliest_end(menus, ready, carrier, limit);
+    const auto found = relaxed(*earliest, menus, ready, carrier);
+    EXPECT_NEAR(end_of(menus, found.offers, ready, carrier), earliest->cost, 1e-12);
+    EXPECT_EQ(Choice(found.offers.begin(), found.offers.end() - 1), Choice(4, 0)) << "dense";
+    ready.back() -= 1;
+    const auto tight = earliest_end(menus, ready, carrier, limit);
+    const auto eased = relaxed(*tight, menus, ready, carrier);
+    EXPECT_LE(end_of(menus, eased.offers, ready, carrier), tight->cost + 1e-12);
+    const double before = sum(menus, tight->offers, &Offer::error),
+                 after = sum(menus, eased.offers, &Offer::error);
+    EXPECT_LE(after, before);
+    less += after < before;
+  }
+  EXPECT_GT(less, 10);
+}
+
 TEST(CriticalRegime, IsAFastChangeOfTheNorm) {
   EXPECT_TRUE(in_critical_regime(1, 0.4));
   EXPECT_FALSE(in_critical_regime(1, 0.6));

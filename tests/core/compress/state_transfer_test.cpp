@@ -77,6 +77,26 @@ TEST(StateTransfer, TheSamePartsGetTheirVeryBitsAndTheRestZeros) {
   EXPECT_EQ(without.owners(), Kept({64, 36}, 1, 3, 0).owners());
 }
 
+TEST(StateTransfer, AFactorKeepsTheColumnsThatItStillHas) {
+  const Part part{.rows = 8, .columns = 5};
+  std::vector<float> saved(3 * 5);
+  std::iota(saved.begin(), saved.end(), 1.0F);
+  for (const std::size_t columns : {1u, 3u, 4u}) {
+    std::vector<float> factor(columns * 5, 77);
+    const auto live = [&](std::vector<float>& values) {
+      return std::vector<LivePart>{{.tensor = 0,
+                                    .begin = 0,
+                                    .part = part,
+                                    .compression = "power_sgd",
+                                    .views = {{Sharing::equal, "right_factor", values}}}};
+    };
+    const SavedState state{.elements = {40}, .values = saved_values_of(live(saved))};
+    ASSERT_TRUE(restore(state, live(factor)));
+    for (std::size_t i = 0; i < factor.size(); ++i)
+      EXPECT_EQ(factor[i], i < saved.size() ? saved[i] : 0) << "the others are drawn anew";
+  }
+}
+
 TEST(StateTransfer, HoweverPartsAreCutAnewWhatIsHeldBackOfTheMeanStaysTheSame) {
   const std::vector<std::vector<std::size_t>> cuts = {
       {100}, {64, 36}, {1, 98, 1}, {50, 50}, {13, 17, 19, 51}};

@@ -31,8 +31,8 @@ std::vector<float> gradient_of(std::size_t elements, int rank) {
 }
 
 // What a step leaves of the gradients on each rank.
-std::vector<std::vector<float>> averaged(const std::string& text, const Plan& plan, int ranks) {
-  const Model model = mixed_model();
+std::vector<std::vector<float>> averaged(const std::string& text, const Plan& plan, int ranks,
+                                         const Model& model = mixed_model()) {
   const auto methods = compress::built_in_methods();
   const auto compression = compress::parse_compression(text, methods).value();
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
@@ -59,8 +59,8 @@ std::vector<std::vector<float>> averaged(const std::string& text, const Plan& pl
   return results;
 }
 
-std::vector<float> mean_of(int ranks) {
-  std::vector<double> sum(mixed_model().bytes() / 4);
+std::vector<float> mean_of(int ranks, const Model& model = mixed_model()) {
+  std::vector<double> sum(model.bytes() / 4);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto values = gradient_of(sum.size(), rank);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
@@ -100,6 +100,34 @@ TEST(CodedMessage, PiecesOfAMatrixAreMatricesThatPowerSgdCompresses) {
       }
     }
     EXPECT_EQ(elements, model.bytes() / 4);
+  }
+}
+
+// A third is sent of one, all of another, a thousandth of the last.
+TEST(CodedMessage, TensorsOfDifferentOffersTravelTogetherWithTheSameBitsAsAlone) {
+  Model model{.name = "offers", .tensors = {}};
+  for (const int offer : {0, 2, 1}) {
+    model.tensors.push_back({.bytes = 4 * 20000, .rows = 100, .offer = offer});
+    model.tensors.push_back({.bytes = 4 * 50, .rows = 1});
+  }
+  for (const std::string text :
+       {"top_k:ratio=0.3/0.001", "power_sgd:rank=8/1,start=cold", "random_k:ratio=0.3/0.001"}) {
+    const auto together = averaged(text, barrier(model), 3, model);
+    EXPECT_EQ(together[1], together[0]) << text;
+    EXPECT_EQ(together[2], together[0]) << text;
+    const auto mean = mean_of(3, model);
+    // In send order: 50, thousandth, 50, whole, 50, third.
+    const auto values = [&](std::size_t begin, std::size_t count) {
+      return std::span(together[0]).subspan(begin, count);
+    };
+    for (std::size_t i = 20100; i < 40100; ++i)
+      ASSERT_NEAR(together[0][i], mean[i], 1e-6) << text << ", whole";
+    if (text.starts_with("power_sgd")) continue;
+    const auto sent = [](std::span<const float> all) {
+      return all.size() - std::ranges::count(all, 0.0F);
+    };
+    EXPECT_LE(sent(values(50, 20000)), 3 * 20U) << text;
+    EXPECT_GE(sent(values(40150, 20000)), 5900U) << text;
   }
 }
 

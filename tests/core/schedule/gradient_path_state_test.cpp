@@ -21,10 +21,10 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kElements = 600 + 4096 + 64;
 
-Model matrices() {
+Model matrices(int offer = 0) {
   return {.name = "matrices",
-          .tensors = {{.bytes = 4 * 600, .rows = 20},
-                      {.bytes = 4 * 4096, .rows = 64},
+          .tensors = {{.bytes = 4 * 600, .rows = 20, .offer = offer},
+                      {.bytes = 4 * 4096, .rows = 64, .offer = offer},
                       {.bytes = 4 * 64, .rows = 1}}};
 }
 
@@ -49,18 +49,24 @@ std::vector<std::string> compressions() {
   return texts;
 }
 
+std::vector<float> brought(int rank, int step) {
+  SeededNumbers numbers(static_cast<std::uint64_t>(step * 10 + rank));
+  std::vector<float> values(kElements);
+  for (float& v : values) v = static_cast<float>(numbers.below(2001)) / 1000 - 1;
+  return values;
+}
+
 // One rank's training on a path of its own: gradients by seed, means kept.
 class Training {
  public:
-  Training(Job& job, const Plan& plan)
+  Training(Job& job, const Plan& plan, int offer = 0)
       : rank_(job.rank()),
         values_(kElements),
-        path_(job.world(), matrices(), plan, buffers(plan), 3) {}
+        path_(job.world(), matrices(offer), plan, buffers(plan), 3) {}
 
   void train(int first_step, int steps) {
     for (int step = first_step; step < first_step + steps; ++step) {
-      SeededNumbers numbers(static_cast<std::uint64_t>(step * 10 + rank_));
-      for (float& v : values_) v = static_cast<float>(numbers.below(2001)) / 1000 - 1;
+      std::ranges::copy(brought(rank_, step), values_.begin());
       for (int place = 0; place < 3; ++place) path_.ready(place);
       path_.finish();
       means_.insert(means_.end(), values_.begin(), values_.end());
@@ -89,6 +95,34 @@ class Training {
   std::vector<float> values_, means_;
   GradientPath path_;
 };
+
+// Three steps by the first offer, three by the second, one whole: then nothing is held back.
+TEST(GradientPathState, WhateverOffersATensorHadAllOfItHasArrivedOnceItTravelsWhole) {
+  const std::string codec = "top_k:ratio=0.05/0.2,min_compress_bytes=1000";
+  for (const Plan& plan : {whole(codec), cut(codec)}) {
+    test::run_ranks(2, [&](Job& job) {
+      std::vector<double> told(kElements);
+      std::vector<std::byte> saved;
+      int step = 0;
+      for (const auto& [offer, steps] : {std::pair{0, 3}, {1, 3}, {2, 1}}) {
+        Training training(job, plan, offer);
+        if (!saved.empty()) training.restore(saved);
+        training.train(step, steps);
+        step += steps;
+        saved = training.state();
+        for (std::size_t i = 0; i < training.means().size(); ++i)
+          told[i % kElements] += training.means()[i];
+      }
+      for (int s = 0; s < step; ++s) {
+        for (const int rank : {0, 1}) {
+          const auto values = brought(rank, s);
+          for (std::size_t i = 0; i < kElements; ++i) told[i] -= values[i] / 2.0;
+        }
+      }
+      for (std::size_t i = 0; i < kElements; ++i) ASSERT_NEAR(told[i], 0, 1e-5) << i;
+    });
+  }
+}
 
 TEST(GradientPathState, TrainingThatWasSavedAndLoadedEndsWithTheBitsOfOneThatWasNot) {
   for (const int ranks : test::is_brief() ? std::vector{3} : std::vector{1, 2, 3}) {

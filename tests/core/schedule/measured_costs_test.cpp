@@ -62,5 +62,22 @@ TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
   });
 }
 
+TEST(MeasuredCosts, OfAMenuEachOfferHasItsOwn) {
+  test::run_ranks(2, [&](Job& job) {
+    const std::vector<std::string> codecs = {"top_k:ratio=0.5/0.01"};
+    const Costs costs = measured_costs(job.world(), &job, codecs, {.longest = 256 << 10});
+    const CodecCost& menu = costs.codec(codecs[0]);
+    ASSERT_EQ(menu.offers.size(), 3u);
+    EXPECT_NEAR(menu.offers[0].ratio, 2 * .5, .01);
+    EXPECT_NEAR(menu.offers[1].ratio, 2 * .01, .01);
+    EXPECT_EQ(menu.ratio, menu.offers[0].ratio);
+    EXPECT_FALSE(menu.is_linear);
+    // Whole, on an all_gather's line it takes as long as an all_reduce.
+    EXPECT_DOUBLE_EQ(menu.offers[2].ratio * costs.links.all_gather.beta,
+                     costs.links.all_reduce.beta);
+    EXPECT_EQ(menu.offers[2].encode, 0);
+  });
+}
+
 }  // namespace
 }  // namespace paceline::schedule

@@ -58,6 +58,14 @@ TEST(Plan, small_tensors_travel_uncompressed_in_a_compressed_group) {
   EXPECT_EQ(wire_bytes(small(), whole, {}), bytes_of(small(), whole));
 }
 
+TEST(Plan, each_tensor_is_as_long_on_the_wire_as_its_offer_makes_it) {
+  Model model{.name = "two", .tensors = {{.bytes = 100000, .offer = 1}, {.bytes = 200000}}};
+  const CodecCost codec{.name = "menu", .ratio = .5, .offers = {{.ratio = .5}, {.ratio = .01}}};
+  EXPECT_EQ(wire_bytes(model, {.begin = 0, .end = 2}, codec), 100000 * .01 + 200000 * .5);
+  EXPECT_EQ(codec.of(1).ratio, .01);
+  EXPECT_EQ((CodecCost{.ratio = .25}).of(7).ratio, .25) << "no menu: all alike";
+}
+
 TEST(Plan, what_is_encoded_travels_in_short_messages_and_the_rest_as_it_did) {
   for (const Model& model : replay_models()) {
     for (const std::size_t part : {0u, 1000000u, 25000000u}) {

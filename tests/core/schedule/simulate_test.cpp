@@ -250,6 +250,17 @@ TEST(Simulation, a_message_passes_encoder_link_and_decoder_each_at_the_speed_of_
   EXPECT_DOUBLE_EQ(seconds_of_one_message(.25, .5), 2 + 3 / .25 + 4 * 2 + 2 / .25);
 }
 
+TEST(Simulation, each_tensor_takes_what_its_offer_takes) {
+  const CodecCost slow{.ratio = .5, .encode = 3e-6, .decode = 2e-6}, quick{.ratio = .25};
+  const Costs costs{.links = {.all_reduce = {0, 8e-6}},
+                    .codecs = {{.name = "menu", .offers = {slow, quick}}}};
+  for (const int offer : {0, 1}) {
+    const Model model{.name = "one", .tensors = {{.bytes = 1000000, .offer = offer}}};
+    EXPECT_DOUBLE_EQ(iteration_seconds(model, costs, encoded(barrier(model), "menu")),
+                     offer == 0 ? 3 + 4 + 2 : 2);
+  }
+}
+
 // Of many messages, one is encoded and one decoded while one is on the link: the steady state of
 // three resources in a row, of which the codecs share what the link leaves of one processor.
 TEST(Simulation, codecs_share_what_the_link_leaves) {

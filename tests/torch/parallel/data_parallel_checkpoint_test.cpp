@@ -1,7 +1,5 @@
 // DataParallel::save() and load().
-#include <sstream>
-
-#include "paceline/core/compress/compress.h"
+#include "tests/torch/parallel/saved_training.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
@@ -11,19 +9,6 @@ namespace {
 struct Checkpoint {
   std::string model, optimizer, parallel;
 };
-
-template <typename Value>
-std::string saved(const Value& value) {
-  std::ostringstream out;
-  torch::save(value, out);
-  return out.str();
-}
-
-template <typename Value>
-void load(Value& value, const std::string& bytes) {
-  std::istringstream in(bytes);
-  torch::load(value, in);
-}
 
 OptimizerFactory momentum() {
   return [](const at::Tensor& parameter) {
@@ -95,28 +80,12 @@ TEST(DataParallelCheckpoint, also_under_measured_schedules_and_with_optimizers_o
   }
 }
 
-// The bytes of compress/saved_state.h in an archive.
-std::vector<std::byte> compression_in(const std::string& archive) {
-  std::istringstream in(archive);
-  torch::serialize::InputArchive read;
-  read.load_from(in);
-  at::Tensor bytes;
-  read.read("compression", bytes, true);
-  const auto* data = static_cast<const std::byte*>(bytes.const_data_ptr());
-  return {data, data + bytes.numel()};
-}
-
-// By parameter: what top_k holds back of each element.
-std::vector<std::vector<float>> residuals_in(const std::string& archive) {
-  const auto bytes = compression_in(archive);
-  const auto state = compress::saved_state_of(bytes).value();
-  std::vector<std::vector<float>> all;
-  for (const std::size_t elements : state.elements) all.emplace_back(elements);
-  for (const auto& one : state.values) {
-    EXPECT_EQ(one.name, "residual");
-    std::memcpy(all[one.tensor].data() + one.begin, one.values.data(), one.values.size());
+TEST(DataParallelCheckpoint, also_between_two_looks_of_a_compression_with_a_menu) {
+  for (const std::string schedule : {"buckets", "wait_free"}) {
+    expect_same_bits_after_loading(
+        {.schedule = schedule,
+         .compression = "top_k:ratio=0.1/0.03/0.3,choose_every=3,min_compress_bytes=0"});
   }
-  return all;
 }
 
 TEST(DataParallelCheckpoint, another_schedule_goes_on_with_what_was_held_back) {

@@ -24,7 +24,8 @@ Method gtop_k() {
                         .meaning = "whether what is dropped on the way is kept",
                         .whole = true,
                         .words = {"lossless", "paper"}}},
-          .make = make};
+          .make = make,
+          .shows_alone = false};
 }
 
 }  // namespace paceline::compress::catalogue
