@@ -53,7 +53,7 @@ double accuracy(const Options& options) {
 // 1-bit SGD's have a pair of means for each column. 1-bit Adam wants a variance that no element
 // lacks.
 TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
-  if (!is_nightly()) GTEST_SKIP() << "40 minutes: scripts/nightly";
+  if (!is_nightly()) GTEST_SKIP() << "45 minutes: scripts/nightly";
   const Options momentum = {"--learning-rate", "0.05", "--momentum", "0.9"},
                 plain = {"--learning-rate", "0.5", "--momentum", "0"},
                 own_momentum = {"--learning-rate", "0.05", "--momentum", "0"},
@@ -69,6 +69,7 @@ TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
       {"one_bit:means=columns", plain},
       {"ef_sign", plain},
       {"top_k:ratio=0.01", plain},
+      {"top_k:ratio=0.01/0.003/0.001,min_compress_bytes=0", plain},
       {"random_k:ratio=0.01", plain},
       {"adacomp", plain},
       {"dgc:ratio=0.01", own_momentum},

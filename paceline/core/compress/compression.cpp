@@ -93,8 +93,8 @@ Result<> take_menu(Compression& compression, std::size_t setting, std::string_vi
                     name));
   if (method.outcome != Method::Outcome::mean || !method.shows_alone)
     return misuse(
-        fmt::format("{0} of {1} has one value, not '{2}': what {1} loses of a gradient "
-                    "does not show on one rank, so there is nothing to choose by",
+        fmt::format("{} of {} has one value, not '{}': several are for methods of which one "
+                    "gradient shows what they lose, as top_k, power_sgd or qsgd",
                     name, method.name, texts));
   for (const std::string_view text : split(texts, '/')) {
     const auto value = parse_value(method, method.settings[setting], text);

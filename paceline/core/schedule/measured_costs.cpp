@@ -62,6 +62,14 @@ Stream lengthened(const Stream& stream, double seconds_each, std::size_t gradien
   return {std::max(stream.messages, static_cast<int>(messages)), stream.bytes};
 }
 
+// On a link so slow that a stream would take longer than this, fewer messages say as much: nothing
+// is saved up there.
+constexpr double kLongestRun = 5;  // seconds
+Stream shortened(const Stream& stream, double seconds_each) {
+  const double messages = std::min<double>(stream.messages, kLongestRun / seconds_each);
+  return {static_cast<int>(messages), stream.bytes};
+}
+
 double mean(const std::vector<double>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
@@ -72,10 +80,16 @@ LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
   std::vector<CostPoint> points;
   for (const Stream& stream : kStreams) {
     if (stream.bytes > std::max(longest, kLongEnough)) break;
-    TrialRun run = run_of(group, job, stream);
-    const Stream longer = lengthened(stream, least(run.seconds) / stream.messages, longest);
-    if (longer.messages > stream.messages) run = run_of(group, job, longer);
-    points.push_back({static_cast<double>(stream.bytes), least(run.seconds) / longer.messages});
+    const auto bytes = static_cast<double>(stream.bytes);
+    Stream taken = stream;
+    if (!points.empty())
+      taken = shortened(stream, points.back().seconds / points.back().bytes * bytes);
+    if (points.size() > 1 && taken.messages == 0) break;
+    taken.messages = std::max(taken.messages, 1);
+    TrialRun run = run_of(group, job, taken);
+    const Stream longer = lengthened(taken, least(run.seconds) / taken.messages, longest);
+    if (longer.messages > taken.messages) run = run_of(group, job, longer);
+    points.push_back({bytes, least(run.seconds) / longer.messages});
     costs.processors = run.worked / mean(run.seconds);  // of the last: long messages
   }
   costs.all_reduce = line_through(points);
@@ -101,7 +115,10 @@ double beside_the_link(const Model& model, const Plan& plan, const Costs& costs,
 CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
                      const Streamed& streamed) {
   const auto run = [&](const Stream& stream, const auto& use) {
-    const Model model = model_of(stream, streamed.columns);
+    const double seconds_each = costs.links.all_reduce(static_cast<double>(stream.bytes));
+    Stream taken = shortened(stream, seconds_each);
+    taken.messages = std::max(taken.messages, 2);  // one behind the other
+    const Model model = model_of(taken, streamed.columns);
     Trial bench(group, job, model);
     const Plan plan = encoded(wait_free(model), codec);
     use(model, plan, bench.run(plan, kRepeats));

@@ -109,7 +109,7 @@ TEST(DataParallelMenus, of_what_cannot_be_chosen_from_are_refused_before_the_fir
     const auto told = [&](const std::string& compression) {
       return misuse_of([&] { DataParallel(parameters(), job, {.compression = compression}); });
     };
-    EXPECT_THAT(told("dgc:ratio=0.1/0.01"), HasSubstr("nothing to choose by"));
+    EXPECT_THAT(told("dgc:ratio=0.1/0.01"), HasSubstr("ratio of dgc has one value"));
     EXPECT_THAT(told("top_k:ratio=0.1/7"), HasSubstr("ratio of top_k is a number"));
     EXPECT_THAT(told("top_k:choose_every=5"), HasSubstr("no setting has several values"));
   });
