@@ -82,12 +82,16 @@ void Job::report(std::int64_t step, double samples, double loss) {
 
 Allocation Job::allocate(std::size_t bytes) {
   auto allocation = std::make_unique<Allocation::Impl>();
+  allocation->size = bytes;
+  if (!impl_->mesh->hosts().has_company(rank())) {
+    allocation->own = transport::PrivateMemory::create(bytes).value();
+    return Allocation(std::move(allocation));
+  }
   allocation->reactor = impl_->reactor;
   allocation->mesh = impl_->mesh;
   allocation->memory = std::make_shared<const transport::SharedMemory>(
       transport::SharedMemory::create(bytes).value());
   allocation->segment = impl_->next_segment++;
-  allocation->size = bytes;
   // In the order of posts, so every operation that is called later finds it known.
   impl_->reactor->post([m = impl_->mesh, id = allocation->segment, memory = allocation->memory] {
     m->share(id, memory);
@@ -111,7 +115,8 @@ Allocation::~Allocation() {
 }
 
 MutableBytes Allocation::bytes() const {
-  return impl_ ? impl_->memory->bytes().first(impl_->size) : MutableBytes();
+  if (!impl_) return {};
+  return (impl_->own ? impl_->own->bytes() : impl_->memory->bytes()).first(impl_->size);
 }
 
 Job init() {

@@ -17,8 +17,9 @@ namespace paceline {
 class Communicator;  // paceline/core/collective/communicator.h
 
 // Host memory that ranks on the same host can read and write directly, so that collectives on it
-// need no copies. Page-aligned, zeroed, committed (running out of memory is an error at `allocate`,
-// never later). Move-only; must end before its Job.
+// need no copies; where none shares memory with this one, in huge pages if the system has them.
+// Page-aligned, zeroed, committed (running out of memory is an error at `allocate`, never later).
+// Move-only; must end before its Job.
 class Allocation {
  public:
   Allocation();  // of nothing

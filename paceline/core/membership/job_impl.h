@@ -4,6 +4,7 @@
 #include <any>
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "paceline/core/membership/environment.h"
 #include "paceline/core/membership/job.h"
@@ -11,6 +12,7 @@
 #include "paceline/core/membership/mesh.h"
 #include "paceline/core/membership/store_client.h"
 #include "paceline/core/transport/fabric_driver.h"
+#include "paceline/core/transport/private_memory.h"
 
 namespace paceline {
 
@@ -42,6 +44,7 @@ class Allocation::Impl {
   std::shared_ptr<transport::Reactor> reactor;
   std::weak_ptr<membership::Mesh> mesh;
   std::shared_ptr<const transport::SharedMemory> memory;
+  std::optional<transport::PrivateMemory> own;  // instead, where no peer could map it
   std::uint64_t segment = 0;
   std::size_t size = 0;
 };

@@ -15,6 +15,11 @@ constexpr std::size_t kMostEarlyBytes = std::size_t{64} << 20;
 
 }  // namespace
 
+bool Hosts::has_company(int rank) const {
+  return share_memory &&
+         std::ranges::count(of_ranks, of_ranks.at(static_cast<std::size_t>(rank))) > 1;
+}
+
 bool Hosts::is_crowded(int rank) const {
   return std::ranges::any_of(pools, [rank](const ProcessorPool& pool) {
     return pool.is_crowded() && std::ranges::binary_search(pool.ranks, rank);

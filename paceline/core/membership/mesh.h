@@ -40,7 +40,8 @@ struct Hosts {
   std::vector<ProcessorPool> pools;  // which ranks share processors, whatever their hosts
   bool share_memory = false;         // ranks of one host do
 
-  bool is_crowded(int rank) const;  // more ranks than processors share those of this one
+  bool has_company(int rank) const;  // another rank reads and writes this one's memory
+  bool is_crowded(int rank) const;   // more ranks than processors share those of this one
   static Hosts this_one(int ranks, bool share_memory);
 };
 

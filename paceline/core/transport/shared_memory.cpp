@@ -9,9 +9,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <string>
+
+#include "paceline/core/transport/available_memory.h"
 
 namespace paceline::transport {
 namespace {
@@ -40,18 +40,6 @@ bool above_file_size_limit(std::size_t bytes) {
          bytes > limit.rlim_cur;
 }
 
-// fallocate takes what there is and may leave the rest to the out-of-memory killer: ask first.
-std::size_t available_memory() {
-  std::ifstream in("/proc/meminfo");
-  std::string name;
-  std::size_t kib = 0;
-  while (in >> name >> kib) {
-    if (name == "MemAvailable:") return kib << 10;
-    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::numeric_limits<std::size_t>::max();
-}
-
 }  // namespace
 
 SharedMemory::SharedMemory(FileDescriptor fd, std::byte* data, std::size_t size)
@@ -78,6 +66,7 @@ SharedMemory::~SharedMemory() {
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes, const char* name) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  // fallocate takes what there is and may leave the rest to the out-of-memory killer.
   if (bytes > available_memory()) return refused(bytes, "available memory", ENOMEM);
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
   if (above_file_size_limit(size)) return refused(size, "RLIMIT_FSIZE", EFBIG);

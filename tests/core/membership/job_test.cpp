@@ -35,13 +35,25 @@ TEST(Job, AllocatedMemoryIsZeroedPageAlignedAndExactlyAsLongAsAskedFor) {
   EXPECT_EQ(Allocation().size(), 0u);
 }
 
-TEST(Job, AllocatedMemoryIsKnownToTheMeshAsLongAsItLives) {
+bool is_shared(Job& job, Bytes bytes) {
+  bool found = false;
+  job.impl().reactor->run([&] { found = job.impl().mesh->segments().find(bytes).has_value(); });
+  return found;
+}
+
+TEST(Job, AllocatedMemoryOfARankThatIsAloneIsItsOwn) {
   Job job = init();
-  const auto known = [&](Bytes bytes) {
-    bool found = false;
-    job.impl().reactor->run([&] { found = job.impl().mesh->segments().find(bytes).has_value(); });
-    return found;
-  };
+  const Allocation memory = job.allocate(4096);
+  EXPECT_FALSE(is_shared(job, memory.bytes()));
+  std::vector<Job> apart = make_local_world(2, {.share_memory = false});
+  const Allocation of_one = apart[0].allocate(4096);
+  EXPECT_FALSE(is_shared(apart[0], of_one.bytes()));
+}
+
+TEST(Job, AllocatedMemoryIsKnownToTheMeshAsLongAsItLives) {
+  std::vector<Job> jobs = make_local_world(2);
+  Job& job = jobs[0];
+  const auto known = [&](Bytes bytes) { return is_shared(job, bytes); };
   Allocation one = job.allocate(4096), two = job.allocate(4096);
   const Bytes first = one.bytes(), second = two.bytes();
   EXPECT_TRUE(known(first));
@@ -78,13 +90,15 @@ TEST(Job, AnAllocationMayOutliveItsJob) {
 }
 
 TEST(Job, MemoryThatCannotBeHadIsAnErrorThatNamesTheLimit) {
-  Job job = init();
-  try {
-    (void)job.allocate(std::size_t{1} << 60);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::io);
-    EXPECT_NE(std::string(error.what()).find("shared memory: available memory"), std::string::npos);
+  for (const int ranks : {1, 2}) {
+    std::vector<Job> jobs = make_local_world(ranks);
+    try {
+      (void)jobs[0].allocate(std::size_t{1} << 60);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::io);
+      EXPECT_NE(std::string(error.what()).find("memory: available memory"), std::string::npos);
+    }
   }
 }
 

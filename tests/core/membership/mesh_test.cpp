@@ -253,6 +253,15 @@ TEST_F(MeshTest, SharedMemoryIsKnownToAllLinks) {
   EXPECT_EQ(wires[2]->withdrawn, std::vector<std::uint64_t>{7});
 }
 
+TEST(Hosts, ARankHasCompanyWhereAnotherOneOfItsHostSharesMemory) {
+  Hosts hosts{.of_ranks = {0, 1, 0}, .pools = {}, .share_memory = true};
+  EXPECT_TRUE(hosts.has_company(0));
+  EXPECT_FALSE(hosts.has_company(1));
+  EXPECT_TRUE(hosts.has_company(2));
+  hosts.share_memory = false;
+  EXPECT_FALSE(hosts.has_company(0));
+}
+
 TEST(Hosts, ARankIsCrowdedWhereMoreThanTheProcessorsShareThoseOfItsOwn) {
   const Hosts hosts{.of_ranks = {0, 0, 1, 1}, .pools = {{{0, 3}, 1}, {{1}, 1}, {{2}, .5}}};
   EXPECT_TRUE(hosts.is_crowded(0));

@@ -1,8 +1,10 @@
 // Also covers paceline/core/schedule/exchange_work.h.
 #include "paceline/core/schedule/coded_message.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "paceline/core/base/seed.h"
@@ -129,6 +131,37 @@ TEST(CodedMessage, TensorsOfDifferentOffersTravelTogetherWithTheSameBitsAsAlone)
     EXPECT_LE(sent(values(50, 20000)), 3 * 20U) << text;
     EXPECT_GE(sent(values(40150, 20000)), 5900U) << text;
   }
+}
+
+// Another value than the standard one.
+double other_value(const compress::Setting& setting) {
+  double half = setting.standard / 2;
+  if (setting.whole) half = std::floor(half);
+  if (half >= setting.least && half != setting.standard) return half;
+  return std::min(setting.most, setting.standard + 1);
+}
+
+TEST(CodedMessage, EveryNumberOfEveryMethodMayDifferFromTensorToTensor) {
+  Model model{.name = "offers", .tensors = {}};
+  for (const int offer : {0, 1, 2, 1}) {
+    model.tensors.push_back({.bytes = 4 * 20000, .rows = 100, .offer = offer});
+  }
+  int menus = 0;
+  for (const auto& method : compress::built_in_methods()) {
+    if (method.outcome != compress::Method::Outcome::mean || !method.shows_alone) continue;
+    for (const auto& setting : method.settings) {
+      if (!setting.words.empty()) continue;
+      const std::string text = fmt::format("{}:{}={}/{}", method.name, setting.name,
+                                           setting.standard, other_value(setting));
+      for (const Plan& plan :
+           {barrier(model), plan_of("cut", one_group(4), {.part_bytes = 50000})}) {
+        const auto results = averaged(text, plan, 2, model);
+        EXPECT_EQ(results[1], results[0]) << text;
+      }
+      ++menus;
+    }
+  }
+  EXPECT_GE(menus, 8);
 }
 
 TEST(CodedMessage, SmallTensorsAndVectorsAreExactAndTheRestIsAsPreciseAsItsCodec) {
