@@ -15,7 +15,7 @@
 namespace paceline::membership {
 namespace {
 
-Failure unusable(std::string_view why) {
+Failure unusable_secret(std::string_view why) {
   return {Fault::misuse,
           fmt::format("the job's secret is unusable: {}; let the launcher provide it", why),
           {}};
@@ -52,11 +52,12 @@ Result<Secret> Secret::parse(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
     text.remove_suffix(1);
   if (text.size() != 2 * kSize)
-    return unusable(fmt::format("it must be {} hexadecimal digits", 2 * kSize));
+    return unusable_secret(fmt::format("it must be {} hexadecimal digits", 2 * kSize));
   Secret secret{Key()};  // erased on every way out
   for (std::size_t i = 0; i < kSize; ++i) {
     const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return unusable("it holds something else than hexadecimal digits");
+    if (high < 0 || low < 0)
+      return unusable_secret("it holds something else than hexadecimal digits");
     secret.key_[i] = static_cast<std::byte>(high * 16 + low);
   }
   return secret;
@@ -68,7 +69,7 @@ Result<Secret> Secret::from_file(const std::string& path) {
     return io_failure(fmt::format("cannot read the job's secret from {}", path), errno);
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0 || (status.st_mode & 077) != 0) {
-    return unusable(fmt::format("others may read {} (make it mode 0600)", path));
+    return unusable_secret(fmt::format("others may read {} (make it mode 0600)", path));
   }
   return from_descriptor(fd.get());
 }

@@ -16,7 +16,7 @@ using transport::WireWriter;
 enum class Query : std::uint8_t { validate = 0, set = 1, get = 3, wait = 6 };
 constexpr std::uint32_t kMagic = 0x3C85F7CE;  // what a client says first
 constexpr std::uint8_t kStopWaiting = 0;
-constexpr std::uint64_t kLongestValue = 4096;
+constexpr std::uint64_t kLongestAnswer = 4096;
 
 WireWriter& text(WireWriter& to, const std::string& text) {
   return to.integer(std::uint64_t{text.size()}).raw(std::as_bytes(std::span(text)));
@@ -51,7 +51,7 @@ class TorchrunStore final : public Exchange {
     std::array<std::byte, sizeof(std::uint64_t)> size;
     if (auto got = ask(get, size, deadline); !got) return told(got.error());
     const auto length = WireReader(size).integer<std::uint64_t>();
-    if (length > kLongestValue)
+    if (length > kLongestAnswer)
       return told({Fault::io, "an answer that is not its protocol's", {}});
     std::vector<std::byte> value(length);
     if (auto got = transport::receive_all(socket_.get(), value, deadline); !got)
