@@ -28,8 +28,8 @@ Offers offers_of(const compress::Chosen& chosen) {
 
 // Of those that are as good as the cheapest the one that loses least; but the present one before
 // all, as another lays all messages out anew.
-Offers best_of(const Allowance& allowance, const std::vector<Offers>& candidates,
-               const Offers& present, const std::function<double(const Offers&)>& cost) {
+Offers best_allowed(const Allowance& allowance, const std::vector<Offers>& candidates,
+                    const Offers& present, const std::function<double(const Offers&)>& cost) {
   std::vector<double> costs;
   for (const Offers& candidate : candidates) costs.push_back(cost(candidate));
   const double enough = kAsGood * *std::ranges::min_element(costs);
@@ -114,7 +114,7 @@ Allowance allowance(const Look& look, std::span<const double> norms_before) {
 
 Offers fewest_bytes_offers(const Allowance& allowance, const Offers& present) {
   const auto fewest = compress::fewest_bytes(allowance.menus, allowance.most_error);
-  return best_of(allowance, {offers_of(*fewest)}, present, [&](const Offers& offers) {
+  return best_allowed(allowance, {offers_of(*fewest)}, present, [&](const Offers& offers) {
     return sum_of(allowance.menus, offers, &compress::Offer::bytes);
   });
 }
@@ -132,7 +132,7 @@ Offers fastest_offers(const Allowance& allowance, const Offers& present, const M
                                     offers_of(*fewest)};
   const Offers first(allowance.menus.size(), 0);
   if (allowance.allows(first)) candidates.push_back(first);
-  return best_of(allowance, candidates, present, seconds);
+  return best_allowed(allowance, candidates, present, seconds);
 }
 
 }  // namespace paceline::schedule

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kHugePage = 2 << 20;
 
-Failure refused(std::size_t bytes, std::string_view call, int error) {
+Failure refused_memory(std::size_t bytes, std::string_view call, int error) {
   return {
       Fault::io,
       fmt::format("cannot have {} bytes of memory: {}: {}; free memory, use smaller buffers, or "
@@ -56,11 +56,11 @@ void commit(std::byte* data, std::size_t size, std::size_t page) {
 
 Result<PrivateMemory> PrivateMemory::create(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  if (bytes > available_memory()) return refused(bytes, "available memory", ENOMEM);
+  if (bytes > available_memory()) return refused_memory(bytes, "available memory", ENOMEM);
   const bool is_long = bytes >= kHugePage;
   const std::size_t size = up_to(std::max<std::size_t>(bytes, 1), page);
   std::byte* const data = mapped(size, is_long ? kHugePage : page, page);
-  if (data == nullptr) return refused(size, "mmap", errno);
+  if (data == nullptr) return refused_memory(size, "mmap", errno);
   if (is_long) ::madvise(data, size, MADV_HUGEPAGE);  // where there are none, pages are small
   commit(data, size, page);
   return PrivateMemory(data, size);

@@ -12,7 +12,7 @@
 namespace paceline::compress {
 namespace {
 
-Compression parsed(std::string_view text) {
+Compression compression_of(std::string_view text) {
   return parse_compression(text, built_in_methods()).value();
 }
 
@@ -32,7 +32,7 @@ TEST(TriedOffers, LoseOfTopKTheSquaresOfAllButTheLargest) {
   const auto values = gradient();
   auto sorted = values;
   std::ranges::sort(sorted, std::greater(), [](float v) { return std::abs(v); });
-  const auto menu = tried_offers(parsed("top_k:ratio=0.01/0.25/0.001"), kPart, values);
+  const auto menu = tried_offers(compression_of("top_k:ratio=0.01/0.25/0.001"), kPart, values);
   ASSERT_EQ(menu.size(), 4u);
   for (const auto& [offer, ratio] : {std::pair{0, 0.01}, {1, 0.25}, {2, 0.001}}) {
     const auto k = static_cast<std::size_t>(std::ceil(ratio * 64 * 512 - 1e-6));
@@ -53,7 +53,7 @@ TEST(TriedOffers, LoseNothingOfAMatrixOfThatRank) {
       values[i * 512 + j] =
           static_cast<float>(std::sin(static_cast<double>(i)) * std::cos(static_cast<double>(j)));
   }
-  const auto menu = tried_offers(parsed("power_sgd:rank=1/4"), kPart, values);
+  const auto menu = tried_offers(compression_of("power_sgd:rank=1/4"), kPart, values);
   for (const int offer : {0, 1}) {
     EXPECT_LT(menu[static_cast<std::size_t>(offer)].error, 1e-8 * squares(values));
     EXPECT_EQ(menu[static_cast<std::size_t>(offer)].bytes, 4.0 * (64 + 512) * (offer == 0 ? 1 : 4));
@@ -65,7 +65,7 @@ TEST(TriedOffers, OfLongerMessagesLoseLess) {
   for (const std::string text :
        {"top_k:ratio=0.1/0.3", "random_k:ratio=0.1/0.3", "power_sgd:rank=2/16", "qsgd:bits=4/8",
         "int8:bucket=512/64", "top_k:indices=leader,ratio=0.1/0.3"}) {
-    const auto menu = tried_offers(parsed(text), kPart, values);
+    const auto menu = tried_offers(compression_of(text), kPart, values);
     ASSERT_EQ(menu.size(), 3u) << text;
     EXPECT_GT(menu[0].error, menu[1].error) << text;
     EXPECT_LT(menu[1].error, squares(values)) << text;
@@ -75,13 +75,14 @@ TEST(TriedOffers, OfLongerMessagesLoseLess) {
 
 TEST(TriedOffers, AreOneOfWhatIsNotCompressedAndInfinitelyBadOfWhatIsNotFinite) {
   const Part vector{.rows = 1, .columns = 100000};
-  const auto whole =
-      tried_offers(parsed("top_k:ratio=0.01/0.1"), vector, std::vector<float>(vector.elements()));
+  const auto whole = tried_offers(compression_of("top_k:ratio=0.01/0.1"), vector,
+                                  std::vector<float>(vector.elements()));
   ASSERT_EQ(whole.size(), 1u);
   EXPECT_EQ(whole.front().bytes, 400000);
   auto values = gradient();
   values[5] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isinf(tried_offers(parsed("top_k:ratio=0.01/0.1"), kPart, values)[0].error));
+  EXPECT_TRUE(
+      std::isinf(tried_offers(compression_of("top_k:ratio=0.01/0.1"), kPart, values)[0].error));
 }
 
 }  // namespace

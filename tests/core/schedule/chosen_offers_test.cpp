@@ -27,16 +27,16 @@ CodecCost codec() {
   return cost;
 }
 
-struct Case {
+struct Choosing {
   Model model{.name = "random", .tensors = {}};
   Look look;
   Costs costs{.links = costs_of({.workers = 4, .servers = Servers::none}), .codecs = {{}, codec()}};
 };
 
 // Every third tensor is not compressed. More bytes, less error.
-Case random_case(std::uint64_t seed) {
+Choosing random_choosing(std::uint64_t seed) {
   SeededNumbers numbers(seed);
-  Case one;
+  Choosing one;
   for (int i = 0; i < 8; ++i) {
     const std::size_t bytes = i % 3 == 2 ? 1000 : 100000 + numbers.below(4000000);
     one.model.tensors.push_back({.bytes = bytes, .backward = numbers.unit() * .01});
@@ -60,7 +60,7 @@ Model with(Model model, const Offers& offers) {
   return model;
 }
 
-double seconds(const Case& one, const Offers& offers) {
+double seconds(const Choosing& one, const Offers& offers) {
   const Model model = with(one.model, offers);
   return iteration_seconds(model, one.costs, encoded(wait_free(model), std::string(kCodec)));
 }
@@ -79,7 +79,7 @@ double bytes_of(const Look& look, const Offers& offers) {
   return bytes;
 }
 
-Offers fastest(const Case& one, const Allowance& allowed, const Offers& present) {
+Offers fastest(const Choosing& one, const Allowance& allowed, const Offers& present) {
   return fastest_offers(allowed, present, one.model, one.costs.links, one.costs.codec(kCodec),
                         [&](const Offers& offers) { return seconds(one, offers); });
 }
@@ -90,7 +90,7 @@ const Offers kFirst(8, 0);
 TEST(ChosenOffers, AreNoSlowerThanTheFirstOffersAndLoseNoMoreThanThey) {
   int faster = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    const Case one = random_case(seed);
+    const Choosing one = random_choosing(seed);
     const Allowance allowed = allowance(one.look, kCalm);
     const Offers found = fastest(one, allowed, kFirst);
     EXPECT_LE(seconds(one, found), seconds(one, kFirst) / .98);
@@ -105,7 +105,7 @@ TEST(ChosenOffers, AreNoSlowerThanTheFirstOffersAndLoseNoMoreThanThey) {
 
 // One that is ready long before the link is needed for anything else.
 TEST(ChosenOffers, CompressNothingThatIsHidden) {
-  Case one = random_case(3);
+  Choosing one = random_choosing(3);
   one.model.tensors.back() = {.bytes = 1000000, .backward = 0};
   one.model.tensors[6] = {.bytes = 1000000, .backward = 10};
   for (const std::size_t i : {std::size_t{6}, one.look.menus.size() - 1}) {
@@ -119,7 +119,7 @@ TEST(ChosenOffers, CompressNothingThatIsHidden) {
 
 TEST(ChosenOffers, CompressLeastWhatIsCriticalAndLetTheOthersLoseWhatTheyMay) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    const Case one = random_case(seed);
+    const Choosing one = random_choosing(seed);
     std::vector<double> before = kCalm;
     before[0] = 0;    // nothing was known
     before[1] = 10;   // fell to a tenth

@@ -11,18 +11,18 @@
 namespace paceline::schedule {
 namespace {
 
-constexpr std::size_t kElements = 2048;
-const std::vector<Tensor> kTensors = {{.bytes = 4 * kElements, .rows = 32},
-                                      {.bytes = 4 * kElements, .rows = 64}};
+constexpr std::size_t kEach = 2048;
+const std::vector<Tensor> kTwoMatrices = {{.bytes = 4 * kEach, .rows = 32},
+                                          {.bytes = 4 * kEach, .rows = 64}};
 
 OfferChoice choice_of(std::string_view text =
                           "top_k:ratio=0.01/0.001/0.1,min_compress_bytes=0,"
                           "choose_every=12") {
-  return {compress::parse_compression(text, compress::built_in_methods()).value(), kTensors};
+  return {compress::parse_compression(text, compress::built_in_methods()).value(), kTwoMatrices};
 }
 
 std::vector<float> steady_gradient(int rank, int step) {
-  return test::gradients_of(1, kElements, static_cast<std::uint64_t>(7 * step + rank)).front();
+  return test::gradients_of(1, kEach, static_cast<std::uint64_t>(7 * step + rank)).front();
 }
 
 Offers fewest(const Allowance& allowance, const Offers& present) {
@@ -37,7 +37,7 @@ std::vector<Offers> offers_over(int begin, int end, Job& job, OfferChoice& choic
       if (!choice.sees_gradients()) continue;
       auto values = steady_gradient(job.rank(), step);
       // The second has all in few elements.
-      for (std::size_t i = 0; i < kElements; ++i)
+      for (std::size_t i = 0; i < kEach; ++i)
         values[i] *= (tensor == 1 && i > 1 ? 1e-3F : 1.0F) * (step >= 40 ? scale : 1.0F);
       choice.see(tensor, values);
     }

@@ -10,7 +10,7 @@ constexpr int kRanks = 2, kSteps = 60;
 const std::string kMenu = "top_k:ratio=0.02/0.004/0.1,min_compress_bytes=0,choose_every=6";
 
 // Two matrices and a vector, whose gradients are what they are multiplied by.
-std::vector<parallel::Parameter> parameters() {
+std::vector<parallel::Parameter> three_parameters() {
   std::vector<parallel::Parameter> all;
   for (const auto& [name, sizes] : std::vector<std::pair<std::string, std::vector<std::int64_t>>>{
            {"a", {160, 128}}, {"b", {200, 100}}, {"bias", {32}}})
@@ -23,7 +23,7 @@ std::vector<at::Tensor> gradients(int rank, int step) {
   const int seed = step * kRanks + rank;
   at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed + 1));
   std::vector<at::Tensor> all;
-  for (const auto& parameter : parameters())
+  for (const auto& parameter : three_parameters())
     all.push_back(at::randint(-1000, 1000, parameter.tensor.sizes(), generator, at::kFloat) / 1024);
   for (auto& gradient : all) gradient.mul_(step >= 30 ? 8 : 1);
   return all;
@@ -35,8 +35,8 @@ struct Seen {
   std::vector<StepReport> reports;
 };
 
-Seen train(Job& job, const DataParallelOptions& options) {
-  const auto all = parameters();
+Seen train_by_menu(Job& job, const DataParallelOptions& options) {
+  const auto all = three_parameters();
   std::vector<at::Tensor> tensors;
   for (const auto& parameter : all) tensors.push_back(parameter.tensor);
   DataParallel parallel(all, job, options);
@@ -63,11 +63,11 @@ TEST(DataParallelMenus, whatever_is_chosen_and_when_nothing_of_a_gradient_is_los
     std::vector<Seen> ranks(kRanks);
     run_ranks(kRanks, [&](Job& job) {
       Seen& seen = ranks[static_cast<std::size_t>(job.rank())];
-      seen = train(job, {.schedule = schedule, .compression = kMenu});
+      seen = train_by_menu(job, {.schedule = schedule, .compression = kMenu});
       same.tell("parameters", seen.parameters);
     });
     std::vector<at::Tensor> expected;
-    for (const auto& parameter : parameters())
+    for (const auto& parameter : three_parameters())
       expected.push_back(at::zeros(parameter.tensor.sizes()));
     for (int rank = 0; rank < kRanks; ++rank) {
       for (int step = 0; step < kSteps; ++step) {
@@ -88,7 +88,7 @@ TEST(DataParallelMenus, whatever_is_chosen_and_when_nothing_of_a_gradient_is_los
 // makes it compress little again.
 TEST(DataParallelMenus, a_step_sends_little_once_gradients_are_steady_and_more_when_they_leap) {
   run_ranks(kRanks, [&](Job& job) {
-    const Seen seen = train(job, {.schedule = "wait_free", .compression = kMenu});
+    const Seen seen = train_by_menu(job, {.schedule = "wait_free", .compression = kMenu});
     const auto sent = [&](int step) {
       return seen.reports[static_cast<std::size_t>(step)].wire_bytes;
     };
@@ -107,7 +107,8 @@ TEST(DataParallelMenus, a_step_sends_little_once_gradients_are_steady_and_more_w
 TEST(DataParallelMenus, of_what_cannot_be_chosen_from_are_refused_before_the_first_step) {
   run_ranks(kRanks, [&](Job& job) {
     const auto told = [&](const std::string& compression) {
-      return misuse_of([&] { DataParallel(parameters(), job, {.compression = compression}); });
+      return misuse_of(
+          [&] { DataParallel(three_parameters(), job, {.compression = compression}); });
     };
     EXPECT_THAT(told("dgc:ratio=0.1/0.01"), HasSubstr("ratio of dgc has one value"));
     EXPECT_THAT(told("top_k:ratio=0.1/7"), HasSubstr("ratio of top_k is a number"));
