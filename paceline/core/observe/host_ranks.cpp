@@ -8,9 +8,9 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 namespace paceline::observe {
 namespace {
@@ -52,9 +52,15 @@ std::optional<Page> page_of(const fs::path& process) {
   return std::nullopt;
 }
 
-// Fields 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2 may hold anything
-// up to its last ')'.
-void read_usage(const fs::path& process, HostRank& rank) {
+struct Shown {
+  HostRank rank;
+  std::uint64_t memory = 0;  // of the page
+  int parent = 0;            // process
+};
+
+// Fields 4 (parent), 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2 may
+// hold anything up to its last ')'.
+void read_usage(const fs::path& process, Shown& shown) {
   std::ifstream file(process / "stat");
   std::string text;
   std::getline(file, text, '\0');
@@ -67,33 +73,39 @@ void read_usage(const fs::path& process, HostRank& rank) {
     fields.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  constexpr std::size_t kFirst = 3, kUser = 14, kSystem = 15, kPages = 24;
+  constexpr std::size_t kFirst = 3, kParent = 4, kUser = 14, kSystem = 15, kPages = 24;
   if (fields.size() <= kPages - kFirst) return;
   const auto value = [&](std::size_t field) {
     return std::strtoll(fields[field - kFirst].c_str(), nullptr, 10);
   };
-  rank.cpu_seconds = static_cast<double>(value(kUser) + value(kSystem)) /
-                     static_cast<double>(::sysconf(_SC_CLK_TCK));
-  rank.memory_bytes = value(kPages) * ::sysconf(_SC_PAGESIZE);
+  shown.parent = static_cast<int>(value(kParent));
+  shown.rank.cpu_seconds = static_cast<double>(value(kUser) + value(kSystem)) /
+                           static_cast<double>(::sysconf(_SC_CLK_TCK));
+  shown.rank.memory_bytes = value(kPages) * ::sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace
 
 std::vector<HostRank> ranks_on_this_host(std::string_view job) {
-  std::map<std::uint64_t, HostRank>
-      found;  // by page: a fork shows its parent's, and the parent counts
+  std::vector<Shown> all;
   for (const fs::path& process : entries("/proc")) {
     const auto pid = number_of(process);
     if (!pid) continue;
     const auto page = page_of(process);
     if (!page || (!job.empty() && job != page->status.job.data())) continue;
-    auto& rank = found[page->memory];
-    if (rank.pid != 0 && rank.pid < *pid) continue;
-    rank = {*pid, page->status};
-    read_usage(process, rank);
+    all.push_back({.rank = {*pid, page->status}, .memory = page->memory});
+    read_usage(process, all.back());
   }
+  // A fork shows its parent's page. Numbers of processes begin anew some time: they tell nothing.
+  const auto is_fork = [&all](const Shown& one) {
+    return std::ranges::any_of(all, [&one](const Shown& other) {
+      return other.memory == one.memory && other.rank.pid == one.parent;
+    });
+  };
   std::vector<HostRank> ranks;
-  for (auto& [memory, rank] : found) ranks.push_back(rank);
+  for (const Shown& one : all) {
+    if (!is_fork(one)) ranks.push_back(one.rank);
+  }
   std::ranges::sort(ranks, {}, [](const HostRank& r) {
     return std::tuple(std::string_view(r.status.job.data()), r.status.generation, r.status.rank,
                       r.pid);
