@@ -1,6 +1,6 @@
 #include "paceline/core/compress/momentum_average.h"
 
-#include "paceline/core/compress/residual.h"
+#include "paceline/core/compress/cast_average.h"
 
 namespace paceline::compress {
 namespace {
@@ -8,22 +8,18 @@ namespace {
 class MomentumAverage final : public Averaging {
  public:
   MomentumAverage(const Part& part, float momentum, bool nesterov)
-      : factor_(momentum), nesterov_(nesterov), momentum_(part.elements()) {}
+      : factor_(momentum),
+        nesterov_(nesterov),
+        mean_(cast_average(part, Dtype::f32)),
+        momentum_(part.elements()) {}
 
-  std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t) override {
+  std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
     gradient_ = gradient;
-    return Exchange{.kind = Exchange::Kind::all_reduce,
-                    .input = buffer_of(gradient),
-                    .output = buffer_of(gradient),
-                    .op = ReduceOp::average};
+    return mean_->begin(gradient, step);
   }
 
-  Result<std::optional<Exchange>> next() override {
-    overflowed_ = !all_finite(gradient_);
-    return std::optional<Exchange>();
-  }
-
-  bool overflowed() const override { return overflowed_; }
+  Result<std::optional<Exchange>> next() override { return mean_->next(); }
+  bool overflowed() const override { return mean_->overflowed(); }
 
   Result<> finish() override {
     for (std::size_t i = 0; i < gradient_.size(); ++i) {
@@ -40,9 +36,9 @@ class MomentumAverage final : public Averaging {
  private:
   const float factor_;
   const bool nesterov_;
+  const std::unique_ptr<Averaging> mean_;
   std::vector<float> momentum_;
   std::span<float> gradient_;
-  bool overflowed_ = false;
 };
 
 }  // namespace

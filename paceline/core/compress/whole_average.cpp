@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "paceline/core/compress/cast_average.h"
 #include "paceline/core/compress/residual.h"
 
 namespace paceline::compress {
@@ -9,23 +10,16 @@ namespace {
 
 class WholeAverage final : public Averaging {
  public:
-  explicit WholeAverage(const Part& part) : held_back_(true, part.elements()) {}
+  explicit WholeAverage(const Part& part)
+      : mean_(cast_average(part, Dtype::f32)), held_back_(true, part.elements()) {}
 
-  std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t) override {
-    gradient_ = gradient;
+  std::optional<Exchange> begin(std::span<float> gradient, std::uint32_t step) override {
     if (may_hold_) held_back_.add_to(gradient);
-    return Exchange{.kind = Exchange::Kind::all_reduce,
-                    .input = buffer_of(gradient),
-                    .output = buffer_of(gradient),
-                    .op = ReduceOp::average};
+    return mean_->begin(gradient, step);
   }
 
-  Result<std::optional<Exchange>> next() override {
-    overflowed_ = !all_finite(gradient_);
-    return std::optional<Exchange>();
-  }
-
-  bool overflowed() const override { return overflowed_; }
+  Result<std::optional<Exchange>> next() override { return mean_->next(); }
+  bool overflowed() const override { return mean_->overflowed(); }
 
   Result<> finish() override {
     if (may_hold_) std::ranges::fill(held_back_.values(), 0.0F);
@@ -40,10 +34,9 @@ class WholeAverage final : public Averaging {
   }
 
  private:
+  const std::unique_ptr<Averaging> mean_;
   Residual held_back_;
   bool may_hold_ = false;
-  std::span<float> gradient_;
-  bool overflowed_ = false;
 };
 
 }  // namespace

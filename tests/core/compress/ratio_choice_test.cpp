@@ -55,6 +55,13 @@ std::vector<Menu> random_menus(SeededNumbers& numbers, std::size_t tensors, std:
   return menus;
 }
 
+std::vector<double> random_ready(SeededNumbers& numbers, int tensors) {
+  std::vector<double> ready;
+  for (int t = 0; t < tensors; ++t)
+    ready.push_back((ready.empty() ? 0 : ready.back()) + 1e-3 * numbers.unit());
+  return ready;
+}
+
 double end_of(std::span<const Menu> menus, const Choice& choice, std::span<const double> ready,
               const Carrier& carrier) {
   double end = 0;
@@ -110,9 +117,7 @@ TEST(EarliestEnd, IsThatOfBruteForce) {
   int sooner = 0;
   for (int i = 0; i < 100; ++i) {
     const auto menus = random_menus(numbers, 5, 4);
-    std::vector<double> ready;
-    for (int t = 0; t < 5; ++t)
-      ready.push_back((ready.empty() ? 0 : ready.back()) + 1e-3 * numbers.unit());
+    const auto ready = random_ready(numbers, 5);
     const double limit = sum(menus, Choice(5, 2), &Offer::error);
     double brute = kNone;
     for_each_choice(menus, [&](const Choice& choice) {
@@ -135,9 +140,7 @@ TEST(EarliestEnd, RelaxedIsNoLaterAndLosesNoMoreAndNothingOfWhatIsHidden) {
   int less = 0;
   for (int i = 0; i < 100; ++i) {
     const auto menus = random_menus(numbers, 5, 4);
-    std::vector<double> ready;
-    for (int t = 0; t < 5; ++t)
-      ready.push_back((ready.empty() ? 0 : ready.back()) + 1e-3 * numbers.unit());
+    auto ready = random_ready(numbers, 5);
     ready.back() += 1;  // all others are hidden behind it
     const double limit = sum(menus, Choice(5, 2), &Offer::error);
     const auto earliest = earliest_end(menus, ready, carrier, limit);
