@@ -304,7 +304,9 @@ Result<Record> receive_record(int fd) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const auto got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  auto got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  // That the peer closed without reading everything is told once, before what it had sent.
+  if (got < 0 && errno == ECONNRESET) got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Record{};
   if (got <= 0) return closed_by_peer();
   Record record;

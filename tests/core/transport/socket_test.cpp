@@ -134,6 +134,16 @@ TEST(Socket, RecordsKeepTheirBordersAndCarryADescriptor) {
   EXPECT_EQ(receive_record(other.get()).error().fault, Fault::peer_lost);
 }
 
+TEST(Socket, RecordsOfWhoClosedWithoutReadingAllStillArrive) {
+  auto [one, other] = pair_of(SOCK_SEQPACKET);
+  const auto memory = SharedMemory::create(4096).value();
+  ASSERT_TRUE(send_record(other.get(), bytes_of(1)));
+  ASSERT_TRUE(send_record(one.get(), bytes_of(2), memory.fd()));
+  one.reset();  // with a record unread
+  EXPECT_TRUE(receive_record(other.get()).value().attached.is_open());
+  EXPECT_EQ(receive_record(other.get()).error().fault, Fault::peer_lost);
+}
+
 TEST(Socket, ASecondDescriptorBesideARecordIsNotLeftOpen) {
   auto [one, other] = pair_of(SOCK_SEQPACKET);
   const std::size_t before = open_descriptors();
