@@ -74,7 +74,7 @@ TEST(Carriage, WhatAnEngineSaysIsToldToAllRanks) {
 TEST(Carriage, ALibraryThatNeverComesTogetherEndsWithTheDeadline) {
   Ledger& ledger = Ledger::make();
   ledger.comes_together = false;
-  for (const Failure& failure : sums_over(ledger, 2, 60ms)) {
+  for (const Failure& failure : sums_over(ledger, 2, 500ms)) {
     EXPECT_EQ(failure.fault, Fault::timed_out);
     EXPECT_THAT(failure.what, HasSubstr("came together in the ledger library"));
   }

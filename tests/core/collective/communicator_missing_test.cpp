@@ -84,14 +84,15 @@ TEST(CommunicatorMissing, TheDeadlineNamesWhoHasNotCalled) {
         while (failed < 2) std::this_thread::yield();
       }
       const auto begin = Clock::now();
+      // Long enough for rank 0 and 2 to hear of each other on a machine that stands still at times.
       const auto failure =
-          failure_of([&] { job.world().all_reduce(buffer_of(values), {.within = 60ms}).wait(); });
+          failure_of([&] { job.world().all_reduce(buffer_of(values), {.within = 500ms}).wait(); });
       ++failed;
       EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
       EXPECT_EQ(failure.ranks, (std::vector{1, 3})) << failure.what;
       EXPECT_THAT(failure.what, HasSubstr("rank 1, 3, which have not called it"));
       EXPECT_THAT(failure.what, HasSubstr("operation 1 of group 'world'"));
-      EXPECT_LT(Clock::now() - begin, 1s);
+      EXPECT_LT(Clock::now() - begin, 2s);
       EXPECT_EQ(values, std::vector<float>(2000, 1));
     });
   }
