@@ -70,7 +70,7 @@ TEST(BenchSchedule, EachCodecGoesWithEachMethodAndMovesFewerBytes) {
   const auto done =
       bench_schedule({"--ranks", "2", "--models", "resnet-50", "--divide", "50", "--rho", "1",
                       "--steps", "1", "--methods", "merged,general", "--compression",
-                      "fp16,top_k:ratio=0.02,indices=leader", "--json", "-"});
+                      "none,fp16,top_k:ratio=0.02,indices=leader", "--json", "-"});
   ASSERT_EQ(done.exit_code, 0) << done.error;
   const json rows = json::parse(done.output);
   ASSERT_EQ(rows.size(), 6u);

@@ -99,7 +99,8 @@ struct ScheduleOptions {
     add("--methods", methods, "LIST",
         "barrier, wait_free, merged, priority, priority_barrier, general (all)");
     add("--compression", compression, "LIST",
-        "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none (none)");
+        "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none, which is always "
+        "there");
     add("--rho", rho, "R",
         "scale the computation so that communication takes R times as long (the survey's seconds)");
     app.add_flag("--compute", compute,
@@ -136,7 +137,7 @@ void take_codecs(const std::string& text, std::vector<std::string>& codecs) {
   for (const std::string& word : parse_list("--compression", text)) {
     const bool is_setting = word.find('=') < word.find(':') && codecs.size() > 1;
     if (is_setting) codecs.back() += "," + word;
-    else codecs.push_back(word);
+    else if (word != schedule::kUncompressed) codecs.push_back(word);
   }
   for (std::size_t i = 1; i < codecs.size(); ++i) {
     if (auto parsed = compress::parse_compression(codecs[i], methods); !parsed)
