@@ -123,7 +123,8 @@ void Reactor::run(const std::function<void()>& task) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-void Reactor::relax() const {
+void Reactor::relax() {
+  ++rests_;
   if (options_.share_cores) {
     ::sched_yield();
     return;
@@ -143,6 +144,7 @@ bool Reactor::turn() {
       has_tasks_.store(false, std::memory_order_relaxed);
     }
     for (const auto& task : tasks) task();
+    ++rests_;
     moved = true;
   }
   moved |= look();
@@ -158,19 +160,17 @@ bool Reactor::turn() {
 }
 
 bool Reactor::look() {
-  bool moved = look_once();
-  // No oftener: a peer that never stops sending must not keep the driver here.
-  if (unsent_) moved |= look_once();
-  std::erase(pollables_, nullptr);
-  return moved;
-}
-
-bool Reactor::look_once() {
   bool moved = false;
+  if (!options_.share_cores) ++rests_;  // others work anyway
   unsent_ = false;
   for (std::size_t i = 0; i < pollables_.size(); ++i) {
     if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
   }
+  // No oftener: a peer that never stops taking must not keep the driver here.
+  for (std::size_t i = 0; unsent_ && i < pollables_.size(); ++i) {
+    if (pollables_[i] != nullptr) moved |= pollables_[i]->flush();
+  }
+  std::erase(pollables_, nullptr);
   return moved;
 }
 

@@ -22,7 +22,8 @@ namespace paceline::transport {
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  virtual bool poll() = 0;  // does what can be done now; returns whether anything was
+  virtual bool poll() = 0;                // does what can be done now; returns whether anything was
+  virtual bool flush() { return false; }  // of that, sends what is unsent
   virtual void set_asleep(
       bool asleep) = 0;  // while asleep, the peer must ring a bell that the poller hears
 };
@@ -80,13 +81,18 @@ class Reactor {
   // for links. Returns whether anything moved. THREAD: driver.
   bool look();
 
-  // To be called by a link that was given something to send while another one was looked after: it
-  // is looked after once more before the look ends. What was waited for may have come with it, and
-  // then nobody drives on. THREAD: driver.
+  // To be called by a link that was given something to send: it is flushed before the look ends,
+  // or at the next. What was waited for may have come with it, and then nobody drives on. THREAD:
+  // driver.
   void note_unsent() { unsent_ = true; }
 
-  // Between two looks of whoever spins: lets others have the core where ranks share it.
-  void relax() const;
+  // Between two looks of whoever spins and found nothing: lets others have the core where ranks
+  // share it. THREAD: driver.
+  void relax();
+  // A link whose look costs a system call looks again when this has changed: at each look, but
+  // where ranks share cores only after a rest or a new task, for what comes next comes while others
+  // work. THREAD: driver.
+  std::uint64_t rests() const { return rests_; }
 
   // To be called by whoever makes some done() true on the driver: waiters that do not drive are
   // woken after this turn.
@@ -106,7 +112,6 @@ class Reactor {
 
  private:
   bool turn();  // one look at everything but the poller; returns whether anything moved
-  bool look_once();
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
   void communicate();                                   // the communication thread
@@ -131,8 +136,9 @@ class Reactor {
   Clock::time_point last_caller_ = {};  // when a caller last drove; guarded by mutex_
   bool caller_tried_ = false;           // and did so by try_drive; guarded by mutex_
   std::uint64_t drives_ = 0;            // how often the baton was taken; guarded by mutex_
-  bool parked_ = false;  // the communication thread waits until the baton is dropped; by mutex_
-  unsigned tries_ = 0;   // the driver's
+  bool parked_ = false;      // the communication thread waits until the baton is dropped; by mutex_
+  unsigned tries_ = 0;       // the driver's
+  std::uint64_t rests_ = 0;  // the driver's
   std::atomic<bool> stopping_ = false;
   std::atomic<int> waiters_ = 0;
   std::atomic<bool> asleep_ = false;

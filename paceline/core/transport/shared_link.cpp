@@ -108,6 +108,13 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     return *received || *flushed;
   }
 
+  bool flush() override {
+    if (!open_) return false;
+    auto flushed = stream_.flush();
+    wake_peer();
+    return flushed ? *flushed : end(flushed.error());
+  }
+
   void set_asleep(bool asleep) override {
     if (open_) channel_.set_asleep(asleep);
   }

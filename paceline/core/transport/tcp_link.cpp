@@ -39,7 +39,9 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
   void send(const FrameHeader& header, Bytes payload, SendListener* listener,
             std::uint64_t cookie) override {
-    if (open_) stream_.send(header, payload, listener, cookie);
+    if (!open_) return;
+    stream_.send(header, payload, listener, cookie);
+    reactor_.note_unsent();
   }
 
   MutableBytes window(Remote, std::size_t) override { return {}; }
@@ -54,13 +56,25 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   }
 
   bool poll() override {
-    bool moved = open_ && stream_.has_unsent() && flush();
-    if (open_ && looks_left_ > 0) {
+    bool moved = flush();
+    if (open_ && looks_left_ > 0 && looked_at_ != reactor_.rests()) {
+      looked_at_ = reactor_.rests();
       --looks_left_;
       moved |= receive();
     }
     if (asleep_) watch_for_room();
     return moved;
+  }
+
+  bool flush() override {
+    if (!open_ || !stream_.has_unsent()) return false;
+    auto moved = stream_.flush(kTurn);
+    if (!moved) {
+      end_heard_out(moved.error());
+      return true;
+    }
+    if (*moved) looks_left_ = kLooks;  // an answer may come
+    return *moved;
   }
 
   void set_asleep(bool asleep) override {
@@ -74,16 +88,6 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   }
 
  private:
-  bool flush() {
-    auto moved = stream_.flush(kTurn);
-    if (!moved) {
-      end_heard_out(moved.error());
-      return true;
-    }
-    if (*moved) looks_left_ = kLooks;  // an answer may come
-    return *moved;
-  }
-
   bool receive() {
     auto moved = stream_.receive(kTurn);
     if (!moved) {
@@ -96,7 +100,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
   void on_ready(std::uint32_t events) {
     if ((events & EPOLLOUT) != 0) {
-      if (stream_.has_unsent()) flush();
+      flush();
       if (open_) watch_for_room();
     }
     if (open_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
@@ -135,6 +139,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   bool asleep_ = false;
   bool room_watched_ = false;
   int looks_left_ = kLooks;
+  std::uint64_t looked_at_ = ~std::uint64_t{0};  // the reactor's rests then
 };
 
 }  // namespace

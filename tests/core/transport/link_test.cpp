@@ -315,6 +315,30 @@ TEST_P(LinkConformance, AnAbandonedLinkTouchesNoMemoryOfItsCallerAndStillSpeaks)
   EXPECT_EQ(other.lost_count + one.lost_count, 0);
 }
 
+// Looking costs a system call, and what comes next comes while others have the core.
+TEST(TcpLink, OfRanksThatShareCoresAsksItsSocketOnceUntilTheyRest) {
+  for (const bool share_cores : {false, true}) {
+    End one({.share_cores = share_cores}), other;
+    connect(Kind::tcp, one, other);
+    one.reactor.run([&] {
+      const auto look = [&] {
+        one.reactor.look();
+        return one.heard_count.load();
+      };
+      look();
+      other.reactor.run([&] { other.link->send({.type = FrameType::data}, {}, nullptr, 0); });
+      const Deadline deadline = Deadline::in(20s);
+      if (share_cores) {
+        for (int i = 0; i < 10; ++i) EXPECT_EQ(look(), 0);
+        while (look() == 0 && !deadline.passed()) one.reactor.relax();
+      } else {
+        while (look() == 0 && !deadline.passed()) continue;
+      }
+      EXPECT_EQ(one.heard_count, 1);
+    });
+  }
+}
+
 TEST_P(LinkConformance, AThousandMixedMessagesBothWays) {
   const auto run = [&](End& end, std::uint64_t id) {
     const auto memory = share(end, id, 1 << 18);
