@@ -62,7 +62,7 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
 
 bool Group::posts(const Call& call) const {
   return BoardCalls::suits(call, members_.size()) &&
-         (share_memory_ || LinkCalls::takes(call.count * size_of(call.dtype), members_.size()));
+         (share_memory_ || link_calls_.takes(call.count * size_of(call.dtype)));
 }
 
 bool Group::try_at_once(const Request& request) {

@@ -9,13 +9,19 @@ namespace paceline::collective {
 using transport::FrameHeader;
 using transport::FrameType;
 
+std::size_t LinkCalls::longest_input(int ranks, bool on_a_host) {
+  if (ranks == 2) return kLongestInput;
+  const std::size_t sent = on_a_host ? kLongestSentOnAHost : kLongestSentOverLinks;
+  return sent / static_cast<std::size_t>(std::max(ranks - 1, 1));
+}
+
 LinkCalls::LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic)
     : members_(members),
       group_(group),
       traffic_(traffic),
+      longest_(longest_input(members.size(), members.topology().hosts.size() == 1)),
       posts_(static_cast<std::size_t>(members.size())),
-      tree_sum_(members.size(),
-                kLongestSent / static_cast<std::size_t>(std::max(members.size() - 1, 1))) {}
+      tree_sum_(members.size(), longest_) {}
 
 // The input is sent from where it lies: nobody writes there before the operation is done, and it is
 // not done before all is sent.
@@ -74,8 +80,8 @@ void LinkCalls::sum(std::uint64_t sequence, const Request& request) {
 // the group.
 MutableBytes LinkCalls::place(int peer, const FrameHeader& header) {
   Post& post = post_of(peer, header.sequence);
-  const bool wanted = header.sequence == posted_ && post.sequence != header.sequence &&
-                      takes(header.length, members_.size());
+  const bool wanted =
+      header.sequence == posted_ && post.sequence != header.sequence && takes(header.length);
   if (!wanted) return {};
   post.input.resize(std::max<std::size_t>(post.input.size(), header.length));
   return MutableBytes(post.input).first(header.length);
@@ -83,7 +89,7 @@ MutableBytes LinkCalls::place(int peer, const FrameHeader& header) {
 
 Result<> LinkCalls::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   Post& post = post_of(peer, header.sequence);
-  if (post.sequence == header.sequence || !takes(payload.size(), members_.size())) {
+  if (post.sequence == header.sequence || !takes(payload.size())) {
     return members_.failure(
         Fault::io,
         fmt::format("{} posted operation {} twice, or with {} bytes: a bug, please report it",

@@ -21,16 +21,17 @@ namespace paceline::collective {
 
 class LinkCalls final : public PostedCalls, private transport::SendListener {
  public:
+  // Of two ranks; of several, what a rank sends to all others. On one host bytes are cheap.
   static constexpr std::size_t kLongestInput = 256 << 10;
-  static constexpr std::size_t kLongestSent = 16 << 10;  // to all others, where they are several
-  static bool takes(std::size_t input_bytes, int ranks) {
-    return ranks == 2 ? input_bytes <= kLongestInput
-                      : input_bytes * static_cast<std::size_t>(ranks - 1) <= kLongestSent;
-  }
+  static constexpr std::size_t kLongestSentOverLinks = 16 << 10;
+  static constexpr std::size_t kLongestSentOnAHost = 48 << 10;
+  static std::size_t longest_input(int ranks, bool on_a_host);
 
   // `members` and `traffic` outlive it.
   LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic);
 
+  // The same on all members. THREAD: any.
+  bool takes(std::size_t input_bytes) const { return input_bytes <= longest_; }
   bool ready() const override { return !given_up_; }
   void give_up() override { given_up_ = true; }
   void post(std::uint64_t sequence, const Request& request) override;
@@ -59,6 +60,7 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   const Members& members_;
   const std::uint32_t group_;
   Traffic& traffic_;
+  const std::size_t longest_;
   bool given_up_ = false;
   std::uint64_t posted_ = 0;                // the last that this rank has posted
   int unsent_ = 0;                          // frames of it that still read the input

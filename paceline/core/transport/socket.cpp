@@ -67,6 +67,7 @@ SocketAddress abstract_address(const std::string& name) {
 Result<FileDescriptor> open_socket(int family, int type) {
   FileDescriptor fd(::socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return io_failure("cannot open a socket (raise `ulimit -n`?)", errno);
+  if (family != AF_UNIX) set_congestion_control(fd.get(), {});
   return fd;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "paceline/core/transport/file_descriptor.h"
 #include "paceline/core/transport/socket.h"
 
 namespace paceline::transport {
@@ -30,10 +31,12 @@ void notice_dead_peers(int fd) {
 // Between what answers so soon nothing is far enough to be estimated.
 constexpr std::chrono::microseconds kShort{1000};
 
-std::string congestion_control(int fd) {
+// What a socket has to which nothing was told.
+std::string system_congestion_control() {
+  const FileDescriptor fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   std::array<char, 32> name = {};
   socklen_t length = name.size() - 1;
-  ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length);
+  ::getsockopt(fresh.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length);
   return name.data();
 }
 
@@ -49,11 +52,6 @@ std::chrono::microseconds round_trip(int fd) {
   return known ? std::chrono::microseconds(info.tcpi_rtt) : std::chrono::microseconds::max();
 }
 
-void suit_the_link(int fd) {
-  const auto other = other_congestion_control(congestion_control(fd), round_trip(fd));
-  if (other) ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other->data(), other->size());
-}
-
 // What the system has taken goes out in its order: a short frame would wait for megabytes that lie
 // there unsent. So much keeps a link of 10 Gbit/s busy for some 400 us.
 void keep_little_unsent(int fd) {
@@ -66,7 +64,14 @@ void set_tcp_options(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   notice_dead_peers(fd);
   keep_little_unsent(fd);
-  suit_the_link(fd);
+  set_congestion_control(fd, round_trip(fd));
+}
+
+void set_congestion_control(int fd, std::chrono::microseconds round_trip) {
+  const std::string of_system = system_congestion_control();
+  if (!other_congestion_control(of_system, {})) return;  // nothing was set before it connected
+  const std::string_view name = other_congestion_control(of_system, round_trip).value_or(of_system);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size());
 }
 
 std::optional<std::string_view> other_congestion_control(std::string_view of_system,

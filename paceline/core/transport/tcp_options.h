@@ -12,6 +12,11 @@ namespace paceline::transport {
 // REQUIRES: fd is a connected TCP socket.
 void set_tcp_options(int fd);
 
+// The one that suits a connection of that round trip. A socket has that of a short one before it
+// listens, which who connects inherits, or connects: what paces has the kernel's timers from the
+// moment in which a connection is made, and no later choice takes them away.
+void set_congestion_control(int fd, std::chrono::microseconds round_trip);
+
 // What a connection uses instead of the system's congestion control, if anything: where the round
 // trip is short, one that does not pace (docs/decisions/0017-short-links-are-not-paced.md).
 std::optional<std::string_view> other_congestion_control(std::string_view of_system,

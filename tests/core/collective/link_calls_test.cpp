@@ -82,13 +82,31 @@ TEST(LinkCalls, OfAGroupThatEndsAtOnceAreStillReadByOthers) {
 }
 
 TEST(LinkCalls, AmongTwoAreAsLongAsAMessageAndAmongMoreShorterTheMoreThereAre) {
-  EXPECT_TRUE(LinkCalls::takes(LinkCalls::kLongestInput, 2));
-  EXPECT_FALSE(LinkCalls::takes(LinkCalls::kLongestInput + 1, 2));
-  for (int ranks = 3; ranks <= 64; ++ranks) {
-    const std::size_t longest = LinkCalls::kLongestSent / static_cast<std::size_t>(ranks - 1);
-    EXPECT_TRUE(LinkCalls::takes(longest, ranks));
-    EXPECT_FALSE(LinkCalls::takes(longest + 1, ranks));
+  for (const bool on_a_host : {false, true}) {
+    EXPECT_EQ(LinkCalls::longest_input(2, on_a_host), LinkCalls::kLongestInput);
+    const std::size_t most =
+        on_a_host ? LinkCalls::kLongestSentOnAHost : LinkCalls::kLongestSentOverLinks;
+    for (int ranks = 3; ranks <= 64; ++ranks) {
+      const auto peers = static_cast<std::size_t>(ranks - 1);
+      EXPECT_LE(peers * LinkCalls::longest_input(ranks, on_a_host), most);
+      EXPECT_GT(peers * (LinkCalls::longest_input(ranks, on_a_host) + 1), most);
+    }
   }
+}
+
+TEST(LinkCalls, AmongSeveralCarryWhatIsShortEnoughAndMessagesCarryTheRest) {
+  run_ranks(4, kTcp, [](Job& job) {
+    const std::size_t longest = LinkCalls::longest_input(4, true);
+    for (const std::size_t bytes : {longest, longest + sizeof(float)}) {
+      const Traffic before = job.world().traffic();
+      auto posted = thirds(job.rank(), bytes / sizeof(float)), messages = posted;
+      job.world().all_reduce(buffer_of(posted)).wait();
+      const Traffic after = job.world().traffic();
+      EXPECT_EQ(after.bytes_sent - before.bytes_sent == 3 * bytes, bytes == longest) << bytes;
+      job.world().all_reduce(buffer_of(messages), {.algorithm = "direct"}).wait();
+      ASSERT_EQ(posted, messages) << bytes;
+    }
+  });
 }
 
 // Rank 0 of 2, whose peer's frames the test makes up.

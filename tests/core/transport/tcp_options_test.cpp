@@ -44,6 +44,19 @@ TEST(TcpOptions, BothEndsOfAConnectionHaveThem) {
   }
 }
 
+TEST(TcpOptions, NoConnectionBeginsPacedAndALongOneHasTheSystemsCongestionControl) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  const std::string of_system = congestion_control(socket.get());
+  const std::string at_first =
+      std::string(other_congestion_control(of_system, 0us).value_or(of_system));
+  const auto listener = listen_tcp({"127.0.0.1", 0}).value();
+  EXPECT_EQ(congestion_control(listener.get()), at_first);
+  set_congestion_control(socket.get(), 0us);
+  EXPECT_EQ(congestion_control(socket.get()), at_first);
+  set_congestion_control(socket.get(), 2ms);
+  EXPECT_EQ(congestion_control(socket.get()), of_system);
+}
+
 TEST(TcpOptions, OnlyShortLinksThatWouldBePacedLeaveTheSystemsCongestionControl) {
   for (const std::string paced : {"bbr", "bbr2"}) {
     EXPECT_EQ(other_congestion_control(paced, 0us), "reno");
