@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <memory>
 
 #include <CLI/App.hpp>
@@ -13,6 +14,7 @@
 #include "paceline/app/cli/quantities.h"
 #include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/pin.h"
+#include "paceline/core/membership/variables.h"
 #include "paceline/core/observe/whole_file.h"
 
 namespace paceline::cli {
@@ -27,7 +29,7 @@ constexpr const char* kCalibrateMore = R"(Examples:
   PACELINE_PROFILE=cluster.json paceline run --hosts a:2,b:2 -- ./train
 
 Each kind of link that is there is measured on two ranks: memory and loopback need two ranks on one host (loopback:
---transport tcp), network needs two hosts. What is not there stays as built in. Rank 0 alone reads PACELINE_PROFILE.
+--transport tcp), network needs two hosts. What is not there stays as built in. Of a run rank 0 alone reads PACELINE_PROFILE; this command ignores it.
 
 Exit codes: 0 done; 1 a rank failed; 2 wrong usage; else as `paceline run`
 )";
@@ -107,6 +109,7 @@ int bench_calibrate_main(const std::vector<std::string>& arguments) {
   CalibrateOptions line;
   if (!parse(line.app, arguments)) return 0;
   const measure::CompareOptions options = checked(line);
+  ::unsetenv(membership::variable::kProfile);  // may name the file that is to be written here
   std::vector<std::string> words = {"bench", "calibrate"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {
