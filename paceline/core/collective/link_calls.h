@@ -21,7 +21,8 @@ namespace paceline::collective {
 
 class LinkCalls final : public PostedCalls, private transport::SendListener {
  public:
-  // Of two ranks; of several, what a rank sends to all others. On one host bytes are cheap.
+  // The longest input of two ranks. Among more, the most that a rank sends to all others together:
+  // more of it within a host, where a longer copy costs less than another round.
   static constexpr std::size_t kLongestInput = 256 << 10;
   static constexpr std::size_t kLongestSentOverLinks = 16 << 10;
   static constexpr std::size_t kLongestSentOnAHost = 48 << 10;

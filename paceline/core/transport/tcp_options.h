@@ -12,9 +12,9 @@ namespace paceline::transport {
 // REQUIRES: fd is a connected TCP socket.
 void set_tcp_options(int fd);
 
-// The one that suits a connection of that round trip. A socket has that of a short one before it
-// listens, which who connects inherits, or connects: what paces has the kernel's timers from the
-// moment in which a connection is made, and no later choice takes them away.
+// Chooses the congestion control for a connection of that round trip. To be called with 0 before a
+// socket connects or listens, too (accepted connections inherit from the listener): a connection
+// that begins with bbr is paced by the kernel's timers for ever, whatever is chosen later.
 void set_congestion_control(int fd, std::chrono::microseconds round_trip);
 
 // What a connection uses instead of the system's congestion control, if anything: where the round
