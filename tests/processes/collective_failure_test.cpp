@@ -75,6 +75,7 @@ Killed kill_one(int ranks, int victim, const std::string& transport,
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137) << launcher.error();
   result.ended = Clock::now() - begin;
   EXPECT_LT(result.ended, 2s);
+  EXPECT_THAT(launcher.output(), Not(HasSubstr("overwritten")));
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == victim) continue;
     const auto line = said(launcher.output(), rank, "failed ");
@@ -108,14 +109,31 @@ TEST(CollectiveFailure, WhoeverIsKilledIsNamedByAllOthersAndTheRunEndsWithinTwoS
             << " ms, launcher ended after " << milliseconds(longest.ended) << " ms\n";
 }
 
-// Its memory is read by the others (6 MiB) or staged (1 MiB).
-TEST(CollectiveFailure, WhoeverIsKilledWhileOthersReadItsMemoryIsNamedByAllOfThem) {
+// Its memory is read and written by the others (6 MiB) or staged (200 KiB): no memory of
+// those whose call has failed is written any more.
+TEST(CollectiveFailure, WhoeverIsKilledWhileOthersReachItsMemoryIsNamedByAllOfThem) {
   const int rounds = is_nightly() ? 50 : 3;
   for (int round = 0; round < rounds; ++round) {
-    for (const char* behaviour : {"ordinary:6", "ordinary:1"}) {
+    for (const char* behaviour : {"ordinary:6144", "ordinary:200"}) {
       SCOPED_TRACE(behaviour);
       kill_one(3, round % 3, "shm", behaviour);
     }
+  }
+}
+
+// It was stopped wherever it was: also where it was about to write into the other one's memory.
+TEST(CollectiveFailure, WhoGoesOnAfterACallHasFailedWritesIntoNobodysMemory) {
+  for (int round = 0; round < (is_nightly() ? 40 : 3); ++round) {
+    Process launcher(run_worker(2, {"0=hurried:24576", "ordinary:24576"}));
+    const auto pids = ready(launcher, 2);
+    ASSERT_EQ(pids.size(), 2U) << launcher.output() << launcher.error();
+    let_it_run(30);
+    ::kill(pids[1], SIGSTOP);
+    EXPECT_TRUE(launcher.wait_for_output("[0] released", Deadline::in(5s)));
+    ::kill(pids[1], SIGCONT);
+    EXPECT_NE(exit_code(launcher.wait(Deadline::in(5s))), 0);
+    EXPECT_THAT(said(launcher.output(), 0, "failed "), HasSubstr("rank 1"));
+    EXPECT_THAT(launcher.output(), Not(HasSubstr("overwritten")));
   }
 }
 

@@ -114,6 +114,8 @@ void reduce_typed(const T* left, const T* right, T* target, std::size_t count) {
     hn::StoreU(a, d, target + i);
     hn::StoreU(b, d, target + i + lanes);
   }
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(Op::apply(hn::LoadU(d, left + i), hn::LoadU(d, right + i)), d, target + i);
   const hn::CappedTag<T, 1> one;
   for (; i < count; ++i) {
     hn::StoreU(Op::apply(hn::LoadU(one, left + i), hn::LoadU(one, right + i)), one, target + i);

@@ -18,6 +18,8 @@ struct alignas(64) Board::Slot {
 struct Board::Page {
   transport::MemoryDoor door;
   alignas(64) std::atomic<std::uint32_t> asleep;
+  alignas(64) transport::WritesForbidden writes_forbidden;
+  alignas(64) transport::WriteUnderWay write_under_way;
   std::array<Slot, 2> slots;
 };
 
@@ -39,7 +41,7 @@ Board::Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory
       tree_sum_(ranks(), std::min(kLongestInput, kLongestInputs / pages_.size())) {
   for (int r = 0; r < ranks(); ++r) {
     doors_.push_back(page(r).door);
-    reads_all_ = reads_all_ && (r == rank || transport::can_read(doors_.back()));
+    reaches_all_ = reaches_all_ && (r == rank || transport::can_reach(doors_.back()));
   }
 }
 
@@ -97,6 +99,24 @@ std::uint64_t Board::counted(int rank, std::uint64_t sequence, Counter counter) 
   return slot(rank, sequence)
       .counters[static_cast<std::size_t>(counter)]
       .load(std::memory_order_acquire);
+}
+
+bool Board::write(int rank, std::uint64_t address, Bytes source) {
+  return transport::write_memory(door(rank), page(rank).writes_forbidden,
+                                 page(rank_).write_under_way, address, source);
+}
+
+bool Board::forbid_writes() {
+  page(rank_).writes_forbidden.store(1);
+  const auto deadline = Deadline::in(kPatience);
+  bool ended = true;
+  for (int writer = 0; writer < ranks(); ++writer) {
+    if (writer == rank_) continue;
+    ended =
+        transport::end_write(door(rank_), door(writer), page(writer).write_under_way, deadline) &&
+        ended;
+  }
+  return ended;
 }
 
 void Board::set_asleep(bool asleep) {

@@ -13,6 +13,7 @@
 // THREAD: reactor's driver only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -65,7 +66,14 @@ class Board {
   const transport::MemoryDoor& door(int rank) const {
     return doors_[static_cast<std::size_t>(rank)];
   }
-  bool reads_all() const { return reads_all_; }  // this rank can read the memory of all others
+  // Whether this rank can read and write the memory of all others.
+  bool reaches_all() const { return reaches_all_; }
+  // Writes into the memory of `rank`; false: it cannot, or may not any more.
+  bool write(int rank, std::uint64_t address, Bytes source);
+  // Once this has returned, nobody writes into this rank's memory. False: a writer that the system
+  // has not let finish its copy in kPatience still may.
+  static constexpr std::chrono::seconds kPatience{5};
+  bool forbid_writes();
 
   // A rank that sleeps must be woken by who posts or counts.
   void set_asleep(bool asleep);
@@ -80,7 +88,7 @@ class Board {
   const int rank_;
   const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
   std::vector<transport::MemoryDoor> doors_;
-  bool reads_all_ = true;
+  bool reaches_all_ = true;
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
 };

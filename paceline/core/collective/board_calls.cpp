@@ -1,6 +1,8 @@
 #include "paceline/core/collective/board_calls.h"
 
-#include <cstring>
+#include <fmt/format.h>
+
+#include <cstdio>
 
 namespace paceline::collective {
 namespace {
@@ -67,6 +69,13 @@ void BoardCalls::meet() {
 }
 
 void BoardCalls::give_up() {
+  if (board_ && !board_->forbid_writes()) {
+    fmt::print(
+        stderr,
+        "paceline: the system has kept another rank in the middle of a copy for {} s: it may "
+        "still write to a buffer of this rank's failed all_reduce in group {}\n",
+        Board::kPatience.count(), group_);
+  }
   reduction_.reset();
   board_.reset();
 }
@@ -81,8 +90,8 @@ void BoardCalls::wake() {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-// Where others can read it; 0 for memory that the system copies for nobody, as that of devices.
-std::uint64_t BoardCalls::readable(Bytes buffer) const {
+// Where others can reach it; 0 for memory that the system copies for nobody, as that of devices.
+std::uint64_t BoardCalls::reachable(Bytes buffer) const {
   std::byte probe;
   for (const std::byte* end : {buffer.data(), &buffer.back()}) {
     if (!transport::read_memory(door_.door(), reinterpret_cast<std::uint64_t>(end), {&probe, 1}))
@@ -96,15 +105,15 @@ SharedReduction::Offer BoardCalls::offer(const Request& request) {
   SharedReduction::Offer offer;
   offer.input = own.find(request.input.bytes()).value_or(transport::Remote{});
   offer.output = own.find(request.output.bytes()).value_or(transport::Remote{});
-  offer.reads = board_->reads_all();
-  if (offer.input.segment == 0) offer.input_address = readable(request.input.bytes());
-  if (offer.output.segment == 0) offer.output_address = readable(request.output.bytes());
-  if (offer.needs_stage()) {
-    if (!stage_) {
-      stage_ = create(kStages | group_, SharedReduction::kStageBytes);
-    }
-    if (stage_) offer.stage = kStages | group_;
-  }
+  offer.reaches = board_->reaches_all() &&
+                  bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size());
+  if (!offer.needs_stage()) return offer;
+  if (!stage_) stage_ = create(kStages | group_, SharedReduction::kStageBytes);
+  if (stage_) offer.stage = kStages | group_;
+  if (!offer.reaches) return offer;
+  offer.output_address = reachable(request.output.bytes());
+  const bool in_place = request.input.data == request.output.data;
+  offer.input_address = in_place ? offer.output_address : reachable(request.input.bytes());
   return offer;
 }
 

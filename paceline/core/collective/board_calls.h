@@ -53,7 +53,7 @@ class BoardCalls final : public PostedCalls {
 
   Memory create(std::uint64_t segment, std::size_t bytes);
   SharedReduction::Offer offer(const Request& request);
-  std::uint64_t readable(Bytes buffer) const;
+  std::uint64_t reachable(Bytes buffer) const;
   void sum_short(std::uint64_t sequence, const Request& request);
   void wake();
 

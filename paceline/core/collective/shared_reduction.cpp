@@ -44,15 +44,15 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
     rank.hides_input = rank.offer.input.segment == 0;
     rank.hides_output = rank.offer.output.segment == 0;
   }
-  by_reading_ = wants_reads();
+  reaches_ = wants_to_reach();
   // Whole cache lines, so that no two ranks write the same one.
   const std::size_t line = kLine / element_, ranks = ranks_.size();
   const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
   chunk_ = whole_lines((count_ + ranks - 1) / ranks);
-  const std::size_t piece = by_reading_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / ranks;
+  const std::size_t piece = reaches_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / ranks;
   longest_piece_ = std::max<std::size_t>(piece / kLine, 1) * line;
   pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
-  if (by_reading_) read_.resize(std::max(read_.size(), ranks * longest_piece_ * element_));
+  if (reaches_) read_.resize(std::max(read_.size(), ranks * longest_piece_ * element_));
   own().input = request.input.data;
   own().output = request.output.data;
   if (stage) own().stage = stage->bytes().data();
@@ -66,18 +66,16 @@ bool SharedReduction::is_impossible() const {
 }
 
 // The same on all ranks.
-bool SharedReduction::wants_reads() const {
-  const std::size_t bytes = count_ * element_;
-  return bytes >= kShortestRead && bytes <= kLongestRead &&
-         std::ranges::any_of(ranks_, [](const Rank& r) { return r.offer.needs_stage(); }) &&
-         std::ranges::all_of(ranks_,
-                             [](const Rank& r) { return r.offer.reads && r.offer.can_be_read(); });
+bool SharedReduction::wants_to_reach() const {
+  return std::ranges::any_of(ranks_, [](const Rank& r) { return r.offer.needs_stage(); }) &&
+         std::ranges::all_of(
+             ranks_, [](const Rank& r) { return r.offer.reaches && r.offer.is_in_reach(); });
 }
 
 // --- where the others' buffers lie ---------------------------------------------------------------
 
-Result<bool> SharedReduction::reach(Rank& rank, int peer) {
-  const auto find = [&](transport::Remote place, std::size_t bytes) -> Result<std::byte*> {
+Result<bool> SharedReduction::find(Rank& rank, int peer) {
+  const auto bytes_at = [&](transport::Remote place, std::size_t bytes) -> Result<std::byte*> {
     Memory memory = members_.link(peer)->memory(place.segment);
     if (!memory) return nullptr;
     const MutableBytes all = memory->bytes();
@@ -101,7 +99,7 @@ Result<bool> SharedReduction::reach(Rank& rank, int peer) {
                 {{rank.offer.stage, 0}, kStageBytes}};
   for (Wanted& w : wanted) {
     if (w.place.segment == 0) continue;
-    auto found = find(w.place, w.bytes);
+    auto found = bytes_at(w.place, w.bytes);
     if (!found) return found.error();
     if (*found == nullptr) return false;
     w.at = *found;
@@ -112,11 +110,11 @@ Result<bool> SharedReduction::reach(Rank& rank, int peer) {
   return true;
 }
 
-Result<bool> SharedReduction::reach_all() {
+Result<bool> SharedReduction::find_all() {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (r == own_) continue;
-    auto reached = reach(ranks_[r], static_cast<int>(r));
-    if (!reached || !*reached) return reached;
+    auto found = find(ranks_[r], static_cast<int>(r));
+    if (!found || !*found) return found;
   }
   return true;
 }
@@ -141,7 +139,7 @@ std::byte* SharedReduction::read_place(std::size_t rank) const {
 }
 
 const std::byte* SharedReduction::at_hand(std::size_t rank, std::uint64_t number) const {
-  return by_reading_ ? read_place(rank) : staged(ranks_[rank], own_, number);
+  return reaches_ ? read_place(rank) : staged(ranks_[rank], own_, number);
 }
 
 std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
@@ -159,14 +157,15 @@ bool SharedReduction::may_stage() const {
 }
 
 bool SharedReduction::may_reduce() const {
-  if (by_reading_) return reduced_ < pieces_;
+  if (reaches_) return reduced_ < pieces_;
   const bool has_place =
       !ranks_[own_].hides_output || reduced_ < least(Counter::taken, &Rank::hides_output) + kPlaces;
   return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::hides_input) && has_place;
 }
 
 bool SharedReduction::may_take() const {
-  return ranks_[own_].hides_output && taken_ < pieces_ && taken_ < least(Counter::reduced);
+  return stages() && ranks_[own_].hides_output && taken_ < pieces_ &&
+         taken_ < least(Counter::reduced);
 }
 
 bool SharedReduction::is_through(int rank) const {
@@ -175,8 +174,8 @@ bool SharedReduction::is_through(int rank) const {
   };
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   return has_counted_all(Counter::reduced) &&
-         (by_reading_ || !r.hides_input || has_counted_all(Counter::staged)) &&
-         (!r.hides_output || has_counted_all(Counter::taken));
+         (!stages() || !r.hides_input || has_counted_all(Counter::staged)) &&
+         (!stages() || !r.hides_output || has_counted_all(Counter::taken));
 }
 
 void SharedReduction::stage_piece() {
@@ -200,9 +199,31 @@ bool SharedReduction::read_inputs(Piece all) {
   return true;
 }
 
+bool SharedReduction::write_sums(Piece all) {
+  const std::size_t at = all.offset * element_;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_ || !ranks_[r].hides_output) continue;
+    if (!board_.write(static_cast<int>(r), ranks_[r].offer.output_address + at,
+                      {own().output + at, all.count * element_}))
+      return false;
+  }
+  return true;
+}
+
 bool SharedReduction::reduce_piece() {
   const Piece all = piece(own_, reduced_);
-  if (by_reading_ && !read_inputs(all)) return false;
+  if (!summed_up_) {  // once only: the sums may lie where the inputs did
+    if (reaches_ && !read_inputs(all)) return false;
+    sum_up(all);
+    summed_up_ = true;
+  }
+  if (reaches_ && !write_sums(all)) return false;
+  summed_up_ = false;
+  board_.count(sequence_, Counter::reduced, ++reduced_);
+  return true;
+}
+
+void SharedReduction::sum_up(Piece all) {
   const std::size_t longest = kReductionBlock / element_;
   for (std::size_t at = 0; at < all.count; at += longest) {
     const std::size_t count = std::min(longest, all.count - at);
@@ -222,44 +243,30 @@ bool SharedReduction::reduce_piece() {
       if (r != own_ && !ranks_[r].hides_output) std::memcpy(ranks_[r].output + offset, sum, bytes);
     }
   }
-  board_.count(sequence_, Counter::reduced, ++reduced_);
-  return true;
 }
 
-bool SharedReduction::read_sum(std::size_t chunk, Piece to) {
-  const std::size_t at = to.offset * element_;
-  return transport::read_memory(board_.door(static_cast<int>(chunk)),
-                                ranks_[chunk].offer.output_address + at,
-                                {own().output + at, to.count * element_});
-}
-
-bool SharedReduction::take_piece() {
+void SharedReduction::take_piece() {
   for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
     const Piece to = piece(chunk, taken_);
     const Rank& owner = ranks_[chunk];
     if (chunk == own_ || to.count == 0) continue;
-    if (by_reading_ && owner.hides_output) {
-      if (!read_sum(chunk, to)) return false;
-      continue;
-    }
     const std::byte* const sum =
         owner.hides_output ? staged(owner, chunk, taken_) : owner.output + to.offset * element_;
     std::memcpy(own().output + to.offset * element_, sum, to.count * element_);
   }
   board_.count(sequence_, Counter::taken, ++taken_);
-  return true;
 }
 
 Result<SharedReduction::Progress> SharedReduction::advance() {
-  if (!reached_) {
-    auto reached = reach_all();
-    if (!reached) return reached.error();
-    reached_ = *reached;
-    if (!reached_) return Progress::waiting;
+  if (!knows_memory_) {
+    auto found = find_all();
+    if (!found) return found.error();
+    knows_memory_ = *found;
+    if (!knows_memory_) return Progress::waiting;
   }
   bool moved = true;
   if (may_reduce()) moved = reduce_piece();
-  else if (may_take()) moved = take_piece();
+  else if (may_take()) take_piece();
   else if (may_stage()) stage_piece();
   else moved = false;
   if (is_done()) return Progress::done;

@@ -7,11 +7,11 @@
 // write its input again.
 //
 // A buffer that its rank has not allocated here is hidden: nobody else has it in its memory. Where
-// each rank can read the memory of all others (process_memory.h), those who sum a hidden input up
-// read it piece by piece, and the rank of a hidden output reads the sums where their owners have
-// them. Else, and where reading is slower, its rank copies its pieces to a stage that all see, and
-// takes the sums from the others' stages. Nobody ever writes into memory that it does not share: a
-// rank whose call fails may free it, while another one still writes.
+// each rank can reach the memory of all others (process_memory.h), those who sum a hidden input up
+// read it piece by piece, and write the sums into hidden outputs. Else, and where that is slower,
+// its rank copies its pieces to a stage that all see, and takes the sums from the others' stages.
+//
+// A rank whose call fails may free its buffers: it forbids writes before (Board::forbid_writes).
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
@@ -34,19 +34,22 @@ class SharedReduction {
   using Memory = std::shared_ptr<const transport::SharedMemory>;
   static constexpr std::size_t kStageBytes = 1 << 20;
 
-  // Hidden buffers of so many bytes are read rather than staged. Below, a stage stays in the
-  // nearer caches; above, nothing does, and each of many small pages costs its look-up.
-  static constexpr std::size_t kShortestRead = 2 << 20, kLongestRead = 24 << 20;
+  // Hidden buffers from so many bytes on are reached rather than staged. Each rank asks the system
+  // for each other one, at least twice; of short buffers a stage stays in the nearer caches.
+  static constexpr std::size_t shortest_reached(int ranks) {
+    const auto others = static_cast<std::size_t>(ranks - 1);
+    return others * others * (64 << 10);
+  }
   static constexpr std::size_t kReadBytes = 256 << 10;  // of one piece, of all other ranks
 
   // What a rank posts: where others find its buffers. Segment 0: hidden.
   struct Offer {
     transport::Remote input, output;
     std::uint64_t stage = 0;                              // the segment of its stage
-    std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: cannot be read
-    bool reads = false;                                   // this rank can read all others' memory
+    std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: out of reach
+    bool reaches = false;  // this rank can reach all others' memory, and it is worth it
     bool needs_stage() const { return input.segment == 0 || output.segment == 0; }
-    bool can_be_read() const {
+    bool is_in_reach() const {
       return (input.segment != 0 || input_address != 0) &&
              (output.segment != 0 || output_address != 0);
     }
@@ -82,12 +85,12 @@ class SharedReduction {
   };
 
   Rank& own() { return ranks_[own_]; }
-  Result<bool> reach_all();  // false: memory that a rank has offered is not known here yet
-  Result<bool> reach(Rank& rank, int peer);
+  Result<bool> find_all();  // false: memory that a rank has offered is not known here yet
+  Result<bool> find(Rank& rank, int peer);
 
   Piece piece(std::size_t chunk, std::uint64_t number) const;
-  bool wants_reads() const;
-  bool stages() const { return !by_reading_; }  // what is hidden
+  bool wants_to_reach() const;
+  bool stages() const { return !reaches_; }  // what is hidden
   // Where on the rank's stage a piece of the chunk lies.
   std::byte* staged(const Rank& rank, std::size_t chunk, std::uint64_t number) const;
   std::byte* read_place(std::size_t rank) const;
@@ -101,12 +104,13 @@ class SharedReduction {
   bool may_take() const;
   bool is_through(int rank) const;
   bool is_done() const;
-  // False: what must be read cannot be read now. Its rank is about to fail, and will say so.
+  // False: what must be reached cannot be now. Its rank is about to fail, and will say so.
   bool read_inputs(Piece all);
-  bool read_sum(std::size_t chunk, Piece to);
-  void stage_piece();
+  bool write_sums(Piece all);
   bool reduce_piece();
-  bool take_piece();
+  void stage_piece();
+  void sum_up(Piece all);
+  void take_piece();
 
   Board& board_;
   const Members& members_;
@@ -122,8 +126,9 @@ class SharedReduction {
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
   std::vector<std::byte>& read_;
-  bool by_reading_ = false;
-  bool reached_ = false;
+  bool reaches_ = false;
+  bool knows_memory_ = false;
+  bool summed_up_ = false;                              // the piece whose sums are to be written
   std::uint64_t staged_ = 0, reduced_ = 0, taken_ = 0;  // pieces
 };
 

@@ -1,12 +1,22 @@
-// The memory of another process of this host, read without its help where the system allows it
-// (process_vm_readv): to the same user, unless something like Yama's ptrace_scope or a filter of
-// system calls forbids it.
+// The memory of another process of this host, read and written without its help where the system
+// allows it (process_vm_readv, process_vm_writev): to the same user, unless something like Yama's
+// ptrace_scope or a filter of system calls forbids it.
+//
+// A write can be forbidden by whom it concerns, at any moment. The system takes from the writer's
+// memory where it shall write, when its call begins; here that word lies in memory that both share,
+// and who forbids the write empties it. A writer that was stopped on its way to the call writes
+// nothing when it goes on. One that is in the call is waited for: it copies, and no signal stops it
+// there.
 #pragma once
 
+#include <sys/uio.h>
+
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "paceline/core/base/bytes.h"
+#include "paceline/core/base/deadline.h"
 
 namespace paceline::transport {
 
@@ -24,13 +34,35 @@ class OwnMemoryDoor {
   MemoryDoor door() const;
 
  private:
-  std::unique_ptr<const std::uint64_t> token_;
+  std::unique_ptr<std::uint64_t> token_;
 };
 
-bool can_read(const MemoryDoor& door);
+// Whether memory there can be read and written.
+bool can_reach(const MemoryDoor& door);
 
 // All of `target` from there on, or false: it may not be read, or is there no more. COST: about
 // 0.1 us a page of memory besides the copy.
 bool read_memory(const MemoryDoor& door, std::uint64_t address, MutableBytes target);
+
+// What a writer does at this moment, in memory that it shares with the receivers; zero when new.
+// One write at a time.
+struct WriteUnderWay {
+  iovec target;
+  std::atomic<std::int64_t> receiver;  // its process; 0: no write
+  std::atomic<std::int64_t> thread;    // the writer's
+};
+
+// In the memory of each receiver, shared with its writers; zero when new.
+using WritesForbidden = std::atomic<std::uint32_t>;
+
+// Writes all of `source` there, or false: it is forbidden, or may not be written, or is there no
+// more. False may leave a part written.
+bool write_memory(const MemoryDoor& receiver, const WritesForbidden& forbidden,
+                  WriteUnderWay& under_way, std::uint64_t address, Bytes source);
+
+// To be called by the receiver, who has set `forbidden`, for each writer: once this has returned
+// true, nothing that it writes arrives here. False: it still copies when the deadline passes.
+bool end_write(const MemoryDoor& receiver, const MemoryDoor& writer, WriteUnderWay& under_way,
+               Deadline deadline);
 
 }  // namespace paceline::transport

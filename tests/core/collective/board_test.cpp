@@ -59,16 +59,36 @@ TEST(Board, SumsWhatAllHavePosted) {
   }
 }
 
-TEST(Board, ReadsAllWhereEveryPageSaysWhereItsRanksMemoryIs) {
+TEST(Board, ReachesAllWhereEveryPageSaysWhereItsRanksMemoryIs) {
   const transport::OwnMemoryDoor own;
   const Pages pages = pages_of(3);
   for (const int rank : {0, 2}) Board::put_up(pages[std::size_t(rank)]->bytes(), own.door());
-  EXPECT_TRUE(Board(1, pages).reads_all()) << "its own memory it need not read";
-  EXPECT_FALSE(Board(0, pages).reads_all()) << "rank 1 says nothing";
+  EXPECT_TRUE(Board(1, pages).reaches_all()) << "its own memory it has";
+  EXPECT_FALSE(Board(0, pages).reaches_all()) << "rank 1 says nothing";
   auto wrong = own.door();
   ++wrong.token;
   Board::put_up(pages[1]->bytes(), wrong);
-  EXPECT_FALSE(Board(0, pages).reads_all());
+  EXPECT_FALSE(Board(0, pages).reaches_all());
+}
+
+TEST(Board, WritesToEveryRankButThoseThatForbidIt) {
+  const transport::OwnMemoryDoor own;
+  const Pages pages = pages_of(3);
+  for (const auto& page : pages) Board::put_up(page->bytes(), own.door());
+  std::vector<Board> boards;
+  for (int rank = 0; rank < 3; ++rank) boards.emplace_back(rank, pages);
+  std::vector<int> buffers(3);
+  const auto write = [&](int writer, int to, int value) {
+    return boards[std::size_t(writer)].write(
+        to, reinterpret_cast<std::uint64_t>(&buffers[std::size_t(to)]),
+        std::as_bytes(std::span(&value, 1)));
+  };
+  EXPECT_TRUE(write(0, 1, 5));
+  EXPECT_TRUE(boards[1].forbid_writes());
+  EXPECT_FALSE(write(0, 1, 6));
+  EXPECT_FALSE(write(2, 1, 6));
+  EXPECT_TRUE(write(1, 2, 7)) << "its own writes are the others' affair";
+  EXPECT_EQ(buffers, (std::vector{0, 5, 7}));
 }
 
 TEST(Board, TellsWhoIsMissingAndWhoDiffers) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "paceline/core/base/half.h"
@@ -50,12 +51,12 @@ struct Setting {
   Dtype dtype = Dtype::f32;
   ReduceOp op = ReduceOp::sum;
   std::uint64_t seed = 0;  // which buffers are shared, which in place, and whose turn it is
-  bool reads = false;      // hidden buffers are read, and there are no stages
+  bool reaches = false;    // hidden buffers are reached, and there are no stages
 };
 
 std::string label(const Setting& s) {
   return fmt::format("{} {} x {} of {} ranks, seed {}{}", name_of(s.op), s.count, name_of(s.dtype),
-                     s.ranks, s.seed, s.reads ? ", read" : "");
+                     s.ranks, s.seed, s.reaches ? ", reached" : "");
 }
 
 // All ranks of an operation in one thread, which lets them advance in any order.
@@ -94,6 +95,14 @@ class World {
     std::memset(const_cast<std::byte*>(request.input.data), 0x5A, bytes());
     std::memset(request.output.data, 0xA5, bytes());
   }
+  bool is_spoilt(std::size_t rank) const {
+    const Bytes output = ranks_[rank].request.output.bytes();
+    return std::ranges::all_of(output, [](std::byte b) { return b == std::byte{0xA5}; });
+  }
+  bool begins_with_sum(const std::byte* output, std::size_t bytes) const {
+    return std::memcmp(output, wanted_.data(), bytes) == 0;
+  }
+  Board& board(std::size_t rank) { return *ranks_[rank].board; }
   SharedReduction::Offer& offer(std::size_t rank) { return ranks_[rank].offer; }
   void post(std::size_t rank) {
     ranks_[rank].board->post(1, 7, std::as_bytes(std::span(&ranks_[rank].offer, 1)));
@@ -165,10 +174,10 @@ class World {
     r.request.output = {output, setting_.count, setting_.dtype};
     if (shares_input) r.offer.input = {kData, input_at};
     if (shares_output) r.offer.output = {kData, output_at};
-    r.offer.reads = setting_.reads && r.board->reads_all();
+    r.offer.reaches = setting_.reaches && r.board->reaches_all();
     r.offer.input_address = reinterpret_cast<std::uint64_t>(input);
     r.offer.output_address = reinterpret_cast<std::uint64_t>(output);
-    if (r.offer.needs_stage() && !setting_.reads) r.offer.stage = kStage;
+    if (r.offer.needs_stage() && !setting_.reaches) r.offer.stage = kStage;
     else r.stage = nullptr;
   }
 
@@ -224,25 +233,26 @@ TEST(SharedReduction, GivesTheBalancedTreesBitsInEveryOrderOfEvents) {
   }
 }
 
-// The shortest that are read, beside the ends of pieces.
-TEST(SharedReduction, GivesTheSameWhereHiddenBuffersAreRead) {
+// Beside the ends of pieces, whose sums are written over them or beside them.
+TEST(SharedReduction, GivesTheSameWhereHiddenBuffersAreReached) {
   std::uint64_t seed = 500;
   for (int ranks = 2; ranks <= (test::kSanitized ? 3 : 6); ++ranks) {
-    const std::size_t shortest = SharedReduction::kShortestRead / 4,
-                      piece = SharedReduction::kReadBytes / 4;
-    for (const std::size_t count : {shortest, shortest + 17, 3 * piece * std::size_t(ranks) - 5}) {
-      for (int round = 0; round < 2; ++round) {
-        ASSERT_NO_FATAL_FAILURE(run(
-            {.ranks = ranks, .count = std::max(count, shortest), .seed = ++seed, .reads = true}));
+    const auto p = static_cast<std::size_t>(ranks);
+    const std::size_t piece = SharedReduction::kReadBytes / 4 / (p - 1);
+    for (const std::size_t count :
+         {std::size_t{1}, 16 * p + 1, p * piece, p * piece + 17, 3 * p * piece - 5}) {
+      for (int round = 0; round < 3; ++round) {
+        ASSERT_NO_FATAL_FAILURE(
+            run({.ranks = ranks, .count = count, .seed = ++seed, .reaches = true}));
       }
     }
   }
   ASSERT_NO_FATAL_FAILURE(run({.ranks = 3,
-                               .count = SharedReduction::kShortestRead / 2,
+                               .count = 1 << 20,
                                .dtype = Dtype::bf16,
                                .op = ReduceOp::average,
                                .seed = 1,
-                               .reads = true}));
+                               .reaches = true}));
 }
 
 TEST(SharedReduction, RoundsOnceAndScalesAveragesInEveryType) {
@@ -288,33 +298,78 @@ TEST(SharedReduction, ABufferOutsideOfWhatItsRankSharesIsRefusedAndNamed) {
   }
 }
 
-// A world in which rank 1 hides its input, and which reads.
+// A world in which rank 1 hides its buffers, rank 0 has one for both, and all reach.
 World world_in_which_rank_1_hides() {
   for (std::uint64_t seed = 0;; ++seed) {
-    World world(
-        {.ranks = 2, .count = SharedReduction::kShortestRead / 4, .seed = seed, .reads = true});
-    if (world.offer(1).input.segment == 0) return world;
+    World world({.ranks = 2, .count = 200'000, .seed = seed, .reaches = true});
+    const auto &first = world.offer(0), &second = world.offer(1);
+    if (second.input.segment == 0 && second.output.segment == 0 &&
+        first.input_address == first.output_address)
+      return world;
   }
 }
 
+// Memory of nobody, until it is opened.
+class ClosedMemory {
+ public:
+  explicit ClosedMemory(std::size_t bytes)
+      : bytes_(bytes), at_(::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~ClosedMemory() { ::munmap(at_, bytes_); }
+  ClosedMemory(const ClosedMemory&) = delete;
+  ClosedMemory& operator=(const ClosedMemory&) = delete;
+  const std::byte* data() const { return static_cast<const std::byte*>(at_); }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(at_); }
+  bool open() { return ::mprotect(at_, bytes_, PROT_READ | PROT_WRITE) == 0; }
+
+ private:
+  const std::size_t bytes_;
+  void* const at_;
+};
+
 TEST(SharedReduction, WaitsForAHiddenBufferThatIsGoneForWhoHidesItWillSayWhy) {
+  for (const bool is_input : {true, false}) {
+    World world = world_in_which_rank_1_hides();
+    ClosedMemory gone(world.bytes());
+    (is_input ? world.offer(1).input_address : world.offer(1).output_address) = gone.address();
+    world.post(0);
+    world.post(1);
+    SharedReduction& first = world.begin(0);
+    EXPECT_EQ(first.advance().value(), Progress::waiting);
+    EXPECT_EQ(first.awaited(), std::vector{1});
+    ASSERT_TRUE(gone.open());
+    EXPECT_EQ(first.advance().value(), Progress::moved);
+  }
+}
+
+// Its sums lie where its input did.
+TEST(SharedReduction, SumsAPieceUpOnceHoweverOftenItIsWritten) {
   World world = world_in_which_rank_1_hides();
-  void* const gone = ::mmap(nullptr, world.bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(gone, MAP_FAILED);
-  world.offer(1).input_address = reinterpret_cast<std::uint64_t>(gone);
+  ClosedMemory gone(world.bytes());
+  world.offer(1).output_address = gone.address();
   world.post(0);
   world.post(1);
   SharedReduction& first = world.begin(0);
-  EXPECT_EQ(first.advance().value(), Progress::waiting);
-  EXPECT_EQ(first.awaited(), std::vector{1});
-  ASSERT_EQ(::mprotect(gone, world.bytes(), PROT_READ), 0);
+  for (int attempt = 0; attempt < 3; ++attempt)
+    EXPECT_EQ(first.advance().value(), Progress::waiting);
+  ASSERT_TRUE(gone.open());
   EXPECT_EQ(first.advance().value(), Progress::moved);
-  ::munmap(gone, world.bytes());
+  EXPECT_TRUE(world.begins_with_sum(gone.data(), 4096));
 }
 
-TEST(SharedReduction, StagesForAllWhereOneCannotReadOrBeRead) {
+TEST(SharedReduction, WritesNothingToARankThatHasForbiddenIt) {
+  World world = world_in_which_rank_1_hides();
+  world.post(0);
+  world.post(1);
+  SharedReduction& first = world.begin(0);
+  ASSERT_TRUE(world.board(1).forbid_writes());
+  world.spoil(1);
+  EXPECT_EQ(first.advance().value(), Progress::waiting);
+  EXPECT_TRUE(world.is_spoilt(1));
+}
+
+TEST(SharedReduction, StagesForAllWhereOneCannotReachOrBeReached) {
   for (const auto& spoil : std::vector<std::function<void(SharedReduction::Offer&)>>{
-           [](SharedReduction::Offer& offer) { offer.reads = false; },
+           [](SharedReduction::Offer& offer) { offer.reaches = false; },
            [](SharedReduction::Offer& offer) { offer.input_address = 0; }}) {
     World world = world_in_which_rank_1_hides();
     spoil(world.offer(1));

@@ -4,7 +4,10 @@
 //
 //   stream          joins, says "ready PID", and sums up for ever
 //   stream:NAME     the same by an algorithm, as all_reduce/ring, on 10,000 floats a rank
-//   ordinary:MIB    the same on so much memory of the heap
+//   ordinary:KIB    the same on so much memory of the heap; when that fails it uses the memory for
+//                   something else, says "released", and a moment later "overwritten" if others
+//                   have written there
+//   hurried:KIB     the same, and each call must end within 0.3 s
 //   before          says "ready PID" instead of joining, and waits
 //   calls:COUNT     joins, sums up COUNT times, and ends
 //   exit:CODE       as calls:3, then exits without leaving the job
@@ -21,6 +24,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -47,10 +51,28 @@ void ready() {
   say(fmt::format("ready {}", ::getpid()));
 }
 
-void sum_up(Job& job, int count, std::size_t length = 20'000) {
-  std::vector<float> values(length, 1);
+void sum_up(Job& job, int count) {
+  std::vector<float> values(20'000, 1);
   for (int i = 0; count < 0 || i < count; ++i)
     job.world().all_reduce(paceline::buffer_of(values), {.op = paceline::ReduceOp::max}).wait();
+}
+
+void sum_up_ordinary(Job& job, std::size_t length, std::chrono::milliseconds within) {
+  std::vector<float> values(length, 1);
+  try {
+    while (true) {
+      job.world()
+          .all_reduce(paceline::buffer_of(values),
+                      {.op = paceline::ReduceOp::max, .within = within})
+          .wait();
+    }
+  } catch (const paceline::Error&) {
+    std::ranges::fill(values, -1.0F);
+    say("released");
+    ::usleep(50'000);
+    if (std::ranges::any_of(values, [](float v) { return v != -1; })) say("overwritten");
+    throw;
+  }
 }
 
 void stream(Job& job, const std::string& name) {
@@ -184,9 +206,10 @@ void behave(const std::string& behaviour) {
     if (colon != std::string::npos) return stream(job, behaviour.substr(colon + 1));
     return sum_up(job, -1);
   }
-  if (name == "ordinary") {
+  if (name == "ordinary" || name == "hurried") {
     ready();
-    return sum_up(job, -1, static_cast<std::size_t>(number) << 18);
+    return sum_up_ordinary(job, static_cast<std::size_t>(number) << 8,
+                           std::chrono::milliseconds(name == "hurried" ? 300 : 0));
   }
   if (name == "calls") return sum_up(job, number);
   if (name == "send") return send(job, number);
