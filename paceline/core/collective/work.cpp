@@ -8,9 +8,17 @@
 #include "paceline/core/collective/work_state.h"
 
 namespace paceline {
+namespace {
+
+// Whoever waits so soon after its call does not compute meanwhile: it drives.
+constexpr std::chrono::nanoseconds kAtOnce = std::chrono::microseconds(100);
+
+}  // namespace
 
 void Work::State::wait(Deadline deadline) {
-  if (!done()) {
+  if (done()) {
+    if (TraceLog::now() - begin_ns_ < kAtOnce.count()) reactor_->note_caller();
+  } else {
     PACELINE_CHECK(!reactor_->driven_by_this_thread(),
                    "wait() inside a callback of the communication thread: it would wait for "
                    "itself; use on_done");

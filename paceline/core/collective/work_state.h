@@ -42,8 +42,8 @@ class Work::State {
  private:
   std::shared_ptr<transport::Reactor> reactor_;
   std::shared_ptr<std::atomic<std::int64_t>>
-      waited_;                   // nanoseconds that callers of the group spent in wait
-  const std::int64_t begin_ns_;  // for the trace
+      waited_;  // nanoseconds that callers of the group spent in wait
+  const std::int64_t begin_ns_;
   std::atomic<bool> done_ = false;
   std::mutex mutex_;
   std::optional<Failure> failure_;

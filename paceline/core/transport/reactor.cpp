@@ -234,16 +234,20 @@ bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) 
   return done();
 }
 
+bool Reactor::callers_drive() const {
+  return Clock::now() < last_caller_.load(std::memory_order_relaxed) + kPark;
+}
+
 void Reactor::communicate() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (std::exchange(caller_tried_, false)) last_caller_ = Clock::now();
-    if (driven_ || waiters_ > 0 || Clock::now() < last_caller_ + kPark) {
+    if (driven_ || waiters_ > 0 || callers_drive()) {
       park(lock);
       continue;
     }
     take_baton(lock);
-    drive([this] { return waiters_ > 0 || stopping_; }, Deadline::never(),
+    drive([this] { return waiters_ > 0 || callers_drive() || stopping_; }, Deadline::never(),
           std::chrono::microseconds(0));
     drop_baton(lock);
   }

@@ -77,6 +77,10 @@ class Reactor {
   // (a callback must not block).
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
 
+  // To be called by a caller who would drive now, had the communication thread not done already
+  // what it waits for: that thread leaves the driving to callers for a while. THREAD: any.
+  void note_caller() { last_caller_ = Clock::now(); }
+
   // One look at everything but the poller and what was posted: for a task of try_drive that waits
   // for links. Returns whether anything moved. THREAD: driver.
   bool look();
@@ -114,6 +118,7 @@ class Reactor {
   bool turn();  // one look at everything but the poller; returns whether anything moved
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
+  bool callers_drive() const;                           // of late
   void communicate();                                   // the communication thread
   void park(std::unique_lock<std::mutex>& lock);        // keeps out of the callers' way
   void take_baton(std::unique_lock<std::mutex>& lock);  // unlocks
@@ -132,10 +137,10 @@ class Reactor {
   std::condition_variable waiters_changed_, communicator_changed_;
   std::vector<std::function<void()>> tasks_;  // guarded by mutex_
   std::atomic<bool> has_tasks_ = false;
-  bool driven_ = false;                 // guarded by mutex_
-  Clock::time_point last_caller_ = {};  // when a caller last drove; guarded by mutex_
-  bool caller_tried_ = false;           // and did so by try_drive; guarded by mutex_
-  std::uint64_t drives_ = 0;            // how often the baton was taken; guarded by mutex_
+  bool driven_ = false;                              // guarded by mutex_
+  std::atomic<Clock::time_point> last_caller_ = {};  // when a caller last drove, or would have
+  bool caller_tried_ = false;  // one drove by try_drive since; guarded by mutex_
+  std::uint64_t drives_ = 0;   // how often the baton was taken; guarded by mutex_
   bool parked_ = false;      // the communication thread waits until the baton is dropped; by mutex_
   unsigned tries_ = 0;       // the driver's
   std::uint64_t rests_ = 0;  // the driver's

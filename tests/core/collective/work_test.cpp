@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "paceline/core/collective/work_state.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {
@@ -24,6 +25,44 @@ TEST(Work, OfNothingIsDone) {
   nothing.keep(3);
   EXPECT_EQ(nothing.total_weight(), 0);
   EXPECT_TRUE(nothing.note(0).empty());
+}
+
+// A work that the communication thread has ended before its caller waits for it.
+class WorkOfAnotherThread : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Deadline deadline = Deadline::in(20s);
+    do std::this_thread::sleep_for(10ms);
+    while (callers_drive() && !deadline.passed());
+  }
+  bool callers_drive() {
+    return reactor_->try_drive([] {});
+  }
+  void wait_after(std::chrono::microseconds pause) {
+    const auto state = std::make_shared<Work::State>(reactor_, waited_);
+    reactor_->post([state] { state->finish(std::nullopt); });
+    while (!state->done()) std::this_thread::yield();
+    std::this_thread::sleep_for(pause);
+    state->wait({});
+  }
+
+  const std::shared_ptr<transport::Reactor> reactor_ = std::make_shared<transport::Reactor>();
+  const std::shared_ptr<std::atomic<std::int64_t>> waited_ =
+      std::make_shared<std::atomic<std::int64_t>>(0);
+};
+
+TEST_F(WorkOfAnotherThread, WhoWaitsAtOnceDrivesFromThenOn) {
+  const Deadline deadline = Deadline::in(20s);
+  do wait_after(0us);
+  while (!callers_drive() && !deadline.passed());
+  EXPECT_FALSE(deadline.passed());
+}
+
+TEST_F(WorkOfAnotherThread, WhoComputesMeanwhileLeavesTheDrivingToIt) {
+  for (int i = 0; i < 20; ++i) {
+    wait_after(1ms);
+    EXPECT_FALSE(callers_drive());
+  }
 }
 
 TEST(Work, AWaitThatRunsOutLeavesTheOperationRunning) {
