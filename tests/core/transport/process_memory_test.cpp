@@ -75,7 +75,7 @@ TEST(ProcessMemory, IsWrittenUntilItIsForbidden) {
 
 // --- a writer in a process of its own ------------------------------------------------------------
 
-constexpr std::size_t kBytes = 256 << 10;
+constexpr std::size_t kTargetBytes = 256 << 10;
 
 // A child, which its end as an object ends.
 class Writer {
@@ -125,7 +125,7 @@ class ProcessMemoryOfAnother : public ::testing::Test {
   void TearDown() override { ::munmap(shared_, sizeof(Shared)); }
 
   bool write(std::byte value) {
-    const std::vector<std::byte> source(kBytes, value);
+    const std::vector<std::byte> source(kTargetBytes, value);
     return write_memory(own_door_, shared_->forbidden, shared_->under_way,
                         address_of(target_.data()), source);
   }
@@ -139,7 +139,7 @@ class ProcessMemoryOfAnother : public ::testing::Test {
 
   const OwnMemoryDoor own_;
   const MemoryDoor own_door_ = own_.door();
-  std::vector<std::byte> target_ = std::vector<std::byte>(kBytes);
+  std::vector<std::byte> target_ = std::vector<std::byte>(kTargetBytes);
   Shared* shared_ = nullptr;
 };
 
