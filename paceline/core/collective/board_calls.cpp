@@ -39,7 +39,7 @@ bool BoardCalls::is_short(const Call& call) {
 BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) {
   auto memory = transport::SharedMemory::create(bytes);
   if (!memory) return nullptr;
-  if (segment == (kPages | group_)) Board::put_up(memory->bytes(), door_.door());
+  if (segment == (kPages | group_)) Board::put_up(memory->bytes(), transport::own_memory_door());
   auto shared = std::make_shared<const transport::SharedMemory>(std::move(*memory));
   members_.mesh().share(segment, shared);
   return shared;
@@ -94,7 +94,8 @@ void BoardCalls::wake() {
 std::uint64_t BoardCalls::reachable(Bytes buffer) const {
   std::byte probe;
   for (const std::byte* end : {buffer.data(), &buffer.back()}) {
-    if (!transport::read_memory(door_.door(), reinterpret_cast<std::uint64_t>(end), {&probe, 1}))
+    if (!transport::read_memory(transport::own_memory_door(), reinterpret_cast<std::uint64_t>(end),
+                                {&probe, 1}))
       return 0;
   }
   return reinterpret_cast<std::uint64_t>(buffer.data());

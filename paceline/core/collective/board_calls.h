@@ -60,7 +60,6 @@ class BoardCalls final : public PostedCalls {
   const Members& members_;
   const std::uint32_t group_;
   Traffic& traffic_;
-  const transport::OwnMemoryDoor door_;
   Memory own_page_, stage_;
   std::vector<std::byte> read_;  // of others' inputs, kept from call to call
   std::optional<Board> board_;

@@ -50,7 +50,7 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
   const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
   chunk_ = whole_lines((count_ + ranks - 1) / ranks);
   const std::size_t piece = reaches_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / ranks;
-  longest_piece_ = std::max<std::size_t>(piece / kLine, 1) * line;
+  longest_piece_ = std::min(std::max<std::size_t>(piece / kLine, 1) * line, std::max(chunk_, line));
   pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
   if (reaches_) read_.resize(std::max(read_.size(), ranks * longest_piece_ * element_));
   own().input = request.input.data;

@@ -45,10 +45,10 @@ bool may_copy(std::int64_t process, std::int64_t thread) {
 
 }  // namespace
 
-OwnMemoryDoor::OwnMemoryDoor() : token_(std::make_unique<std::uint64_t>(random_token())) {}
-
-MemoryDoor OwnMemoryDoor::door() const {
-  return {::getpid(), reinterpret_cast<std::uint64_t>(token_.get()), *token_};
+MemoryDoor own_memory_door() {
+  // Never freed, not even when the library is unloaded.
+  static const std::uint64_t* const token = new std::uint64_t(random_token());
+  return {::getpid(), reinterpret_cast<std::uint64_t>(token), *token};
 }
 
 bool can_reach(const MemoryDoor& door) {

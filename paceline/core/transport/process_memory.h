@@ -13,7 +13,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/deadline.h"
@@ -27,17 +26,10 @@ struct MemoryDoor {
   std::uint64_t address = 0, token = 0;
 };
 
-// A door of this process, as long as it lives.
-class OwnMemoryDoor {
- public:
-  OwnMemoryDoor();
-  MemoryDoor door() const;
+// This process's, the same for its whole life: whoever tries it writes there, also late.
+MemoryDoor own_memory_door();
 
- private:
-  std::unique_ptr<std::uint64_t> token_;
-};
-
-// Whether memory there can be read and written.
+// Whether memory there can be read and written: reads the token, and writes it back.
 bool can_reach(const MemoryDoor& door);
 
 // All of `target` from there on, or false: it may not be read, or is there no more. COST: about

@@ -132,8 +132,9 @@ TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothi
       };
       phase(1, kSteps / kThreads);  // memory settles
       for (const auto& of_thread : groups) {
-        for (const auto& group : of_thread) {  // each has its stage (shared_reduction.h) by now
-          std::vector<float> longer(1 << 14);
+        for (const auto& group :
+             of_thread) {  // each has its stage, or room to read (shared_reduction.h)
+          std::vector<float> longer(1 << 15);
           if (group) group->all_reduce(buffer_of(longer)).wait();
         }
       }

@@ -25,13 +25,18 @@ std::uint64_t address_of(const void* memory) {
 }
 
 TEST(ProcessMemory, OfADoorWithItsTokenCanBeReached) {
-  const OwnMemoryDoor own;
-  EXPECT_TRUE(can_reach(own.door()));
+  EXPECT_TRUE(can_reach(own_memory_door()));
+}
+
+// A rank tries the door of one that may have left the group meanwhile.
+TEST(ProcessMemory, HasOneDoorForTheWholeLifeOfItsProcess) {
+  const MemoryDoor door = own_memory_door();
+  EXPECT_EQ(own_memory_door().address, door.address);
+  EXPECT_EQ(own_memory_door().token, door.token);
 }
 
 TEST(ProcessMemory, OfAProcessThatIsNotTheOneThatWasMeantIsNotReached) {
-  const OwnMemoryDoor own;
-  MemoryDoor other_token = own.door(), other_place = own.door(), nobody = own.door();
+  MemoryDoor other_token = own_memory_door(), other_place = other_token, nobody = other_token;
   ++other_token.token;
   other_place.address = 8;
   nobody.process = 0x7FFF'FFFF;
@@ -41,33 +46,31 @@ TEST(ProcessMemory, OfAProcessThatIsNotTheOneThatWasMeantIsNotReached) {
 
 TEST(ProcessMemory, IsReadWholeOrNotAtAll) {
   constexpr std::size_t kPage = 4096;
-  const OwnMemoryDoor own;
   void* const two =
       ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(two, MAP_FAILED);
   std::memset(two, 7, 2 * kPage);
   std::vector<std::byte> read(2 * kPage);
-  EXPECT_TRUE(read_memory(own.door(), address_of(two), read));
+  EXPECT_TRUE(read_memory(own_memory_door(), address_of(two), read));
   EXPECT_EQ(read, std::vector<std::byte>(2 * kPage, std::byte{7}));
-  EXPECT_TRUE(read_memory(own.door(), address_of(two), {})) << "nothing is always there";
+  EXPECT_TRUE(read_memory(own_memory_door(), address_of(two), {})) << "nothing is always there";
   ASSERT_EQ(::munmap(static_cast<std::byte*>(two) + kPage, kPage), 0);
-  EXPECT_FALSE(read_memory(own.door(), address_of(two), read));
+  EXPECT_FALSE(read_memory(own_memory_door(), address_of(two), read));
   ::munmap(two, kPage);
 }
 
 TEST(ProcessMemory, IsWrittenUntilItIsForbidden) {
-  const OwnMemoryDoor own;
   WritesForbidden forbidden = 0;
   WriteUnderWay under_way = {};
   std::vector<std::byte> target(10'000), source(target.size(), std::byte{3});
   const auto write = [&](std::uint64_t address) {
-    return write_memory(own.door(), forbidden, under_way, address, source);
+    return write_memory(own_memory_door(), forbidden, under_way, address, source);
   };
   EXPECT_TRUE(write(address_of(target.data())));
   EXPECT_EQ(target, source);
   EXPECT_FALSE(write(8)) << "nobody has memory there";
   forbidden = 1;
-  EXPECT_TRUE(end_write(own.door(), own.door(), under_way, {}));
+  EXPECT_TRUE(end_write(own_memory_door(), own_memory_door(), under_way, {}));
   std::ranges::fill(source, std::byte{4});
   EXPECT_FALSE(write(address_of(target.data())));
   EXPECT_EQ(target, std::vector<std::byte>(target.size(), std::byte{3}));
@@ -137,8 +140,7 @@ class ProcessMemoryOfAnother : public ::testing::Test {
     return std::ranges::all_of(target_, [=](std::byte b) { return b == value; });
   }
 
-  const OwnMemoryDoor own_;
-  const MemoryDoor own_door_ = own_.door();
+  const MemoryDoor own_door_ = own_memory_door();
   std::vector<std::byte> target_ = std::vector<std::byte>(kTargetBytes);
   Shared* shared_ = nullptr;
 };
