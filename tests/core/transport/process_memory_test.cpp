@@ -87,6 +87,7 @@ class Writer {
     if (process_ == 0) ::_exit(body());
   }
   ~Writer() {
+    if (ended_) return;
     kill(SIGKILL);
     wait();
   }
@@ -96,18 +97,20 @@ class Writer {
   pid_t process() const { return process_; }
   MemoryDoor door() const { return {.process = process_}; }
   void kill(int signal) const { ::kill(process_, signal); }
-  int wait() const {
+  int wait() {
     int status = -1;
     ::waitpid(process_, &status, 0);
+    ended_ = !WIFSTOPPED(status);
     return status;
   }
-  bool ends_well() const {
+  bool ends_well() {
     const int status = wait();
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
 
  private:
   const pid_t process_;
+  bool ended_ = false;
 };
 
 class ProcessMemoryOfAnother : public ::testing::Test {
@@ -147,8 +150,8 @@ class ProcessMemoryOfAnother : public ::testing::Test {
 
 // The one moment in which nobody can take back what the writer is about to do, but the system.
 TEST_F(ProcessMemoryOfAnother, IsNotWrittenByWhoWasStoppedAtTheSystemsDoorAndGoesOnLater) {
-  const Writer writer([this] {
-    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  Writer writer([this] {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 0;
     ::raise(SIGSTOP);
     return write(std::byte{9}) ? 1 : 0;
   });
@@ -174,7 +177,7 @@ TEST_F(ProcessMemoryOfAnother, StaysAsItIsOnceAWriteWasEndedWhereverTheWriterIs)
     SCOPED_TRACE(round);
     new (shared_) Shared{};
     std::ranges::fill(target_, std::byte{0});
-    const Writer writer([this] {
+    Writer writer([this] {
       for (int value = 0; write(static_cast<std::byte>(2 + value % 100)); ++value) {
       }
       return 0;
@@ -194,7 +197,7 @@ TEST_F(ProcessMemoryOfAnother, StaysAsItIsOnceAWriteWasEndedWhereverTheWriterIs)
 }
 
 TEST_F(ProcessMemoryOfAnother, IsNotWaitedForLongerThanToldWhereAWriterSaysThatItCopiesForEver) {
-  const Writer liar([this] {
+  Writer liar([this] {
     shared_->under_way.thread = ::getpid();
     shared_->under_way.receiver = own_door_.process;
     while (true) {
