@@ -165,7 +165,7 @@ def doors(tree):
 
 def catalogue_files_tested(tree):
     """every catalogue file has its test"""
-    for folder in ("core/collective/algorithms", "core/compress/codecs"):
+    for folder in ("core/collective/algorithms", "core/compress/codecs", "core/schedule/policies"):
         for path in tree.files(f"paceline/{folder}", ".cpp"):
             test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
             if not tree.exists(test):
@@ -193,16 +193,17 @@ def algorithms_documented(tree):
             yield Violation("docs/algorithms/README.md", 1, f"{name} is not in the index", "add a line for it")
 
 
-def methods_documented(tree):
-    """every compression method has its page, and the index names it"""
-    index = tree.text("docs/compression/README.md") if tree.exists("docs/compression/README.md") else ""
-    for path in tree.files("paceline/core/compress/codecs", ".cpp"):
-        name = path.rsplit("/", 1)[-1][:-4]
-        if not tree.exists(f"docs/compression/{name}.md"):
-            yield Violation(path, 1, f"its page docs/compression/{name}.md does not exist",
-                            "write it as the others are: idea, formula, cost, settings, when it pays, reference")
-        elif f"]({name}.md)" not in index:
-            yield Violation("docs/compression/README.md", 1, f"{name} is not in the index", "add a line for it")
+def methods_and_policies_documented(tree):
+    """every compression method and every policy has its page, and the index names it"""
+    for folder, documents in (("core/compress/codecs", "docs/compression"), ("core/schedule/policies", "docs/schedules")):
+        index = tree.text(f"{documents}/README.md") if tree.exists(f"{documents}/README.md") else ""
+        for path in tree.files(f"paceline/{folder}", ".cpp"):
+            name = path.rsplit("/", 1)[-1][:-4]
+            if not tree.exists(f"{documents}/{name}.md"):
+                yield Violation(path, 1, f"its page {documents}/{name}.md does not exist",
+                                "write it as the others are: idea, formula, cost, settings, when it pays, reference")
+            elif f"]({name}.md)" not in index:
+                yield Violation(f"{documents}/README.md", 1, f"{name} is not in the index", "add a line for it")
 
 
 def pictures_are_current(tree):
@@ -231,7 +232,7 @@ def sources_tested(tree):
     spoken = "\n".join(tree.text(path) for path in tree.files("tests/processes", ".cpp", ".h"))
     for floor in ("core", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
-            if "/algorithms/" in path or "/codecs/" in path or path == "paceline/app/cli/main.cpp":
+            if "/algorithms/" in path or "/codecs/" in path or "/policies/" in path or path == "paceline/app/cli/main.cpp":
                 continue
             stem = path[len("paceline/"):-4]
             name = stem.rsplit("/", 1)[-1]
@@ -336,6 +337,6 @@ def formatted(tree):
 
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
-    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, methods_documented, pictures_are_current,
+    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, methods_and_policies_documented, pictures_are_current,
     sources_tested, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
 ]

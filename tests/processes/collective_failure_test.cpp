@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/contract.h"
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"

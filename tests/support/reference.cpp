@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/partition.h"
 #include "tests/support/arena.h"

@@ -9,7 +9,7 @@
 
 #include "paceline/app/cli/quantities.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 
 namespace paceline::cli {
 namespace {

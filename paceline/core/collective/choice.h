@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/timetable.h"
 #include "paceline/core/topology/topology.h"

@@ -1,7 +1,7 @@
 // Settings that several methods have. Each gives its own standard.
 #pragma once
 
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress {
 

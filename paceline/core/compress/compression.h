@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress {
 

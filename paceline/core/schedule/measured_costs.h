@@ -17,10 +17,10 @@ struct Streamed {
 
 // Collective; the same on all ranks. Streams of all_reduces of 4 KiB to 64 MiB, carried as
 // schedules are and on a fast link as long as the gradients (or 160 MiB), and the line through
-// their times; what each codec (a method of compress/catalogue.h, as text) makes of long messages
-// on these ranks, what work it takes, and what a message costs whatever its length. `job`: where
-// memory comes from; it may be null. COST: some tenths of a second on a fast link; on a slow one
-// seconds, below 50 Mbit/s or so a minute. THROWS Error: what ended the communication; misuse.
+// their times; what each codec (a method of compress/method_catalogue.h, as text) makes of long
+// messages on these ranks, what work it takes, and what a message costs whatever its length. `job`:
+// where memory comes from; it may be null. COST: some tenths of a second on a fast link; on a slow
+// one seconds, below 50 Mbit/s or so a minute. THROWS Error: what ended the communication; misuse.
 Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs = {},
                      const Streamed& streamed = {});
 

@@ -6,8 +6,8 @@
 // simulator of an iteration (simulate.h) without a network, and carried out by a gradient path
 // (gradient_path.h), upon which computation can be replayed (replay.h, trial.h). A training run
 // that plans for itself observes its steps (observed_model.h), measures its links
-// (measured_costs.h), takes a policy by its name (policy_table.h), and looks now and then whether
-// all is as it was (drift.h). Where a compression has a menu, it also looks at gradients
+// (measured_costs.h), takes a policy by its name (policy_catalogue.h), and looks now and then
+// whether all is as it was (drift.h). Where a compression has a menu, it also looks at gradients
 // (gradient_sums.h), and chooses for each tensor (chosen_offers.h, offer_choice.h). A model that
 // was recorded is a file (model_file.h). Nothing here knows of torch. Start reading at plan.h.
 // buckets.h is the grouping that data parallel training uses before anything is measured.
@@ -29,7 +29,7 @@
 #include "paceline/core/schedule/offer_choice.h"
 #include "paceline/core/schedule/plan.h"
 #include "paceline/core/schedule/policies.h"
-#include "paceline/core/schedule/policy_table.h"
+#include "paceline/core/schedule/policy_catalogue.h"
 #include "paceline/core/schedule/replay.h"
 #include "paceline/core/schedule/replay_models.h"
 #include "paceline/core/schedule/simulate.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "paceline/core/compress/compression.h"
-#include "paceline/core/schedule/policy_table.h"
+#include "paceline/core/schedule/policy_catalogue.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/model_parts.h"
 

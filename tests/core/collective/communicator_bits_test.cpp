@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {

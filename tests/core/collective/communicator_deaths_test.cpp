@@ -6,7 +6,7 @@
 
 #include <latch>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/contract.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/any_call.h"

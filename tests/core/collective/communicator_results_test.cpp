@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/nightly.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/program.h"
 #include "paceline/core/collective/verify.h"
 #include "tests/support/nightly.h"

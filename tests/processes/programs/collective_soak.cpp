@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/partition.h"

@@ -33,7 +33,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/membership/membership.h"
 #include "tests/support/any_call.h"

@@ -2,8 +2,8 @@
 #include <chrono>
 #include <thread>
 
-#include "paceline/core/compress/catalogue.h"
-#include "paceline/core/schedule/policy_table.h"
+#include "paceline/core/compress/method_catalogue.h"
+#include "paceline/core/schedule/policy_catalogue.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {

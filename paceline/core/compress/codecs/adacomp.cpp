@@ -1,6 +1,6 @@
 #include "paceline/core/compress/binned_average.h"
 #include "paceline/core/compress/binned_signs.h"
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress::catalogue {
 namespace {

@@ -1,5 +1,5 @@
 #include "paceline/core/compress/cast_average.h"
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress::catalogue {
 namespace {

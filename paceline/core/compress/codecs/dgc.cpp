@@ -1,5 +1,5 @@
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/common_settings.h"
+#include "paceline/core/compress/method_catalogue.h"
 #include "paceline/core/compress/momentum_average.h"
 #include "paceline/core/compress/momentum_selection_average.h"
 

@@ -1,7 +1,7 @@
 #include "paceline/core/compress/ef_sign.h"
 
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/gathered_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 #include "paceline/core/compress/two_stage_average.h"
 
 namespace paceline::compress::catalogue {

@@ -1,6 +1,6 @@
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/level_sum_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress::catalogue {
 namespace {

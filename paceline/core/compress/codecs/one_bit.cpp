@@ -1,7 +1,7 @@
 #include "paceline/core/compress/one_bit.h"
 
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/gathered_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress::catalogue {
 namespace {

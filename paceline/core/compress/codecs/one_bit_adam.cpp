@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 #include "paceline/core/compress/one_bit_adam_average.h"
 
 namespace paceline::compress::catalogue {

@@ -1,7 +1,7 @@
 #include "paceline/core/compress/cast_average.h"
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/low_rank_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress::catalogue {
 namespace {

@@ -1,8 +1,8 @@
 #include "paceline/core/compress/qsgd.h"
 
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/gathered_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 namespace paceline::compress::catalogue {
 namespace {

@@ -1,5 +1,5 @@
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/gathered_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 #include "paceline/core/compress/qsgd.h"
 
 namespace paceline::compress::catalogue {

@@ -1,8 +1,8 @@
 #include "paceline/core/compress/top_k.h"
 
-#include "paceline/core/compress/catalogue.h"
 #include "paceline/core/compress/common_settings.h"
 #include "paceline/core/compress/gathered_average.h"
+#include "paceline/core/compress/method_catalogue.h"
 #include "paceline/core/compress/shared_index_average.h"
 
 namespace paceline::compress::catalogue {

@@ -10,7 +10,7 @@
 // Reference: specification A8, the way back of `hierarchical` of reduce_scatter.
 #include <algorithm>
 
-#include "paceline/core/collective/catalogue_entries.h"
+#include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/hosts.h"
 

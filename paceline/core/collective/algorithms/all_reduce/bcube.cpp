@@ -14,7 +14,7 @@
 // Reference: Guo et al., BCube, SIGCOMM 2009; specification A8.
 #include <bit>
 
-#include "paceline/core/collective/catalogue_entries.h"
+#include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/grid.h"
 
 namespace paceline::collective::catalogue::all_reduce {

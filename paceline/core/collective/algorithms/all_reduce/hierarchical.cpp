@@ -18,8 +18,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/catalogue_entries.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/grid.h"
 #include "paceline/core/collective/hosts.h"

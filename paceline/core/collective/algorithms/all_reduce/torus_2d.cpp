@@ -11,7 +11,7 @@
 // of the shape, else the most square ones.
 // Order of summation: along the rings, so it depends on the chunk (class D2).
 // Reference: Mikami et al., ImageNet/ResNet-50 training in 224 seconds, 2018; specification A8.
-#include "paceline/core/collective/catalogue_entries.h"
+#include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/grid.h"
 
 namespace paceline::collective::catalogue::all_reduce {

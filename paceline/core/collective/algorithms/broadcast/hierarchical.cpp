@@ -10,8 +10,8 @@
 // Reference: specification A8.
 #include <algorithm>
 
+#include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/catalogue_entries.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/hosts.h"
 

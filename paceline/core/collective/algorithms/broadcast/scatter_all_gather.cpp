@@ -11,9 +11,9 @@
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Barnett, Shuler, van de Geijn et al., Interprocessor collective communication library
 // (1994); specification A10.
+#include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"
-#include "paceline/core/collective/catalogue_entries.h"
 #include "paceline/core/collective/cells.h"
 #include "paceline/core/collective/composition.h"
 

@@ -4,7 +4,7 @@
 // CMake lists algorithms/<operation>/*.cpp and generates built_in_algorithms(); file
 // <operation>/<name>.cpp defines `Algorithm <name>()` in namespace
 // paceline::collective::catalogue::<operation>. Nothing registers itself. A file that builds on
-// other entries includes catalogue_entries.h, their declarations, which CMake writes too.
+// other entries includes algorithm_entries.h, their declarations, which CMake writes too.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // Every algorithm of the catalogue goes through the same claims, so that a new file is tested
 // before its own test exists.
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // What holds for every compression method, also for one that is added tomorrow. Also covers
 // paceline/core/compress/slots.h and paceline/core/compress/sign_chunks.h, which several are made
 // of.
-#include "paceline/core/compress/catalogue.h"
+#include "paceline/core/compress/method_catalogue.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

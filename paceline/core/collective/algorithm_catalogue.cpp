@@ -1,4 +1,4 @@
-#include "paceline/core/collective/catalogue.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
 
 #include <algorithm>
 

@@ -1,0 +1,23 @@
+#include <gtest/gtest.h>
+
+#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/replay_models.h"
+#include "paceline/core/schedule/simulate.h"
+
+namespace paceline::schedule::wait_free_claims {
+namespace {
+
+const Costs kCosts = {.links = costs_of({.workers = 4, .servers = Servers::none})};
+
+TEST(WaitFreePolicy, SendsEachTensorOfEveryModelAloneAndNeverCrossesTheBarrier) {
+  for (const Model& model : replay_models()) {
+    for (const bool may_cross : {false, true}) {
+      const Plan plan = policy("wait_free").make(model, kCosts, may_cross);
+      EXPECT_EQ(cuts_of(plan), single_tensors(model.size()));
+      EXPECT_FALSE(plan.crosses_barrier);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::schedule::wait_free_claims
