@@ -1,5 +1,6 @@
 // What codecs are given in tests: values of both signs over eleven powers of two, exact in f32, and
-// the same in the specification's model (there: int32(word) >> 8, times 2^-(23 + word % 256 % 11)).
+// the same in the executed model in Python, from which expected bytes come (there: int32(word) >>
+// 8, times 2^-(23 + word % 256 % 11)).
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The environment of a worker (design: names.md): its place in the job, torchrun's names beside
+// The environment of a worker (docs/guide/launch.md): its place in the job, torchrun's names beside
 // ours, and nothing left of a launcher above us.
 #pragma once
 

@@ -2,7 +2,7 @@
 // when to give up.
 //
 // A state machine without clock, descriptor or process: it is told what happened and when, and
-// answers with actions; run.cpp carries them out. Its times (design: names.md, "End of a run"):
+// answers with actions; run.cpp carries them out. Its times (docs/guide/launch.md):
 //
 //   first failure ----- grace (1.0 s) ----- SIGTERM -- 0.4 s -- kill -- 0.4 s -- the launcher ends
 //     verdict to all: they throw, tell and end

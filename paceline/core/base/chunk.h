@@ -1,5 +1,5 @@
 // The chunk rule, used everywhere: how `count` things are cut into parts whose sizes differ by at
-// most one (specification A0 point 1).
+// most one (docs/algorithms/README.md).
 #pragma once
 
 #include <algorithm>

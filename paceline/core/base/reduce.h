@@ -1,9 +1,10 @@
 // Element-wise reductions, vectorised with run-time dispatch (Highway).
 //
-// The operands have an order: left is the part of the lower ranks (specification A0.1, R1), so that
-// NaN payloads and with them all bits are the same wherever a program runs. min and max: NaN wins,
-// -0 < +0 (A0 point 5). Integers wrap. A bool is false when its byte is 0, else true, and results
-// are 0 or 1: sum, max and bor are "or", product, min and band are "and", bxor is "differs".
+// The operands have an order: left is the part of the lower ranks (docs/algorithms/README.md), so
+// that NaN payloads and with them all bits are the same wherever a program runs. min and max: NaN
+// wins, -0 < +0 (A0 point 5). Integers wrap. A bool is false when its byte is 0, else true, and
+// results are 0 or 1: sum, max and bor are "or", product, min and band are "and", bxor is
+// "differs".
 //
 // f16 and bf16 are computed in f32 and rounded to the nearest (ties to even) where the result is
 // stored in 16 bits; NaN results are quiet. Stored as f32 (`accumulate`), a partial sum is not

@@ -1,5 +1,5 @@
-// The summation tree that `reproducible` promises: balanced, over ranks in order (specification
-// A0.1, R5).
+// The summation tree that `reproducible` promises: balanced, over ranks in order
+// (docs/algorithms/README.md).
 //
 // Split at the largest power of two below the count, for 5: ((0+1)+(2+3))+4. Adding neighbours
 // level by level, and letting an odd one out wait, gives the same tree, so a level is a round of

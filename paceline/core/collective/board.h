@@ -3,8 +3,8 @@
 // Each rank has a page that all others see. To take part in an operation it posts there what it
 // calls, and its input or where that lies. When all have posted the same, every rank knows that
 // all are bound to carry it out. Of short inputs each sums up all for itself (sum), the
-// shared-memory form of a `direct` all_reduce (specification A9) in which every rank owns all
-// chunks; long ones are a SharedReduction, whose ranks count on the board how far they are.
+// shared-memory form of a `direct` all_reduce (docs/algorithms/direct.md) in which every rank owns
+// all chunks; long ones are a SharedReduction, whose ranks count on the board how far they are.
 //
 // Two slots take turns. Whoever posts operation k+2 has ended k+1, so every rank has begun k+1 and
 // therefore ended k: nobody reads any more what it writes over.

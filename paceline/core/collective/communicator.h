@@ -27,7 +27,7 @@
 
 namespace paceline {
 
-// Which promise about bits the group makes (design: architecture.md, "The same bits").
+// Which promise about bits the group makes (docs/algorithms/README.md).
 enum class Determinism : std::uint8_t {
   reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree
                      // in rank order; of f16 and bf16 it is made in f32 and rounded once

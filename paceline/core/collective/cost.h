@@ -39,7 +39,7 @@ double least_cost(const Timetable& timetable, const Freight& freight,
 double least_cost(const Algorithm& algorithm, const Shape& shape, std::size_t bytes,
                   const topology::Topology& topology, const topology::Profile& profile);
 
-// The model of the specification's A1: each rank on a host of its own, one segment.
+// The simplest model (docs/guide/choice.md): each rank on a host of its own, one segment.
 double cost(const Algorithm& algorithm, const Shape& shape, const Partition& partition,
             std::size_t element_bytes, const topology::Prices& prices);
 

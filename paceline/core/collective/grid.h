@@ -20,7 +20,7 @@ namespace paceline::collective {
 // `dimensions` as Shape::dimensions, those of size 1 do not matter; `rank` of their product. One
 // chunk for each rank. The two algorithms are of these operations, for any rank count.
 // Bytes over all ranks: 2(n-1) times the buffer, whatever the dimensions, when the two send no more
-// than they must (specification A8).
+// than they must (docs/algorithms/hierarchical.md).
 Program all_reduce_on_grid(std::vector<int> dimensions, int rank, const Algorithm& reduce_scatter,
                            const Algorithm& all_gather);
 

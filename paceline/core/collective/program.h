@@ -59,7 +59,7 @@ struct Step {
   Slot operand = {};  // recv_reduce, reduce
   Slot target = {};   // store (the peer's), recv, recv_reduce, copy, reduce
   bool operand_is_left =
-      false;               // recv_reduce: the order of the summation tree (specification A0.1, R1)
+      false;  // recv_reduce: the order of the summation tree (docs/algorithms/README.md)
   bool completes = false;  // after this step `target` holds every rank's contribution for the first
                            // time on any rank: where an average is scaled, once for each element
   bool operator==(const Step&) const = default;
@@ -111,7 +111,7 @@ bool is_power_of_two(const Shape& shape);
 bool for_any_count(const Shape& shape);
 bool for_one_rank(const Shape& shape);
 
-// Which promise about the bits of a sum an algorithm makes (specification A0.1).
+// Which promise about the bits of a sum an algorithm makes (docs/algorithms/README.md).
 enum class DeterminismClass : std::uint8_t {
   d2 = 2,  // the same bits on every rank and from run to run
   d3 = 3,  // also independent of an element's position, of the length and of fusion

@@ -2,9 +2,9 @@
 //
 // Rank r owns chunk r. Piece by piece it reads that chunk where all inputs lie, sums it up by the
 // balanced tree in rank order, and writes the sum where all outputs lie, block by block while the
-// block is in the nearest cache: `direct` (specification A9), in which nothing is carried. How far
-// a rank is it counts on the board; nobody leaves before all have ended, so whoever returns may
-// write its input again.
+// block is in the nearest cache: `direct` (docs/algorithms/direct.md), in which nothing is carried.
+// How far a rank is it counts on the board; nobody leaves before all have ended, so whoever returns
+// may write its input again.
 //
 // A buffer that its rank has not allocated here is hidden: nobody else has it in its memory. Where
 // each rank can reach the memory of all others (process_memory.h), those who sum a hidden input up

@@ -41,7 +41,7 @@ Charge Tariff::of(const Timetable::Message& message) const {
     is_reference = is_reference || (load.payer != Payer::sender && load.payer != Payer::the_sum &&
                                     bytes >= transport::kShortestReference);
   }
-  // An empty chunk is not sent (specification A0 point 2): it takes neither time nor ports.
+  // An empty chunk is not sent (docs/algorithms/README.md): it takes neither time nor ports.
   if (all == 0) return {.is_empty = true};
   Charge charge{.link = host(message.from) == host(message.to) ? topology_.within_a_host
                                                                : LinkClass::network};

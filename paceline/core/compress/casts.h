@@ -1,6 +1,7 @@
 // The codecs fp16 and bf16: values rounded to the nearest, ties to even, 2 bytes each.
 //
-// Not saturating: a finite value that would become infinite is an overflow (specification B1).
+// Not saturating: a finite value that would become infinite is an overflow
+// (docs/compression/fp16.md).
 #pragma once
 
 #include "paceline/core/compress/codec.h"

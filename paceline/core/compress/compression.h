@@ -15,8 +15,8 @@ struct Compression {
   // Shorter tensors travel whole (BytePS's limit), and so do vectors: biases and norms.
   std::size_t min_compress_bytes = 65536;
   // What a tensor may be compressed by instead, chosen tensor by tensor and anew every so many
-  // steps (ratio_choice.h, schedule/adaptation.h). `settings` is the first, whose loss all may have
-  // together. Empty: there is nothing to choose.
+  // steps (ratio_choice.h, schedule/chosen_offers.h). `settings` is the first, whose loss all may
+  // have together. Empty: there is nothing to choose.
   std::vector<Settings> menu = {};
   std::size_t choose_every = 200;
 

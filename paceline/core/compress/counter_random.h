@@ -3,7 +3,7 @@
 //
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3",
 // section 3.3): ten rounds that turn four words, under a key of two, into four. The layout of the
-// counter is that of the specification, B0.
+// counter is given in docs/compression/formats.md.
 #pragma once
 
 #include <array>

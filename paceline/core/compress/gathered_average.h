@@ -1,6 +1,6 @@
 // The mean by an all_gather of what a codec makes of each rank's gradient; every rank decodes all
-// of it and adds it up in rank order. For codecs whose payloads cannot be added (specification
-// B10): it pays where they are shorter than 2/ranks of the gradient.
+// of it and adds it up in rank order. For codecs whose payloads cannot be added
+// (docs/compression/README.md): it pays where they are shorter than 2/ranks of the gradient.
 //
 // Bytes that a rank sends: (ranks - 1) * message_bytes(longest_payload).
 #pragma once

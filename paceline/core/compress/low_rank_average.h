@@ -7,7 +7,8 @@
 //
 // Bytes: 4 rank (rows + columns), whatever the number of ranks. The residual is the rank's own: the
 // one of the authors' program, A - P Q^T, has the same mean, but what ranks differ by never drains
-// (specification B8). P must have the same bits on all ranks, so the all_reduce may not differ.
+// (docs/compression/power_sgd.md). P must have the same bits on all ranks, so the all_reduce may
+// not differ.
 #pragma once
 
 #include <memory>

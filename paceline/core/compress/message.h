@@ -1,5 +1,5 @@
 // The message that one compressed tensor travels in: a header of 32 bytes, then the payload
-// (specification B0).
+// (docs/compression/formats.md).
 //
 //   0 u32 magic 'DTC1'   4 u8 codec   5 u8 dtype   6 u16 flags   8 u32 tensor   12 u32 step
 //  16 u64 elements      24 u32 payload bytes      28 u32 CRC-32C of bytes 0..27 and the payload

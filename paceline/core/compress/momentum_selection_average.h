@@ -19,7 +19,7 @@ struct MomentumSelectionOptions {
   float momentum = 0.9f;
   bool nesterov = false;
   // Stops momentum where it was sent. Not while the ratio is still high: it takes most of the
-  // momentum away then (specification B7), so it begins behind the warm-up.
+  // momentum away then (docs/compression/dgc.md), so it begins behind the warm-up.
   bool masking = true;
   double clip = 0;      // the largest norm of the tensor's mean gradient; 0: any
   bool sampled = true;  // the threshold; else the selection is exact

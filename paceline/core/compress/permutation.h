@@ -1,4 +1,4 @@
-// Random elements that all ranks can draw again (the codec random_k, specification B5).
+// Random elements that all ranks can draw again (the codec random_k, docs/compression/random_k.md).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Values as integers: what qsgd, int8, terngrad and sums under a shared scale are made of
-// (specification B1 to B3). Vectorised with run-time dispatch (Highway), with the same bits on
+// (docs/compression/fp16.md). Vectorised with run-time dispatch (Highway), with the same bits on
 // every processor.
 //
 // Values are cut into buckets, each with a norm. A bucket's step is norm / top in f32, and a value

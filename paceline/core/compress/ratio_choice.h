@@ -1,6 +1,6 @@
-// Which compression for which tensor, and when (specification B9): pure functions of what was
-// measured. Results are the same wherever the inputs are, so rank 0 decides on sums over all ranks
-// and tells the others.
+// Which compression for which tensor, and when (docs/compression/menus.md): pure functions of what
+// was measured. Results are the same wherever the inputs are, so rank 0 decides on sums over all
+// ranks and tells the others.
 #pragma once
 
 #include <cstddef>

@@ -28,9 +28,9 @@ bool select_largest_of_sum(std::span<const float> values, std::span<const float>
                            std::span<float> sum, std::span<std::uint32_t> indices);
 
 // About so many elements, with a threshold from a sample of 1 % (deep gradient compression,
-// specification B7): at least 0.8 * count and at most count of them, the first of the order, sorted
-// by index. The stream says where the sample begins; its purpose is to be `sample`. Nothing: a
-// value is NaN or infinite. REQUIRES: count <= values.size() < 2^32.
+// docs/compression/dgc.md): at least 0.8 * count and at most count of them, the first of the order,
+// sorted by index. The stream says where the sample begins; its purpose is to be `sample`. Nothing:
+// a value is NaN or infinite. REQUIRES: count <= values.size() < 2^32.
 std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float> values,
                                                            std::size_t count,
                                                            const RandomStream& stream);

@@ -5,7 +5,7 @@
 // Bytes of payload that all ranks send: (2 ceil(N/8) + 8 ranks) (ranks - 1). Conserved over any
 // steps: sum of results + mean(residual) + owner_residual == sum of the mean gradients.
 // Scales are mean magnitudes, which lose least; the authors' program has root mean squares, which
-// are no contraction for sparse gradients (specification B4).
+// are no contraction for sparse gradients (docs/compression/ef_sign.md).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What the environment tells a worker about its place in the job (names.md). Read here and nowhere
-// else below the app floor.
+// What the environment tells a worker about its place in the job (docs/guide/launch.md). Read here
+// and nowhere else below the app floor.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The names of a worker's environment (design: names.md). The launcher sets them; environment.h
+// The names of a worker's environment (docs/guide/launch.md). The launcher sets them; environment.h
 // reads them.
 #pragma once
 

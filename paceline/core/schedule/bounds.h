@@ -1,4 +1,5 @@
-// What no schedule can beat (specification D1), start-ups left out, each byte on its cheapest path.
+// What no schedule can beat (docs/schedules/README.md), start-ups left out, each byte on its
+// cheapest path.
 #pragma once
 
 #include "paceline/core/schedule/costs.h"

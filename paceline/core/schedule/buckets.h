@@ -1,5 +1,5 @@
 // Buckets: which gradients travel in one message, and in which order the messages start
-// (specification D2).
+// (docs/guide/data_parallel.md).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Which of its compression's offers each tensor travels by (specification B9): in space what ends a
-// step soonest within the loss of the first offer, in time less compression where gradients change
-// fast. Pure, of what ranks saw together: rank 0 decides, and tells the others.
+// Which of its compression's offers each tensor travels by (docs/compression/menus.md): in space
+// what ends a step soonest within the loss of the first offer, in time less compression where
+// gradients change fast. Pure, of what ranks saw together: rank 0 decides, and tells the others.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Which gradients to fuse, and how to encode each group (specification D5): an encoder, a link and
-// a decoder in a row, each serial, with a barrier behind them.
+// Which gradients to fuse, and how to encode each group (docs/schedules/general.md): an encoder, a
+// link and a decoder in a row, each serial, with a barrier behind them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // What transfers and codecs cost, as values: measured on a running job, made from the figures of a
-// link, or fitted to somebody's table (specification D1).
+// link, or fitted to somebody's table (docs/schedules/README.md).
 #pragma once
 
 #include <limits>
@@ -37,7 +37,7 @@ struct CodecCost {
   bool operator==(const CodecCost&) const = default;
 };
 
-// Tensors below this many bytes travel uncompressed (specification B0).
+// Tensors below this many bytes travel uncompressed (docs/compression/formats.md).
 inline constexpr double kLeastCompressed = 65536;
 
 // Seconds of a message of n bytes are lines of n.
@@ -86,7 +86,8 @@ struct Costs {
   bool operator==(const Costs&) const = default;
 };
 
-// fp16, int8 with a shared scale and top_k with 1 %, at the speeds of specification D5.
+// fp16, int8 with a shared scale and top_k with 1 %, at the speeds that docs/schedules/general.md
+// assumes.
 std::vector<CodecCost> example_codecs();
 
 // How long a message of `wire` bytes holds the link, by direction.

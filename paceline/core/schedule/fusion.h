@@ -1,5 +1,5 @@
 // Which gradients to fuse into one message, on one serial link with a barrier behind it
-// (specification D3). Times in seconds, sizes in bytes, both by places of the send order.
+// (docs/schedules/merged.md). Times in seconds, sizes in bytes, both by places of the send order.
 #pragma once
 
 #include <functional>

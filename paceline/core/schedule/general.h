@@ -1,4 +1,4 @@
-// The general scheduler (survey, challenge 5.3; specification D5): fuse or split, compress or not,
+// The general scheduler (docs/schedules/general.md): fuse or split, compress or not,
 // group by group, whatever the simulator finds fastest.
 #pragma once
 

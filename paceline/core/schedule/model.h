@@ -1,5 +1,5 @@
 // A training step as the schedule sees it: which tensors there are, and how long the computation
-// around each takes (specification D1, D6).
+// around each takes (docs/schedules/README.md).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The offers by which a model's tensors travel, from look to look (specification B9).
+// The offers by which a model's tensors travel, from look to look (docs/compression/menus.md).
 #pragma once
 
 #include <functional>

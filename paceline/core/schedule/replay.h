@@ -1,6 +1,6 @@
 // A training loop without a model: its computation is waited for, to the microsecond, or done by a
-// kernel that takes a processor; its gradients really move (specification D1). What a schedule
-// gains on these links, before anybody has written a line of a model.
+// kernel that takes a processor; its gradients really move (docs/schedules/README.md). What a
+// schedule gains on these links, before anybody has written a line of a model.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The iteration in virtual time (specification D1): computation, codecs and links as serial
+// The iteration in virtual time (docs/schedules/README.md): computation, codecs and links as serial
 // resources, a plan's messages between them. Pure: the same values, the same seconds.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where the general scheduler's search begins (specification D5).
+// Where the general scheduler's search begins (docs/schedules/general.md).
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // The survey's cluster, simulated: what links cost there follows from the measured rows of BSP
-// alone, all other methods are forecast (specification D7, D8).
+// alone, all other methods are forecast (docs/guide/simulate.md).
 #pragma once
 
 #include <array>
@@ -31,8 +31,8 @@ struct SurveyConstants {
 // agreeing what comes next, and 2 ceil(lg m) messages between machines of 6.4, 21 or 95 us, which
 // is what the seed's times of 16 KiB and 1 MiB say of each network.
 SurveyConstants survey_constants();
-// Those of specification D8, from which its regression thresholds come: one start-up for all
-// networks.
+// The constants from which the regression thresholds come (docs/guide/simulate.md): one start-up
+// for all networks.
 SurveyConstants constants_of_d8();
 
 struct SurveyForecast {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMargin = .03;
 
-// Specification D7: which orders of the survey can be asserted.
+// Which orders of the survey can be asserted.
 struct Relation {
   std::string_view first, second;
   bool both_ways;

@@ -1,4 +1,4 @@
-// How well a simulation of the survey meets what was measured (specification D7, D8).
+// How well a simulation of the survey meets what was measured (docs/guide/simulate.md).
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct SurveyError {
 // Which measured cells an error counts. Those of BSP are never counted: they are the calibration.
 struct SurveyCells {
   std::string_view model = {}, method = {};  // empty: all
-  // Without what specification D7 excludes from acceptance: PS rows that are suspicious, and
+  // Leaves out what acceptance excludes (docs/guide/simulate.md): PS rows that are suspicious, and
   // ByteScheduler-A2A of ResNet-50.
   bool accepted_only = true;
 };

@@ -21,7 +21,8 @@ constexpr Prices kSharedMemory{.alpha = 1e-6, .beta = 1.0 / 8e9, .gamma = 1.0 / 
 constexpr Prices kLoopback{.alpha = 12e-6, .beta = 1.0 / 2e9, .gamma = 1.0 / 8e9};
 constexpr Prices kNetwork{.alpha = 30e-6, .beta = 1.0 / 1.17e8, .gamma = 1.0 / 8e9};
 
-// One straight line does not fit all lengths (specification A12): up to 16 KiB, up to 1 MiB, above.
+// One straight line does not fit all lengths (docs/guide/choice.md): up to 16 KiB, up to 1 MiB,
+// above.
 inline constexpr std::array<std::size_t, 2> kLineEnds = {16 << 10, 1 << 20};
 
 // Seconds of a message of b bytes: alpha + b * beta.

@@ -33,7 +33,7 @@ struct Profile {
   double crowded = 4e-6;
   double crowded_reference = 4e-6;
 
-  // The model of the specification's A1: the same prices everywhere, and copies for nothing.
+  // The simplest model (docs/guide/choice.md): the same prices everywhere, and copies for nothing.
   static Profile uniform(const Prices& prices);
   const LinkPrices& link(LinkClass of) const { return links[static_cast<std::size_t>(of)]; }
   LinkPrices& link(LinkClass of) { return links[static_cast<std::size_t>(of)]; }

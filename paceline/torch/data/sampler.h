@@ -44,9 +44,9 @@ class GlobalBatches {
   at::Tensor order_;
 };
 
-// DistributedSampler's semantics (specification A2): each rank a share of equal length, rank r the
-// entries r, r+P, ... of the order, which is padded from its own start to a multiple of P (or cut
-// to one with drop_last).
+// DistributedSampler's semantics (docs/guide/data_parallel.md): each rank a share of equal length,
+// rank r the entries r, r+P, ... of the order, which is padded from its own start to a multiple of
+// P (or cut to one with drop_last).
 struct ShareOptions {
   int rank = 0;
   int world_size = 1;

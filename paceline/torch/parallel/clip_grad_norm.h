@@ -1,4 +1,4 @@
-// Clipping by the global norm (specification D18).
+// Clipping by the global norm (docs/guide/data_parallel.md).
 #pragma once
 
 #include <ATen/core/Tensor.h>

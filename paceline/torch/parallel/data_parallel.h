@@ -1,4 +1,4 @@
-// DataParallel: synchronous data parallel training (specification D2).
+// DataParallel: synchronous data parallel training (docs/guide/data_parallel.md).
 //
 //   paceline::Job job = paceline::init();
 //   paceline::DataParallel parallel(model, job);

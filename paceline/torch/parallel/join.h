@@ -1,4 +1,4 @@
-// Ranks that do not have the same number of batches (specification D2, Join).
+// Ranks that do not have the same number of batches (docs/guide/data_parallel.md).
 //
 //   for (auto turn : parallel.join(loader)) {   // as long as any rank has a batch
 //     optimizer.zero_grad();

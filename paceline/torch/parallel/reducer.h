@@ -1,5 +1,5 @@
 // The Reducer carries one step after the other from autograd's events to mean gradients
-// (specification D2).
+// (docs/guide/data_parallel.md).
 //
 //   birthplace (from the allocator)         lets the gradient be computed in its slot
 //   arriving/accumulated (from the hooks)   moves the gradient into its slot, if it is not there;

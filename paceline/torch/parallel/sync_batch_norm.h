@@ -1,4 +1,4 @@
-// SyncBatchNorm: batch normalisation over the global batch (specification D3).
+// SyncBatchNorm: batch normalisation over the global batch (docs/guide/data_parallel.md).
 //
 //   paceline::SyncBatchNorm norm(torch::nn::BatchNormOptions(64));  // for BatchNorm1d, 2d, 3d
 //   paceline::convert_sync_batch_norm(*model);                      // or in a whole model

@@ -96,8 +96,7 @@ TEST(CommunicatorBits, FastGivesTheSameBitsOnAllRanksAndFromRunToRun) {
   }
 }
 
-// Ranks that come late, each time others: messages overtake each other on their way to a rank (T3
-// of the specification).
+// Ranks that come late, each time others: messages overtake each other on their way to a rank.
 TEST(CommunicatorBits, DelaysLeaveThemUnchanged) {
   constexpr std::size_t kCount = 3'001;
   constexpr int kRanks = 5, kSeeds = 6;

@@ -28,7 +28,7 @@ double cost_of(Operation operation, std::string_view name, int ranks) {
               kPrices);
 }
 
-// A time of specification A1: so many messages, and so many buffers sent and reduced.
+// The time of a number of messages, and of a number of buffers sent and reduced.
 double price(double alphas, double sent, double reduced) {
   return alphas * kPrices.alpha + sent * kBytes * kPrices.beta + reduced * kBytes * kPrices.gamma;
 }
@@ -226,7 +226,7 @@ TEST(Cost, NoMoreSegmentsRunAtATimeThanTheExecutorLetsBegin) {
             segments * (ranks - 1) * step / kSegmentsInFlight * 0.99);
 }
 
-// Specification A7: only the sums of the last segment are not hidden behind the port.
+// Only the sums of the last segment are not hidden behind the port.
 TEST(Cost, SegmentsHideTheSumsOfDirectBehindItsMessages) {
   const Algorithm direct = built_in(Operation::all_reduce, "direct");
   for (const int ranks : {2, 4, 8}) {
@@ -238,7 +238,7 @@ TEST(Cost, SegmentsHideTheSumsOfDirectBehindItsMessages) {
   }
 }
 
-// Specification A12 point 4, for the programs that move the fewest messages and the fewest bytes.
+// A law of the closed forms, for the programs that move the fewest messages and the fewest bytes.
 TEST(Cost, TheButterflyBeatsTheRingExactlyBelowTheLengthOfTheFormula) {
   for (const int ranks : {2, 4, 8, 16, 32}) {
     const double p = ranks, h = std::bit_width(static_cast<unsigned>(ranks)) - 1;

@@ -33,7 +33,7 @@ inline Shape on_grid_of(const std::vector<int>& dimensions) {
   return {.ranks = ranks_of(dimensions), .dimensions = dimensions};
 }
 
-// The specification's A8: along each dimension twice its other ranks, each with what is still held.
+// Along each dimension twice its other ranks, each with what is still held.
 inline double seconds_on_grid(const std::vector<int>& dimensions, double bytes,
                               const topology::Prices& prices) {
   double seconds = 0, held = bytes;

@@ -93,7 +93,7 @@ TEST(Partition, PiecesOfOneLengthTogetherAreThePartition) {
 }
 
 TEST(Partition, OffsetsFollowTheChunkRule) {
-  // off(i) = i * (n div p) + min(i, n mod p), specification A0 point 1.
+  // off(i) = i * (n div p) + min(i, n mod p): the chunk rule of collective/partition.h.
   EXPECT_EQ(chunk_offset(10, 4, 0), 0u);
   EXPECT_EQ(chunk_offset(10, 4, 1), 3u);
   EXPECT_EQ(chunk_offset(10, 4, 2), 6u);

@@ -52,7 +52,7 @@ TEST(RandomIndices, DrawEveryElementAlike) {
   for (const int times : drawn) EXPECT_LT(std::abs(times - expected) / deviation, 5);
 }
 
-// The specification's test of few elements, which 6 rounds fail by 37 standard deviations.
+// A test of few elements, which 6 rounds fail by 37 standard deviations.
 TEST(RandomIndices, DrawEveryPairAlike) {
   constexpr std::uint32_t kDraws = 20000;
   for (const std::size_t n : {5, 9, 12}) {

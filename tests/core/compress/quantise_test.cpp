@@ -28,7 +28,7 @@ std::vector<Level> levels_of(const std::vector<float>& values, const Scale& scal
   return levels;
 }
 
-// The specification's words: a level is the floor, or one more where the random number in [0, 1)
+// The definition: a level is the floor, or one more where the random number in [0, 1)
 // is below the fraction; all of it in f64 but for the quotient.
 int model_level(float value, std::uint32_t word, float step, int top) {
   const double scaled = step > 0 ? std::abs(value) / step : 0.0f;
@@ -175,7 +175,7 @@ TEST(BucketNorms, TellOfNormsThatAreNotFinite) {
   }
 }
 
-// Three ranks under one scale, as in the specification's model.
+// Three ranks share one scale.
 struct Shared {
   std::vector<float> norms = std::vector<float>(16);
   std::vector<std::vector<float>> gradients;

@@ -18,7 +18,7 @@ namespace {
 using test::encoded, test::gradient, test::there_and_back;
 using Indices = std::vector<std::uint32_t>;
 
-// The order as the specification says it.
+// The order by its definition (docs/compression/top_k.md).
 Indices model(const std::vector<float>& values, std::size_t count) {
   Indices all(values.size());
   std::iota(all.begin(), all.end(), 0u);

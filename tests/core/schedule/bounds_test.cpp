@@ -8,8 +8,8 @@
 namespace paceline::schedule {
 namespace {
 
-// compute, transfer, crossing and with a barrier at 5 Gbit/s, by the specification's executed
-// model.
+// compute, transfer, crossing and with a barrier at 5 Gbit/s, as an executed model in
+// Python gave them.
 struct Expected {
   const char* model;
   Servers servers;

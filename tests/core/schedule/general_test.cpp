@@ -31,7 +31,7 @@ double best_of_the_seven(const Model& model, const Costs& costs) {
   return best;
 }
 
-// Specification D5, without compression: milliseconds and name of the best of the seven.
+// Without compression: milliseconds and name of the best of the seven.
 TEST(SurveyMethods, the_best_of_the_seven_is_the_one_of_the_executed_model) {
   struct Row {
     Servers servers;
@@ -75,7 +75,7 @@ TEST(General, is_never_slower_than_any_of_the_seven_and_never_below_the_bound) {
   }
 }
 
-// Specification D5: with the computation scaled so that transfers take as long, at 1 Gbit/s.
+// The computation is scaled so that transfers take as long, at 1 Gbit/s.
 TEST(General, gains_what_the_executed_model_gains_over_the_methods_with_a_barrier) {
   struct Gain {
     Servers servers;

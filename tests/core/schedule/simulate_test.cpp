@@ -1,5 +1,4 @@
-// Expected seconds are those of the executed model of the specification (schedule.py), run on the
-// same inputs.
+// Expected seconds are those of an executed model in Python, run on the same inputs.
 #include "paceline/core/schedule/simulate.h"
 
 #include <gtest/gtest.h>

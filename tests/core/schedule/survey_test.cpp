@@ -66,7 +66,7 @@ TEST(Survey, errors_stay_within_the_acceptance_with_and_without_the_cells_in_dou
   EXPECT_LE(all.worst, .24) << all.worst_cell;
 }
 
-// Specification D8: the thresholds guard against regressions. It counts seconds, of WFBP and
+// The thresholds guard against regressions. It counts seconds, of WFBP and
 // MG-WFBP, here of the models of which we have the rows.
 TEST(Survey, with_the_constants_of_d8_the_regression_thresholds_hold) {
   const SurveyTable table = survey_table();

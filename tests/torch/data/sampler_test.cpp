@@ -18,7 +18,7 @@ Indices list(const at::Tensor& tensor) {
   return {first, first + tensor.numel()};
 }
 
-TEST(Sampler, the_order_is_libtorchs_for_the_same_seed) {  // fixtures of the specification (A2)
+TEST(Sampler, the_order_is_libtorchs_for_the_same_seed) {  // computed by PyTorch
   EXPECT_EQ(list(shuffled(10, 0, 0)), (Indices{4, 1, 7, 5, 3, 9, 0, 8, 6, 2}));
   EXPECT_EQ(list(shuffled(13, 7, 0)), (Indices{6, 5, 3, 9, 8, 4, 12, 0, 11, 10, 1, 7, 2}));
   EXPECT_EQ(list(shuffled(13, 4, 3)), list(shuffled(13, 7, 0)));

@@ -12,7 +12,7 @@ namespace {
 using test::AveragingRun;
 using test::run_of;
 
-// One rank's part in a step, as the specification's model writes it down.
+// One rank's part in a step, written down a second time as plainly as possible.
 struct Model {
   std::size_t bin;
   std::vector<float> residual;

@@ -10,7 +10,7 @@
 // together and for any rank count. Ranks: any n >= 1, any counts.
 // Order of summation: nothing is summed.
 // Reference: Traeff, Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024);
-// specification A4b, A10. For a power of two the messages are those of Bruck's algorithm.
+// docs/algorithms/circulant.md. For a power of two the messages are those of Bruck's algorithm.
 #include "paceline/core/collective/circulant.h"
 
 #include "paceline/core/collective/balanced_tree.h"

@@ -5,7 +5,7 @@
 //
 // Rounds: 1. Messages a rank: n-1. Bytes a rank: n-1 times its chunk (a lower bound).
 // Ranks: any n >= 1, any counts. Order of summation: nothing is summed.
-// Reference: specification A1, the second half of row `direct`.
+// The second half of row `direct` (docs/algorithms/direct.md).
 //
 // Over shared memory each store is a write into the peer's output.
 #include "paceline/core/collective/program.h"

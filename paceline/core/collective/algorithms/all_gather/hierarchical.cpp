@@ -7,7 +7,7 @@
 // Rounds: 2. With n ranks on q hosts, a host sends q-1 times the chunks of its ranks to others (a
 // lower bound), and takes each chunk of theirs once. Ranks: any n >= 1, any hosts, any counts.
 // Order of summation: nothing is summed.
-// Reference: specification A8, the way back of `hierarchical` of reduce_scatter.
+// The way back of `hierarchical` of reduce_scatter (docs/algorithms/hierarchical.md).
 #include <algorithm>
 
 #include "paceline/core/collective/algorithm_entries.h"

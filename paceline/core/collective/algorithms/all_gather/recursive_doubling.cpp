@@ -8,7 +8,7 @@
 // Rounds: lg n, one message each way, always of chunks side by side. Bytes a rank: (n-1)/n of the
 // output (lower bounds, together). Ranks: powers of two, any counts.
 // Order of summation: nothing is summed.
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/recursive_doubling.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/halving.h"

@@ -11,7 +11,7 @@
 // With radix 2 and a power of two it is halving and doubling, nearest ranks first.
 // Order of summation: balanced in each digit (class D3). The balanced tree in rank order when the
 // radix is a power of two.
-// Reference: Guo et al., BCube, SIGCOMM 2009; specification A8.
+// Reference: Guo et al., BCube, SIGCOMM 2009; docs/algorithms/bcube.md.
 #include <bit>
 
 #include "paceline/core/collective/algorithm_entries.h"

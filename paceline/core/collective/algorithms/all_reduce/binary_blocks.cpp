@@ -15,7 +15,7 @@
 // Ranks: any n >= 1.
 // Order of summation: the balanced tree in rank order for any count (class D3).
 // Reference: Rabenseifner's all-reduce protocols, as in Chahal et al., A hitchhiker's guide on
-// distributed training (2018); specification A5.
+// distributed training (2018); docs/algorithms/binary_blocks.md.
 #include <bit>
 
 #include "paceline/core/collective/balanced_tree.h"

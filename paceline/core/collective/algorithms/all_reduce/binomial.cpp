@@ -9,7 +9,7 @@
 // Rounds: 2 ceil(lg n) on rank 0. Messages: 2(n-1) in all.
 // Bytes: ceil(lg n) times the buffer from rank 0, and no rank sends more. For short buffers.
 // Ranks: any n >= 1. Order of summation: the balanced tree in rank order (class D3).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md.
 #include <algorithm>
 
 #include "paceline/core/collective/balanced_tree.h"

@@ -12,7 +12,7 @@
 // Ranks: any n >= 1. Dimensions: those of the shape; else the ranks of a host and the hosts, where
 // all hosts hold as many neighbours; else the prime factors of n, smallest first.
 // Order of summation: along the rings, so it depends on the chunk (class D2).
-// Reference: Cho et al., BlueConnect, MLSys 2019; specification A8.
+// Reference: Cho et al., BlueConnect, MLSys 2019; docs/algorithms/blueconnect.md.
 #include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/grid.h"
 #include "paceline/core/collective/hosts.h"

@@ -12,7 +12,7 @@
 // Order of summation: own part first, then what each round brings: for 4 ranks and chunk 0
 // (0+2) + (3+1). Class D2, and not the balanced tree.
 // Reference: Traeff, Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024);
-// specification A4b.
+// docs/algorithms/circulant.md.
 #include "paceline/core/collective/circulant.h"
 
 #include "paceline/core/collective/balanced_tree.h"

@@ -9,7 +9,8 @@
 // Rounds: 2 with messages, ceil(lg n) of sums between them. Messages a rank: 2(n-1).
 // Bytes a rank: 2(n-1)/n of the buffer (a lower bound). Ranks: any n >= 1.
 // Order of summation: the balanced tree in rank order, for every chunk (class D3).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange); specification A1, A9.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange);
+// docs/algorithms/direct.md.
 //
 // Over shared memory the receives of round 0 are views of the peers' buffers and the stores are
 // writes into them: the whole operation reads each input once and writes each output once.

@@ -12,7 +12,7 @@
 // Order of summation: own part, then the children's in the order of their tree; so it depends on
 // the half (class D2).
 // Reference: Sanders, Speck, Traeff, Two-tree algorithms for full bandwidth broadcast, reduction
-// and scan (2009); trees as in NCCL; specification A6, schedule A.
+// and scan (2009); trees as in NCCL; docs/algorithms/double_binary_tree.md.
 #include <algorithm>
 
 #include "paceline/core/collective/balanced_tree.h"

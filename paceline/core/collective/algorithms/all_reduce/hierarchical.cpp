@@ -14,7 +14,7 @@
 // rounds; on one host it is `direct`. Ranks: any n >= 1, any hosts.
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
 // rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
-// Reference: specification A8.
+// Reference: docs/algorithms/hierarchical.md.
 #include <algorithm>
 #include <numeric>
 

@@ -12,7 +12,7 @@
 // buffer into m segments that follow each other through the tree, 2H + m - 1 steps of one segment.
 // Ranks: any n >= 1, k = Shape::radix >= 1 (1 is a chain).
 // Order of summation: own part, then the children's in rank order (class D3).
-// Reference: specification A3.
+// Reference: docs/algorithms/k_ary_tree.md.
 #include <algorithm>
 
 #include "paceline/core/collective/composition.h"

@@ -14,7 +14,7 @@
 // Ranks: any n >= 1.
 // Order of summation: neighbours that fold, then the balanced tree over what is left (class D3). It
 // is the balanced tree over the ranks where the ones of n in binary form one run.
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A4, A2 (fold).
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/rabenseifner.md.
 #include <bit>
 
 #include "paceline/core/collective/balanced_tree.h"

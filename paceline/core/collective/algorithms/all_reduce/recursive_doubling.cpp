@@ -11,8 +11,9 @@
 // Rounds: ceil(lg n), half of what `binomial` takes; a message each way, and more only from the
 // last block when n is no power of two. Bytes a rank: lg n times the buffer. For short buffers.
 // Ranks: any n >= 1. Order of summation: the balanced tree in rank order (class D3).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2. There the ranks beyond a
-// power of two are folded in beforehand, which sums by another tree and takes two rounds more.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/recursive_doubling.md. In
+// the paper the ranks beyond a power of two are folded in beforehand, which sums by another tree
+// and takes two rounds more.
 #include <algorithm>
 
 #include "paceline/core/collective/balanced_tree.h"

@@ -11,7 +11,7 @@
 // Ranks: any n >= 1.
 // Order of summation: ((c + (c+1)) + (c+2)) + .., ranks mod n, for chunk c: class D2, and not the
 // balanced tree.
-// Reference: Patarasuk and Yuan, JPDC 2009; specification A7.
+// Reference: Patarasuk and Yuan, JPDC 2009; docs/algorithms/ring.md.
 #include "paceline/core/collective/program.h"
 
 namespace paceline::collective::catalogue::all_reduce {

@@ -9,8 +9,8 @@
 // Rounds: 2 with messages, ceil(lg n) of sums between them. Messages: 2(n-1), all of rank 0.
 // Bytes: n-1 times the buffer into and out of rank 0. For very short buffers and few ranks.
 // Ranks: any n >= 1. Order of summation: the balanced tree in rank order (class D3).
-// Reference: specification A2. There rank 0 adds one rank after the other; the balanced tree costs
-// as many sums, and `reproducible` promises it.
+// Reference: docs/algorithms/star.md. In the textbook rank 0 adds one rank after the other; the
+// balanced tree costs as many sums, and `reproducible` promises it.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 

@@ -10,7 +10,8 @@
 // Bytes a rank: 2(n-1)/n of the buffer (a lower bound). Ranks: any n >= 1 in two dimensions, those
 // of the shape, else the most square ones.
 // Order of summation: along the rings, so it depends on the chunk (class D2).
-// Reference: Mikami et al., ImageNet/ResNet-50 training in 224 seconds, 2018; specification A8.
+// Reference: Mikami et al., ImageNet/ResNet-50 training in 224 seconds, 2018;
+// docs/algorithms/torus_2d.md.
 #include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/grid.h"
 

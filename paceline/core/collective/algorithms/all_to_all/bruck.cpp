@@ -10,7 +10,7 @@
 // distance, so lg n / 2 times its input for a power of two. For short buffers.
 // Ranks: any n >= 1, but equal counts alone: who passes a chunk on knows no length but its own.
 // Order of summation: nothing is summed.
-// Reference: Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 1997; specification A10.
+// Reference: Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 1997; docs/algorithms/bruck.md.
 #include <bit>
 
 #include "paceline/core/collective/balanced_tree.h"

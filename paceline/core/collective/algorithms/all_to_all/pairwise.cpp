@@ -9,7 +9,7 @@
 //
 // Rounds: n-1, one message each way. Bytes a rank: what it has for others (a lower bound).
 // Ranks: any n >= 1, any matrix of counts. Order of summation: nothing is summed.
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/pairwise.md.
 #include <bit>
 
 #include "paceline/core/collective/contract.h"

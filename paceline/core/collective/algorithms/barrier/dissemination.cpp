@@ -9,7 +9,7 @@
 // Rounds: ceil(lg n), one message each: a lower bound. Ranks: any n >= 1.
 // Order of summation: nothing is summed.
 // Reference: Hensgen, Finkel, Manber, Two algorithms for barrier synchronization (1988);
-// specification A10.
+// docs/algorithms/dissemination.md.
 #include <algorithm>
 
 #include "paceline/core/collective/balanced_tree.h"

@@ -7,7 +7,7 @@
 // Rounds: ceil(lg n) on the root. Messages: n-1 in all.
 // Bytes: ceil(lg n) times the buffer from the root, and no rank sends more.
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 

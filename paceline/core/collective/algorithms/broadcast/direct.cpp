@@ -5,7 +5,7 @@
 //
 // Rounds: 1. Messages: n-1, all from the root. Bytes: n-1 times the buffer from the root.
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
-// Reference: specification A2, the second half of `star`.
+// The second half of `star` (docs/algorithms/direct.md).
 //
 // Over shared memory all ranks read the root's buffer side by side.
 #include "paceline/core/collective/program.h"

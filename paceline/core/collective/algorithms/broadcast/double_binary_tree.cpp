@@ -9,7 +9,7 @@
 // rank. The executor cuts a long buffer into m segments that follow each other through the trees.
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Sanders, Speck, Traeff, Two-tree algorithms for full bandwidth broadcast, reduction
-// and scan (2009); trees as in NCCL; specification A10.
+// and scan (2009); trees as in NCCL; docs/algorithms/double_binary_tree.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/tree.h"

@@ -7,7 +7,7 @@
 // With q hosts: ceil(lg q) rounds, and one within the hosts. Bytes: q-1 times the buffer between
 // hosts (a lower bound), of which the root's host sends at most ceil(lg q).
 // Ranks: any n >= 1, any root, any hosts. Order of summation: nothing is summed.
-// Reference: specification A8.
+// Reference: docs/algorithms/hierarchical.md.
 #include <algorithm>
 
 #include "paceline/core/collective/algorithm_entries.h"

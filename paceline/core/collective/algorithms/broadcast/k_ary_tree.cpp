@@ -9,7 +9,7 @@
 // buffer into m segments that follow each other through the tree, H + m - 1 steps of one segment.
 // Ranks: any n >= 1, any root, k = Shape::radix >= 1 (1 is a chain).
 // Order of summation: nothing is summed.
-// Reference: specification A3, A10.
+// Reference: docs/algorithms/k_ary_tree.md.
 #include <algorithm>
 
 #include "paceline/core/collective/composition.h"

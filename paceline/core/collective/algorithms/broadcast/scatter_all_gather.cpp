@@ -10,7 +10,7 @@
 // ceil(lg n) times the buffer. For long buffers.
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Barnett, Shuler, van de Geijn et al., Interprocessor collective communication library
-// (1994); specification A10.
+// (1994); docs/algorithms/scatter_all_gather.md.
 #include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"

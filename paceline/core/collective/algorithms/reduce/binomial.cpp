@@ -7,8 +7,8 @@
 // Rounds: ceil(lg n) on the root. Messages: n-1 in all, one from every other rank.
 // Bytes: the buffer from each rank but the root. For short buffers.
 // Ranks: any n >= 1, any root. Order of summation: the balanced tree in rank order (class D3).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A2, A10. There the ranks are
-// numbered from the root on, so that the sum depends on the root; here it does not.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md. In the paper
+// the ranks are numbered from the root on, so that the sum depends on the root; here it does not.
 #include <algorithm>
 
 #include "paceline/core/collective/balanced_tree.h"

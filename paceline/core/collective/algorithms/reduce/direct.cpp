@@ -9,8 +9,8 @@
 // Rounds: 2 with messages, ceil(lg n) of sums between them. Messages a rank: n, the root's n-1.
 // Bytes a rank: the buffer (the root's: (n-1)/n of it), so no rank is a bottleneck. For long
 // buffers. Ranks: any n >= 1, any root. Order of summation: the balanced tree in rank order, for
-// every chunk (class D3). Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10,
-// "large: RS + gather".
+// every chunk (class D3). Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005;
+// docs/algorithms/direct.md, "large: RS + gather".
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 

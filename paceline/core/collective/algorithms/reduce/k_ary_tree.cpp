@@ -10,7 +10,7 @@
 // Ranks: any n >= 1, any root, k = Shape::radix >= 1 (1 is a chain).
 // Order of summation: own part, then the children's in their order (class D3); it depends on the
 // root.
-// Reference: specification A3.
+// Reference: docs/algorithms/k_ary_tree.md.
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/tree.h"
 

@@ -8,7 +8,7 @@
 // Rounds: 1 with messages, ceil(lg n) of sums. Messages: n-1, all to the root.
 // Bytes: n-1 times the buffer into the root. Ranks: any n >= 1, any root.
 // Order of summation: the balanced tree in rank order, whatever the root (class D3).
-// Reference: specification A2, the first half of `star`.
+// The first half of `star` (docs/algorithms/linear.md).
 //
 // Over shared memory the receives are views: the root reads every buffer once, side by side.
 #include "paceline/core/collective/balanced_tree.h"

@@ -10,7 +10,7 @@
 // root. For long buffers. `direct` takes fewer rounds, but n messages in each.
 // Ranks: any n >= 1, any root.
 // Order of summation: that of the circulant reduce_scatter (class D2).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10, "large: RS + gather".
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/reduce_scatter_gather.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"
 #include "paceline/core/collective/circulant.h"

@@ -8,7 +8,8 @@
 // Rounds: 1 with messages, ceil(lg n) of sums. Messages a rank: n-1.
 // Bytes a rank: (n-1)/n of the input (a lower bound). Ranks: any n >= 1, any counts.
 // Order of summation: the balanced tree in rank order, for every chunk (class D3).
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange); specification A10.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange);
+// docs/algorithms/direct.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/program.h"
 

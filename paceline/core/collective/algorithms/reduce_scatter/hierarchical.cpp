@@ -9,7 +9,7 @@
 // once (a lower bound). Ranks: any n >= 1, any hosts, any counts.
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
 // rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
-// Reference: specification A8.
+// Reference: docs/algorithms/hierarchical.md.
 #include "paceline/core/collective/algorithm_entries.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/hosts.h"

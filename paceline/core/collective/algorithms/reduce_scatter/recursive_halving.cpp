@@ -9,7 +9,7 @@
 // Ranks: powers of two, any counts. Order of summation: the same tree for every chunk (class D3),
 // for 4 ranks (0+2) + (1+3): not the balanced tree, which the nearest partner first would give, but
 // then another rank would end with the chunk.
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A4, A10.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/recursive_halving.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/composition.h"
 #include "paceline/core/collective/halving.h"

@@ -11,7 +11,8 @@
 // Ranks: any n >= 1, any counts.
 // Order of summation: (((c+1) + (c+2)) + ..) + c, ranks mod n, for chunk c: class D2, and not the
 // balanced tree.
-// Reference: Patarasuk and Yuan, JPDC 2009; specification A7, shifted so that rank r gets chunk r.
+// Reference: Patarasuk and Yuan, JPDC 2009; docs/algorithms/ring.md, shifted so that rank r gets
+// chunk r.
 #include <algorithm>
 
 #include "paceline/core/collective/program.h"

@@ -9,7 +9,7 @@
 // Bytes: (n-1)/n of the input from the root (a lower bound); other chunks travel up to lg n times.
 // For short chunks. Ranks: any n >= 1, any root, any counts.
 // Order of summation: nothing is summed.
-// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; specification A10.
+// Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md.
 #include "paceline/core/collective/balanced_tree.h"
 #include "paceline/core/collective/binomial_gather.h"
 #include "paceline/core/collective/composition.h"

@@ -37,7 +37,7 @@ TEST(RingAllReduce, Takes2TimesNMinus1RoundsOfOneMessageEach) {
 }
 
 TEST(RingAllReduce, SendsEachChunkTwiceButThoseOfTheTwoRanksAhead) {
-  // 2n - |chunk r+1| - |chunk r+2|, specification A7.
+  // 2n - |chunk r+1| - |chunk r+2| (docs/algorithms/ring.md).
   const int n = 5;
   const auto programs = programs_of(algorithm(), n);
   for (int rank = 0; rank < n; ++rank) {
