@@ -1,4 +1,4 @@
-// `paceline bench schedule` as a user runs it: covers paceline/app/cli/bench_schedule.h and
+// `paceline bench schedule` as a user runs it: covers paceline/app/cli/bench/bench_schedule.h and
 // paceline/core/schedule/trial.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // `paceline bench calibrate` and `paceline bench choose` as a user runs them: covers
-// paceline/app/cli/bench_calibrate.h, paceline/app/cli/bench_choose.h and
+// paceline/app/cli/bench/bench_calibrate.h, paceline/app/cli/bench/bench_choose.h and
 // paceline/app/measure/calibration.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,10 +6,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/bench_calibrate.h"
-#include "paceline/app/cli/bench_choose.h"
-#include "paceline/app/cli/bench_collective.h"
-#include "paceline/app/cli/bench_schedule.h"
+#include "paceline/app/cli/bench/bench_calibrate.h"
+#include "paceline/app/cli/bench/bench_choose.h"
+#include "paceline/app/cli/bench/bench_collective.h"
+#include "paceline/app/cli/bench/bench_schedule.h"
 
 namespace paceline::cli {
 namespace {

@@ -1,7 +1,7 @@
 // `paceline bench`: measurements, each a subcommand of its own.
 #pragma once
 
-#include "paceline/app/cli/subcommand.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 

@@ -12,9 +12,9 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "paceline/app/cli/output_file.h"
-#include "paceline/app/cli/parse.h"
-#include "paceline/app/cli/split_command.h"
+#include "paceline/app/cli/shared/output_file.h"
+#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/split_command.h"
 #include "paceline/app/cli/version.h"
 #include "paceline/app/launch/host_checks.h"
 #include "paceline/core/base/check.h"

@@ -12,9 +12,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/parse.h"
 #include "paceline/app/cli/run.h"
-#include "paceline/app/cli/split_command.h"
+#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/split_command.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/membership/variables.h"
 #include "paceline/core/observe/whole_file.h"

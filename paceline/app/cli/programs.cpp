@@ -11,19 +11,19 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/output_file.h"
-#include "paceline/app/cli/parse.h"
-#include "paceline/app/cli/programs_proof.h"
-#include "paceline/app/cli/programs_table.h"
-#include "paceline/app/cli/programs_text.h"
-#include "paceline/app/cli/quantities.h"
-#include "paceline/app/cli/shape_options.h"
-#include "paceline/app/cli/split_command.h"
-#include "paceline/app/cli/terminal.h"
+#include "paceline/app/cli/programs/drawing.h"
+#include "paceline/app/cli/programs/programs_proof.h"
+#include "paceline/app/cli/programs/programs_table.h"
+#include "paceline/app/cli/programs/programs_text.h"
+#include "paceline/app/cli/programs/shape_options.h"
+#include "paceline/app/cli/shared/output_file.h"
+#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/split_command.h"
+#include "paceline/app/cli/shared/terminal.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/base/suggestion.h"
-#include "paceline/core/collective/drawing.h"
 #include "paceline/core/collective/rendezvous.h"
 
 namespace paceline::cli {

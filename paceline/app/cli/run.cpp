@@ -12,10 +12,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/job_options.h"
-#include "paceline/app/cli/parse.h"
-#include "paceline/app/cli/quantities.h"
-#include "paceline/app/cli/split_command.h"
+#include "paceline/app/cli/shared/job_options.h"
+#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/split_command.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/transport/resolve.h"

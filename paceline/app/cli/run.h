@@ -1,7 +1,7 @@
 // `paceline run`: starts a program as a job on this host.
 #pragma once
 
-#include "paceline/app/cli/subcommand.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 

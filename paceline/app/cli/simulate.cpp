@@ -6,7 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/simulate_survey.h"
+#include "paceline/app/cli/survey/simulate_survey.h"
 
 namespace paceline::cli {
 namespace {

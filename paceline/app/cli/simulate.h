@@ -1,7 +1,7 @@
 // `paceline simulate`: what schedules would take, in virtual time.
 #pragma once
 
-#include "paceline/app/cli/subcommand.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 

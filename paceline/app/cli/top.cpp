@@ -11,10 +11,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "paceline/app/cli/parse.h"
-#include "paceline/app/cli/quantities.h"
 #include "paceline/app/cli/ranks_table.h"
-#include "paceline/app/cli/terminal.h"
+#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/terminal.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/deadline.h"
 

@@ -1,7 +1,7 @@
 // `paceline top`: the ranks of this host, live.
 #pragma once
 
-#include "paceline/app/cli/subcommand.h"
+#include "paceline/app/cli/shared/subcommand.h"
 
 namespace paceline::cli {
 

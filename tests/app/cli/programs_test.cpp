@@ -1,5 +1,6 @@
 // What can be written wrongly to `paceline programs`: what is wrong, and texts that name it and the
-// remedy. Also covers paceline/app/cli/shape_options.h and paceline/app/cli/output_file.h.
+// remedy. Also covers paceline/app/cli/programs/shape_options.h and
+// paceline/app/cli/shared/output_file.h.
 #include "paceline/app/cli/programs.h"
 
 #include <gmock/gmock.h>

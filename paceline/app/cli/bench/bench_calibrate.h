@@ -1,0 +1,10 @@
+// `paceline bench calibrate`: what links and cores cost here, as a profile.
+#pragma once
+
+#include "paceline/app/cli/shared/subcommand.h"
+
+namespace paceline::cli {
+
+Subcommand bench_calibrate();
+
+}  // namespace paceline::cli

@@ -1,0 +1,329 @@
+#include "paceline/app/cli/bench/bench_schedule.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "paceline/app/cli/bench/bench_ranks.h"
+#include "paceline/app/cli/bench/schedule_report.h"
+#include "paceline/app/cli/bench/schedule_timeline.h"
+#include "paceline/app/cli/shared/output_file.h"
+#include "paceline/app/cli/shared/parse.h"
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/core/compress/compression.h"
+#include "paceline/core/observe/gather_trace.h"
+#include "paceline/core/observe/trace_file.h"
+#include "paceline/core/observe/whole_file.h"
+#include "paceline/core/schedule/schedule.h"
+
+namespace paceline::cli {
+namespace {
+
+using schedule::Costs;
+using schedule::Model;
+using schedule::Plan;
+
+constexpr const char* kScheduleAbout =
+    "Replays the training of ResNet-50, BERT-Base and BERT-Large with several schedules: gradients "
+    "of full size\n"
+    "move between these ranks, the computation is waited for or, with --compute, really done.";
+
+constexpr const char* kScheduleMore = R"(Examples:
+  paceline bench schedule --ranks 2 --models resnet-50
+  paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
+  paceline profile --output mlp.json -- ./train && paceline bench schedule --ranks 2 --models mlp.json
+  paceline bench schedule --ranks 2 --compute --models bert-base --compression fp16
+  tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
+
+Methods: barrier (one message after the backward pass), wait_free (each gradient at once), merged (neighbours share a
+message where that is faster), priority (what the next forward pass reads first goes first, in parts; the next step
+begins before all is back), priority_barrier (the same, with a barrier), general (a search over all of these).
+Computation: waited for, it takes its time and no processor, as on an accelerator. With --compute it is done by products
+of small matrices, as many as an idle processor does in that time, which take a processor from the threads that
+communicate and encode, as training on processors does; then the forecast shares the processors, and what steps take
+beyond the model's computation (exposed) has in it what that lost to others.
+Forecast: by the simulator, from the line through the times of all_reduces that are measured first. Bound: what no
+schedule of the kind can beat on such links, start-ups left out. Hidden: of the transfer, what the computation hid.
+
+Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
+)";
+
+constexpr std::string_view kGeneral = "general";
+
+using MakePlan = std::function<Plan(const Model&, const Costs&)>;
+struct Method {
+  std::string name;
+  MakePlan plan;
+};
+
+std::vector<Method> all_methods() {
+  return {
+      {"barrier", [](const Model& m, const Costs&) { return schedule::barrier(m); }},
+      {"wait_free", [](const Model& m, const Costs&) { return schedule::wait_free(m); }},
+      {"merged", [](const Model& m, const Costs& c) { return schedule::merged(m, c.links); }},
+      {"priority", [](const Model& m, const Costs&) { return schedule::priority(m); }},
+      {"priority_barrier",
+       [](const Model& m, const Costs&) {
+         return schedule::priority(m, {.crosses_barrier = false});
+       }},
+      {std::string(kGeneral),
+       [](const Model& m, const Costs& c) { return schedule::general(m, c).plan; }},
+  };
+}
+
+std::vector<std::string> names_of(const std::vector<Method>& methods) {
+  std::vector<std::string> names;
+  for (const Method& method : methods) names.push_back(method.name);
+  return names;
+}
+
+struct ScheduleOptions {
+  ScheduleOptions() : app(kScheduleAbout, "paceline bench schedule") {
+    app.get_formatter()->column_width(34);
+    app.footer(kScheduleMore);
+    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
+      app.add_option(name, to, help)->type_name(type);
+    };
+    add_ranks_options(app, ranks);
+    add("--models", models, "LIST",
+        "resnet-50, bert-base, bert-large (all), or files that `paceline profile` has recorded: "
+        "what has a / or ends in .json");
+    add("--methods", methods, "LIST",
+        "barrier, wait_free, merged, priority, priority_barrier, general (all)");
+    add("--compression", compression, "LIST",
+        "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none, which is always "
+        "there");
+    add("--rho", rho, "R",
+        "scale the computation so that communication takes R times as long (the survey's seconds)");
+    app.add_flag("--compute", compute,
+                 "compute by real kernels, which take a processor, instead of waiting");
+    add("--divide", divide, "K", "all tensors have a K-th of their length (1)");
+    add("--steps", steps, "N", "steps of each method, after one that warms up (3)");
+    add("--trace", trace, "FILE",
+        "what ranks compute, wait for and send when; Chrome's JSON, or Perfetto's if it ends in "
+        ".pftrace");
+    add("--svg", svg, "FILE",
+        "a picture of each method's last step: what was computed and what was under way when");
+    add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
+  }
+
+  CLI::App app;
+  RanksOptions ranks;
+  std::string models = "resnet-50,bert-base,bert-large", methods, compression, rho, divide = "1",
+              steps = "3", trace, svg, json;
+  bool compute = false;
+};
+
+struct ScheduleRequest {
+  std::vector<Model> models;
+  std::vector<Method> methods;
+  std::vector<std::string> codecs = {std::string(schedule::kUncompressed)};
+  double rho = 0;
+  int divide = 1, steps = 3;
+  bool compute = false;
+};
+
+// "int8:bits=16,feedback=on" has commas of its own: what has no method's name goes on.
+void take_codecs(const std::string& text, std::vector<std::string>& codecs) {
+  const compress::Catalogue methods = compress::built_in_methods();
+  for (const std::string& word : parse_list("--compression", text)) {
+    const bool is_setting = word.find('=') < word.find(':') && codecs.size() > 1;
+    if (is_setting) codecs.back() += "," + word;
+    else if (word != schedule::kUncompressed) codecs.push_back(word);
+  }
+  for (std::size_t i = 1; i < codecs.size(); ++i) {
+    if (auto parsed = compress::parse_compression(codecs[i], methods); !parsed)
+      throw_misuse(fmt::format("--compression: {}", parsed.error().what));
+  }
+}
+
+ScheduleRequest checked(const ScheduleOptions& given) {
+  constexpr int kMost = 100'000;
+  ScheduleRequest request{.compute = given.compute};
+  request.divide = parse_count("--divide", given.divide, 1, kMost);
+  request.steps = parse_count("--steps", given.steps, 1, kMost);
+  if (!given.rho.empty()) request.rho = parse_positive("--rho", given.rho);
+  for (const std::string& name : parse_list("--models", given.models))
+    request.models.push_back(schedule::divided(schedule::model_named(name), request.divide));
+  if (!given.compression.empty()) take_codecs(given.compression, request.codecs);
+  const std::vector<Method> known = all_methods();
+  const auto names =
+      given.methods.empty() ? names_of(known) : parse_list("--methods", given.methods);
+  for (const std::string& name : names) {
+    parse_choice("--methods", name, names_of(known));
+    for (const Method& method : known) {
+      if (method.name == name) request.methods.push_back(method);
+    }
+  }
+  return request;
+}
+
+// One model with all methods and codecs, one after the other.
+class Comparison {
+ public:
+  // `kernel`: nullptr where the computation is waited for.
+  Comparison(Job& job, const ScheduleRequest& request, const Costs& costs,
+             schedule::ComputeKernel* kernel, Model model)
+      : job_(job), request_(request), costs_(costs), kernel_(kernel), model_(std::move(model)) {
+    if (request.rho > 0)
+      model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
+  }
+
+  // `told` hears of each method that is done, and where its last step was.
+  void run(std::vector<ScheduleRow>& rows,
+           const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
+    schedule::Trial bench(job_.world(), &job_, model_, kernel_);
+    for (const std::string& codec : request_.codecs) {
+      for (const Method& method : request_.methods) {
+        const bool plans = job_.rank() == 0;
+        const Plan plan = schedule::agreed(job_.world(), plans ? planned(method, codec) : Plan());
+        ScheduleWindow window{.run_ns = TraceLog::now(), .messages = message_titles(model_, plan)};
+        const auto run = bench.run(plan, request_.steps, [&window](int) {
+          window.begin_ns = std::exchange(window.end_ns, TraceLog::now());
+        });
+        rows.push_back(row_of(method, codec, plan, run));
+        told(rows.back(), std::move(window));
+      }
+    }
+  }
+
+ private:
+  // What has a codec has it for all groups; the general scheduler chooses for each.
+  Plan planned(const Method& method, const std::string& codec) const {
+    Costs costs = costs_;
+    std::erase_if(costs.codecs, [&codec](const schedule::CodecCost& cost) {
+      return cost.name != codec && cost.name != schedule::kUncompressed;
+    });
+    Plan plan = method.plan(model_, costs);
+    if (method.name != kGeneral) plan = schedule::encoded(std::move(plan), codec);
+    return schedule::ordered(std::move(plan), model_, costs_);
+  }
+
+  ScheduleRow row_of(const Method& method, const std::string& codec, const Plan& plan,
+                     const schedule::TrialRun& run) const {
+    const auto bounds = schedule::bounds_of(model_, costs_.links, costs_.codec(codec).ratio);
+    return {.model = model_.name,
+            .method = method.name,
+            .plan = schedule::to_string(plan, model_),
+            .transport = transport_of(job_),
+            .codec = codec,
+            .ranks = job_.world_size(),
+            .divide = request_.divide,
+            .computes = request_.compute,
+            .rho = request_.rho,
+            .batch = model_.batch,
+            .seconds = run.seconds,
+            .exposed = run.exposed,
+            .compute = bounds.compute,
+            .transfer = bounds.transfer,
+            .forecast = schedule::iteration_seconds(model_, costs_, plan),
+            .bound = plan.crosses_barrier ? bounds.crossing : bounds.with_barrier,
+            .errors = run.errors};
+  }
+
+  Job& job_;
+  const ScheduleRequest& request_;
+  const Costs& costs_;
+  schedule::ComputeKernel* const kernel_;
+  Model model_;
+};
+
+std::string text_of(const Costs& costs) {
+  std::string text = fmt::format(
+      "an all_reduce takes {:.0f} us and {:.2f} ms a MB, and {:.0f} % of a processor; a rank has "
+      "{:.1f}\n",
+      costs.links.all_reduce.alpha * 1e6, costs.links.all_reduce.beta * 1e9,
+      costs.links.processors * 100, costs.processors);
+  for (const schedule::CodecCost& codec : costs.codecs) {
+    if (codec.name == schedule::kUncompressed) continue;
+    text += fmt::format(
+        "{}: {:.1f} % of the bytes, encodes {:.1f} GB/s, decodes {:.1f} GB/s, {:.0f} us a "
+        "message{}\n",
+        codec.name, codec.ratio * 100, 1e-9 / codec.encode, 1e-9 / codec.decode, codec.start * 1e6,
+        codec.is_linear ? "" : ", all_gather");
+  }
+  return text;
+}
+
+std::string text_of(const std::optional<schedule::ComputeKernel>& kernel) {
+  if (!kernel) return "the computation is waited for\n";
+  return fmt::format("the computation is done by kernels, a product takes {:.2f} us\n",
+                     1e6 / kernel->rounds_per_second());
+}
+
+int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& request) {
+  const std::string& json = given.json;
+  const bool reports = job.rank() == 0, shows = reports && json != "-";
+  std::unique_ptr<observe::WholeFile> file;
+  on_rank_0(job, [&] {
+    if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
+  });
+  Costs costs = schedule::measured_costs(job.world(), &job, request.codecs,
+                                         schedule::streamed_like(request.models));
+  costs.compute_threads = request.compute ? 1 : 0;
+  std::optional<schedule::ComputeKernel> kernel;
+  if (request.compute) kernel = schedule::ComputeKernel::calibrated();
+  if (shows) {
+    fmt::print("{} ranks, {}: {}{}\n{}", job.world_size(), transport_of(job), text_of(costs),
+               text_of(kernel), schedule_head());
+  }
+  if (!given.trace.empty() || !given.svg.empty()) job.trace().enable();
+  std::vector<ScheduleRow> rows;
+  std::vector<ScheduleWindow> windows;
+  for (const Model& model : request.models) {
+    const std::size_t first = rows.size();
+    Comparison(job, request, costs, kernel ? &*kernel : nullptr, model)
+        .run(rows, [&](const ScheduleRow& row, ScheduleWindow window) {
+          windows.push_back(std::move(window));
+          if (shows) fmt::print("{}", schedule_line(row, rows[first]));
+          std::fflush(stdout);
+        });
+  }
+  if (job.trace().enabled()) {
+    const auto traces = observe::gather_traces(job.world(), job.trace());
+    if (reports && !given.trace.empty()) observe::write_trace(given.trace, traces);
+    if (reports && !given.svg.empty())
+      write_output("--svg", given.svg, schedule_timeline(rows, windows, traces.front().spans));
+  }
+  std::int64_t errors = 0;
+  for (const ScheduleRow& row : rows) errors += row.errors;
+  if (!reports) return 0;
+  if (json == "-") fmt::print("{}", schedule_json(rows));
+  if (file) file->commit(schedule_json(rows));
+  if (shows) fmt::print("\n{}", schedule_verdict(rows));
+  if (errors > 0) fmt::print(stderr, "{} gradients were wrong\n", errors);
+  return errors > 0 ? 1 : 0;
+}
+
+std::shared_ptr<const CLI::App> described_schedule() {
+  const auto line = std::make_shared<ScheduleOptions>();
+  return {line, &line->app};
+}
+
+int bench_schedule_main(const std::vector<std::string>& arguments) {
+  ScheduleOptions line;
+  if (!parse(line.app, arguments)) return 0;
+  const ScheduleRequest request = checked(line);
+  std::vector<std::string> words = {"bench", "schedule"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions&) {
+    return schedule_on(job, line, request);
+  });
+}
+
+}  // namespace
+
+Subcommand bench_schedule() {
+  return {"schedule", "what schedules of gradients gain on these links", bench_schedule_main,
+          described_schedule};
+}
+
+}  // namespace paceline::cli

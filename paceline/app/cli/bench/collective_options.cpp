@@ -1,0 +1,125 @@
+#include "paceline/app/cli/bench/collective_options.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/core/base/check.h"
+#include "paceline/core/collective/algorithm_catalogue.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr const char* kCollectiveAbout =
+    "Measures a collective operation: time, bandwidth, and whether its results are right, for each "
+    "size and algorithm.\n"
+    "Candidates alternate in blocks in the same pinned processes; every rank rewrites its buffer "
+    "before and reads it after\n"
+    "each operation, untimed; an operation takes as long as its slowest rank.";
+
+constexpr const char* kCollectiveMore = R"(Examples:
+  paceline bench collective --ranks 2 --sizes 4..256MiB
+  paceline bench collective --ranks 2 --algorithms all --yardstick --html all_reduce.html
+  paceline bench collective --operation all_gather --ranks 4 --dtype bf16 --json all_gather.json
+  paceline bench collective --hosts a:2,b:2 --algorithms direct,ring --determinism fast
+  mpirun -n 4 paceline bench collective        takes part as a rank, as under paceline run and srun
+
+Sizes are of one rank's buffer: of all_reduce, broadcast and reduce the vector, else the whole of which each rank has a part.
+`A..B` goes from A to B by factors of 4, `A,B,C` is a list; KiB, MiB, GiB. Bus bandwidth has the factors of nccl-tests.
+--yardstick: all_reduce of f32 on one host beside the plainest loop that does the same in shared memory: each rank adds its
+part of all buffers up and stores it into all of them. The ratio is the median of the blocks' ratios, with p10 and p90.
+Files are written by rank 0, on its host, at the end and whole; - is stdout, without the table then.
+
+Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
+)";
+
+// The value whose name is given, among those from `first` on that are `allowed`.
+template <typename T>
+T parse_name(std::string_view option, const std::string& text, T first,
+             const std::function<bool(T)>& allowed) {
+  std::vector<std::string> names;
+  for (int number = static_cast<int>(first);
+       name_of(static_cast<T>(number)) != name_of(static_cast<T>(0)); ++number) {
+    const T value = static_cast<T>(number);
+    if (!allowed(value)) continue;
+    if (name_of(value) == text) return value;
+    names.emplace_back(name_of(value));
+  }
+  parse_choice(option, text, names);
+  return first;
+}
+
+std::vector<std::string> parse_algorithms(const std::string& text, Operation operation) {
+  std::vector<std::string> known = {"all", "automatic"};
+  for (const auto& algorithm : collective::built_in_algorithms()) {
+    if (algorithm.operation == operation) known.emplace_back(algorithm.name);
+  }
+  auto names = parse_list("--algorithms", text);
+  for (const std::string& name : names) parse_choice("--algorithms", name, known);
+  return names;
+}
+
+void check_yardstick(const CollectiveOptions& given, const CollectiveRequest& request) {
+  PACELINE_CHECK(!given.yardstick ||
+                     (request.operation == Operation::all_reduce && request.dtype == Dtype::f32),
+                 "--yardstick: it is an all_reduce of f32 and can be held against nothing else; "
+                 "leave it out");
+}
+
+}  // namespace
+
+CollectiveOptions::CollectiveOptions() : app(kCollectiveAbout, "paceline bench collective") {
+  app.get_formatter()->column_width(34);
+  app.footer(kCollectiveMore);
+  const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
+    app.add_option(name, to, help)->type_name(type);
+  };
+  add("--operation", operation, "NAME",
+      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, "
+      "barrier (all_reduce)");
+  add_ranks_options(app, ranks);
+  add("--sizes", sizes, "LIST", "bytes, as 4..256MiB or 4,64KiB (4..64MiB)");
+  add("--algorithms", algorithms, "LIST",
+      "all that may be used, automatic (what Paceline chooses), or names (automatic)");
+  add("--dtype", dtype, "NAME", "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool (f32)");
+  add("--buffers", buffers, "NAME",
+      "allocate (Job::allocate, shared), ordinary (the heap) (allocate)");
+  add("--blocks", blocks, "N", "blocks of each candidate (9)");
+  add("--operations", operations, "N",
+      "operations in a block (20, more of short ones, fewer of very long ones)");
+  app.add_flag("--yardstick", yardstick, "beside the physical limit of shared memory");
+  app.add_flag("--back-to-back", back_to_back,
+               "as bench/against measures others: one after the other, buffers left alone, times "
+               "of rank 0");
+  add("--json", json, "FILE", "write the figures as JSON");
+  add("--html", html, "FILE", "write a page with plots");
+  add("--csv", csv, "FILE", "write the lines of bench/against");
+}
+
+CollectiveRequest checked(const CollectiveOptions& given) {
+  constexpr int kMostBlocks = 100'000;
+  CollectiveRequest request;
+  request.operation = parse_name<Operation>(
+      "--operation", given.operation, Operation::all_reduce,
+      [](Operation o) { return o != Operation::send && o != Operation::recv; });
+  request.dtype =
+      parse_name<Dtype>("--dtype", given.dtype, Dtype::f64, [](Dtype d) { return is_known(d); });
+  request.sizes = parse_sizes("--sizes", given.sizes);
+  if (request.operation == Operation::barrier) request.sizes = {0};
+  request.algorithms = parse_algorithms(given.algorithms, request.operation);
+  request.compare.blocks = parse_count("--blocks", given.blocks, 1, kMostBlocks);
+  if (!given.operations.empty())
+    request.compare.operations = parse_count("--operations", given.operations, 1, kMostBlocks);
+  request.compare.ordinary_buffers =
+      parse_choice("--buffers", given.buffers, {"allocate", "ordinary"}) == "ordinary";
+  request.compare.yardstick = given.yardstick;
+  request.compare.back_to_back = given.back_to_back;
+  check_yardstick(given, request);
+  return request;
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,38 @@
+// The options of `paceline bench collective`.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "paceline/app/cli/bench/bench_ranks.h"
+#include "paceline/app/measure/measure.h"
+
+namespace paceline::cli {
+
+// As given.
+struct CollectiveOptions {
+  CollectiveOptions();
+
+  CLI::App app;
+  RanksOptions ranks;
+  std::string operation = "all_reduce", sizes = "4..64MiB", algorithms = "automatic", dtype = "f32",
+              buffers = "allocate", blocks = "9", operations, json, html, csv;
+  bool yardstick = false, back_to_back = false;
+};
+
+// Checked, as far as it can be without the ranks.
+struct CollectiveRequest {
+  Operation operation = Operation::all_reduce;
+  Dtype dtype = Dtype::f32;
+  std::vector<std::size_t> sizes = {};
+  std::vector<std::string> algorithms = {};  // "all", "automatic" and names
+  measure::CompareOptions compare = {};
+  bool progress = false;
+};
+// THROWS Error (misuse)
+CollectiveRequest checked(const CollectiveOptions& given);
+
+}  // namespace paceline::cli

@@ -1,0 +1,125 @@
+#include "paceline/app/cli/programs/programs_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "paceline/app/cli/programs/drawing_plan.h"
+#include "paceline/core/collective/shapes.h"
+#include "paceline/core/collective/verify.h"
+
+namespace paceline::cli {
+namespace {
+
+using collective::Algorithm;
+
+constexpr int kMostBalanced = 64;
+
+std::vector<int> balanced_for(const Algorithm& algorithm) {
+  std::vector<int> counts;
+  for (int ranks = 1; ranks <= kMostBalanced; ++ranks)
+    if (algorithm.has_balanced_tree({.ranks = ranks})) counts.push_back(ranks);
+  return counts;
+}
+
+std::string balanced_text(const std::vector<int>& counts) {
+  if (counts.size() == kMostBalanced) return "always";
+  if (counts.size() == 1) return "no";
+  constexpr std::size_t kTold = 16;
+  const std::string text = chunk_list(counts);
+  return text.size() <= kTold ? text : text.substr(0, text.rfind(',', kTold)) + ",..";
+}
+
+// all_to_all's chunks are those of all pairs of ranks, and a rank has its own alone. A barrier's
+// have no bytes.
+double vectors(const Algorithm& algorithm, int chunks, const collective::Counters& counters,
+               int ranks) {
+  if (algorithm.operation == Operation::barrier) return 0;
+  const int of_a_rank = algorithm.operation == Operation::all_to_all ? chunks / ranks : chunks;
+  return static_cast<double>(counters.chunks) / of_a_rank;
+}
+
+ProgramsRow row_of(const Algorithm& algorithm, int ranks) {
+  ProgramsRow row{.algorithm = algorithm, .balanced_for = balanced_for(algorithm)};
+  const std::vector<collective::Shape> shapes = collective::shapes_of(algorithm, ranks);
+  if (shapes.empty()) return row;
+  row.fits = true;
+  row.shape = shapes.front();
+  const collective::Proof proof = verify(algorithm, row.shape).value();
+  row.counters = counters_of(proof);
+  row.sent = vectors(algorithm, algorithm.build(row.shape).chunks, row.counters, ranks);
+  return row;
+}
+
+using Cells = std::array<std::string, 8>;
+
+Cells cells_of(const ProgramsRow& row) {
+  const Algorithm& algorithm = row.algorithm;
+  const auto figure = [&](std::string text) { return row.fits ? text : std::string("-"); };
+  return {std::string(name_of(algorithm.operation)),
+          std::string(algorithm.name),
+          fmt::format("D{}", static_cast<int>(algorithm.determinism)),
+          balanced_text(row.balanced_for),
+          figure(fmt::format("{}", row.counters.depth)),
+          figure(fmt::format("{}", row.counters.messages)),
+          figure(fmt::format("{:.2f}", row.sent)),
+          std::string(algorithm.purpose)};
+}
+
+}  // namespace
+
+std::vector<ProgramsRow> programs_rows(const collective::Catalogue& catalogue, int ranks) {
+  std::vector<ProgramsRow> rows;
+  for (const Algorithm& algorithm : catalogue) rows.push_back(row_of(algorithm, ranks));
+  return rows;
+}
+
+std::string programs_table(const std::vector<ProgramsRow>& rows, int ranks) {
+  std::vector<Cells> lines = {
+      {"OPERATION", "ALGORITHM", "CLASS", "BALANCED", "ROUNDS", "MESSAGES", "SENT", "FOR"}};
+  for (const ProgramsRow& row : rows) lines.push_back(cells_of(row));
+  std::array<std::size_t, 8> widths = {};
+  for (const Cells& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const Cells& line : lines) {
+    std::string row;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const bool is_number = 4 <= i && i <= 6;
+      row += is_number ? fmt::format("{:>{}}  ", line[i], widths[i])
+                       : fmt::format("{:<{}}  ", line[i], widths[i]);
+    }
+    text += row.substr(0, row.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text + fmt::format(
+                    "ROUNDS, MESSAGES and SENT for {} ranks. SENT: by the rank that sends "
+                    "most, in lengths of the vector.\n",
+                    ranks);
+}
+
+std::string programs_json(const std::vector<ProgramsRow>& rows, int ranks) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ProgramsRow& row : rows) {
+    nlohmann::json entry = {{"operation", name_of(row.algorithm.operation)},
+                            {"algorithm", row.algorithm.name},
+                            {"class", static_cast<int>(row.algorithm.determinism)},
+                            {"balanced_for", row.balanced_for},
+                            {"for", row.algorithm.purpose},
+                            {"ranks", ranks},
+                            {"fits", row.fits}};
+    if (row.fits) {
+      entry["shape"] = to_string(row.shape);
+      entry["rounds"] = row.counters.depth;
+      entry["messages"] = row.counters.messages;
+      entry["sent"] = row.sent;
+    }
+    list.push_back(entry);
+  }
+  return list.dump(2) + '\n';
+}
+
+}  // namespace paceline::cli

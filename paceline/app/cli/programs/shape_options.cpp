@@ -1,0 +1,146 @@
+#include "paceline/app/cli/programs/shape_options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "paceline/app/cli/shared/quantities.h"
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
+#include "paceline/core/collective/shapes.h"
+
+namespace paceline::cli {
+namespace {
+
+using collective::Algorithm;
+using collective::Catalogue;
+using collective::Shape;
+
+constexpr int kMostRanks = 1024;
+
+std::vector<std::vector<int>> parse_groups(const std::string& text, int ranks) {
+  std::vector<std::vector<int>> groups;
+  std::vector<int> all;
+  for (const std::string& host : split(text, '/')) {
+    std::vector<int>& group = groups.emplace_back();
+    for (const std::string& rank : split(host, ','))
+      group.push_back(parse_count("--groups", rank, 0, ranks - 1));
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::ranges::sort(all);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto times = std::ranges::count(all, rank);
+    PACELINE_CHECK(times == 1,
+                   "--groups: rank {} is on {} hosts; put each of the {} ranks on one, as in "
+                   "--ranks 4 --groups 0,1/2,3",
+                   rank, times == 0 ? "none of the" : "several", ranks);
+  }
+  return groups;
+}
+
+std::vector<int> parse_dimensions(const std::string& text, int ranks) {
+  std::vector<int> dimensions;
+  long product = 1;
+  for (const std::string& length : split(text, 'x')) {
+    dimensions.push_back(parse_count("--dimensions", length, 1, kMostRanks));
+    product *= dimensions.back();
+    PACELINE_CHECK(product <= kMostRanks, "--dimensions: {} has more than {} ranks", text,
+                   kMostRanks);
+  }
+  PACELINE_CHECK(
+      product == ranks,
+      "--dimensions: {} has {} ranks, and --ranks says {}; the product must be the ranks", text,
+      product, ranks);
+  return dimensions;
+}
+
+// A shape of as many ranks as wanted, or of nearly as many, that the algorithm has programs for.
+std::optional<Shape> nearest_fit(const Algorithm& algorithm, int ranks) {
+  for (int away = 0; away < ranks; ++away) {
+    for (const int count : {ranks - away, ranks + away}) {
+      const std::vector<Shape> shapes = collective::shapes_of(algorithm, count);
+      if (!shapes.empty()) return shapes.front();
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void ShapeOptions::add_to(CLI::App& app) {
+  app.add_option("--ranks", ranks, "how many ranks (8)")->type_name("N");
+  app.add_option("--root", root, "the rank that gives or takes, where one does (0)")
+      ->type_name("R");
+  app.add_option("--radix", radix, "of trees: children of a rank; of bcube: members of a group (2)")
+      ->type_name("K");
+  app.add_option("--groups", groups, "the hosts, each with its ranks: 0,1/2,3")->type_name("HOSTS");
+  app.add_option("--dimensions", dimensions, "the ranks as a grid: 4x2")->type_name("AxB");
+}
+
+Shape ShapeOptions::shape() const {
+  Shape shape{.ranks = parse_count("--ranks", ranks, 1, kMostRanks)};
+  shape.root = parse_count("--root", root, 0, shape.ranks - 1);
+  shape.radix = parse_count("--radix", radix, 1, kMostRanks);
+  if (!groups.empty()) shape.groups = parse_groups(groups, shape.ranks);
+  if (!dimensions.empty()) shape.dimensions = parse_dimensions(dimensions, shape.ranks);
+  return shape;
+}
+
+std::string shape_text(Operation operation, const Shape& shape) {
+  std::string text = to_string(shape);
+  const std::string root = fmt::format(", root {}", shape.root);
+  if (!has_root(operation)) text.erase(text.find(root), root.size());
+  return text;
+}
+
+std::string as_options(const Shape& shape) {
+  const std::string told = to_string(shape);
+  std::string options = fmt::format("--ranks {}", shape.ranks);
+  for (std::size_t at = told.find(", "); at != std::string::npos; at = told.find(", ", at + 1))
+    options += " --" + told.substr(at + 2, told.find(", ", at + 1) - at - 2);
+  return options;
+}
+
+Operation parse_operation(std::string_view option, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Algorithm& algorithm : collective::built_in_algorithms()) {
+    if (name_of(algorithm.operation) == name) return algorithm.operation;
+    const std::string other(name_of(algorithm.operation));
+    if (known.empty() || known.back() != other) known.push_back(other);
+  }
+  throw_misuse(fmt::format("{}: no operation \"{}\" has programs{}; there are {}", option, name,
+                           suggestion(name, known), fmt::join(known, ", ")));
+}
+
+const Algorithm& parse_algorithm(const Catalogue& catalogue, Operation operation,
+                                 const std::string& name) {
+  if (const Algorithm* found = find(catalogue, operation, name)) return *found;
+  std::vector<std::string> known, others;
+  for (const Algorithm& algorithm : catalogue) {
+    if (algorithm.operation == operation) known.emplace_back(algorithm.name);
+    else if (algorithm.name == name) others.emplace_back(name_of(algorithm.operation));
+  }
+  const std::string elsewhere =
+      others.empty() ? suggestion(name, known)
+                     : fmt::format("; {} has it: --operation {}", others.front(), others.front());
+  throw_misuse(fmt::format("{} has no algorithm \"{}\"{}; there are {}", name_of(operation), name,
+                           elsewhere, fmt::join(known, ", ")));
+}
+
+void check_fit(const Algorithm& algorithm, const Shape& shape) {
+  Shape at = shape;
+  bool fits = true;
+  for (at.rank = 0; at.rank < at.ranks; ++at.rank) fits = fits && algorithm.fits(at);
+  if (fits) return;
+  const std::optional<Shape> other = nearest_fit(algorithm, shape.ranks);
+  throw_misuse(fmt::format("{} {} has no programs for {}{}", name_of(algorithm.operation),
+                           algorithm.name, shape_text(algorithm.operation, shape),
+                           other ? fmt::format("; it has some for {}", as_options(*other)) : ""));
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,46 @@
+#include "paceline/app/cli/shared/split_command.h"
+
+#include <fmt/format.h>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/suggestion.h"
+
+namespace paceline::cli {
+namespace {
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// "--grace=2" -> "--grace", "-n4" -> "-n"
+std::string name_in(const std::string& argument) {
+  return argument.starts_with("--") ? argument.substr(0, argument.find('='))
+                                    : argument.substr(0, 2);
+}
+
+}  // namespace
+
+SplitCommand split_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size()) {
+    const std::string& argument = arguments[at];
+    if (argument == "--" || argument.size() < 2 || argument[0] != '-') break;
+    const std::string name = name_in(argument);
+    const CLI::Option* option = app.get_option_no_throw(name);
+    PACELINE_CHECK(option != nullptr, "unknown option {}{}", name,
+                   suggestion(name, long_names(app)));
+    PACELINE_CHECK(argument != name + "=", "{} needs a value", name);
+    const bool value_follows = option->get_items_expected_max() > 0 && argument == name;
+    PACELINE_CHECK(!value_follows || at + 1 < arguments.size(), "{} needs a value", name);
+    at += value_follows ? 2 : 1;
+  }
+  const auto split = arguments.begin() + static_cast<std::ptrdiff_t>(at);
+  const bool marked = split != arguments.end() && *split == "--";
+  return {{arguments.begin(), split}, {split + (marked ? 1 : 0), arguments.end()}};
+}
+
+}  // namespace paceline::cli

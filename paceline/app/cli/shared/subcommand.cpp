@@ -1,0 +1,58 @@
+#include "paceline/app/cli/shared/subcommand.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "paceline/core/base/result.h"
+#include "paceline/core/base/suggestion.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
+
+int dispatch(const Subcommand& subcommand, const std::string& who,
+             const std::vector<std::string>& arguments) {
+  try {
+    return subcommand.main(arguments);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::misuse) return usage_error(who, error.what());
+    fmt::print(stderr, "{}: {}\n", who, error.what());
+    return error.fault() == Fault::refused ? kRefused : kFailed;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", who, error.what());
+    return kFailed;
+  }
+}
+
+}  // namespace
+
+std::string list_of(const std::vector<Subcommand>& subcommands) {
+  std::string text;
+  for (const auto& subcommand : subcommands)
+    text += fmt::format("  {:<12}{}\n", subcommand.name, subcommand.summary);
+  return text;
+}
+
+int usage_error(std::string_view who, std::string_view what) {
+  fmt::print(stderr, "{0}: {1}\nTry `{0} --help`.\n", who, what);
+  return kUsage;
+}
+
+int run_one_of(const std::vector<Subcommand>& subcommands, std::string_view who,
+               const std::vector<std::string>& options, const std::vector<std::string>& arguments) {
+  const std::string& word = arguments.front();
+  const auto found = std::ranges::find(subcommands, word, &Subcommand::name);
+  if (found != subcommands.end()) {
+    return dispatch(*found, fmt::format("{} {}", who, word),
+                    {arguments.begin() + 1, arguments.end()});
+  }
+  std::vector<std::string> known = options;
+  for (const auto& subcommand : subcommands) known.emplace_back(subcommand.name);
+  const char* kind = word.starts_with('-') ? "option" : "subcommand";
+  return usage_error(who, fmt::format("unknown {} {}{}", kind, word, suggestion(word, known)));
+}
+
+}  // namespace paceline::cli

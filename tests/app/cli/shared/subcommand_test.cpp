@@ -1,0 +1,59 @@
+#include "paceline/app/cli/shared/subcommand.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "paceline/core/base/result.h"
+
+namespace paceline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Subcommand> samples() {
+  return {{"count", "counts its words",
+           [](const std::vector<std::string>& words) { return static_cast<int>(words.size()); },
+           nullptr},
+          {"misuse", "", [](const std::vector<std::string>&) -> int { throw_misuse("not so"); },
+           nullptr},
+          {"refuse", "",
+           [](const std::vector<std::string>&) -> int {
+             throw Error({Fault::refused, "not you", {}});
+           },
+           nullptr},
+          {"break", "",
+           [](const std::vector<std::string>&) -> int { throw std::runtime_error("broken"); },
+           nullptr}};
+}
+
+int run_words(const std::vector<std::string>& words) {
+  return run_one_of(samples(), "paceline group", {"--help"}, words);
+}
+
+TEST(Subcommand, gets_what_stands_behind_its_name) {
+  EXPECT_EQ(run_words({"count"}), 0);
+  EXPECT_EQ(run_words({"count", "a", "--b", "count"}), 3);
+}
+
+TEST(Subcommand, that_fails_tells_why_and_by_its_exit_code_what_kind_of_failure) {
+  const std::tuple<const char*, int, const char*> cases[] = {
+      {"misuse", 2, "paceline group misuse: not so\nTry `paceline group misuse --help`."},
+      {"refuse", 4, "paceline group refuse: not you"},
+      {"break", 1, "paceline group break: broken"},
+      {"cuont", 2, "unknown subcommand cuont; did you mean count?"},
+      {"--hepl", 2, "unknown option --hepl; did you mean --help?"}};
+  for (const auto& [word, code, text] : cases) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_words({word}), code) << word;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(text));
+  }
+}
+
+TEST(Subcommand, each_has_a_line_in_the_list) {
+  EXPECT_THAT(list_of(samples()), HasSubstr("  count       counts its words\n"));
+}
+
+}  // namespace
+}  // namespace paceline::cli
