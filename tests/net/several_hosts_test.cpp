@@ -1,8 +1,8 @@
 // `paceline run` over several hosts: network namespaces with a bridge between them
 // (tests/net/hosts), and an ssh that enters them.
 //
-// With real processes it covers paceline/app/launch/agent.h, paceline/app/launch/remote_workers.h
-// and paceline/app/launch/local_workers.h too.
+// With real processes it covers paceline/app/launch/agent/agent.h,
+// paceline/app/launch/agent/remote_workers.h and paceline/app/launch/workers/local_workers.h too.
 #include "tests/support/several_hosts.h"
 
 #include <fmt/format.h>

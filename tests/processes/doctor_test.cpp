@@ -1,5 +1,5 @@
 // `paceline doctor`: every check has a line and a level, and its exit code follows them.
-// Also covers paceline/app/launch/host_checks.h.
+// Also covers paceline/app/launch/hosts/host_checks.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

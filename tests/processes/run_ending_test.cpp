@@ -1,5 +1,5 @@
 // How a run of real processes ends: exit codes, who failed first, grace, time-out
-// (covers paceline/app/launch/run.h).
+// (covers paceline/app/launch/run/run_job.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // stdin goes to rank 0 alone, from a pipe, a file or a terminal (covers
-// paceline/app/launch/input.h).
+// paceline/app/launch/output/input.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

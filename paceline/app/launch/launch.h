@@ -1,19 +1,19 @@
 // The door of launch: starts the processes of a job, watches them, and stops them so that nothing
 // is left behind.
 //
-// run() (run.h) is the driver: a thin loop around a Poller. What it decides stands in supervisor.h,
-// a state machine without clock, descriptor or process; which rank failed first, in root_cause.h;
-// what is said at the end, in ending.h. Below it: the launcher forks one resident shim for each
-// rank (shim.h), which starts the worker, leads its process group and kills everything below itself
-// when the launcher is gone. Output travels through pipes and line_prefixer.h to sinks that never
-// block the loop (output.h, sink.h). On another host the same is done by an agent (agent.h), which
-// the launcher reaches over ssh or which is that node's own launcher (nodes.h): to run.h both are a
-// WorkerHost. This room reads no command line (that is cli's) and links no torch. Start reading at
-// run.h and supervisor.h.
+// run() (run_job.h) is the driver: a thin loop around a Poller. What it decides stands in
+// supervisor.h, a state machine without clock, descriptor or process; which rank failed first, in
+// root_cause.h; what is said at the end, in ending.h. Below it: the launcher forks one resident
+// shim for each rank (shim.h), which starts the worker, leads its process group and kills
+// everything below itself when the launcher is gone. Output travels through pipes and
+// line_prefixer.h to sinks that never block the loop (output.h, sink.h). On another host the same
+// is done by an agent (agent.h), which the launcher reaches over ssh or which is that node's own
+// launcher (nodes.h): to run_job.h both are a WorkerHost. This room reads no command line (that is
+// cli's) and links no torch. Start reading at run_job.h and supervisor.h.
 #pragma once
 
-#include "paceline/app/launch/agent.h"
-#include "paceline/app/launch/host_checks.h"
-#include "paceline/app/launch/program.h"
-#include "paceline/app/launch/run.h"
-#include "paceline/app/launch/run_options.h"
+#include "paceline/app/launch/agent/agent.h"
+#include "paceline/app/launch/hosts/host_checks.h"
+#include "paceline/app/launch/process/program.h"
+#include "paceline/app/launch/run/run_job.h"
+#include "paceline/app/launch/run/run_options.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "paceline/app/launch/run_options.h"
+#include "paceline/app/launch/run/run_options.h"
 
 namespace paceline::cli {
 

@@ -1,0 +1,47 @@
+#include "paceline/app/launch/agent/agent_orders.h"
+
+#include <nlohmann/json.hpp>
+
+#include "paceline/app/launch/process/binding.h"
+
+namespace paceline::launch {
+
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, job, store, transport, determinism,
+                                   operation_timeout, master_address, master_port, usable_cores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, node_rank, nodes, job, bind, secret,
+                                   directory, command, environment)
+
+std::vector<Place> places_of(const AgentOrders& orders) {
+  const auto count = static_cast<std::size_t>(orders.count);
+  std::vector<Place> places;
+  for (const ProcessorSet& processors :
+       orders.bind ? binding(orders.count) : std::vector<ProcessorSet>(count)) {
+    const int i = static_cast<int>(places.size());
+    places.push_back({.rank = orders.first + i,
+                      .local_rank = i,
+                      .local_world_size = orders.count,
+                      .node_rank = orders.node_rank,
+                      .nodes = orders.nodes,
+                      .processors = processors});
+  }
+  return places;
+}
+
+std::string to_json(const AgentOrders& orders) {
+  return json(orders).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<AgentOrders> parse_orders(const std::string& text) {
+  try {
+    return json::parse(text).get<AgentOrders>();
+  } catch (const json::exception& error) {
+    return Failure{Fault::mismatch,
+                   std::string("the launcher's orders cannot be read (") + error.what() +
+                       "); install the same Paceline on all hosts",
+                   {}};
+  }
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,31 @@
+// What the launcher orders its agent on another host: a value, sent as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "paceline/app/launch/process/environment.h"
+#include "paceline/core/base/result.h"
+
+namespace paceline::launch {
+
+struct AgentOrders {
+  int first = 0, count = 0;  // ranks
+  int node_rank = 0, nodes = 1;
+  JobVariables job = {};
+  bool bind = true;                       // workers to processors of their own
+  std::string secret = {};                // hexadecimal; empty: the agent has it, from its own user
+  std::string directory = {};             // to work in; empty: where the agent is
+  std::vector<std::string> command = {};  // empty: the agent's own
+  Environment environment = {};           // added to what the host has
+  bool operator==(const AgentOrders&) const = default;
+};
+
+// The workers, on this host.
+std::vector<Place> places_of(const AgentOrders& orders);
+
+std::string to_json(const AgentOrders& orders);
+// The failure (mismatch) is that of another version of Paceline.
+Result<AgentOrders> parse_orders(const std::string& json);
+
+}  // namespace paceline::launch

@@ -1,0 +1,194 @@
+#include "paceline/app/launch/agent/remote_workers.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+
+namespace paceline::launch {
+namespace {
+
+using Kind = AgentMessage::Kind;
+
+constexpr std::chrono::milliseconds kEnd{300};  // what an agent and its ssh have to end
+
+Clock::time_point moment_ago(std::int64_t nanoseconds) {
+  return Clock::now() - std::chrono::nanoseconds(nanoseconds);
+}
+
+struct Pipe {
+  transport::FileDescriptor read, write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return io_failure("cannot make a pipe to another host", errno);
+  return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
+}
+
+// ssh hands its words to a shell on the other side.
+std::string quoted(const std::string& word) {
+  if (word.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") ==
+      std::string::npos)
+    return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+[[noreturn]] void become_ssh(std::vector<std::string> command, int input, int output,
+                             const sigset_t& signal_mask) {
+  ::setpgid(0, 0);
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::sigprocmask(SIG_SETMASK, &signal_mask, nullptr);
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  ::dprintf(STDERR_FILENO, "paceline run: cannot execute %s: %s\n", arguments[0],
+            ::strerrordesc_np(errno));
+  ::_exit(127);
+}
+
+std::string why_ssh_ended(pid_t process, const std::string& host) {
+  int status = 0;
+  const Deadline soon = Deadline::in(std::chrono::milliseconds(100));
+  while (process > 0 && ::waitpid(process, &status, WNOHANG) == 0 && !soon.passed()) ::usleep(1000);
+  if (process > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+    return fmt::format(
+        "the command that was to reach host {} ended with code 127: Paceline must be installed "
+        "there under the same path",
+        host);
+  }
+  if (process > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+    return fmt::format(
+        "the command that reached host {} ended with code {}: try it by hand (ssh keys, host name)",
+        host, WEXITSTATUS(status));
+  }
+  return fmt::format("the connection to host {} ended", host);
+}
+
+}  // namespace
+
+Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
+                                 const std::string& host, const sigset_t& signal_mask) {
+  auto down = make_pipe(), up = make_pipe();
+  if (!down) return down.error();
+  if (!up) return up.error();
+  std::vector<std::string> command = ssh_command;
+  for (const std::string& word : {host, quoted(std::filesystem::read_symlink("/proc/self/exe")),
+                                  std::string("run"), std::string("--as-agent")}) {
+    command.push_back(word);
+  }
+  const pid_t process = ::fork();
+  if (process == 0) become_ssh(command, down->read.get(), up->write.get(), signal_mask);
+  if (process < 0) return io_failure("cannot start a process (raise `ulimit -u`)", errno);
+  return AgentChannel{host, process, std::move(up->read), std::move(down->write)};
+}
+
+RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events,
+                             AgentChannel channel, const AgentOrders& orders)
+    : poller_(poller),
+      output_(output),
+      events_(std::move(events)),
+      channel_(std::move(channel)),
+      to_(poller, channel_.to.get(), {}) {
+  for (int i = 0; i < orders.count; ++i) running_.insert(orders.first + i);
+  output_.when_room([this] { watch(true); });
+  watch(true);
+  tell({.kind = Kind::orders, .text = to_json(orders)});
+}
+
+RemoteWorkers::~RemoteWorkers() {
+  watch(false);
+  channel_.to.reset();  // end of file: the agent kills what is left and ends
+  if (channel_.process <= 0) return;
+  const Deadline soon = gone_by_.sooner(Deadline::in(kEnd));
+  while (::waitpid(channel_.process, nullptr, WNOHANG) == 0) {
+    if (soon.passed()) ::kill(-channel_.process, SIGKILL);
+    ::usleep(1000);
+  }
+}
+
+void RemoteWorkers::forward(int signal) {
+  tell({.kind = Kind::signal, .number = signal});
+}
+void RemoteWorkers::kill() {
+  tell({.kind = Kind::kill});
+}
+
+void RemoteWorkers::end(int exit_code) {
+  gone_by_ = Deadline::in(kEnd);
+  tell({.kind = Kind::done, .number = exit_code});
+}
+
+void RemoteWorkers::tell(const AgentMessage& message) {
+  if (gone_) return;
+  std::string bytes;
+  append(message, bytes);
+  to_.write(bytes);
+}
+
+void RemoteWorkers::watch(bool on) {
+  if (on == watched_ || (on && gone_)) return;
+  watched_ = on;
+  if (!on) return poller_.forget(channel_.from.get());
+  poller_.watch(channel_.from.get(), EPOLLIN, [this](std::uint32_t) { read(); });
+}
+
+void RemoteWorkers::read() {
+  if (output_.full()) return watch(false);  // the agent waits, and its workers
+  std::array<char, 65536> piece;
+  const auto count = ::read(channel_.from.get(), piece.data(), piece.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) return lose(why_ssh_ended(channel_.process, channel_.host));
+  reader_.feed({piece.data(), static_cast<std::size_t>(count)});
+  while (!gone_) {
+    const auto message = reader_.next();
+    if (!message) return lose(fmt::format("host {}: {}", channel_.host, message.error().what));
+    if (!message.value()) return;
+    heed(*message.value());
+  }
+}
+
+void RemoteWorkers::heed(const AgentMessage& message) {
+  const auto about_a_rank = message.kind >= Kind::started && message.kind <= Kind::ended;
+  if (about_a_rank && !running_.contains(message.rank)) return;
+  switch (message.kind) {
+    case Kind::started: return events_.started(message.rank, static_cast<int>(message.number));
+    case Kind::not_started:
+      running_.erase(message.rank);
+      return events_.not_started(message.rank, message.text, moment_ago(message.number));
+    case Kind::ended: {
+      int status = 0;
+      std::from_chars(message.text.data(), message.text.data() + message.text.size(), status);
+      running_.erase(message.rank);
+      return events_.ended(message.rank, status, moment_ago(message.number));
+    }
+    case Kind::output: return output_.feed(message.rank, false, message.text);
+    case Kind::error: return output_.feed(message.rank, true, message.text);
+    case Kind::drained: drained_ = true; return;
+    case Kind::refused: return lose(fmt::format("host {}: {}", channel_.host, message.text));
+    default: return lose(fmt::format("host {} said what no agent says", channel_.host));
+  }
+}
+
+void RemoteWorkers::lose(const std::string& why) {
+  watch(false);
+  gone_ = true;
+  const auto left = running_;
+  running_.clear();
+  for (const int rank : left) events_.lost(rank, why);
+}
+
+}  // namespace paceline::launch

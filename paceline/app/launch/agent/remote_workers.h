@@ -1,0 +1,58 @@
+// The workers on another host, through the agent there (agent.h).
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "paceline/app/launch/agent/agent_orders.h"
+#include "paceline/app/launch/agent/agent_wire.h"
+#include "paceline/app/launch/output/output.h"
+#include "paceline/app/launch/workers/worker_host.h"
+#include "paceline/core/transport/poller.h"
+
+namespace paceline::launch {
+
+// The way to an agent: both ends of an ssh process, or a socket (then `process` is -1).
+struct AgentChannel {
+  std::string host;
+  pid_t process = -1;
+  transport::FileDescriptor from, to;
+};
+
+// Starts `ssh_command... host <this executable> run --as-agent`. ssh gets a process group of its
+// own: Ctrl-C is ours to pass on.
+Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
+                                 const std::string& host, const sigset_t& signal_mask);
+
+class RemoteWorkers final : public WorkerHost {
+ public:
+  // `refused(host, why)`: the agent cannot carry out the orders.
+  RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events,
+                AgentChannel channel, const AgentOrders& orders);
+  ~RemoteWorkers() override;
+
+  void forward(int signal) override;
+  void kill() override;
+  bool empty() const override { return drained_ || gone_; }
+  void end(int exit_code) override;
+
+ private:
+  void read();
+  void heed(const AgentMessage& message);
+  void tell(const AgentMessage& message);
+  void lose(const std::string& why);
+  void watch(bool on);
+
+  transport::Poller& poller_;
+  Output& output_;
+  const WorkerEvents events_;
+  AgentChannel channel_;
+  Sink to_;
+  AgentReader reader_;
+  std::set<int> running_;
+  bool drained_ = false, gone_ = false, watched_ = false;
+  Deadline gone_by_;  // from end(): so many hosts that hang cost the time of one
+};
+
+}  // namespace paceline::launch

@@ -1,0 +1,122 @@
+#include "paceline/app/launch/ending/ending.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "paceline/app/launch/process/signals.h"
+
+namespace paceline::launch {
+namespace {
+
+std::string how(const RankRecord& record) {
+  if (!record.not_started.empty())
+    return fmt::format("could not be started: {}", record.not_started);
+  if (!record.lost.empty()) return fmt::format("was lost: {}", record.lost);
+  return how_it_ended(*record.wait_status);
+}
+
+// For a group of ranks; reads well after "rank 1" and after "ranks 1, 2".
+std::string short_how(const RankRecord& record) {
+  if (!record.ended()) return "could not be stopped in time";
+  if (!record.not_started.empty()) return "could not be started";
+  if (!record.lost.empty()) return "was lost with its host";
+  const int status = *record.wait_status;
+  if (record.stopped && WIFSIGNALED(status))
+    return fmt::format("had to be stopped ({})", signal_name(WTERMSIG(status)));
+  if (record.stopped)
+    return fmt::format("had to be stopped (ended with code {})", WEXITSTATUS(status));
+  if (WIFSIGNALED(status))
+    return fmt::format("died by signal {} ({})", WTERMSIG(status), signal_name(WTERMSIG(status)));
+  return fmt::format("ended with code {}", WEXITSTATUS(status));
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// "rank 0 ended with code 1; ranks 2, 3 had to be stopped (SIGTERM)", without rank `root`.
+std::string what_ranks_did(const std::vector<RankRecord>& records, int root) {
+  std::vector<std::pair<std::string, std::vector<int>>>
+      groups;  // in the order of their lowest rank
+  for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
+    if (rank == root) continue;
+    const auto text = short_how(records[static_cast<std::size_t>(rank)]);
+    auto group = groups.begin();
+    while (group != groups.end() && group->first != text) ++group;
+    if (group == groups.end()) group = groups.insert(group, {text, {}});
+    group->second.push_back(rank);
+  }
+  std::string result;
+  for (const auto& [text, ranks] : groups) {
+    result += fmt::format("{}{} {}", result.empty() ? "" : "; ", name_ranks(ranks), text);
+  }
+  return result;
+}
+
+std::string about_failure(int root, const std::vector<RankRecord>& records, std::string_view host) {
+  const RankRecord& record = records.at(static_cast<std::size_t>(root));
+  std::string text = fmt::format("paceline: rank {} (pid {}, host {}) failed first: it {}\n", root,
+                                 record.pid, record.host.empty() ? host : record.host, how(record));
+  if (record.report)
+    text += fmt::format("paceline: rank {} told: {}\n", root, first_line(record.report->what));
+  if (WIFSIGNALED(*record.wait_status) && WTERMSIG(*record.wait_status) == SIGKILL) {
+    text += "paceline: if nobody killed it, the machine ran out of memory: `dmesg` tells\n";
+  }
+  return text;
+}
+
+std::string about_reason(const Outcome& outcome) {
+  switch (outcome.kind) {
+    case Outcome::Kind::interrupted:
+      return fmt::format("the run was stopped by {}", signal_name(outcome.detail));
+    case Outcome::Kind::timed_out: return "the run was stopped: --timeout has passed";
+    case Outcome::Kind::output_lost:
+      return outcome.detail == EPIPE
+                 ? std::string("the run was stopped: whoever read its output went away")
+                 : fmt::format("the run was stopped: its output cannot be written: {}",
+                               ::strerror(outcome.detail));
+    case Outcome::Kind::done:
+    case Outcome::Kind::failed: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Failure verdict_about(int root, const std::vector<RankRecord>& records) {
+  const RankRecord& record = records.at(static_cast<std::size_t>(root));
+  std::string what = fmt::format("rank {} (pid {}{}) {}", root, record.pid,
+                                 record.host.empty() ? "" : ", host " + record.host, how(record));
+  if (record.report) what += fmt::format("; it told: {}", first_line(record.report->what));
+  return {Fault::peer_lost, std::move(what), {root}};
+}
+
+std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
+                            std::string_view host) {
+  if (outcome.kind == Outcome::Kind::done) return {};
+  std::string text = outcome.root ? about_failure(*outcome.root, records, host)
+                                  : fmt::format("paceline: {}\n", about_reason(outcome));
+  const auto others = what_ranks_did(records, outcome.root.value_or(-1));
+  if (!others.empty()) text += fmt::format("paceline: {}\n", others);
+  return text + fmt::format("paceline: exit code {}\n", outcome.exit_code);
+}
+
+std::string name_ranks(const std::vector<int>& ascending) {
+  std::string text = ascending.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ascending.size();) {
+    std::size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    if (i > 0) text += ", ";
+    text += fmt::format("{}", ascending[i]);
+    if (last > i) text += fmt::format("{}{}", last > i + 1 ? "-" : ", ", ascending[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace paceline::launch

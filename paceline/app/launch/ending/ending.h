@@ -1,0 +1,25 @@
+// What is said when a run has failed: the verdict that the workers hear, and the last lines on the
+// launcher's stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "paceline/app/launch/ending/root_cause.h"
+#include "paceline/app/launch/ending/supervisor.h"
+
+namespace paceline::launch {
+
+// {peer_lost, "rank 1 (pid 123) was killed by signal 9 (SIGKILL)", {1}}
+Failure verdict_about(int root, const std::vector<RankRecord>& records);
+
+// Which rank failed first and how, and what the others did; a few lines for any number of ranks.
+// Empty for `done`.
+std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
+                            std::string_view host);
+
+// "rank 3", "ranks 0, 2-5"
+std::string name_ranks(const std::vector<int>& ascending);
+
+}  // namespace paceline::launch

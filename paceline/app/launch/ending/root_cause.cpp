@@ -1,0 +1,69 @@
+#include "paceline/app/launch/ending/root_cause.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "paceline/app/launch/process/signals.h"
+
+namespace paceline::launch {
+namespace {
+
+template <typename Condition>
+std::optional<int> earliest(const std::vector<RankRecord>& records, const Condition& holds) {
+  std::optional<int> first;
+  for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
+    const auto at = [&](int r) { return records[static_cast<std::size_t>(r)].stamp; };
+    if (holds(rank) && (!first || at(rank) < at(*first))) first = rank;
+  }
+  return first;
+}
+
+template <typename Condition>
+std::optional<int> blamed(int rank, const std::vector<RankRecord>& records,
+                          const Condition& counts) {
+  const auto& report = records[static_cast<std::size_t>(rank)].report;
+  std::optional<int> lowest;
+  if (!report) return lowest;
+  for (const int other : report->ranks) {
+    if (other == rank || other < 0 || other >= static_cast<int>(records.size())) continue;
+    if (!counts(records[static_cast<std::size_t>(other)])) continue;
+    if (!lowest || other < *lowest) lowest = other;
+  }
+  return lowest;
+}
+
+}  // namespace
+
+std::optional<int> blamed_by(int rank, const std::vector<RankRecord>& records) {
+  return blamed(rank, records, [](const RankRecord&) { return true; });
+}
+
+std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
+  const auto has_failed = [&](int rank) {
+    return records[static_cast<std::size_t>(rank)].failed();
+  };
+  const auto is_primary = [&](int rank) {
+    return has_failed(rank) &&
+           !blamed(rank, records, [](const RankRecord& other) { return other.failed(); });
+  };
+  const auto primary = earliest(records, is_primary);
+  return primary ? primary : earliest(records, has_failed);
+}
+
+bool awaits_root_cause(const std::vector<RankRecord>& records) {
+  const auto root = find_root_cause(records);
+  return root &&
+         blamed(*root, records, [](const RankRecord& other) { return !other.ended(); }).has_value();
+}
+
+int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string how_it_ended(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return fmt::format("ended with code {}", WEXITSTATUS(wait_status));
+  const int number = WTERMSIG(wait_status);
+  return fmt::format("was killed by signal {} ({})", number, signal_name(number));
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,169 @@
+#include "paceline/app/launch/ending/supervisor.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "paceline/app/launch/ending/ending.h"
+
+namespace paceline::launch {
+namespace {
+
+constexpr int kTimedOut = 124;
+constexpr int kExitOne = 1 << 8;  // as a wait status
+
+}  // namespace
+
+Action tell(Failure verdict) {
+  return {.kind = Action::Kind::tell, .verdict = std::move(verdict)};
+}
+Action forward(int signal) {
+  return {.kind = Action::Kind::forward, .signal = signal};
+}
+Action kill() {
+  return {.kind = Action::Kind::kill};
+}
+
+Supervisor::Supervisor(Options options, Moment start)
+    : options_(std::move(options)),
+      records_(static_cast<std::size_t>(options_.world_size)),
+      running_(options_.world_size) {
+  if (options_.timeout) timeout_at_ = Deadline::at(start + *options_.timeout);
+}
+
+void Supervisor::on_started(int rank, int pid) {
+  record(rank).pid = pid;
+}
+
+Actions Supervisor::on_not_started(int rank, std::string why, Moment stamp) {
+  record(rank).not_started = std::move(why);
+  return on_exit(rank, kExitOne, stamp);
+}
+
+Actions Supervisor::on_lost(int rank, std::string why, Moment now) {
+  if (record(rank).ended()) return {};
+  record(rank).lost = std::move(why);
+  return on_exit(rank, kExitOne, now);
+}
+
+Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
+  RankRecord& ended = record(rank);
+  if (ended.ended()) return {};
+  ended.wait_status = wait_status;
+  ended.stamp = stamp;
+  ended.stopped = stop_asked_ && stamp >= *stop_asked_;
+  --running_;
+  if (ended.failed() && !why_) fail(stamp);
+  return verdict_if_known(stamp);
+}
+
+Actions Supervisor::on_report(int rank, Failure failure) {
+  if (rank < 0 || rank >= options_.world_size) return {};
+  if (!record(rank).report)
+    record(rank).report = std::move(failure);  // the first is nearest to the cause
+  return {};
+}
+
+Actions Supervisor::on_signal(int number, Moment now) {
+  if (number == SIGUSR1 || number == SIGUSR2) return {forward(number)};
+  const bool again = why_.has_value();
+  if (!again) {
+    const Clock::duration until_kill = all_ended() ? Clock::duration::zero() : kInterruptGrace;
+    stop({.kind = Outcome::Kind::interrupted, .detail = number, .exit_code = 128 + number}, now,
+         until_kill);
+    return {forward(number)};
+  }
+  kill_at(now);
+  return on_timer(now);
+}
+
+Actions Supervisor::on_output_lost(int error_number, Moment now) {
+  if (why_) return {};
+  const int code = error_number == EPIPE ? 128 + SIGPIPE : 1;
+  stop({.kind = Outcome::Kind::output_lost, .detail = error_number, .exit_code = code}, now,
+       options_.grace);
+  return {tell({Fault::cancelled,
+                "the run was stopped: the launcher's output cannot be written any more",
+                {}}),
+          forward(SIGTERM)};
+}
+
+Actions Supervisor::on_timer(Moment now) {
+  Actions actions = verdict_if_known(now);
+  if (!why_ && !all_ended() && timeout_at_.passed(now)) {
+    stop({.kind = Outcome::Kind::timed_out, .exit_code = kTimedOut}, now, options_.grace);
+    actions.push_back(
+        tell({Fault::timed_out, "the run was stopped by the launcher: --timeout has passed", {}}));
+    actions.push_back(forward(SIGTERM));
+  }
+  if (term_at_.passed(now)) {
+    term_at_ = {};
+    if (!stop_asked_) stop_asked_ = now;
+    actions.push_back(forward(SIGTERM));
+  }
+  if (kill_at_.passed(now)) {
+    kill_at_ = term_at_ = {};
+    if (!stop_asked_) stop_asked_ = now;
+    actions.push_back(kill());
+  }
+  return actions;
+}
+
+Deadline Supervisor::next_timer() const {
+  const Deadline timeout = why_ || all_ended() ? Deadline::never() : timeout_at_;
+  return timeout.sooner(reports_by_)
+      .sooner(verdict_at_)
+      .sooner(term_at_)
+      .sooner(kill_at_)
+      .sooner(end_by_);
+}
+
+bool Supervisor::settled() const {
+  return all_ended() && (!why_ || why_->kind != Outcome::Kind::failed || told_);
+}
+
+Outcome Supervisor::outcome() const {
+  if (!why_) return {};
+  Outcome result = *why_;
+  if (result.kind == Outcome::Kind::failed) {
+    result.root = find_root_cause(records_);
+    result.exit_code =
+        exit_code_of(*records_.at(static_cast<std::size_t>(*result.root)).wait_status);
+  }
+  return result;
+}
+
+Actions Supervisor::verdict_if_known(Moment now) {
+  if (!why_ || why_->kind != Outcome::Kind::failed || told_) return {};
+  if (reports_by_.passed(now)) reports_by_ = {};
+  const int root = *find_root_cause(records_);
+  const bool may_still_report = !record(root).report && !reports_by_.is_never();
+  const bool known = !may_still_report && !awaits_root_cause(records_);
+  if (!known && !verdict_at_.passed(now)) return {};
+  told_ = true;
+  reports_by_ = verdict_at_ = {};
+  return {tell(verdict_about(root, records_))};
+}
+
+void Supervisor::fail(Moment when) {
+  why_ = Outcome{.kind = Outcome::Kind::failed};
+  reports_by_ = Deadline::at(when + kReportPatience);
+  verdict_at_ = Deadline::at(when + kVerdictPatience);
+  term_at_ = Deadline::at(when + options_.grace);
+  kill_at(when + options_.grace + kKillAfterTerm);
+}
+
+void Supervisor::stop(Outcome why, Moment now, Clock::duration until_kill) {
+  why_ = why;
+  stop_asked_ = now;
+  kill_at(now + until_kill);
+}
+
+void Supervisor::kill_at(Moment when) {
+  kill_at_ = Deadline::at(when);
+  end_by_ = Deadline::at(when + kEndAfterKill);
+}
+
+}  // namespace paceline::launch

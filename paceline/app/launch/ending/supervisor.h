@@ -1,0 +1,104 @@
+// What the launcher decides: whether the run has failed, whom to tell, when to send which signal,
+// when to give up.
+//
+// A state machine without clock, descriptor or process: it is told what happened and when, and
+// answers with actions; run_job.cpp carries them out. Its times (docs/guide/launch.md):
+//
+//   first failure ----- grace (1.0 s) ----- SIGTERM -- 0.4 s -- kill -- 0.4 s -- the launcher ends
+//     verdict to all: they throw, tell and end
+//   SIGINT, SIGTERM, SIGHUP, SIGQUIT: forwarded; 30 s, or a second one: kill
+//   --timeout: verdict, SIGTERM; grace: kill
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "paceline/app/launch/ending/root_cause.h"
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/base/result.h"
+
+namespace paceline::launch {
+
+struct Action {
+  enum class Kind {
+    tell,     // the verdict, to every worker, through the store
+    forward,  // the signal, to the process group of every worker
+    kill      // everything that is left
+  } kind = Kind::kill;
+  int signal = 0;
+  Failure verdict = {};
+  bool operator==(const Action&) const = default;
+};
+Action tell(Failure verdict);
+Action forward(int signal);
+Action kill();
+using Actions = std::vector<Action>;
+
+// Why a run ended. `detail`: the signal of `interrupted`, errno of `output_lost`.
+struct Outcome {
+  enum class Kind { done, failed, interrupted, timed_out, output_lost } kind = Kind::done;
+  int detail = 0;
+  int exit_code = 0;
+  std::optional<int> root = {};  // failed: the rank that failed first
+  bool operator==(const Outcome&) const = default;
+};
+
+class Supervisor {
+ public:
+  using Moment = Clock::time_point;
+
+  struct Options {
+    int world_size = 1;
+    Clock::duration grace = std::chrono::seconds(1);
+    std::optional<Clock::duration> timeout = {};
+  };
+  static constexpr auto kKillAfterTerm = std::chrono::milliseconds(400);
+  static constexpr auto kEndAfterKill = std::chrono::milliseconds(400);
+  static constexpr auto kInterruptGrace = std::chrono::seconds(30);
+  // A rank tells through the store why it fails, then ends: two ways that the launcher reads in any
+  // order. So long the verdict waits for the first.
+  static constexpr auto kReportPatience = std::chrono::milliseconds(20);
+  // A rank that failed because of another one often ends first. So long the verdict waits for that
+  // other's own end.
+  static constexpr auto kVerdictPatience = std::chrono::milliseconds(200);
+
+  Supervisor(Options options, Moment start);
+
+  void on_host(int rank, std::string host) { record(rank).host = std::move(host); }
+
+  void on_started(int rank, int pid);
+  [[nodiscard]] Actions on_not_started(int rank, std::string why, Moment stamp);
+  [[nodiscard]] Actions on_lost(int rank, std::string why, Moment now);  // its host, with it
+  [[nodiscard]] Actions on_exit(int rank, int wait_status, Moment stamp);
+  [[nodiscard]] Actions on_report(int rank, Failure failure);
+  [[nodiscard]] Actions on_signal(int number, Moment now);
+  [[nodiscard]] Actions on_output_lost(int error_number, Moment now);
+  [[nodiscard]] Actions on_timer(Moment now);
+
+  Deadline next_timer() const;
+  bool all_ended() const { return running_ == 0; }
+  bool settled() const;                        // all have ended, and what they told is in
+  Deadline end_by() const { return end_by_; }  // never, unless the run was stopped
+
+  Outcome outcome() const;
+  const std::vector<RankRecord>& records() const { return records_; }
+
+ private:
+  RankRecord& record(int rank) { return records_.at(static_cast<std::size_t>(rank)); }
+  Actions verdict_if_known(Moment now);
+  void fail(Moment when);
+  void stop(Outcome why, Moment now, Clock::duration until_kill);
+  void kill_at(Moment when);
+
+  Options options_;
+  std::vector<RankRecord> records_;
+  int running_;
+  std::optional<Outcome> why_;  // empty while all is well
+  bool told_ = false;
+  std::optional<Moment> stop_asked_;  // who ends later than this was stopped
+  Deadline timeout_at_, reports_by_, verdict_at_, term_at_, kill_at_, end_by_;
+};
+
+}  // namespace paceline::launch

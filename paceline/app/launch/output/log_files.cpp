@@ -1,0 +1,82 @@
+#include "paceline/app/launch/output/log_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+namespace paceline::launch {
+namespace {
+
+constexpr int kStdout = 1, kStderr = 2, kBoth = 3;
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Result<StreamMask> StreamMask::parse(std::string_view option, std::string_view text) {
+  const Failure wrong{Fault::misuse,
+                      fmt::format("{}: \"{}\" is no mask; write 0, 1 (stdout), 2 (stderr) or 3 "
+                                  "(both), or by rank as in 0:1,1:3",
+                                  option, text),
+                      {}};
+  if (const auto all = number(text))
+    return *all <= kBoth ? Result<StreamMask>(StreamMask(*all)) : wrong;
+  StreamMask mask(0);
+  while (!text.empty()) {
+    const auto part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    const auto colon = part.find(':');
+    if (colon == std::string_view::npos) return wrong;
+    const auto rank = number(part.substr(0, colon)), streams = number(part.substr(colon + 1));
+    if (!rank || !streams || *streams > kBoth) return wrong;
+    mask.by_rank_[*rank] = *streams;
+  }
+  return mask.by_rank_.empty() ? Result<StreamMask>(wrong) : mask;
+}
+
+bool StreamMask::has(int rank, bool error) const {
+  const auto own = by_rank_.find(rank);
+  return ((own == by_rank_.end() ? everywhere_ : own->second) & (error ? kStderr : kStdout)) != 0;
+}
+
+LogFiles::LogFiles(LogOptions options) : options_(std::move(options)) {
+  if (options_.folder.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options_.folder, error);
+  if (error || ::access(options_.folder.c_str(), W_OK) != 0) {
+    throw_misuse(fmt::format("--log-dir: {} cannot be written: {}; give a folder that can",
+                             options_.folder, error ? error.message() : ::strerrordesc_np(errno)));
+  }
+}
+
+std::string LogFiles::path(int rank) const {
+  return fmt::format("{}/rank_{}.log", options_.folder, rank);
+}
+
+void LogFiles::write(int rank, bool error, std::string_view lines) {
+  const bool wanted = options_.redirects.has(rank, error) || options_.tees.has(rank, error);
+  if (options_.folder.empty() || !wanted || lines.empty()) return;
+  auto& file = files_[rank];
+  if (!file.is_open()) {
+    file = transport::FileDescriptor(
+        ::open(path(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  }
+  while (!lines.empty()) {
+    const auto count = ::write(file.get(), lines.data(), lines.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;  // a full disk must not end the training
+    lines.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,150 @@
+#include "paceline/app/launch/output/output.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace paceline::launch {
+namespace {
+
+std::string prefix_of(int rank, bool coloured) {
+  constexpr std::array kColours = {36, 33, 32, 35, 34,
+                                   96, 93, 92, 95, 94};  // of the terminal; red is left to errors
+  if (!coloured) return fmt::format("[{}] ", rank);
+  return fmt::format("\033[{}m[{}]\033[0m ",
+                     kColours[static_cast<std::size_t>(rank) % kColours.size()], rank);
+}
+
+}  // namespace
+
+struct Output::Stream {
+  int rank;
+  bool error;
+  transport::FileDescriptor from;
+  Sink& to;
+  LinePrefixer lines;
+  LinePrefixer plain{std::string()};  // for the file
+  bool watched = false;
+};
+
+Sink::Events Output::events(std::function<void(int)> on_lost) {
+  return {.on_room = [this] { resume(); }, .on_lost = std::move(on_lost)};
+}
+
+Output::Output(transport::Poller& poller, OutputOptions options, std::function<void(int)> on_lost)
+    : Output(poller, STDOUT_FILENO, std::move(options), on_lost) {
+  if (!same_file(STDOUT_FILENO, STDERR_FILENO))
+    error_ = std::make_unique<Sink>(poller, STDERR_FILENO, events(std::move(on_lost)));
+}
+
+Output::Output(transport::Poller& poller, int fd, OutputOptions options,
+               std::function<void(int)> on_lost)
+    : poller_(poller),
+      options_(std::move(options)),
+      output_(std::make_unique<Sink>(poller, fd, events(std::move(on_lost)))) {}
+
+Output::~Output() {
+  for (Stream& stream : streams_) watch(stream, false);
+}
+
+void Output::add(int rank, transport::FileDescriptor output_pipe,
+                 transport::FileDescriptor error_pipe) {
+  watch(add_stream(rank, false, std::move(output_pipe)), true);
+  watch(add_stream(rank, true, std::move(error_pipe)), true);
+}
+
+Output::Stream& Output::add_stream(int rank, bool is_error, transport::FileDescriptor from) {
+  Sink& to = is_error ? error() : output();
+  const auto prefix =
+      options_.prefix ? prefix_of(rank, options_.colour && to.is_terminal()) : std::string();
+  streams_.push_back(Stream{rank, is_error, std::move(from), to, LinePrefixer(prefix)});
+  return streams_.back();
+}
+
+void Output::feed(int rank, bool is_error, std::string_view bytes) {
+  Stream*& stream = fed_[{rank, is_error}];
+  if (stream == nullptr) stream = &add_stream(rank, is_error, {});
+  take(*stream, bytes);
+}
+
+void Output::take(Stream& stream, std::string_view bytes) {
+  std::string lines;
+  if (options_.frame) {
+    options_.frame(stream.rank, stream.error, bytes, lines);
+    return stream.to.write(lines);
+  }
+  if (options_.files != nullptr) {
+    std::string plain;
+    stream.plain.feed(bytes, plain);
+    options_.files->write(stream.rank, stream.error, plain);
+  }
+  if (options_.files != nullptr && !options_.files->shows(stream.rank, stream.error)) return;
+  stream.lines.feed(bytes, lines);
+  stream.to.write(lines);
+}
+
+// A last line without a newline gets one.
+void Output::finish(Stream& stream) {
+  std::string lines, plain;
+  stream.lines.finish(lines);
+  stream.plain.finish(plain);
+  stream.to.write(lines);
+  if (options_.files != nullptr) options_.files->write(stream.rank, stream.error, plain);
+}
+
+void Output::read(Stream& stream) {
+  if (stream.to.full())
+    return watch(stream, false);  // its worker waits, as it would for any slow reader
+  std::array<char, 65536> piece;
+  const auto count = ::read(stream.from.get(), piece.data(), piece.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) return end(stream);
+  take(stream, {piece.data(), static_cast<std::size_t>(count)});
+}
+
+void Output::end(Stream& stream) {
+  watch(stream, false);
+  stream.from.reset();
+  finish(stream);
+}
+
+void Output::watch(Stream& stream, bool on) {
+  if (on == stream.watched || !stream.from.is_open()) return;
+  stream.watched = on;
+  if (!on) return poller_.forget(stream.from.get());
+  poller_.watch(stream.from.get(), EPOLLIN, [this, &stream](std::uint32_t) { read(stream); });
+}
+
+void Output::resume() {
+  for (Stream& stream : streams_) {
+    if (!stream.to.full()) watch(stream, true);
+  }
+  for (const auto& callback : when_room_) callback();
+}
+
+void Output::writers_are_gone() {
+  for (const auto& [of, stream] : fed_) finish(*stream);
+  for (Stream& stream : streams_) {
+    int left = 0;
+    const bool dry = ::ioctl(stream.from.get(), FIONREAD, &left) != 0 || left == 0;
+    if (stream.from.is_open() && dry) end(stream);
+  }
+}
+
+bool Output::all_read() const {
+  for (const Stream& stream : streams_) {
+    if (stream.from.is_open()) return false;
+  }
+  return true;
+}
+
+std::size_t Output::waiting() const {
+  return output_->waiting() + (error_ ? error_->waiting() : 0);
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,75 @@
+// The workers' stdout and stderr: from their pipes, line by line, to the launcher's own.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "paceline/app/launch/output/line_prefixer.h"
+#include "paceline/app/launch/output/log_files.h"
+#include "paceline/app/launch/output/sink.h"
+#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/poller.h"
+
+namespace paceline::launch {
+
+struct OutputOptions {
+  bool prefix = true;
+  bool colour = true;  // of the prefix, on a terminal
+
+  LogFiles* files = nullptr;  // where else the lines go, and which of them only there
+
+  // Instead of lines: what stands for bytes of a rank's stream, such as a message to another host.
+  std::function<void(int rank, bool error, std::string_view bytes, std::string& out)> frame = {};
+};
+
+class Output {
+ public:
+  // `on_lost(errno)`: one of our own outputs cannot be written any more.
+  Output(transport::Poller& poller, OutputOptions options, std::function<void(int)> on_lost);
+  // Everything to `fd`.
+  Output(transport::Poller& poller, int fd, OutputOptions options,
+         std::function<void(int)> on_lost);
+  ~Output();
+
+  void add(int rank, transport::FileDescriptor output, transport::FileDescriptor error);
+  // What a rank on another host wrote.
+  void feed(int rank, bool error, std::string_view bytes);
+  bool full() const { return output_->full() || (error_ && error_->full()); }
+  void when_room(std::function<void()> callback) { when_room_.push_back(std::move(callback)); }
+  void say(std::string_view text) { error().write(text); }  // a word of the launcher's own
+
+  // Nobody is left who writes: ends the streams that hold no more bytes, even if a stranger holds
+  // them open.
+  void writers_are_gone();
+  bool all_read() const;  // every stream has ended
+  bool all_written() const { return all_read() && waiting() == 0; }
+  std::size_t waiting() const;  // bytes that nobody took yet
+
+ private:
+  struct Stream;
+  Sink::Events events(std::function<void(int)> on_lost);
+  Sink& output() { return *output_; }
+  Sink& error() { return error_ ? *error_ : *output_; }
+  Stream& add_stream(int rank, bool error, transport::FileDescriptor from);
+  void take(Stream& stream, std::string_view bytes);
+  void finish(Stream& stream);
+  void read(Stream& stream);
+  void end(Stream& stream);
+  void watch(Stream& stream, bool on);
+  void resume();
+
+  transport::Poller& poller_;
+  OutputOptions options_;
+  std::unique_ptr<Sink> output_,
+      error_;  // error_ is empty when both lead to the same file: then lines must not mix
+  std::list<Stream> streams_;
+  std::map<std::pair<int, bool>, Stream*> fed_;  // of ranks on other hosts
+  std::vector<std::function<void()>> when_room_;
+};
+
+}  // namespace paceline::launch

@@ -1,0 +1,57 @@
+// The shim: a small resident process between the launcher and one worker.
+//
+// PR_SET_PDEATHSIG reaches only a direct child, so a program started through `bash -c` or Python's
+// subprocess would survive a launcher that was killed. The shim is the launcher's fork (no exec):
+// it leads the worker's process group and is the subreaper of everything below. It ends its whole
+// subtree when the worker ends or when the launcher is gone. One exception: a wrapper that died of
+// a forwarded signal (bash does, of SIGTERM) may have left the real program behind, at work on its
+// own orderly end; that has until the launcher's kill.
+//
+//   launcher --fork--> shim --fork, exec--> worker --> whatever it starts
+//     ------ lifeline ------>   a byte: send this signal to the group; end of file: kill everything
+//     <------ status -------    ShimMessage; end of file: the shim has ended, and nothing is left
+//     below it
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/app/launch/process/environment.h"
+
+namespace paceline::launch {
+
+struct ShimMessage {
+  enum class Kind : std::uint32_t { started = 1, not_started, ended } kind = Kind::started;
+  std::int32_t pid = 0;    // the worker's
+  std::int32_t value = 0;  // not_started: errno; ended: the wait status
+  std::int32_t reserved = 0;
+  std::int64_t stamp_ns =
+      0;  // CLOCK_MONOTONIC: the order of ends is the shims', not that of the launcher's reading
+};
+
+struct ShimOrders {
+  pid_t launcher = 0;
+  std::string program = {};
+  std::vector<std::string> command = {};
+  Environment environment = {};  // without PACELINE_SECRET_FILE
+  ProcessorSet processors = {};  // that the worker runs on; empty: whatever the launcher may
+
+  // Descriptors; the shim closes all others.
+  int lifeline = -1, status = -1, secret = -1;
+  int input = -1, output = -1, error = -1;  // the worker's 0, 1, 2
+
+  // As the launcher found them, for the worker.
+  sigset_t signal_mask = {};
+  struct sigaction pipe_action = {};
+  rlimit open_files = {};
+};
+
+// REQUIRES: just forked from a process with one thread, all signals blocked.
+[[noreturn]] void run_shim(const ShimOrders& orders);
+
+}  // namespace paceline::launch

@@ -1,0 +1,77 @@
+#include "paceline/app/launch/process/worker_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace paceline::launch {
+namespace {
+
+struct Pipe {
+  transport::FileDescriptor read, write;
+};
+
+Result<Pipe> make_pipe(int flags = 0) {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC | flags) != 0) {
+    return io_failure("cannot make a pipe for a worker (raise `ulimit -n`)", errno);
+  }
+  return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
+}
+
+void set_non_blocking(int fd) {
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
+}  // namespace
+
+Result<WorkerProcess> WorkerProcess::start(ShimOrders orders) {
+  auto lifeline = make_pipe(), status = make_pipe(), output = make_pipe(), error = make_pipe();
+  for (const auto* made : {&lifeline, &status, &output, &error}) {
+    if (!*made) return made->error();
+  }
+  orders.launcher = ::getpid();
+  orders.lifeline = lifeline->read.get();
+  orders.status = status->write.get();
+  orders.output = output->write.get();
+  orders.error = error->write.get();
+
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t shim = ::fork();
+  if (shim == 0) run_shim(orders);
+  const int fork_error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (shim < 0) return io_failure("cannot start a process (raise `ulimit -u`)", fork_error);
+
+  WorkerProcess result;
+  result.shim_ = shim;
+  result.lifeline_ = std::move(lifeline->write);
+  result.status_ = std::move(status->read);
+  result.output_ = std::move(output->read);
+  result.error_ = std::move(error->read);
+  for (const auto* fd : {&result.lifeline_, &result.output_, &result.error_})
+    set_non_blocking(fd->get());
+  return result;
+}
+
+void WorkerProcess::forward(int signal) {
+  const auto number = static_cast<unsigned char>(signal);
+  [[maybe_unused]] const auto written =
+      ::write(lifeline_.get(), &number, 1);  // the shim may have ended
+}
+
+void WorkerProcess::kill() {
+  lifeline_.reset();
+}
+
+std::optional<ShimMessage> WorkerProcess::read() {
+  ShimMessage message;  // written in one go, and far smaller than PIPE_BUF: it comes whole
+  if (::read(status_.get(), &message, sizeof message) != sizeof message) return std::nullopt;
+  return message;
+}
+
+}  // namespace paceline::launch

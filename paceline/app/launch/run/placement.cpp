@@ -1,0 +1,152 @@
+#include "paceline/app/launch/run/placement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "paceline/app/launch/hosts/host.h"
+#include "paceline/core/membership/variables.h"
+#include "paceline/core/transport/resolve.h"
+
+namespace paceline::launch {
+namespace {
+
+bool over_nodes(const RunOptions& options) {
+  return options.nodes.nodes > 1;
+}
+
+std::vector<HostShare> shares_of(const RunOptions& options) {
+  if (!over_nodes(options))
+    return options.hosts.empty() ? std::vector{HostShare{host_name(), 0, options.processes}}
+                                 : options.hosts;
+  std::vector<HostShare> shares;
+  for (int node = 0; node < options.nodes.nodes; ++node) {
+    shares.push_back({fmt::format("node {}", node), node * options.processes, options.processes});
+  }
+  return shares;
+}
+
+std::string bracketed(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+// Our address as that host sees it: the way there tells.
+std::string route_to(const std::string& host) {
+  const auto address = transport::resolve_tcp_address(bracketed(host) + ":0");
+  if (!address)
+    throw_misuse(
+        fmt::format("host {}: {} (or tell by --store ADDRESS:0 which of our addresses it reaches)",
+                    host, address.error().what));
+  return transport::source_address_to(address.value().host);
+}
+
+bool chosen(const std::string& host) {
+  return host != RunOptions().store_host;
+}
+
+std::string shown(const std::string& word) {
+  const bool plain =
+      !word.empty() && word.find_first_of(" \t\n\"'\\$`*?;&|<>()") == std::string::npos;
+  return plain ? word : "'" + word + "'";
+}
+
+}  // namespace
+
+Placement place(const RunOptions& options) {
+  Placement result;
+  std::vector<std::string> seen;  // our addresses, from other hosts
+  for (const HostShare& share : shares_of(options)) {
+    const bool here =
+        over_nodes(options) ? share.first == 0 : options.hosts.empty() || is_this_host(share.name);
+    PlacedHost host{.share = share, .here = here};
+    if (!here) {
+      host.store_host = over_nodes(options)          ? options.nodes.endpoint.host
+                        : chosen(options.store_host) ? options.store_host
+                                                     : route_to(share.name);
+      seen.push_back(host.store_host);
+    }
+    result.world_size += share.count;
+    result.hosts.push_back(std::move(host));
+  }
+  const bool one_address =
+      std::ranges::all_of(seen, [&](const std::string& a) { return a == seen.front(); });
+  const std::string here_seen = seen.empty() ? options.store_host : seen.front();
+  result.listen_host = seen.empty() || one_address ? here_seen : "0.0.0.0";
+  for (PlacedHost& host : result.hosts) {
+    if (host.here) host.store_host = here_seen;
+  }
+  const PlacedHost& first = result.hosts.front();
+  result.master_address = first.here ? first.store_host : first.share.name;
+  return result;
+}
+
+AgentOrders orders_for(const RunOptions& options, const Placement& placement,
+                       const JobVariables& job, std::size_t index) {
+  const PlacedHost& host = placement.hosts.at(index);
+  AgentOrders orders{.first = host.share.first,
+                     .count = host.share.count,
+                     .node_rank = static_cast<int>(index),
+                     .nodes = static_cast<int>(placement.hosts.size()),
+                     .job = job,
+                     .bind = options.bind,
+                     .environment = options.passed};
+  const auto port = job.store.substr(job.store.rfind(':'));
+  orders.job.store = bracketed(host.store_host) + port;
+  if (over_nodes(options)) return orders;
+  orders.directory = std::filesystem::current_path();
+  orders.command = options.command;
+  for (const std::string& entry : own_environment()) {
+    const auto name = entry.substr(0, entry.find('='));
+    const bool setting = name.starts_with("PACELINE_") && !is_a_launchers(name);
+    if (setting || name == "OMP_NUM_THREADS" || is_memory_policy(name))
+      orders.environment.insert(orders.environment.begin(), entry);
+  }
+  return orders;
+}
+
+std::string describe(const RunOptions& options, const Placement& placement) {
+  std::vector<std::string> command;
+  for (const std::string& word : options.command) command.push_back(shown(word));
+  const JobVariables job{
+      .world_size = placement.world_size,
+      .job = "(chosen at the start)",
+      .store = fmt::format("HOST:{}", options.store_port == 0 ? "(any free port)"
+                                                              : std::to_string(options.store_port)),
+      .transport = options.transport,
+      .determinism = options.determinism,
+      .operation_timeout = options.operation_timeout,
+      .master_address = placement.master_address,
+      .usable_cores = usable_cores()};
+  std::string text = fmt::format("{} ranks on {} host{}; the store listens on {}\n",
+                                 placement.world_size, placement.hosts.size(),
+                                 placement.hosts.size() == 1 ? "" : "s", placement.listen_host);
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    const PlacedHost& host = placement.hosts[i];
+    const int last = host.share.first + host.share.count - 1;
+    text += fmt::format("\nhost {}: ranks {}-{}\n", host.share.name, host.share.first, last);
+    if (over_nodes(options) && !host.here)
+      text += "  started by: its own `paceline run --node-rank`\n";
+    else if (!host.here)
+      text +=
+          fmt::format("  started by: {} {} {} run --as-agent\n", fmt::join(options.ssh, " "),
+                      host.share.name, std::filesystem::read_symlink("/proc/self/exe").string());
+    text += fmt::format("  command: {}\n  environment of rank {}:\n", fmt::join(command, " "),
+                        host.share.first);
+    const AgentOrders orders = orders_for(options, placement, job, i);
+    Environment given = options.passed;
+    const Place first{.rank = orders.first,
+                      .local_rank = 0,
+                      .local_world_size = orders.count,
+                      .node_rank = orders.node_rank,
+                      .nodes = orders.nodes};
+    for (const std::string& entry : worker_environment(given, orders.job, first))
+      text += "    " + entry + "\n";
+    text += fmt::format("    {}=(a file that only the worker's user can read)\n",
+                        membership::variable::kSecretFile);
+  }
+  return text;
+}
+
+}  // namespace paceline::launch

@@ -1,0 +1,48 @@
+// What `paceline run` was asked for, checked and complete.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/app/launch/agent/nodes.h"
+#include "paceline/app/launch/hosts/hosts.h"
+#include "paceline/app/launch/output/log_files.h"
+#include "paceline/app/launch/process/environment.h"
+#include "paceline/core/base/deadline.h"
+
+namespace paceline::launch {
+
+struct RunOptions {
+  int processes = 1;
+  std::string program;               // the file to execute
+  std::vector<std::string> command;  // argv, the program's name as the user wrote it first
+
+  Clock::duration grace = std::chrono::seconds(1);  // what survivors have to end by themselves
+  std::optional<Clock::duration> timeout = {};      // of the whole run
+
+  // What the workers' environment says; empty: what the launcher's own environment says, else the
+  // workers' default.
+  std::string transport = {};
+  std::string determinism = {};
+  std::string operation_timeout = {};
+
+  std::string store_host = "127.0.0.1";
+  int store_port = 0;  // 0: any free one
+  bool prefix = true;  // "[rank] " before each line
+  bool bind = true;    // workers to processors of their own
+  LogOptions logs = {};
+
+  // Several hosts: who gets which ranks; empty: all on this one. Hosts but this one are reached by
+  // `ssh`.
+  std::vector<HostShare> hosts = {};
+  std::vector<std::string> ssh = {"ssh", "-T",
+                                  "-o",  "BatchMode=yes",
+                                  "-o",  "ServerAliveInterval=2",
+                                  "-o",  "ServerAliveCountMax=3"};
+  Environment passed = {};  // "NAME=value": also on other hosts
+  NodeOptions nodes = {};   // one launcher on each
+};
+
+}  // namespace paceline::launch

@@ -1,0 +1,63 @@
+#include "paceline/app/launch/ending/ending.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace paceline::launch {
+namespace {
+
+RankRecord record(int pid, int wait_status, bool stopped = false) {
+  return {.pid = pid, .wait_status = wait_status, .stopped = stopped};
+}
+
+TEST(Ending, RanksAreNamedInRuns) {
+  EXPECT_EQ(name_ranks({3}), "rank 3");
+  EXPECT_EQ(name_ranks({0, 1}), "ranks 0, 1");
+  EXPECT_EQ(name_ranks({0, 2, 3, 4, 7, 8}), "ranks 0, 2-4, 7, 8");
+}
+
+TEST(Ending, ADoneRunSaysNothing) {
+  EXPECT_EQ(describe_ending({}, {record(1, 0)}, "host"), "");
+}
+
+TEST(Ending, AFailedRunNamesTheFirstAndGroupsTheOthers) {
+  std::vector<RankRecord> records(100, record(7, 1 << 8));
+  records[1] = record(123, SIGKILL);
+  records[99] = record(7, SIGTERM, true);
+  records[0].not_started = "no memory";
+  EXPECT_EQ(
+      describe_ending({.kind = Outcome::Kind::failed, .exit_code = 137, .root = 1}, records,
+                      "node7"),
+      "paceline: rank 1 (pid 123, host node7) failed first: it was killed by signal 9 (SIGKILL)\n"
+      "paceline: if nobody killed it, the machine ran out of memory: `dmesg` tells\n"
+      "paceline: rank 0 could not be started; ranks 2-98 ended with code 1; rank 99 had to be "
+      "stopped (SIGTERM)\n"
+      "paceline: exit code 137\n");
+}
+
+TEST(Ending, WhatTheFirstRankToldIsRepeatedInOneLine) {
+  auto first = record(9, 1 << 8);
+  first.report = Failure{Fault::misuse, "batch 0 is empty\nmore", {}};
+  EXPECT_EQ(
+      describe_ending({.kind = Outcome::Kind::failed, .exit_code = 1, .root = 0}, {first}, "h"),
+      "paceline: rank 0 (pid 9, host h) failed first: it ended with code 1\n"
+      "paceline: rank 0 told: batch 0 is empty\n"
+      "paceline: exit code 1\n");
+  EXPECT_EQ(
+      verdict_about(0, {first}),
+      (Failure{
+          Fault::peer_lost, "rank 0 (pid 9) ended with code 1; it told: batch 0 is empty", {0}}));
+}
+
+TEST(Ending, AStoppedRunSaysBecauseOfWhat) {
+  const std::vector<RankRecord> records = {record(1, SIGINT, true), RankRecord{.pid = 2}};
+  EXPECT_EQ(
+      describe_ending({.kind = Outcome::Kind::interrupted, .detail = SIGINT, .exit_code = 130},
+                      records, "h"),
+      "paceline: the run was stopped by SIGINT\n"
+      "paceline: rank 0 had to be stopped (SIGINT); rank 1 could not be stopped in time\n"
+      "paceline: exit code 130\n");
+}
+
+}  // namespace
+}  // namespace paceline::launch

@@ -1,0 +1,269 @@
+// The launcher's decisions, in virtual time: milliseconds since the start of the run.
+#include "paceline/app/launch/ending/supervisor.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <random>
+
+namespace paceline::launch {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Moment = Supervisor::Moment;
+
+Moment at(int ms) {
+  return Moment(milliseconds(1'000'000 + ms));
+}
+int code(int exit_code) {
+  return exit_code << 8;
+}
+
+Action verdict(int rank, const std::string& what) {
+  return tell({Fault::peer_lost, what, {rank}});
+}
+Failure lost(std::vector<int> ranks) {
+  return {Fault::peer_lost, "a peer is gone", std::move(ranks)};
+}
+
+Supervisor started(int ranks, Supervisor::Options options = {}) {
+  options.world_size = ranks;
+  Supervisor supervisor(options, at(0));
+  for (int rank = 0; rank < ranks; ++rank) supervisor.on_started(rank, 100 + rank);
+  return supervisor;
+}
+
+// All that happens by timers alone until `end`, as "<ms> <action>".
+std::vector<std::string> timers_until(Supervisor& supervisor, int end) {
+  std::vector<std::string> log;
+  while (supervisor.next_timer().moment() <= at(end) &&
+         supervisor.next_timer() != supervisor.end_by()) {
+    const auto now = supervisor.next_timer().moment();
+    for (const Action& action : supervisor.on_timer(now)) {
+      const auto ms = std::chrono::duration_cast<milliseconds>(now - at(0)).count();
+      if (action.kind == Action::Kind::tell)
+        log.push_back(fmt::format("{} tell {}", ms, action.verdict.what));
+      if (action.kind == Action::Kind::forward)
+        log.push_back(fmt::format("{} signal {}", ms, action.signal));
+      if (action.kind == Action::Kind::kill) log.push_back(fmt::format("{} kill", ms));
+    }
+  }
+  return log;
+}
+
+TEST(Supervisor, WhenAllEndWithZeroTheRunIsDone) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_exit(1, code(0), at(5)), IsEmpty());
+  EXPECT_FALSE(supervisor.all_ended());
+  EXPECT_THAT(supervisor.on_exit(0, code(0), at(9)), IsEmpty());
+  EXPECT_TRUE(supervisor.all_ended());
+  EXPECT_TRUE(supervisor.next_timer().is_never());
+  EXPECT_EQ(supervisor.outcome(), Outcome{});
+}
+
+TEST(Supervisor, AFailureIsToldThenTermAfterGraceThenKill) {
+  auto supervisor = started(3);
+  EXPECT_THAT(supervisor.on_exit(1, SIGKILL, at(50)), IsEmpty())
+      << "its report may still be on its way";
+  EXPECT_THAT(timers_until(supervisor, 10'000),
+              ElementsAre("70 tell rank 1 (pid 101) was killed by signal 9 (SIGKILL)",
+                          "1050 signal 15", "1450 kill"));
+  EXPECT_EQ(supervisor.end_by(), Deadline::at(at(1850)));
+  EXPECT_EQ(supervisor.outcome().exit_code, 137);
+  EXPECT_EQ(supervisor.outcome().root, 1);
+}
+
+TEST(Supervisor, AFailureWithItsReportIsToldAtOnce) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_report(0, {Fault::misuse, "no data", {}}), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(1), at(50)),
+              ElementsAre(verdict(0, "rank 0 (pid 100) ended with code 1; it told: no data")));
+}
+
+TEST(Supervisor, AReportThatIsReadAfterTheEndStillCounts) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_exit(0, SIGABRT, at(10)), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(1, SIGSEGV, at(11)), IsEmpty());
+  EXPECT_TRUE(supervisor.all_ended());
+  EXPECT_FALSE(supervisor.settled());
+  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_EQ(supervisor.on_timer(at(30)).size(), 1U);
+  EXPECT_TRUE(supervisor.settled());
+  EXPECT_EQ(supervisor.outcome().root, 1);
+}
+
+TEST(Supervisor, GraceMovesTheWholeEnd) {
+  auto supervisor = started(2, {.grace = milliseconds(5000)});
+  EXPECT_THAT(supervisor.on_exit(0, code(3), at(0)), IsEmpty());
+  EXPECT_THAT(
+      timers_until(supervisor, 20'000),
+      ElementsAre("20 tell rank 0 (pid 100) ended with code 3", "5000 signal 15", "5400 kill"));
+}
+
+TEST(Supervisor, TheExitCodeIsThatOfTheEarliestStampNotOfTheFirstMessage) {
+  auto supervisor = started(3);
+  EXPECT_THAT(supervisor.on_exit(2, code(5), at(20)), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(4), at(10)), IsEmpty());
+  EXPECT_EQ(supervisor.outcome().root, 0);
+  EXPECT_EQ(supervisor.outcome().exit_code, 4);
+}
+
+TEST(Supervisor, WhoFailedBecauseOfAnotherIsNeverTheCauseAlthoughItEndsFirst) {
+  auto supervisor = started(3);
+  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(1), at(10)), IsEmpty())
+      << "the verdict waits for rank 1's own end";
+  EXPECT_THAT(supervisor.on_exit(1, SIGSEGV, at(30)),
+              ElementsAre(verdict(1, "rank 1 (pid 101) was killed by signal 11 (SIGSEGV)")));
+  EXPECT_THAT(timers_until(supervisor, 10'000), ElementsAre("1010 signal 15", "1410 kill"))
+      << "from the first failure";
+  EXPECT_EQ(supervisor.outcome().root, 1);
+  EXPECT_EQ(supervisor.outcome().exit_code, 139);
+}
+
+TEST(Supervisor, TheVerdictDoesNotWaitForEver) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(1), at(0)), IsEmpty());
+  EXPECT_THAT(timers_until(supervisor, 10'000),
+              ElementsAre("200 tell rank 0 (pid 100) ended with code 1; it told: a peer is gone",
+                          "1000 signal 15", "1400 kill"));
+}
+
+TEST(Supervisor, AnEndAfterTheVerdictStillMovesTheCause) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(1), at(0)), IsEmpty());
+  EXPECT_EQ(supervisor.on_timer(at(200)).size(), 1U);
+  EXPECT_THAT(supervisor.on_exit(1, SIGABRT, at(900)), IsEmpty());
+  EXPECT_EQ(supervisor.outcome().root, 1);
+}
+
+TEST(Supervisor, WhoWasStoppedByUsDidNotFail) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(0, code(1), at(0)), IsEmpty());
+  timers_until(supervisor, 10'000);
+  EXPECT_THAT(supervisor.on_exit(1, SIGTERM, at(1001)), IsEmpty());
+  EXPECT_TRUE(supervisor.records()[1].stopped);
+  EXPECT_EQ(supervisor.outcome().root, 0);
+}
+
+TEST(Supervisor, RanksThatBlameEachOtherAreOrderedByStamp) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_report(0, lost({0, 1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(1, lost({0, 1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(1, code(6), at(3)), IsEmpty());
+  EXPECT_EQ(supervisor.on_exit(0, code(7), at(4)).size(), 1U);
+  EXPECT_EQ(supervisor.outcome().root, 1);
+}
+
+TEST(Supervisor, ControlCIsForwardedHasThirtySecondsAndEndsWith130) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_signal(SIGINT, at(100)), ElementsAre(forward(SIGINT)));
+  EXPECT_THAT(supervisor.on_exit(0, code(1), at(200)), IsEmpty())
+      << "no failure: it was asked to end";
+  EXPECT_THAT(timers_until(supervisor, 60'000), ElementsAre("30100 kill"));
+  EXPECT_EQ(supervisor.outcome().exit_code, 130);
+}
+
+TEST(Supervisor, ASecondSignalKillsAndTheFirstNamesTheCode) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_signal(SIGTERM, at(100)), ElementsAre(forward(SIGTERM)));
+  EXPECT_THAT(supervisor.on_signal(SIGINT, at(150)), ElementsAre(kill()));
+  EXPECT_EQ(supervisor.end_by(), Deadline::at(at(550)));
+  EXPECT_EQ(supervisor.outcome().exit_code, 143);
+}
+
+TEST(Supervisor, ASignalDuringTheEndOfAFailedRunKillsAtOnce) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_exit(0, code(3), at(0)), IsEmpty());
+  EXPECT_THAT(supervisor.on_signal(SIGINT, at(10)), ElementsAre(kill()));
+  EXPECT_EQ(supervisor.outcome().exit_code, 3);
+}
+
+TEST(Supervisor, UserSignalsPassThrough) {
+  auto supervisor = started(1);
+  EXPECT_THAT(supervisor.on_signal(SIGUSR1, at(0)), ElementsAre(forward(SIGUSR1)));
+  EXPECT_TRUE(supervisor.next_timer().is_never());
+}
+
+TEST(Supervisor, TimeoutTellsThenTermThenKillAfterGrace) {
+  auto supervisor = started(2, {.timeout = milliseconds(500)});
+  EXPECT_THAT(timers_until(supervisor, 10'000),
+              ElementsAre("500 tell the run was stopped by the launcher: --timeout has passed",
+                          "500 signal 15", "1500 kill"));
+  EXPECT_EQ(supervisor.outcome().exit_code, 124);
+}
+
+TEST(Supervisor, AFailureBeforeTheTimeoutStaysTheCause) {
+  auto supervisor = started(2, {.timeout = milliseconds(500)});
+  EXPECT_THAT(supervisor.on_exit(0, code(3), at(400)), IsEmpty());
+  EXPECT_THAT(
+      timers_until(supervisor, 10'000),
+      ElementsAre("420 tell rank 0 (pid 100) ended with code 3", "1400 signal 15", "1800 kill"));
+  EXPECT_EQ(supervisor.outcome().exit_code, 3);
+}
+
+TEST(Supervisor, LostOutputStopsTheRunAsSigpipeWould) {
+  auto supervisor = started(1);
+  EXPECT_EQ(supervisor.on_output_lost(EPIPE, at(0)).back(), forward(SIGTERM));
+  EXPECT_EQ(supervisor.outcome().exit_code, 141);
+  auto full = started(1);
+  EXPECT_EQ(full.on_output_lost(ENOSPC, at(0)).size(), 2U);
+  EXPECT_EQ(full.outcome().exit_code, 1);
+}
+
+TEST(Supervisor, AProgramThatCannotBeStartedFailsTheRun) {
+  Supervisor supervisor({.world_size = 2}, at(0));
+  EXPECT_THAT(supervisor.on_not_started(1, "cannot execute x: Exec format error", at(1)),
+              IsEmpty());
+  EXPECT_EQ(supervisor.outcome().exit_code, 1);
+  EXPECT_EQ(supervisor.outcome().root, 1);
+}
+
+// Whatever happens in whatever order: a stopped run gets its kill and its end, a verdict is told at
+// most once, and the cause, if any, is a rank that failed.
+TEST(Supervisor, EveryStoppedRunEndsInBoundedTime) {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937 random(seed);
+    const int ranks = 1 + static_cast<int>(random() % 5);
+    auto supervisor = started(ranks);
+    int told = 0, now = 0;
+    const auto count = [&](const Actions& actions) {
+      for (const Action& action : actions) told += action.kind == Action::Kind::tell ? 1 : 0;
+    };
+    for (int event = 0; event < 12; ++event) {
+      now += static_cast<int>(random() % 400);
+      const int rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
+      switch (random() % 5) {
+        case 0:
+          count(supervisor.on_exit(rank, random() % 2 == 0 ? code(0) : SIGKILL, at(now)));
+          break;
+        case 1:
+          count(supervisor.on_report(rank, lost({static_cast<int>(random() % 6) - 1})));
+          break;
+        case 2:
+          if (random() % 8 == 0) count(supervisor.on_signal(SIGINT, at(now)));
+          break;
+        default: count(supervisor.on_timer(at(now)));
+      }
+    }
+    const auto outcome = supervisor.outcome();
+    EXPECT_LE(told, 1);
+    EXPECT_EQ(outcome.kind == Outcome::Kind::done, supervisor.end_by().is_never());
+    if (outcome.root) {
+      EXPECT_TRUE(supervisor.records()[static_cast<std::size_t>(*outcome.root)].failed());
+      EXPECT_LE(supervisor.end_by().moment(), at(now + 1800));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::launch

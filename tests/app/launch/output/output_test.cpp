@@ -1,0 +1,52 @@
+// The launcher's loop with real pipes: its signals, and workers' streams (tests/processes has whole
+// runs).
+#include "paceline/app/launch/output/output.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "paceline/app/launch/process/signals.h"
+
+namespace paceline::launch {
+namespace {
+
+using transport::FileDescriptor;
+
+TEST(Output, EndsStreamsThatAStrangerHoldsOpenOnceTheWritersAreGone) {
+  transport::Poller poller;
+  Output output(poller, {}, [](int) {});
+  std::array<int, 2> one, other;
+  ASSERT_EQ(::pipe2(one.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  ASSERT_EQ(::pipe2(other.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const FileDescriptor held(one[1]), held_too(other[1]);
+  output.add(0, FileDescriptor(one[0]), FileDescriptor(other[0]));
+  EXPECT_FALSE(output.all_written());
+  output.writers_are_gone();
+  EXPECT_TRUE(output.all_written());
+}
+
+TEST(Signals, ArriveInTheLoopAndAreRestored) {
+  transport::Poller poller;
+  int got = 0;
+  {
+    const SignalWatch watch(poller, [&](int number) { got = number; });
+    ::kill(::getpid(), SIGUSR1);
+    poller.wait(Deadline::in(std::chrono::seconds(5)));
+  }
+  EXPECT_EQ(got, SIGUSR1);
+  sigset_t blocked;
+  ::sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  EXPECT_EQ(::sigismember(&blocked, SIGUSR1), 0);
+}
+
+TEST(Signals, HaveNames) {
+  EXPECT_EQ(signal_name(SIGKILL), "SIGKILL");
+  EXPECT_EQ(signal_name(SIGRTMIN + 1), "signal " + std::to_string(SIGRTMIN + 1));
+}
+
+}  // namespace
+}  // namespace paceline::launch

@@ -1,0 +1,106 @@
+#include "paceline/app/launch/process/environment.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::launch {
+namespace {
+
+// On one host.
+Place place(int rank, int ranks) {
+  return {.rank = rank, .local_rank = rank, .local_world_size = ranks};
+}
+
+JobVariables job_of(int ranks) {
+  return {.world_size = ranks,
+          .job = "0123456789abcdef",
+          .store = "127.0.0.1:4000",
+          .master_port = 5000,
+          .usable_cores = 8};
+}
+
+std::string value(const Environment& environment, std::string_view name) {
+  return std::string(value_of(environment, name));
+}
+
+TEST(Environment, KeepsWhatIsTheUsers) {
+  const auto result =
+      worker_environment({"HOME=/root", "EMPTY=", "EQUALS=a=b"}, job_of(2), place(1, 2));
+  EXPECT_EQ(value(result, "HOME"), "/root");
+  EXPECT_EQ(value(result, "EQUALS"), "a=b");
+  EXPECT_NE(std::find(result.begin(), result.end(), "EMPTY="), result.end());
+}
+
+TEST(Environment, EachNameOccursOnce) {
+  const auto result = worker_environment({"RANK=9", "PACELINE_TRANSPORT=shm", "OMP_NUM_THREADS="},
+                                         job_of(2), place(1, 2));
+  for (const auto& entry : result) {
+    const auto name = entry.substr(0, entry.find('=') + 1);
+    EXPECT_EQ(std::count_if(result.begin(), result.end(),
+                            [&](const auto& e) { return e.starts_with(name); }),
+              1)
+        << name;
+  }
+}
+
+TEST(Environment, ThreadsAreTheCoresOverTheRanksAndNoMoreThanItsOwn) {
+  const auto threads = [](const Place& place) {
+    return value(worker_environment({}, job_of(3), place), "OMP_NUM_THREADS");
+  };
+  Place bound = place(0, 3);
+  EXPECT_EQ(threads(bound), "2") << "8 / 3";
+  bound.processors.insert(0);
+  EXPECT_EQ(threads(bound), "1");
+  for (int i = 1; i < 4; ++i) bound.processors.insert(i);
+  EXPECT_EQ(threads(bound), "2");
+}
+
+TEST(Environment, SettingsPassThroughAndOptionsWin) {
+  auto job = job_of(2);
+  const Environment inherited = {"PACELINE_TRANSPORT=shm", "PACELINE_DETERMINISM=fast",
+                                 "PACELINE_OPERATION_TIMEOUT=5s"};
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_TRANSPORT"), "shm");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_DETERMINISM"), "fast");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_OPERATION_TIMEOUT"),
+            "5s");
+  job.transport = "tcp";
+  job.operation_timeout = "7s";
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_TRANSPORT"), "tcp");
+  EXPECT_EQ(value(worker_environment(inherited, job, place(0, 2)), "PACELINE_OPERATION_TIMEOUT"),
+            "7s");
+  EXPECT_EQ(value(worker_environment({}, job_of(1), place(0, 1)), "PACELINE_DETERMINISM"),
+            "reproducible");
+}
+
+TEST(Environment, ThreadsAreAtLeastOneAndTheUsersWin) {
+  EXPECT_EQ(value(worker_environment({}, job_of(3), place(0, 3)), "OMP_NUM_THREADS"), "2");
+  EXPECT_EQ(value(worker_environment({}, job_of(100), place(0, 100)), "OMP_NUM_THREADS"), "1");
+  EXPECT_EQ(value(worker_environment({"OMP_NUM_THREADS=5"}, job_of(100), place(0, 100)),
+                  "OMP_NUM_THREADS"),
+            "5");
+}
+
+TEST(Environment, KnowsTheVariablesOfOtherLaunchers) {
+  for (const char* name :
+       {"PACELINE_RANK", "PACELINE_STORE", "PACELINE_SECRET_FD", "PACELINE_RUN_TIMEOUT", "RANK",
+        "MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "PMI_FD", "PMIX_NAMESPACE", "SLURM_PROCID",
+        "SLURM_STEP_ID", "TORCHELASTIC_USE_AGENT_STORE", "MPI_LOCALRANKID", "TF_CONFIG"}) {
+    EXPECT_TRUE(is_a_launchers(name)) << name;
+  }
+  for (const char* name : {"PACELINE_TRANSPORT", "PACELINE_LOG", "PACELINE_BIN_DIR", "PATH",
+                           "SLURM_JOB_ID", "RANKS"}) {
+    EXPECT_FALSE(is_a_launchers(name)) << name;
+  }
+}
+
+TEST(Environment, FreedMemoryIsKeptUnlessTheUserSaysHow) {
+  const auto of = [](const Environment& inherited) {
+    return value(worker_environment(inherited, job_of(2), place(0, 2)), "GLIBC_TUNABLES");
+  };
+  EXPECT_TRUE(of({}).find("glibc.malloc.trim_threshold=") != std::string::npos) << of({});
+  EXPECT_EQ(of({"GLIBC_TUNABLES="}), "");
+  EXPECT_EQ(of({"GLIBC_TUNABLES=glibc.malloc.hugetlb=0"}), "glibc.malloc.hugetlb=0");
+  EXPECT_EQ(of({"MALLOC_ARENA_MAX=2"}), "");
+}
+
+}  // namespace
+}  // namespace paceline::launch

@@ -1,0 +1,135 @@
+// One shim with one worker, without the launcher's loop around it.
+#include "paceline/app/launch/process/worker_process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/process/descendants.h"
+#include "paceline/app/launch/process/secret_file.h"
+#include "paceline/app/launch/process/shim.h"
+
+namespace paceline::launch {
+namespace {
+
+using transport::FileDescriptor;
+
+struct Started {
+  FileDescriptor secret = secret_file("0123");
+  FileDescriptor nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  WorkerProcess worker;
+
+  explicit Started(const std::string& script, const std::string& program = "/bin/sh")
+      : worker(WorkerProcess::start(orders(script, program)).value()) {}
+  ~Started() {
+    worker.kill();
+    while (worker.read()) {
+    }
+    ::waitpid(worker.shim(), nullptr, 0);
+  }
+  ShimOrders orders(const std::string& script, const std::string& program) {
+    ShimOrders result{
+        .program = program, .command = {program, "-c", script}, .environment = own_environment()};
+    result.secret = secret.get();
+    result.input = nothing.get();
+    ::sigprocmask(SIG_BLOCK, nullptr, &result.signal_mask);
+    ::sigaction(SIGPIPE, nullptr, &result.pipe_action);
+    ::getrlimit(RLIMIT_NOFILE, &result.open_files);
+    return result;
+  }
+  std::string output() {
+    const auto from = worker.take_output();
+    ::fcntl(from.get(), F_SETFL, 0);
+    std::string text;
+    std::array<char, 4096> piece;
+    for (ssize_t count; (count = ::read(from.get(), piece.data(), piece.size())) > 0;) {
+      text.append(piece.data(), static_cast<std::size_t>(count));
+    }
+    return text;
+  }
+};
+
+TEST(WorkerProcess, TellsItsStartItsEndAndThatNothingIsLeft) {
+  Started started("exit 3");
+  const auto begun = started.worker.read();
+  ASSERT_TRUE(begun && begun->kind == ShimMessage::Kind::started);
+  const auto ended = started.worker.read();
+  ASSERT_TRUE(ended && ended->kind == ShimMessage::Kind::ended);
+  EXPECT_EQ(ended->pid, begun->pid);
+  EXPECT_EQ(ended->value, 3 << 8);
+  EXPECT_GE(ended->stamp_ns, begun->stamp_ns);
+  EXPECT_FALSE(started.worker.read().has_value());
+}
+
+TEST(WorkerProcess, TellsWhyAProgramCannotBeExecuted) {
+  Started started("", "/no/such/program");
+  ShimMessage first = *started.worker.read();
+  if (first.kind == ShimMessage::Kind::started)
+    first = *started.worker.read();  // either may come first
+  EXPECT_EQ(first.kind, ShimMessage::Kind::not_started);
+  EXPECT_EQ(first.value, ENOENT);
+}
+
+TEST(WorkerProcess, ForwardsSignalsToTheGroup) {
+  Started started("trap 'exit 9' USR1; while :; do :; done");
+  while (const auto message = started.worker.read()) {
+    if (message->kind == ShimMessage::Kind::started) started.worker.forward(SIGUSR1);
+    if (message->kind != ShimMessage::Kind::ended) continue;
+    EXPECT_TRUE(message->value == 9 << 8 || message->value == SIGUSR1);  // before its trap was set
+  }
+}
+
+TEST(WorkerProcess, IsKilledWithItsWholeSubtree) {
+  Started started("setsid sleep 100 & sleep 100");
+  started.worker.kill();
+  std::optional<ShimMessage> last;
+  while (const auto message = started.worker.read()) last = message;
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->value, SIGKILL);
+  EXPECT_EQ(started.output(), "") << "the pipe is at its end: nobody holds it";
+}
+
+TEST(WorkerProcess, ReadsTheSecretByItsPath) {
+  EXPECT_EQ(Started("cat $PACELINE_SECRET_FILE").output(), "0123");
+}
+
+TEST(SecretFile, IsSealed) {
+  const auto file = secret_file("abcd");
+  EXPECT_EQ(::pwrite(file.get(), "x", 1, 0), -1);
+  EXPECT_EQ(::ftruncate(file.get(), 0), -1);
+}
+
+TEST(Descendants, AreFoundAndKilledButTheSparedAreNot) {
+  const auto before = children();
+  EXPECT_TRUE(kill_descendants(Deadline::in(std::chrono::seconds(1)), before));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  EXPECT_THAT(children(), ::testing::Contains(child));
+  auto spared = before;
+  spared.push_back(child);
+  EXPECT_TRUE(kill_descendants(Deadline::in(std::chrono::seconds(1)), spared));
+  EXPECT_EQ(::kill(child, 0), 0);
+  pid_t reaped = 0;
+  EXPECT_TRUE(kill_descendants(Deadline::in(std::chrono::seconds(1)), before,
+                               [&](pid_t pid, int) { reaped = pid; }));
+  EXPECT_EQ(reaped, child);
+  EXPECT_EQ(children(), before);
+}
+
+TEST(Host, GivesPortsCoresAndIds) {
+  EXPECT_GT(free_port(), 0);
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_FALSE(host_name().empty());
+  EXPECT_EQ(random_job_id().size(), 16U);
+  EXPECT_NE(random_job_id(), random_job_id());
+}
+
+}  // namespace
+}  // namespace paceline::launch
