@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/gradient_buckets.h"
 #include "paceline/torch/parallel/parallel.h"

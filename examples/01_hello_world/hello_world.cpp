@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 int main() {
   paceline::Job job = paceline::init();  // alone, without `paceline run`: a world of one

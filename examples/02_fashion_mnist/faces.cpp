@@ -4,6 +4,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/job/job.h"
 
 namespace observe = paceline::observe;
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "options.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/observe/observe.h"
 
 class Faces {

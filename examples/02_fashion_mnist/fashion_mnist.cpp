@@ -8,6 +8,7 @@
 
 #include "options.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/job/job.h"
 #include "training.h"
 
 int main(int argc, char** argv) {

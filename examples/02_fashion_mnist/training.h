@@ -2,7 +2,7 @@
 #pragma once
 
 #include "options.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 // Trains as the options say; rank 0 tells about it. THROWS paceline::Error.
 void train(paceline::Job& job, const Options& options);

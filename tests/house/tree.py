@@ -8,7 +8,8 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "transport", "membership", "topology", "compress", "collective", "server", "schedule", "plan", "observe"],
+    "core": ["base", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
+             "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "optim", "parallel", "strategy", "checkpoint"],
     "app": ["launch", "measure", "cli"],
     "plugins": ["mpi", "nccl", "ucx"],

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::test {
 

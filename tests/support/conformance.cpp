@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "paceline/core/job/job.h"
 #include "tests/support/reference.h"
 
 namespace paceline::test {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::test {
 

@@ -5,7 +5,7 @@
 #include <future>
 
 #include "paceline/core/collective/communicator_impl.h"
-#include "paceline/core/membership/job_impl.h"
+#include "paceline/core/job/job_impl.h"
 
 namespace paceline::test {
 namespace {
@@ -155,10 +155,14 @@ std::unique_ptr<Communicator> world_over(Job& job, collective::EngineLibrary& li
                                          std::chrono::milliseconds timeout) {
   constexpr std::uint32_t kNumber = 77;
   auto& mesh = job.impl().mesh;
-  return std::make_unique<Communicator>(std::make_unique<Communicator::Impl>(
-      kNumber, std::string(library.traits().name), job.impl().reactor,
-      collective::Members(mesh, collective::Members::all_of(*mesh)), Determinism::fast, timeout,
-      topology::Profile(), &library));
+  return collective::open_communicator({.number = kNumber,
+                                        .name = std::string(library.traits().name),
+                                        .reactor = job.impl().reactor,
+                                        .mesh = mesh,
+                                        .world_ranks = collective::Members::all_of(*mesh),
+                                        .determinism = Determinism::fast,
+                                        .timeout = timeout,
+                                        .engines = &library});
 }
 
 std::unique_ptr<Communicator> world_over(Job& job, Ledger& ledger,

@@ -10,6 +10,7 @@
 
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/engine.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::test {
 

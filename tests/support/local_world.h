@@ -4,7 +4,8 @@
 #include <functional>
 
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/job/local_world.h"
 
 namespace paceline::test {
 

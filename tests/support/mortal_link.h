@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "paceline/core/collective/work.h"
-#include "paceline/core/membership/job_impl.h"
-#include "paceline/core/membership/local_world.h"
+#include "paceline/core/job/job_impl.h"
+#include "paceline/core/job/local_world.h"
 
 namespace paceline::test {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::test {
 

@@ -19,6 +19,7 @@
 #include "paceline/app/launch/hosts/host_checks.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/collective.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/reduce.h"
 #include "paceline/core/collective/choice.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::measure {
 namespace {

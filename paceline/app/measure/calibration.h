@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "paceline/app/measure/comparison.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/topology/profile.h"
 
 namespace paceline::measure {

@@ -9,6 +9,7 @@
 #include "paceline/app/measure/start_line.h"
 #include "paceline/app/measure/yardstick.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::measure {
 namespace {

@@ -15,6 +15,7 @@
 
 #include "paceline/app/measure/candidate.h"
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::measure {
 

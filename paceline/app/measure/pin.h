@@ -3,7 +3,7 @@
 
 #include <sched.h>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::measure {
 

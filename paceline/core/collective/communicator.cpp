@@ -59,6 +59,10 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
 }
+Allocation Communicator::allocate(std::size_t bytes) const {
+  return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_mesh(),
+                              bytes);
+}
 void Communicator::abort(const std::string& reason) {
   Group::abort(impl_->group, reason);
 }
@@ -68,22 +72,28 @@ int Communicator::world_rank(int rank) const {
   return impl_->group->members().world_rank(rank);
 }
 
-Communicator::Impl::Impl(std::uint32_t id, std::string name,
-                         std::shared_ptr<transport::Reactor> reactor,
-                         const collective::Members& members, Determinism d,
-                         std::chrono::milliseconds t, const topology::Profile& p,
-                         collective::EngineLibrary* e)
-    : determinism(d),
-      timeout(t),
-      profile(p),
-      engines(e),
-      group(std::make_shared<Group>(
-          id, std::move(name), reactor, members,
-          e == nullptr ? nullptr : collective::enlist(*e, members, id, *reactor, Deadline::in(t)))),
+namespace {
+
+std::shared_ptr<Group> opened_group(const collective::Opening& o) {
+  const collective::Members members(o.mesh, o.world_ranks);
+  auto engine = o.engines == nullptr ? nullptr
+                                     : collective::enlist(*o.engines, members, o.number, *o.reactor,
+                                                          Deadline::in(o.timeout));
+  return std::make_shared<Group>(o.number, o.name, o.reactor, members, std::move(engine));
+}
+
+}  // namespace
+
+Communicator::Impl::Impl(collective::Opening opening)
+    : determinism(opening.determinism),
+      timeout(opening.timeout),
+      profile(opening.profile),
+      engines(opening.engines),
+      group(opened_group(opening)),
       rank(group->members().rank()),
       size(group->members().size()),
       shape(group->members().shape()),
-      choice(collective::built_in_algorithms(), d, group->members().topology(), profile) {
+      choice(collective::built_in_algorithms(), determinism, group->members().topology(), profile) {
   group->open();
 }
 

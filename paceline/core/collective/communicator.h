@@ -22,7 +22,7 @@
 #include "paceline/core/base/reduce.h"
 #include "paceline/core/collective/operation.h"
 #include "paceline/core/collective/work.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/membership/allocation.h"
 #include "paceline/core/topology/hosts.h"
 
 namespace paceline {
@@ -129,6 +129,10 @@ class Communicator {
   // what an operation without a name takes.
   std::vector<Forecast> forecasts(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
                                   ReduceOp op = ReduceOp::sum) const;
+
+  // Memory for buffers of this group, which its ranks on this host reach without copies. THROWS
+  // Error (io) that names the limit and the remedy when it cannot be had.
+  Allocation allocate(std::size_t bytes) const;
 
   // Buffers: input and output are the same memory (in place) or do not overlap.
 

@@ -8,23 +8,14 @@
 #include "paceline/core/collective/choice.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/group.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/collective/open_communicator.h"
 
 namespace paceline {
-namespace collective {
-
-topology::Profile agreed_profile(const Job::Impl& job);  // what all its ranks choose by
-
-}  // namespace collective
-
 class Communicator::Impl {
  public:
-  // `engines`: whose engine carries the group's collectives; nullptr: programs do. With one it
-  // blocks until all members are here. THROWS Error: what enlist (enlist.h) throws.
-  Impl(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-       const collective::Members& members, Determinism determinism,
-       std::chrono::milliseconds timeout, const topology::Profile& profile,
-       collective::EngineLibrary* engines = nullptr);
+  // With an engine it blocks until all members are here. THROWS Error: what enlist (enlist.h)
+  // throws.
+  explicit Impl(collective::Opening opening);
   ~Impl();
 
   Work submit(collective::Request request, std::string_view algorithm,

@@ -89,10 +89,15 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     if (own.color < 0) return nullptr;
     std::vector<int> world_ranks;
     for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
-    return std::make_unique<Communicator>(std::make_unique<Impl>(
-        number, fmt::format("{}.{}.{}", name(), split, own.color), impl_->group->reactor(),
-        collective::Members(impl_->group->members().shared_mesh(), std::move(world_ranks)),
-        impl_->determinism, impl_->timeout, impl_->profile, impl_->engines));
+    return collective::open_communicator({.number = number,
+                                          .name = fmt::format("{}.{}.{}", name(), split, own.color),
+                                          .reactor = impl_->group->reactor(),
+                                          .mesh = impl_->group->members().shared_mesh(),
+                                          .world_ranks = std::move(world_ranks),
+                                          .determinism = impl_->determinism,
+                                          .timeout = impl_->timeout,
+                                          .profile = impl_->profile,
+                                          .engines = impl_->engines});
   }
 }
 

@@ -1,10 +1,13 @@
-// The door of membership: who is in the job, how they found each other, and what ends it.
+// The door of membership: who is in the run, how processes find each other, and what ends them.
 //
-// init() (job.h) reads the environment (environment.h), meets the other ranks through the store
-// (rendezvous.h, store_client.h, store_server.h; every connection passes the handshake,
-// handshake.h) and gives a Job, which holds the mesh of links (mesh.h). A world of threads in one
-// process, for tests and simulations: local_world.h. Start reading at job.h, then mesh.h.
+// The environment (environment.h) tells a process its place, whatever launcher started it
+// (launchers.h, node_list.h; variables.h holds the names). Processes meet through the store
+// (store_client.h, store_server.h, meeting.h), and every connection passes the handshake
+// (handshake.h, secret.h). The links of one generation, the memory on offer and the verdict that
+// ends them all are held by mesh.h; allocation.h hands memory out. The room job puts these
+// together. Start reading at environment.h, then mesh.h.
 #pragma once
 
-#include "paceline/core/membership/job.h"
-#include "paceline/core/membership/local_world.h"
+#include "paceline/core/membership/allocation.h"
+#include "paceline/core/membership/environment.h"
+#include "paceline/core/membership/mesh.h"

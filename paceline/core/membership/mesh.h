@@ -5,6 +5,7 @@
 // sink, everything in flight ends with it, and it stays the cause that later calls throw.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -94,6 +95,7 @@ class Mesh final : private transport::LinkOwner {
   void on_failure(std::function<void(const Failure&)> callback);
 
   // Segments of own shared memory, known to all links. THREAD: driver.
+  std::uint64_t next_segment() { return ++last_segment_; }  // a number for one. THREAD: any.
   void share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory);
   void unshare(std::uint64_t segment);
   const transport::SegmentTable& segments() const { return segments_; }
@@ -133,6 +135,7 @@ class Mesh final : private transport::LinkOwner {
   bool shares_memory_ = false;
   Hosts hosts_;
   bool leaving_ = false;
+  std::atomic<std::uint64_t> last_segment_ = 0;
   std::function<void(const Failure&)> on_failure_;
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;  // guarded by mutex_

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/costs.h"
 #include "paceline/core/schedule/model.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "paceline/core/base/trace_log.h"
-#include "paceline/core/membership/host_memory.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/host_memory.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/compute_kernel.h"
 #include "paceline/core/schedule/gradient_path.h"
 #include "paceline/core/schedule/model.h"

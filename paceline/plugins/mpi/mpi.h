@@ -12,7 +12,7 @@
 #include <numeric>
 #include <vector>
 
-#include "paceline/core/collective/engine_group.h"
+#include "paceline/core/job/engine_group.h"
 
 namespace paceline {
 
@@ -36,7 +36,7 @@ inline std::unique_ptr<Communicator> communicator_of(Job& job, MPI_Comm comm) {
   MPI_Group_translate_ranks(members, size, ranks.data(), world, world_ranks.data());
   MPI_Group_free(&members);
   MPI_Group_free(&world);
-  return collective::engine_group(job, kPlugin, world_ranks, [comm](bool here) {
+  return job::engine_group(job, kPlugin, world_ranks, [comm](bool here) {
     int all = here ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm);
     return all == 1;

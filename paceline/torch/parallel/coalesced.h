@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/host_memory.h"
+#include "paceline/core/job/host_memory.h"
 
 namespace paceline::parallel {
 

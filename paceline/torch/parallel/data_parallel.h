@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 
 namespace paceline {

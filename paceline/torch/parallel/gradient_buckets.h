@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
-#include "paceline/core/membership/host_memory.h"
+#include "paceline/core/job/host_memory.h"
 #include "paceline/core/schedule/schedule.h"
 
 namespace paceline::parallel {

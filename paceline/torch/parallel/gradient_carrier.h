@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/host_memory.h"
+#include "paceline/core/job/host_memory.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/parallel/step_note.h"
 

@@ -24,7 +24,7 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/membership/local_world.h"
+#include "paceline/core/job/local_world.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/replica_threads.h"
 

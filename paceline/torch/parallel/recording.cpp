@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/core/membership/job_impl.h"
 #include "paceline/torch/parallel/gradient_schedule.h"
 
 namespace paceline::parallel {
@@ -12,7 +11,7 @@ namespace paceline::parallel {
 std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
                                                     const Communicator& group, Job* job) {
   if (job == nullptr || job->rank() != 0 || group.rank() != 0) return nullptr;
-  const std::string& file = job->impl().environment.record_file;
+  const std::string& file = job->record_file();
   if (file.empty()) return nullptr;
   std::vector<schedule::Tensor> tensors;
   for (const Parameter& parameter : dense) {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/torch/parallel/model_parts.h"
 

@@ -8,9 +8,9 @@
 
 #include <latch>
 
-#include "paceline/core/collective/engine_group.h"
 #include "paceline/core/collective/engine_plugin.h"
-#include "paceline/core/membership/job_impl.h"
+#include "paceline/core/job/engine_group.h"
+#include "paceline/core/job/job_impl.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/ledger_engine.h"
 
@@ -149,7 +149,7 @@ TEST(EngineGroup, RefusesRanksThatTheJobDoesNotHave) {
   run_ranks(1, [](Job& job) {
     const auto never = [](bool) { return false; };
     for (const std::vector<int>& ranks : {std::vector{0, 1}, std::vector<int>{}})
-      EXPECT_EQ(failure_of([&] { (void)engine_group(job, "of_nobody", ranks, never); }).fault,
+      EXPECT_EQ(failure_of([&] { (void)job::engine_group(job, "of_nobody", ranks, never); }).fault,
                 Fault::misuse);
   });
 }

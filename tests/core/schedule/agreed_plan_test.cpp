@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/replay_models.h"
 #include "tests/support/local_world.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/exchange_work.h"
 #include "paceline/core/schedule/policies.h"
 #include "tests/support/local_world.h"

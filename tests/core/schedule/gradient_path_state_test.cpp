@@ -8,7 +8,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/compress/compression.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/gradient_path.h"
 #include "paceline/core/schedule/policies.h"
 #include "tests/support/local_world.h"

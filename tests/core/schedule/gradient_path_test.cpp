@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/membership/job.h"
-#include "paceline/core/membership/local_world.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/job/local_world.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/simulate.h"
 #include "tests/support/local_world.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/simulate.h"
 #include "tests/support/local_world.h"

@@ -1,4 +1,4 @@
-#include <paceline/core/membership/membership.h>
+#include <paceline/core/job/job.h>
 #include <paceline/torch/parallel/parallel.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>

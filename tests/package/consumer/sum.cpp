@@ -1,5 +1,5 @@
 #include <paceline/core/collective/collective.h>
-#include <paceline/core/membership/membership.h>
+#include <paceline/core/job/job.h>
 
 #include <cstdio>
 #include <vector>

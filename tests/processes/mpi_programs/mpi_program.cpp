@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
 #include "paceline/plugins/mpi/mpi.h"
 #include "tests/support/conformance.h"
 

@@ -23,7 +23,7 @@
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/collective/contract.h"
 #include "paceline/core/collective/partition.h"
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
 #include "tests/support/arena.h"
 #include "tests/support/numbers.h"
 

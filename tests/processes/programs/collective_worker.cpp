@@ -35,7 +35,7 @@
 
 #include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
 #include "tests/support/any_call.h"
 
 namespace {

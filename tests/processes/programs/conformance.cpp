@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
 
 namespace {
 

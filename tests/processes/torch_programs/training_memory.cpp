@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/core/membership/membership.h"
+#include "paceline/core/job/job.h"
 #include "paceline/torch/parallel/parallel.h"
 
 namespace {

@@ -88,7 +88,7 @@ int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
       candidates.push_back({request.operation, std::string(one.algorithm), bytes, request.dtype});
     const auto comparison = measure::compare(job, world, candidates, request.compare);
     for (const measure::Measurement& one : comparison.candidates) errors += one.errors;
-    cells.push_back(cell_of(forecasts, comparison, world.size(), transport_of(job)));
+    cells.push_back(cell_of(forecasts, comparison, world.size(), job.transport()));
     if (shows) fmt::print("{}", choice_lines(cells.back()));
     std::fflush(stdout);
   }

@@ -67,7 +67,7 @@ class Report {
   Report(const CollectiveOptions& given, const CollectiveRequest& request, Job& job)
       : given_(given), quiet_(given.json == "-" || given.html == "-" || given.csv == "-") {
     title_ = fmt::format("{} of {} on {} ranks, {}", name_of(request.operation),
-                         name_of(request.dtype), job.world_size(), transport_of(job));
+                         name_of(request.dtype), job.world_size(), job.transport());
     const bool fast = job.world().determinism() == Determinism::fast;
     facts_ = {{"determinism", fast ? "fast" : "reproducible"},
               {"buffers", given.buffers},
@@ -147,9 +147,9 @@ std::unique_ptr<Report> report_of_rank_0(const CollectiveOptions& given,
 }
 
 std::vector<CollectiveRow> rows_of_job(const measure::Comparison& comparison, Job& job) {
-  auto rows = rows_of(comparison, job.world_size(), transport_of(job));
+  auto rows = rows_of(comparison, job.world_size(), job.transport());
   for (CollectiveRow& row : rows) {
-    if (row.algorithm != "automatic") row.transport = transport_of(job, true);
+    if (row.algorithm != "automatic") row.transport = job.transport(/*by_programs=*/true);
   }
   return rows;
 }

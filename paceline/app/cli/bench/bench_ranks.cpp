@@ -13,7 +13,6 @@
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/job_impl.h"
 #include "paceline/core/membership/launchers.h"
 #include "paceline/core/membership/variables.h"
 
@@ -106,16 +105,6 @@ void on_rank_0(Job& job, const std::function<void()>& prepare) {
   std::vector<std::uint8_t> failed = {!trouble.empty()};
   job.world().broadcast(buffer_of(failed)).wait();
   PACELINE_CHECK(failed[0] == 0, "{}", trouble.empty() ? "rank 0 is not ready" : trouble);
-}
-
-std::string transport_of(Job& job, bool by_programs) {
-  if (!by_programs && job.impl().environment.engine.starts_with("mpi")) return "mpi";
-  if (job.impl().mesh->shares_memory()) return "shm";
-  const bool some_share = job.local_world_size() > 1 && job.local_world_size() < job.world_size();
-  const bool alone =
-      job.impl().environment.transport != membership::TransportChoice::automatic || !some_share;
-  const std::string between = job.impl().fabric ? "ucx" : "tcp";
-  return alone ? between : "shm+" + between;
 }
 
 }  // namespace paceline::cli

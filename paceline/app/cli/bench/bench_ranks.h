@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "paceline/app/cli/shared/job_options.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 namespace CLI {
 class App;
@@ -33,9 +33,5 @@ int run_on_ranks(RanksOptions given, std::vector<std::string> words,
 
 // `prepare` on rank 0 alone; when it throws, every rank throws. THROWS Error (misuse).
 void on_rank_0(Job& job, const std::function<void()>& prepare);
-
-// What carries collectives: "shm", "tcp", or "shm+tcp" where only ranks of one host share memory;
-// "mpi" where that library does, unless it is a program of ours that was named (`by_programs`).
-std::string transport_of(Job& job, bool by_programs = false);
 
 }  // namespace paceline::cli

@@ -213,7 +213,7 @@ class Comparison {
     return {.model = model_.name,
             .method = method.name,
             .plan = schedule::to_string(plan, model_),
-            .transport = transport_of(job_),
+            .transport = job_.transport(),
             .codec = codec,
             .ranks = job_.world_size(),
             .divide = request_.divide,
@@ -272,7 +272,7 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   std::optional<schedule::ComputeKernel> kernel;
   if (request.compute) kernel = schedule::ComputeKernel::calibrated();
   if (shows) {
-    fmt::print("{} ranks, {}: {}{}\n{}", job.world_size(), transport_of(job), text_of(costs),
+    fmt::print("{} ranks, {}: {}{}\n{}", job.world_size(), job.transport(), text_of(costs),
                text_of(kernel), schedule_head());
   }
   if (!given.trace.empty() || !given.svg.empty()) job.trace().enable();

@@ -1,4 +1,4 @@
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/core/membership/job_impl.h"
-#include "paceline/core/membership/local_world.h"
-#include "paceline/core/membership/rendezvous.h"
+#include "paceline/core/job/job_impl.h"
+#include "paceline/core/job/joining.h"
+#include "paceline/core/job/local_world.h"
 
 namespace paceline {
 namespace {
@@ -22,49 +22,6 @@ TEST(Job, WithoutAnEnvironmentItIsAWorldOfOne) {
   EXPECT_EQ(job.node_rank(), 0);
   EXPECT_EQ(job.generation(), 1u);
   EXPECT_EQ(job.id(), "alone");
-}
-
-TEST(Job, AllocatedMemoryIsZeroedPageAlignedAndExactlyAsLongAsAskedFor) {
-  Job job = init();
-  for (const std::size_t bytes : {0u, 1u, 1000u, 1u << 20}) {
-    const Allocation memory = job.allocate(bytes);
-    EXPECT_EQ(memory.size(), bytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0u);
-    EXPECT_TRUE(std::ranges::all_of(memory.bytes(), [](std::byte b) { return b == std::byte{}; }));
-  }
-  EXPECT_EQ(Allocation().size(), 0u);
-}
-
-bool is_shared(Job& job, Bytes bytes) {
-  bool found = false;
-  job.impl().reactor->run([&] { found = job.impl().mesh->segments().find(bytes).has_value(); });
-  return found;
-}
-
-TEST(Job, AllocatedMemoryOfARankThatIsAloneIsItsOwn) {
-  Job job = init();
-  const Allocation memory = job.allocate(4096);
-  EXPECT_FALSE(is_shared(job, memory.bytes()));
-  std::vector<Job> apart = make_local_world(2, {.share_memory = false});
-  const Allocation of_one = apart[0].allocate(4096);
-  EXPECT_FALSE(is_shared(apart[0], of_one.bytes()));
-}
-
-TEST(Job, AllocatedMemoryIsKnownToTheMeshAsLongAsItLives) {
-  std::vector<Job> jobs = make_local_world(2);
-  Job& job = jobs[0];
-  const auto known = [&](Bytes bytes) { return is_shared(job, bytes); };
-  Allocation one = job.allocate(4096), two = job.allocate(4096);
-  const Bytes first = one.bytes(), second = two.bytes();
-  EXPECT_TRUE(known(first));
-  EXPECT_TRUE(known(second));
-  {
-    const Allocation taken = std::move(one);
-    EXPECT_TRUE(known(first));
-  }
-  EXPECT_FALSE(known(first));
-  two = Allocation();
-  EXPECT_FALSE(known(second));
 }
 
 TEST(Job, ManyAllocationsComeAndGoFromManyThreads) {

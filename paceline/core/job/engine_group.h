@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/job/job.h"
 
-namespace paceline::collective {
+namespace paceline::job {
 
 // Every one of the ranks calls it, in the same order. `everywhere`: whether it is called with true
 // by all of them. THROWS Error: misuse (no plugin), and what enlist (enlist.h) throws.
@@ -17,4 +17,4 @@ std::unique_ptr<Communicator> engine_group(Job& job, std::string_view plugin,
                                            std::span<const int> world_ranks,
                                            const std::function<bool(bool)>& everywhere);
 
-}  // namespace paceline::collective
+}  // namespace paceline::job

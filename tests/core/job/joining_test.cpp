@@ -1,4 +1,4 @@
-#include "paceline/core/membership/rendezvous.h"
+#include "paceline/core/job/joining.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,10 @@
 #include "tests/core/membership/strangers.h"
 #include "tests/support/process.h"
 
-namespace paceline::membership {
+namespace paceline::job {
 namespace {
+
+using namespace membership;
 
 using namespace std::chrono_literals;
 using test::soon;
@@ -362,4 +364,4 @@ TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
 }
 
 }  // namespace
-}  // namespace paceline::membership
+}  // namespace paceline::job

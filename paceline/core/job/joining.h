@@ -4,15 +4,15 @@
 #include <memory>
 #include <vector>
 
+#include "paceline/core/job/job_impl.h"
 #include "paceline/core/membership/environment.h"
-#include "paceline/core/membership/job_impl.h"
 
-namespace paceline::membership {
+namespace paceline::job {
 
 // Connects to the store, publishes where this rank listens, and links up with every other rank:
 // over shared memory where both are in one host, network namespace and user; else over UCX where
 // both have an RDMA device and the plugin; else over TCP. Environment::transport narrows that.
 // THROWS Error.
-std::unique_ptr<Job::Impl> join(Environment environment);
+std::unique_ptr<Job::Impl> join(membership::Environment environment);
 
-}  // namespace paceline::membership
+}  // namespace paceline::job

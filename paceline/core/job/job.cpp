@@ -1,9 +1,11 @@
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 #include <exception>
 
-#include "paceline/core/membership/job_impl.h"
-#include "paceline/core/membership/rendezvous.h"
+#include "paceline/core/collective/engine_plugin.h"
+#include "paceline/core/collective/open_communicator.h"
+#include "paceline/core/job/job_impl.h"
+#include "paceline/core/job/joining.h"
 
 namespace paceline {
 namespace {
@@ -81,46 +83,49 @@ void Job::report(std::int64_t step, double samples, double loss) {
 }
 
 Allocation Job::allocate(std::size_t bytes) {
-  auto allocation = std::make_unique<Allocation::Impl>();
-  allocation->size = bytes;
-  if (!impl_->mesh->hosts().has_company(rank())) {
-    allocation->own = transport::PrivateMemory::create(bytes).value();
-    return Allocation(std::move(allocation));
+  return membership::allocate(impl_->reactor, impl_->mesh, bytes);
+}
+
+std::string Job::transport(bool by_programs) const {
+  const membership::Environment& environment = impl_->environment;
+  if (!by_programs && environment.engine.starts_with("mpi")) return "mpi";
+  if (impl_->mesh->shares_memory()) return "shm";
+  const bool some_share = local_world_size() > 1 && local_world_size() < world_size();
+  const bool alone = environment.transport != membership::TransportChoice::automatic || !some_share;
+  const std::string between = impl_->fabric ? "ucx" : "tcp";
+  return alone ? between : "shm+" + between;
+}
+
+const std::string& Job::record_file() const {
+  return impl_->environment.record_file;
+}
+
+Communicator& Job::world() {
+  const std::lock_guard lock(impl_->world_mutex);
+  if (!impl_->world) {
+    const auto& environment = impl_->environment;
+    impl_->world = collective::open_communicator(
+        {.name = "world",
+         .reactor = impl_->reactor,
+         .mesh = impl_->mesh,
+         .world_ranks = collective::Members::all_of(*impl_->mesh),
+         .determinism = environment.reproducible ? Determinism::reproducible : Determinism::fast,
+         .timeout = environment.operation_timeout,
+         .profile = impl_->agreed_profile(),
+         .engines = environment.engine.empty()
+                        ? nullptr
+                        : collective::load_engine(environment.engine).value()});
   }
-  allocation->reactor = impl_->reactor;
-  allocation->mesh = impl_->mesh;
-  allocation->memory = std::make_shared<const transport::SharedMemory>(
-      transport::SharedMemory::create(bytes).value());
-  allocation->segment = impl_->next_segment++;
-  // In the order of posts, so every operation that is called later finds it known.
-  impl_->reactor->post([m = impl_->mesh, id = allocation->segment, memory = allocation->memory] {
-    m->share(id, memory);
-  });
-  return Allocation(std::move(allocation));
+  return *impl_->world;
 }
 
-Allocation::Allocation() = default;
-Allocation::Allocation(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Allocation::Allocation(Allocation&&) noexcept = default;
-
-Allocation& Allocation::operator=(Allocation&& other) noexcept {
-  std::swap(impl_, other.impl_);
-  return *this;
-}
-
-Allocation::~Allocation() {
-  if (!impl_) return;
-  const auto mesh = impl_->mesh.lock();
-  if (mesh) impl_->reactor->post([mesh, id = impl_->segment] { mesh->unshare(id); });
-}
-
-MutableBytes Allocation::bytes() const {
-  if (!impl_) return {};
-  return (impl_->own ? impl_->own->bytes() : impl_->memory->bytes()).first(impl_->size);
+topology::Profile Job::Impl::agreed_profile() const {
+  if (profile.empty()) return {};
+  return topology::parse_profile(profile, "of rank 0 (PACELINE_PROFILE)").value();
 }
 
 Job init() {
-  return Job(membership::join(membership::read_environment().value()));
+  return Job(job::join(membership::read_environment().value()));
 }
 
 }  // namespace paceline

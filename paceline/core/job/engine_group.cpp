@@ -1,4 +1,4 @@
-#include "paceline/core/collective/engine_group.h"
+#include "paceline/core/job/engine_group.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,13 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/communicator_impl.h"
 #include "paceline/core/collective/engine_plugin.h"
-#include "paceline/core/membership/job_impl.h"
+#include "paceline/core/collective/open_communicator.h"
+#include "paceline/core/job/job_impl.h"
 
-namespace paceline::collective {
+namespace paceline::job {
+
+using namespace collective;
 
 std::unique_ptr<Communicator> engine_group(Job& job, std::string_view plugin,
                                            std::span<const int> world_ranks,
@@ -32,10 +34,15 @@ std::unique_ptr<Communicator> engine_group(Job& job, std::string_view plugin,
     if (everywhere(reserved)) break;
     if (reserved) impl.mesh->release_group(number);
   }
-  return std::make_unique<Communicator>(std::make_unique<Communicator::Impl>(
-      number, fmt::format("{}.{:x}", engines.traits().name, number), impl.reactor,
-      Members(impl.mesh, {world_ranks.begin(), world_ranks.end()}), Determinism::fast,
-      impl.environment.operation_timeout, agreed_profile(impl), &engines));
+  return open_communicator({.number = number,
+                            .name = fmt::format("{}.{:x}", engines.traits().name, number),
+                            .reactor = impl.reactor,
+                            .mesh = impl.mesh,
+                            .world_ranks = {world_ranks.begin(), world_ranks.end()},
+                            .determinism = Determinism::fast,
+                            .timeout = impl.environment.operation_timeout,
+                            .profile = impl.agreed_profile(),
+                            .engines = &engines});
 }
 
-}  // namespace paceline::collective
+}  // namespace paceline::job

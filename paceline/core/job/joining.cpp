@@ -1,4 +1,4 @@
-#include "paceline/core/membership/rendezvous.h"
+#include "paceline/core/job/joining.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,10 @@
 #include "paceline/core/transport/fabric_plugin.h"
 #include "paceline/core/transport/rdma_devices.h"
 
-namespace paceline::membership {
+namespace paceline::job {
+
+using namespace membership;
+
 namespace {
 
 using transport::FileDescriptor;
@@ -333,4 +336,4 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
   return job;
 }
 
-}  // namespace paceline::membership
+}  // namespace paceline::job

@@ -1,42 +1,22 @@
-// Job: this process's place in a run, as long as the process lives.
+// The door of job: this process's place in a run, as long as the process lives.
+//
+// init() joins the run that the environment describes (joining.h) and gives a Job, which hands out
+// the group of all ranks and memory that they share. A world of threads in one process, for tests
+// and simulations, is made by local_world.h; host_memory.h is memory with or without a job. Groups
+// for the plugins of engines, which know their library's own names for groups, are made by
+// engine_group.h. job_impl.h is for this room and for tests alone.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "paceline/core/base/bytes.h"
-#include "paceline/core/base/deadline.h"
-#include "paceline/core/base/result.h"
 #include "paceline/core/base/trace_log.h"
+#include "paceline/core/collective/communicator.h"
+#include "paceline/core/membership/allocation.h"
 
 namespace paceline {
-
-class Communicator;  // paceline/core/collective/communicator.h
-
-// Host memory that ranks on the same host can read and write directly, so that collectives on it
-// need no copies; where none shares memory with this one, in huge pages if the system has them.
-// Page-aligned, zeroed, committed (running out of memory is an error at `allocate`, never later).
-// Move-only; must end before its Job.
-class Allocation {
- public:
-  Allocation();  // of nothing
-  Allocation(Allocation&&) noexcept;
-  Allocation& operator=(Allocation&&) noexcept;
-  ~Allocation();
-
-  MutableBytes bytes() const;
-  std::byte* data() const { return bytes().data(); }
-  std::size_t size() const { return bytes().size(); }
-
- private:
-  friend class Job;
-  class Impl;
-  explicit Allocation(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
 
 // Made by init(); ends (says goodbye to its peers, joins its thread) in the destructor.
 // THREAD: every method may be called from any thread; destruction must be the last use.
@@ -68,7 +48,13 @@ class Job {
   // trained with in all, last loss.
   void report(std::int64_t step, double samples, double loss);
 
-  Impl& impl() { return *impl_; }
+  // What carries data between the ranks: "shm", "tcp", "ucx", "mpi", "shm+tcp" (within hosts, and
+  // between them). `by_programs`: what carries programs, where an engine carries the rest.
+  std::string transport(bool by_programs = false) const;
+  // Where rank 0 shall record the model that the run trains (`paceline profile`); empty: nowhere.
+  const std::string& record_file() const;
+
+  Impl& impl() { return *impl_; }  // for this room and for tests
 
  private:
   std::unique_ptr<Impl> impl_;

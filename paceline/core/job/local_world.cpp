@@ -1,9 +1,9 @@
-#include "paceline/core/membership/local_world.h"
+#include "paceline/core/job/local_world.h"
 
 #include <poll.h>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/membership/job_impl.h"
+#include "paceline/core/job/job_impl.h"
 
 namespace paceline {
 namespace {

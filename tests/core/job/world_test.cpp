@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "paceline/core/membership/job_impl.h"
+#include "paceline/core/job/job_impl.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {

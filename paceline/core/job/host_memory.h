@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline {
 

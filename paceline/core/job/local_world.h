@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/membership/job.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/transport/link.h"
 
 namespace paceline {

@@ -1,4 +1,4 @@
-#include "paceline/core/membership/local_world.h"
+#include "paceline/core/job/local_world.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "paceline/core/membership/job_impl.h"
+#include "paceline/core/job/job_impl.h"
 #include "paceline/core/transport/wire.h"
 
 namespace paceline {
