@@ -44,10 +44,15 @@ bool carries(const Algorithm& algorithm, std::size_t bytes) {
   return !algorithm.needs_equal_counts || !has_unknown_counts(algorithm.operation, bytes);
 }
 
-// Of all chunks: those of all_to_all are every rank's.
+// Of all chunks: those of all_to_all are every rank's. Shorter calls count as one byte for each
+// rank (of all_to_all: for each pair): which chunks of a short vector are empty depends on the size
+// of its elements, and only of full chunks is a bound known before a timetable is made, which takes
+// longest where there are many ranks.
 std::size_t bytes_of_all(Operation operation, const Shape& shape, std::size_t bytes) {
   if (has_unknown_counts(operation, bytes)) return kUnknownBytes;
-  return operation == Operation::all_to_all ? bytes * static_cast<std::size_t>(shape.ranks) : bytes;
+  const auto ranks = static_cast<std::size_t>(shape.ranks);
+  if (bytes > 0) bytes = std::max(bytes, ranks);
+  return operation == Operation::all_to_all ? bytes * ranks : bytes;
 }
 
 // The same price summed up in another order.

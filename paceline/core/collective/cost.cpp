@@ -197,8 +197,12 @@ double least_cost(const Algorithm& algorithm, const Shape& shape, std::size_t by
   const Least least = least_of(topology, profile);
   // Ports and cores work at the same time; the busiest has at least as many as they have on
   // average.
-  const bool both = topology.hosts.size() > 1 && has_neighbours(topology);
-  const double busiest = static_cast<double>(stated.messages) / shape.ranks / (both ? 2 : 1);
+  int workers = topology.hosts.size() > 1 ? shape.ranks : 0;
+  if (has_neighbours(topology)) {
+    for (const ProcessorPool& pool : topology.pools)
+      workers += std::min(pool.cores(), static_cast<int>(pool.ranks.size()));
+  }
+  const double busiest = static_cast<double>(stated.messages) / workers;
   return std::max(stated.depth * least.hop, busiest * least.message);
 }
 

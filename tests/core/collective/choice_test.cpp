@@ -192,6 +192,30 @@ TEST(Choice, IsTheCheapestOfItsCandidates) {
   }
 }
 
+TEST(Choice, ABoundLeavesOutNoneThatIsCheaper) {
+  for (const LinkClass link : {LinkClass::memory, LinkClass::loopback}) {
+    for (const int ranks : {3, 8, 24}) {
+      for (const int cores : {2, 64}) {
+        const auto topology = topology::one_host(ranks, cores, link);
+        const Shape shape{.ranks = ranks, .groups = topology.hosts};
+        for (const Operation operation :
+             {Operation::all_reduce, Operation::all_gather, Operation::broadcast, Operation::gather,
+              Operation::all_to_all}) {
+          Choice choice(built_in_algorithms(), Determinism::fast, topology);
+          Choice all(built_in_algorithms(), Determinism::fast, topology);
+          for (const std::size_t bytes : {1, 4, 100, 70'000}) {
+            const Candidate chosen = choice.choose(operation, "", shape, bytes);
+            const Candidate best = all.candidates(operation, shape, bytes).front();
+            EXPECT_EQ(chosen.algorithm->name, best.algorithm->name)
+                << name_of(operation) << ", " << ranks << " ranks, " << bytes << " bytes";
+            EXPECT_EQ(chosen.seconds, best.seconds);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Counts the programs that are made of it.
 int built = 0;
 
@@ -209,7 +233,12 @@ TEST(Choice, MakesNoProgramsOfWhatCannotBeTheCheapest) {
     return choice.choose(Operation::all_reduce, "", {.ranks = kRanks}, bytes).algorithm->name;
   };
   EXPECT_EQ(chosen(4096), "recursive_doubling");
+  EXPECT_EQ(chosen(4), "recursive_doubling") << "also where some chunks may be empty";
   EXPECT_EQ(built, 0);
+  Choice crowded(two, Determinism::reproducible, topology::one_host(kRanks, 2, LinkClass::memory));
+  EXPECT_EQ(crowded.choose(Operation::all_reduce, "", {.ranks = kRanks}, 4).algorithm->name,
+            "recursive_doubling");
+  EXPECT_EQ(built, 0) << "two cores do the work of all";
   EXPECT_EQ(chosen(256 << 20), "direct");
   EXPECT_GE(built, kRanks);
 }
