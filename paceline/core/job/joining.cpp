@@ -151,22 +151,33 @@ class Joining {
   }
 
   void read_endpoints() {
-    for (int peer = 0; peer < environment_.world_size; ++peer) {
-      auto published = store_.get(fmt::format("endpoint/{}", peer), deadline_);
-      if (!published && published.error().fault == Fault::timed_out) {
-        throw Error(
-            {Fault::timed_out,
-             fmt::format(
-                 "rank {} has not joined within {} ms; did its process start, and does it call "
-                 "paceline::init()?",
-                 peer, environment_.operation_timeout.count()),
-             {peer}});
-      }
-      endpoints_.push_back(decode_endpoint(published.value(), peer).value());
+    const auto published = store_.get_all("endpoint", environment_.world_size, deadline_);
+    if (!published && published.error().fault == Fault::timed_out) throw who_has_not_joined();
+    int peer = 0;
+    for (const auto& endpoint : published.value()) {
+      endpoints_.push_back(decode_endpoint(endpoint, peer).value());
       const auto different = first_difference(self_.configuration, environment_.rank,
                                               endpoints_.back().configuration, peer);
       if (different) throw Error(*different);
+      ++peer;
     }
+  }
+
+  // The first rank whose endpoint is not there.
+  Error who_has_not_joined() {
+    int peer = 0;
+    for (; peer + 1 < environment_.world_size; ++peer) {
+      const auto there = store_.get(fmt::format("endpoint/{}", peer), Deadline::in(kBetweenLooks));
+      if (there) continue;
+      if (there.error().fault != Fault::timed_out) return Error(there.error());
+      break;
+    }
+    return Error(
+        {Fault::timed_out,
+         fmt::format("rank {} has not joined within {} ms; did its process start, and does "
+                     "it call paceline::init()?",
+                     peer, environment_.operation_timeout.count()),
+         {peer}});
   }
 
   void connect(int peer) {

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "paceline/core/transport/wire.h"
 
 namespace paceline::membership {
 
 using transport::FrameHeader;
 using transport::FrameType;
+using transport::WireReader;
 using transport::WireWriter;
 
 Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address,
@@ -52,7 +55,7 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
 
 Result<> StoreClient::on_frame(const FrameHeader& header, Bytes payload) {
   if (header.type == FrameType::store_value) {
-    answers_[header.index].assign(payload.begin(), payload.end());
+    answers_[header.index].emplace_back(payload.begin(), payload.end());
     return Done{};
   }
   const auto verdict =
@@ -67,17 +70,54 @@ void StoreClient::set(const std::string& key, Bytes value) {
   connection_->send({.type = FrameType::store_set}, WireWriter().text(key).raw(value).bytes());
 }
 
-Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline deadline) {
+std::uint32_t StoreClient::ask(const std::string& key) {
   const std::uint32_t request = next_request_++;
   connection_->send({.type = FrameType::store_get, .index = request},
                     WireWriter().text(key).bytes());
-  while (!answers_.contains(request)) {
+  return request;
+}
+
+Result<> StoreClient::wait_until(const std::function<bool()>& answered, const std::string& key,
+                                 Deadline deadline) {
+  while (!answered()) {
     if (ended_) return *ended_;
     if (deadline.passed())
       return Failure{Fault::timed_out, fmt::format("nobody has set '{}' in the store", key), {}};
     joining_.wait(deadline);
   }
-  return std::move(answers_.extract(request).mapped());
+  return Done{};
+}
+
+Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline deadline) {
+  const std::uint32_t request = ask(key);
+  const auto waited = wait_until([&] { return answers_.contains(request); }, key, deadline);
+  if (!waited) return waited.error();
+  return std::move(answers_.extract(request).mapped().front());
+}
+
+Result<std::vector<std::vector<std::byte>>> StoreClient::get_all(const std::string& folder,
+                                                                 int ranks, Deadline deadline) {
+  const std::string key = folder + "/*";
+  const std::uint32_t request = ask(key);
+  std::vector<std::vector<std::byte>> values;
+  bool malformed = false;
+  const auto take = [&] {
+    for (const auto& frame : std::exchange(answers_[request], {})) {
+      WireReader reader(frame);
+      while (reader.ok() && !reader.rest().empty()) {
+        const Bytes value = reader.raw(reader.integer<std::uint32_t>());
+        values.emplace_back(value.begin(), value.end());
+      }
+      malformed |= !reader.ok();
+    }
+    return malformed || values.size() >= static_cast<std::size_t>(ranks);
+  };
+  const auto waited = wait_until(take, key, deadline);
+  answers_.erase(request);
+  if (!waited) return waited.error();
+  if (malformed || values.size() != static_cast<std::size_t>(ranks))
+    return Failure{Fault::io, "the store sent a frame that no store sends", {}};
+  return values;
 }
 
 std::optional<Failure> StoreClient::ended(Deadline deadline) {

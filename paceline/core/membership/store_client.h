@@ -22,6 +22,10 @@ class StoreClient {
   // Blocking; only before serve_on(). A verdict of the launcher ends a get.
   void set(const std::string& key, Bytes value);
   Result<std::vector<std::byte>> get(const std::string& key, Deadline deadline);
+  // What all ranks have set under `folder`, by rank, as one request: of "endpoint" the values of
+  // "endpoint/0", "endpoint/1", ...
+  Result<std::vector<std::vector<std::byte>>> get_all(const std::string& folder, int ranks,
+                                                      Deadline deadline);
 
   // The verdict, or that the launcher is gone, if it comes by then. Only before serve_on().
   std::optional<Failure> ended(Deadline deadline);
@@ -38,11 +42,14 @@ class StoreClient {
 
  private:
   StoreClient(transport::FileDescriptor socket, const Hello& own);
+  std::uint32_t ask(const std::string& key);
+  Result<> wait_until(const std::function<bool()>& answered, const std::string& key,
+                      Deadline deadline);
   Result<> on_frame(const transport::FrameHeader& header, Bytes payload);
 
   transport::Poller joining_;
   std::unique_ptr<transport::FrameConnection> connection_;
-  std::map<std::uint32_t, std::vector<std::byte>> answers_;
+  std::map<std::uint32_t, std::vector<std::vector<std::byte>>> answers_;  // frames, by request
   std::uint32_t next_request_ = 1;
   std::optional<Failure> ended_;
   std::function<void(const Failure&)> on_verdict_;

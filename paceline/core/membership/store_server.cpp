@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/membership/handshake.h"
@@ -21,6 +22,17 @@ using transport::WireWriter;
 constexpr std::size_t kLongestKey = 1024, kLongestValue = 64 << 10, kMostKeys = 1 << 16;
 // What all workers together, and one that reads nothing, can make the launcher keep.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMostWaiting = 1024, kMostUnsent = 1024;
+// The values of all ranks go in frames of about this length, a few at a time to one worker.
+constexpr std::size_t kFrameOfAll = 256 << 10;
+constexpr std::size_t kMostUnsentOfAll = 64, kMostWaitingForAll = 4;
+
+constexpr std::string_view kAllRanks = "*";  // no rank's number
+bool asks_for_all(std::string_view key) {
+  return key.ends_with("/*");
+}
+std::string folder_of(std::string_view key) {  // with its slash
+  return std::string(key.substr(0, key.rfind('/') + 1));
+}
 
 Failure bad_request(std::string_view what) {
   return {Fault::io, fmt::format("store: {}", what), {}};
@@ -159,24 +171,39 @@ class StoreServer::Impl {
     }
     stored_bytes_ += value.size();
     values_[key].assign(value.begin(), value.end());
+    answer_waiting(key);
+    const std::string folder = folder_of(key);
+    if (++ranks_in_[folder] == options_.world_size) answer_waiting(folder + std::string(kAllRanks));
+    return Done{};
+  }
+
+  // A key is there, or of a folder the keys of all ranks are.
+  void answer_waiting(const std::string& key) {
     const auto waiting = waiting_.extract(key);
-    if (waiting.empty()) return Done{};
+    if (waiting.empty()) return;
     for (const Waiting& one : waiting.mapped()) {
       --clients_.at(one.client).waiting;
-      answer(one.client, one.request, values_[key]);
+      answer(one, key);
     }
-    return Done{};
+  }
+
+  bool is_there(const std::string& key) const {
+    if (values_.contains(key)) return true;
+    const auto ranks = asks_for_all(key) ? ranks_in_.find(folder_of(key)) : ranks_in_.end();
+    return ranks != ranks_in_.end() && ranks->second == options_.world_size;
   }
 
   Result<> get(int id, std::uint32_t request, WireReader& reader) {
     const std::string key = reader.text(kLongestKey);
     if (!reader.ok_and_empty()) return bad_request("a malformed key");
     Client& client = clients_.at(id);
-    if (client.waiting >= kMostWaiting || client.connection->unsent_frames() >= kMostUnsent) {
+    const bool all = asks_for_all(key);
+    if (client.waiting >= (all ? kMostWaitingForAll : kMostWaiting) ||
+        client.connection->unsent_frames() >= (all ? kMostUnsentOfAll : kMostUnsent)) {
       return bad_request("more is asked for than is read");
     }
-    if (const auto found = values_.find(key); found != values_.end()) {
-      answer(id, request, found->second);
+    if (is_there(key)) {
+      answer({id, request}, key);
     } else {
       waiting_[key].push_back({id, request});
       ++client.waiting;
@@ -184,10 +211,19 @@ class StoreServer::Impl {
     return Done{};
   }
 
-  void answer(int id, std::uint32_t request, const std::vector<std::byte>& value) {
-    const auto client = clients_.find(id);
-    if (client != clients_.end()) {
-      client->second.connection->send({.type = FrameType::store_value, .index = request}, value);
+  void answer(const Waiting& to, const std::string& key) {
+    const auto client = clients_.find(to.client);
+    if (client == clients_.end()) return;
+    const auto send = [&](Bytes value) {
+      client->second.connection->send({.type = FrameType::store_value, .index = to.request}, value);
+    };
+    if (!asks_for_all(key)) return send(values_.at(key));
+    WireWriter values;
+    for (int rank = 0; rank < options_.world_size; ++rank) {
+      const std::vector<std::byte>& value = values_.at(fmt::format("{}{}", folder_of(key), rank));
+      values.integer(static_cast<std::uint32_t>(value.size())).raw(value);
+      const bool is_full = values.bytes().size() >= kFrameOfAll;
+      if (is_full || rank + 1 == options_.world_size) send(std::exchange(values, {}).bytes());
     }
   }
 
@@ -198,6 +234,7 @@ class StoreServer::Impl {
   int next_client_ = 0;
   std::map<std::string, std::vector<std::byte>> values_;
   std::size_t stored_bytes_ = 0;
+  std::map<std::string, int> ranks_in_;  // by folder: how many ranks have set their key there
   std::map<std::string, std::vector<Waiting>> waiting_;
   std::optional<Failure> verdict_;
   Acceptor acceptor_;

@@ -37,6 +37,43 @@ TEST(StoreClient, AGetThatNobodyAnswersEndsAtTheDeadlineAndLaterOnesWork) {
   EXPECT_EQ(text_of(client->get("a/0", soon())), "1");
 }
 
+TEST(StoreClient, AGetOfAllWaitsForTheLastRankAndKeepsTheirOrder) {
+  StoreWorld world;
+  std::vector<std::unique_ptr<StoreClient>> clients;
+  for (int rank = 0; rank < 3; ++rank) clients.push_back(world.client(rank));
+  clients[2]->set("where/2", bytes("two"));
+  clients[0]->set("where/0", bytes("nought"));
+  clients[0]->set("elsewhere/0", bytes("of another folder"));
+  EXPECT_EQ(clients[0]->get_all("where", 3, Deadline::in(5ms)).error().what,
+            "nobody has set 'where/*' in the store");
+  std::jthread last([&] { clients[1]->set("where/1", {}); });
+  for (int reader : {0, 2, 0}) {
+    const auto all = clients[static_cast<std::size_t>(reader)]->get_all("where", 3, soon());
+    std::vector<std::string> texts;
+    for (const auto& value : all.value()) texts.push_back(text_of(value));
+    EXPECT_EQ(texts, (std::vector<std::string>{"nought", "", "two"}));
+  }
+}
+
+TEST(StoreClient, AGetOfAllCarriesMoreThanOneFrameHolds) {
+  constexpr int kRanks = 40;
+  StoreWorld world(kRanks);
+  std::unique_ptr<StoreClient> reader;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto client = world.client(rank);
+    client->set("long/" + std::to_string(rank),
+                bytes(std::string(60'000, static_cast<char>('a' + rank % 26))));
+    if (rank == 0) reader = std::move(client);
+    else ASSERT_TRUE(client->get("long/" + std::to_string(rank), soon()));
+  }
+  const auto all = reader->get_all("long", kRanks, soon()).value();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto& value = all[static_cast<std::size_t>(rank)];
+    ASSERT_EQ(value.size(), 60'000U);
+    EXPECT_EQ(static_cast<char>(value.back()), static_cast<char>('a' + rank % 26));
+  }
+}
+
 TEST(StoreClient, AVerdictEndsAWaitingGet) {
   StoreWorld world;
   const auto client = world.client(0);

@@ -171,6 +171,12 @@ TEST(StoreServer, ItsMemoryIsBoundedWhateverAWorkerAsks) {
     for (int i = 0; i < 2000; ++i) patient.send(FrameType::store_get, get);
     EXPECT_TRUE(patient.is_dropped());
   }
+  {
+    Rogue patient(world, 2);  // the same of all ranks' keys, each answer to which is long
+    const auto get = WireWriter().text("never/*").bytes();
+    for (int i = 0; i < 50; ++i) patient.send(FrameType::store_get, get);
+    EXPECT_TRUE(patient.is_dropped());
+  }
   const auto good = world.client(0);
   EXPECT_EQ(good->get("k0/1", soon()).value().size(), std::size_t{60} << 10);
 }
