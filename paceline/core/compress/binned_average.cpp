@@ -16,7 +16,7 @@
 namespace paceline::compress {
 namespace {
 
-// Told instead of a length: an overflow.
+// A rank sends this instead of a length when it had an overflow.
 constexpr std::int64_t kOverflow = std::numeric_limits<std::int64_t>::max();
 
 class BinnedAverage final : public Averaging {
@@ -68,7 +68,7 @@ class BinnedAverage final : public Averaging {
     return binned_bytes(part_.elements(), bin_, own_.elements.size());
   }
 
-  // The gradient becomes acc, and own_ what is sent of it. False: a value is not finite.
+  // Turns the gradient into acc, and selects own_ from it. Returns false if a value is not finite.
   bool select() {
     std::vector<float> acc(std::min(bin_, gradient_.size()));
     std::vector<SignedElement> chosen(acc.size());
@@ -81,7 +81,7 @@ class BinnedAverage final : public Averaging {
       const float largest = largest_magnitude(std::span(acc).first(bin.size()));
       if (!std::isfinite(largest)) return false;
       maxima += largest;
-      // Without a jump for each element, which nobody could foresee.
+      // It avoids a branch for each element, which no processor could predict.
       std::size_t count = 0;
       for (std::size_t i = 0; i < bin.size(); ++i) {
         chosen[count] = {static_cast<std::uint32_t>(begin + i), acc[i] < 0};

@@ -1,8 +1,9 @@
-// AdaComp: each bin of elements sends those that the next gradient alike would make its largest, so
-// how many are sent follows from the gradients. With acc = gradient + residual, element i is sent
-// where |acc_i + gradient_i| >= the largest |acc| of its bin; all as +-scale, the mean of the bins'
-// largest. What was lost is fed back. First the ranks tell each other how long their messages are,
-// so that gathered ones are no longer than the longest.
+// AdaComp: each bin sends the elements that an equal next gradient would make its largest, so the
+// number of elements sent follows from the gradients. With acc = gradient + residual, element i is
+// sent if |acc_i + gradient_i| >= the largest |acc| of its bin. All are sent as +-scale, the mean
+// of the bins' largest magnitudes, and the loss is fed back. The ranks first exchange the lengths
+// of their messages, so that no gathered message is padded beyond the longest. THROWS misuse: a bin
+// of 0 elements, or of more than kLongestBin.
 #pragma once
 
 #include <memory>

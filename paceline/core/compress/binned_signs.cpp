@@ -20,7 +20,7 @@ std::size_t bins_of(std::size_t elements, std::size_t bin) {
   return (elements + bin - 1) / bin;
 }
 
-// One after the other in a payload.
+// Writes or reads numbers one after the other in a payload.
 template <typename Number>
 class Numbers {
  public:
@@ -47,7 +47,7 @@ Result<> check_scale(float scale) {
   return malformed_payload(fmt::format("its scale is {}", scale));
 }
 
-// The bin that begins at element `begin` and sends so many.
+// Reads the bin that begins at element `begin` and sends `sent` elements.
 template <typename Number>
 Result<> read_bin(Bytes payload, Numbers<Number>& entries, std::size_t sent, std::size_t begin,
                   std::size_t length, std::vector<SignedElement>& into) {

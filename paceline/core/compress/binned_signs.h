@@ -1,6 +1,7 @@
-// The payload of elements that were selected bin by bin and all have one magnitude: the f32 scale,
-// how many each bin of elements sends, then for each of them its place in the bin and its sign,
-// (place * 2 + negative). Counts and entries are bytes for bins up to 127, else u16.
+// The payload of elements that were selected bin by bin and share one magnitude: the scale (f32),
+// the number of elements that each bin sends, then for each of them its place in the bin and its
+// sign as (place * 2 + negative). Counts and entries are bytes for bins of up to 127 elements, else
+// u16.
 #pragma once
 
 #include <span>
@@ -23,17 +24,17 @@ struct BinnedSigns {
   std::vector<SignedElement> elements;  // ascending
 };
 
-// 4 + w (ceil(elements / bin) + sent), w being 1 or 2.
+// 4 + w (ceil(elements / bin) + sent), where w is 1 or 2.
 std::size_t binned_bytes(std::size_t elements, std::size_t bin, std::size_t sent);
 
-// REQUIRES: payload.size() is as above.
+// REQUIRES: payload.size() == binned_bytes(elements, bin, signs.elements.size()).
 void write_binned(const BinnedSigns& signs, std::size_t elements, std::size_t bin,
                   MutableBytes payload);
 
-// Never trusts the payload: a failure says what is wrong with it.
+// Does not trust the payload: a failure says what is wrong with it.
 Result<BinnedSigns> read_binned(Bytes payload, std::size_t elements, std::size_t bin);
 
-// values[i] += scale or -scale.
+// Adds scale or -scale to each element that was sent.
 void add_to(const BinnedSigns& signs, std::span<float> values);
 
 }  // namespace paceline::compress

@@ -46,7 +46,7 @@ class CastAverage final : public Averaging {
     return average_in_place({bytes().data(), halves_.size(), wire_});
   }
 
-  // Decoded at once, in one pass with the check.
+  // Decodes here already, in one pass with the check.
   Result<std::optional<Exchange>> next() override {
     overflowed_ = !codec_->decode(bytes(), gradient_);
     return std::optional<Exchange>();

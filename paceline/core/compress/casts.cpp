@@ -10,8 +10,8 @@
 namespace paceline::compress {
 namespace {
 
-constexpr std::size_t kBlock = 4096;    // elements, checked while they are in the nearest cache
-constexpr std::size_t kLong = 1 << 22;  // bytes: more than the near caches hold
+constexpr std::size_t kBlock = 4096;    // elements; checked while they are in the nearest cache
+constexpr std::size_t kLong = 1 << 22;  // bytes; more than the near caches hold
 
 class Cast final : public Codec {
  public:

@@ -1,6 +1,6 @@
-// The codecs fp16 and bf16: values rounded to the nearest, ties to even, 2 bytes each.
+// The codecs fp16 and bf16 round values to the nearest, ties to even, 2 bytes each.
 //
-// Not saturating: a finite value that would become infinite is an overflow
+// They do not saturate: a finite value that would become infinite is an overflow
 // (docs/compression/fp16.md).
 #pragma once
 

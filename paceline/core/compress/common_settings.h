@@ -1,4 +1,4 @@
-// Settings that several methods have. Each gives its own standard.
+// Several methods have these settings. Each method gives its own default.
 #pragma once
 
 #include "paceline/core/compress/method_catalogue.h"

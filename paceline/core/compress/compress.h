@@ -1,12 +1,12 @@
-// The door of compress: gradients in fewer bytes. Pure: nothing here sends anything.
+// The public header of compress: gradients in fewer bytes. Nothing here sends anything.
 //
-// An averaging (averaging.h) says how ranks arrive at one result from compressed gradients, one
-// collective after the other; compression.h makes one from what a user writes ("top_k:ratio=0.01"),
-// by the catalogue of methods, and fused.h packs several tensors into one message. What goes from
-// step to step is saved and restored by state_transfer.h, as bytes by saved_state.h. Underneath, a
-// codec (codec.h) turns the values of a tensor into a payload and back, and a payload travels in a
-// message (message.h). Random numbers are counted (counter_random.h), so that all ranks can draw
-// them again. Start reading at averaging.h, or at codec.h for the bytes.
+// An averaging (averaging.h) computes one result from compressed gradients, one collective after
+// the other. compression.h makes one from a user's text ("top_k:ratio=0.01") and the catalogue of
+// methods, and fused.h packs several tensors into one message. state_transfer.h saves and restores
+// the state that outlives a step, and saved_state.h turns it into bytes. Underneath, a codec
+// (codec.h) turns the values of a tensor into a payload and back, and a payload travels in a
+// message (message.h). Random numbers are counter-based (counter_random.h), so that all ranks can
+// draw the same ones. Start reading at averaging.h, or at codec.h for the bytes.
 #pragma once
 
 #include "paceline/core/compress/averaging.h"

@@ -14,7 +14,7 @@
 namespace paceline::compress {
 namespace {
 
-// Settings of every method.
+// A setting that every method has.
 struct Common {
   Setting setting;
   std::size_t Compression::*value;
@@ -63,7 +63,7 @@ Result<double> parse_value(const Method& method, const Setting& setting, std::st
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool number = error == std::errc() && end == text.data() + text.size();
-  // Written so that NaN is refused.
+  // The condition is written so that it refuses NaN.
   if (!number || !(value >= setting.least && value <= setting.most) ||
       (setting.whole && value != std::floor(value))) {
     return misuse(fmt::format("{} of {} is a {} from {} to {}, not '{}'", setting.name, method.name,
@@ -126,7 +126,7 @@ Result<> take_common(Compression& compression, const Common& common, std::string
   return Done();
 }
 
-// One "SETTING=VALUE".
+// Parses one "SETTING=VALUE".
 Result<> take(Compression& compression, std::vector<std::string>& seen, std::string_view text) {
   const Method& method = compression.method;
   const std::size_t sign = text.find('=');
@@ -151,7 +151,7 @@ Result<> take(Compression& compression, std::vector<std::string>& seen, std::str
   return take_own(compression, static_cast<std::size_t>(own - method.settings.begin()), value);
 }
 
-// The setting's value, or all that the menu has of it.
+// The setting's value, or all values that the menu has for it.
 std::string values_text(const Compression& compression, std::size_t setting) {
   const Setting& own = compression.method.settings[setting];
   std::string text = text_of(own, compression.settings.values[setting].value);

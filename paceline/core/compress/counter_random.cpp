@@ -17,7 +17,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 
-// The keys of the ten rounds, as wide as lanes.
+// The keys of the ten rounds, each widened to a lane.
 struct RoundKeys {
   std::uint64_t first[10], second[10];
 
@@ -30,14 +30,14 @@ struct RoundKeys {
   }
 };
 
-// Lanes of 64 bits hold one block each: a word in the low half, and in the high half what no
-// multiplication reads.
+// Each lane of 64 bits holds one block: a word in the low half, and bits that no multiplication
+// reads in the high half.
 template <typename D>
 struct Blocks {
   using V = hn::Vec<D>;
   V c0, c1, c2, c3;
 
-#if HWY_TARGET == HWY_SCALAR  // one lane of 64 bits is none of 32
+#if HWY_TARGET == HWY_SCALAR  // a single lane cannot be split into two of 32 bits
   static V product(D d, V a, V multiplier) {
     return hn::Set(d, (hn::GetLane(a) & 0xFFFFFFFFu) * hn::GetLane(multiplier));
   }
@@ -49,7 +49,7 @@ struct Blocks {
   static V product(D d, V a, V multiplier) {
     return hn::BitCast(d, hn::MulEven(hn::BitCast(Halves(), a), hn::BitCast(Halves(), multiplier)));
   }
-  // Wide shifts wait for the port that multiplies; this does not.
+  // A wide shift would compete with multiplications for their port; a shuffle does not.
   static V high_half(D d, V product) {
     return hn::BitCast(d, hn::Shuffle2301(hn::BitCast(Halves(), product)));
   }
@@ -83,8 +83,8 @@ void whole_blocks(const std::uint32_t* counter, const std::uint32_t* key, std::u
   auto block = hn::Iota(d, std::uint64_t{counter[0]});
   auto* target = reinterpret_cast<std::uint64_t*>(words);
   for (; blocks >= 2 * lanes; blocks -= 2 * lanes, target += 4 * lanes) {
-    // Two at a time: multiplications of one fill the time in which those of the other are under
-    // way.
+    // Two blocks are computed at a time, so that the multiplications of one fill the latency of the
+    // other's.
     Blocks<Wide> a{block, c1, c2, c3}, b{hn::Add(block, step), c1, c2, c3};
     for (int i = 0; i < 10; ++i) {
       a.round(d, keys, i);

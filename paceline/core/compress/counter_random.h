@@ -1,5 +1,5 @@
-// Random numbers without a state: each is a function of what it is for, so that ranks draw the same
-// ones, in any order, and a restarted run draws them again.
+// Random numbers without a state: each is a function of its purpose, so ranks draw the same ones in
+// any order, and a restarted run draws them again.
 //
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3",
 // section 3.3): ten rounds that turn four words, under a key of two, into four. The layout of the
@@ -15,9 +15,9 @@ namespace paceline::compress {
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                     std::array<std::uint32_t, 2> key);
 
-// What a sequence of numbers is for.
+// Identifies a sequence of random numbers by its purpose.
 struct RandomStream {
-  static constexpr std::uint32_t kShared = 0xFFFFFF;  // the rank of what all ranks draw alike
+  static constexpr std::uint32_t kShared = 0xFFFFFF;  // the rank of sequences that all ranks share
   enum class Purpose : std::uint8_t { codec = 0, start = 1, sample = 2, permutation = 16 };
 
   std::uint64_t seed = 0;
@@ -27,8 +27,9 @@ struct RandomStream {
   Purpose purpose = Purpose::codec;
 };
 
-// The words of elements `first` .. `first + words.size()` of the tensor: vectorised, with the same
-// words on every processor. REQUIRES: first is a multiple of 4; elements are below 2^34.
+// Writes the words of elements `first` .. `first + words.size()` of the tensor. It is vectorised,
+// with the same words on every processor. REQUIRES: first is a multiple of 4; elements are below
+// 2^34.
 void random_words(const RandomStream& stream, std::uint64_t first, std::span<std::uint32_t> words);
 
 // words[i] is the word of element 4 * blocks[i]. REQUIRES: equal counts.

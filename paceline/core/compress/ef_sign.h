@@ -1,5 +1,5 @@
-// The codec ef_sign (Karimireddy et al. 2019): signs, scaled by the mean magnitude. A contraction,
-// to be used with error feedback.
+// The codec ef_sign (Karimireddy et al. 2019) sends signs, scaled by the mean magnitude. It is a
+// contraction, for use with error feedback.
 #pragma once
 
 #include "paceline/core/compress/codec.h"

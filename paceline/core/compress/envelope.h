@@ -1,5 +1,5 @@
-// What the messages of one tensor in one step have in common, so that a rank which is in another
-// step, or has other settings, is found out by the first of its messages.
+// The fields that all messages of one tensor in one step share, so that the first message of a rank
+// in another step, or with other settings, reveals it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace paceline::compress {
 
-// Payloads that are not a codec's (PayloadFormat has those below 32).
+// Formats of payloads that no codec makes (those of PayloadFormat are below 32).
 constexpr std::uint8_t kVotes = 32;    // signs without a scale
 constexpr std::uint8_t kIndices = 33;  // u32, ascending
 constexpr std::uint8_t kBinnedSigns = 34;
@@ -20,18 +20,18 @@ struct Envelope {
   std::uint64_t elements = 0;  // of the whole tensor
 };
 
-// Where `slot`'s payload lies, before it is sealed.
+// The room of the payload in `slot`, before the message is sealed.
 MutableBytes payload_of(MutableBytes slot);
 
-// Seals a message at the beginning of a slot of fixed length, its payload being there already.
-// Nothing: an overflow, which needs no payload. REQUIRES: the slot is message_bytes() long, of this
-// payload or a longer one.
+// Seals a message at the beginning of a slot of fixed length; its payload is already there. No
+// `payload_bytes` means an overflow, which needs no payload. REQUIRES: slot.size() is
+// message_bytes() of this payload or of a longer one.
 void seal_in(MutableBytes slot, const Envelope& envelope, std::optional<std::size_t> payload_bytes);
 
-// The payload that `sender` put into its slot; nothing: it had an overflow.
+// The payload that `sender` put into its slot, or nothing if it had an overflow.
 Result<std::optional<Bytes>> open_from(int sender, Bytes slot, const Envelope& envelope);
 
-// For a payload that is wrong inside: says whose it is.
+// Adds to the failure of a malformed payload which rank sent it.
 Failure blamed(int sender, Failure failure);
 
 }  // namespace paceline::compress

@@ -73,7 +73,7 @@ class Fused final : public Averaging {
 
   const std::vector<Member> members_;
   Packing packing_;
-  std::vector<std::size_t> active_;  // whose exchange is under way
+  std::vector<std::size_t> active_;  // members whose exchange is under way
 };
 
 }  // namespace

@@ -52,8 +52,8 @@ class GatheredAverage final : public Averaging {
  private:
   bool is_sparse() const { return codec_->format() == PayloadFormat::sparse; }
 
-  // Of what was sent sparsely, the next residual is all that was to be sent but for a few elements:
-  // so it is made now, beside the present one.
+  // With a sparse payload, the next residual equals acc but for a few elements, so it is made here,
+  // beside the present one.
   std::optional<std::size_t> encode(const Occasion& occasion) {
     const MutableBytes payload = slots_.own_payload();
     if (!residual_.kept()) return codec_->encode(gradient_, occasion, payload);
@@ -72,7 +72,7 @@ class GatheredAverage final : public Averaging {
     return Done();
   }
 
-  // gradient = the sum over the ranks, and what the own payload has not goes into the residual.
+  // gradient = the sum over the ranks; the loss of this rank's payload becomes the residual.
   Result<> add_dense() {
     if (residual_.kept()) {
       if (const auto done = decode(part_.rank, residual_.values()); !done) return done;
@@ -90,7 +90,7 @@ class GatheredAverage final : public Averaging {
     return Done();
   }
 
-  // The same where few elements were sent.
+  // add_dense for sparse payloads.
   Result<> add_sparse() {
     std::vector<SparseView> views;
     for (int rank = 0; rank < part_.ranks; ++rank) {
@@ -104,7 +104,7 @@ class GatheredAverage final : public Averaging {
         next_residual_[sent.index(i)] -= sent.value(i) * gain_;
       spares_->give(residual_.replace_by(std::move(next_residual_)), gradient_.size());
     }
-    std::vector<std::size_t> next(views.size());  // of each rank's elements
+    std::vector<std::size_t> next(views.size());  // the next element of each rank
     decode_in_blocks(gradient_, [&](std::size_t at, std::span<float> block) {
       std::ranges::fill(block, 0.0f);
       for (std::size_t rank = 0; rank < views.size(); ++rank)
@@ -115,8 +115,8 @@ class GatheredAverage final : public Averaging {
     return Done();
   }
 
-  // Those from number i on that lie in the block, which begins at element `at`; returns the first
-  // behind it.
+  // Adds the elements from number i on that lie in the block, which begins at element `at`. Returns
+  // the number of the first element behind the block.
   std::size_t add_elements(const SparseView& view, std::size_t i, std::size_t at,
                            std::span<float> block) const {
     for (; i < view.size() && view.index(i) < at + block.size(); ++i)
@@ -128,8 +128,8 @@ class GatheredAverage final : public Averaging {
   const std::unique_ptr<const Codec> codec_;
   const float gain_;
   const std::shared_ptr<SpareMemory> spares_;
-  Residual residual_;                       // of what is sent sparsely its memory is a spare
-  std::unique_ptr<float[]> next_residual_;  // from begin() to finish(), where payloads are sparse
+  Residual residual_;                       // its memory is a spare if payloads are sparse
+  std::unique_ptr<float[]> next_residual_;  // from begin() to finish(), if payloads are sparse
   Slots slots_;
   Envelope envelope_;
   std::span<float> gradient_;

@@ -1,6 +1,6 @@
-// The mean by an all_gather of what a codec makes of each rank's gradient; every rank decodes all
-// of it and adds it up in rank order. For codecs whose payloads cannot be added
-// (docs/compression/README.md): it pays where they are shorter than 2/ranks of the gradient.
+// Computes the mean by an all_gather of the ranks' encoded gradients: every rank decodes all of
+// them and adds them up in rank order. It serves codecs whose payloads cannot be added
+// (docs/compression/README.md), and pays if these are shorter than 2/ranks of the gradient.
 //
 // Bytes that a rank sends: (ranks - 1) * message_bytes(longest_payload).
 #pragma once
@@ -13,8 +13,8 @@
 namespace paceline::compress {
 
 struct GatheredOptions {
-  bool feedback = true;  // of errors: for contractions; unbiased codecs go without
-  // What is decoded is multiplied by it. Around an unbiased codec of variance omega error feedback
+  bool feedback = true;  // error feedback: for contractions; unbiased codecs need none
+  // Decoded values are multiplied by it. Around an unbiased codec of variance omega, error feedback
   // can diverge unless this is 1 / (1 + omega).
   float gain = 1;
 };

@@ -9,8 +9,8 @@
 namespace paceline::compress {
 namespace {
 
-// Eight levels are the bytes of a word, and their bits its lowest 8 * bits bits: each step moves
-// the upper half of every 16, 32 and 64 bits down to the lower, or back.
+// Eight levels are the bytes of a word, and their bits become its lowest 8 * bits bits: each step
+// moves the upper half of every 16, 32 and 64 bits down to the lower half, or back.
 struct Steps {
   std::uint64_t lower[3];
   int shift[3];
@@ -44,14 +44,14 @@ struct Steps {
 
 constexpr std::uint64_t kOnes = 0x0101010101010101;
 
-// Bytes of `bits` bits each, as two's complement.
+// Extends the sign of each byte's `bits` bits to the whole byte.
 std::uint64_t with_signs(std::uint64_t word, int bits) {
   const std::uint64_t sign = kOnes << (bits - 1);
   const std::uint64_t above = (word & sign) >> (bits - 1);  // 1 in every negative byte
   return word | above * (0x100u - (1u << bits));
 }
 
-// The bytes from `at` on; 0 behind the last.
+// Loads the bytes from `at` on, and 0 beyond the last.
 std::uint64_t load_word(Bytes bytes, std::size_t at) {
   std::uint64_t word = 0;
   if (bytes.size() - at >= sizeof word) std::memcpy(&word, bytes.data() + at, sizeof word);
@@ -69,7 +69,7 @@ void require(std::size_t count, int bits, std::size_t bytes) {
                  "{} levels of {} bits in {} bytes", count, bits, bytes);
 }
 
-// Whether none is the level without an opposite.
+// Tells whether no level is the one without an opposite.
 bool are_levels(std::span<const std::int8_t> levels) {
   std::int8_t least = 0;
   for (const std::int8_t level : levels) least = std::min(least, level);
@@ -89,7 +89,7 @@ void pack_levels(std::span<const std::int8_t> levels, int bits, MutableBytes pac
   const auto width = static_cast<std::size_t>(bits);
   for (std::size_t i = 0, at = 0; i < levels.size(); i += 8, at += width) {
     const std::uint64_t word = steps.packed(load_word(std::as_bytes(levels), i));
-    // Where there is room the bytes behind are written too, which come next.
+    // If there is room, all 8 bytes are stored: the next word overwrites the surplus.
     store_word(word, packed.size() - at >= 8 ? 8 : std::min(width, packed.size() - at),
                &packed[at]);
   }

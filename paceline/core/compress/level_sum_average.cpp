@@ -71,7 +71,7 @@ class LevelSumAverage final : public Averaging {
   const std::size_t bucket_;
   Residual residual_;
   std::vector<float> norms_;
-  std::vector<Level> levels_;  // the own ones, as far as they are needed after the exchange
+  std::vector<Level> levels_;  // this rank's, if they are needed after the exchange
   std::vector<Level> sums_;
   std::span<float> gradient_;
   std::uint32_t step_ = 0;

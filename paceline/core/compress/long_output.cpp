@@ -15,7 +15,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 void copy_streaming(const std::uint8_t* from, std::uint8_t* to, std::size_t count) {
-  constexpr std::size_t kLine = 64;  // a line of the cache: only whole ones pass by
+  constexpr std::size_t kLine = 64;  // a cache line: only whole lines can bypass the cache
   std::size_t i = 0;
   for (; i < count && std::bit_cast<std::uintptr_t>(to + i) % kLine != 0; ++i) to[i] = from[i];
   const hn::CappedTag<std::uint8_t, kLine> d;

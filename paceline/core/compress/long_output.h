@@ -1,5 +1,5 @@
-// Output that is longer than the near caches: written block by block through a small one, past the
-// caches, because bringing in the memory that is to be overwritten takes as long as writing it.
+// Output longer than the near caches is made block by block in a small buffer and written past the
+// caches, because fetching the memory to be overwritten takes as long as writing it.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace paceline::compress {
 
-// Copies past the caches; other threads see it after finish_copies. REQUIRES: equal lengths, no
-// overlap.
+// Copies past the caches. Other threads see the bytes only after finish_copies. REQUIRES: equal
+// lengths, no overlap.
 void copy_past_caches(Bytes from, MutableBytes to);
 void finish_copies();
 
-// Calls decode(first, block) for blocks of 4096 values (the last one may be shorter), which then
-// stand at values[first] and behind. It returns false to end at once; so does this.
+// Calls decode(first, block) for each block of 4096 values (the last may be shorter), and stores
+// the block at values[first]. If decode returns false, this stops and returns false.
 template <typename Decode>
 bool decode_in_blocks(std::span<float> values, Decode decode) {
   constexpr std::size_t kBlock = 4096, kLong = 1 << 18;

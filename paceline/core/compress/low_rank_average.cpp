@@ -82,8 +82,8 @@ class LowRankAverage final : public Averaging {
     return std::span(factor).subspan(c * part_.columns, part_.columns);
   }
 
-  // Makes own_q_ orthonormal; columns that are 0, as all are at first, are drawn anew: a direction
-  // once lost would be lost for ever.
+  // Makes own_q_ orthonormal. Columns that are 0, as all are at first, are drawn at random, because
+  // a lost direction would never come back.
   void start(std::uint32_t step) {
     orthogonalise(own_q_, part_.columns);
     std::vector<float> drawn;
@@ -96,7 +96,7 @@ class LowRankAverage final : public Averaging {
     if (!drawn.empty()) orthogonalise(own_q_, part_.columns);
   }
 
-  // As many as Q has (Box and Muller), the same on all ranks.
+  // Draws as many numbers as Q has (Box and Muller), the same on all ranks.
   std::vector<float> normal_numbers(std::uint32_t step) const {
     std::vector<std::uint32_t> words(2 * q_.size());
     random_words({.seed = part_.seed,
@@ -123,8 +123,8 @@ class LowRankAverage final : public Averaging {
   const LowRankOptions options_;
   const std::size_t rank_;
   Residual residual_;
-  std::vector<float> p_;  // by columns, as the others
-  std::vector<float> q_;  // of the last step; 0 before the first
+  std::vector<float> p_;  // column by column, as the others
+  std::vector<float> q_;  // Q of the last step; 0 before the first
   std::vector<float> own_q_, mean_q_;
   std::span<float> gradient_;
   Stage stage_ = Stage::dense;

@@ -34,7 +34,7 @@ void add_multiple(const float* start, float factor, const float* values, float* 
   for (; i < count; ++i) target[i] = start[i] + factor * values[i];
 }
 
-// In 16 sums side by side, however wide the vectors are: element i goes into sum i % 16.
+// It adds into 16 sums side by side, for vectors of any width: element i goes into sum i % 16.
 float dot(const float* left, const float* right, std::size_t count) {
   constexpr std::size_t kSums = 16;
   const hn::CappedTag<float, kSums / 2> d;

@@ -1,10 +1,9 @@
-// Products of a matrix with the few columns of a factor, as PowerSGD needs them (Vogels et al.,
-// NeurIPS 2019, algorithm 1). A pass over the matrix does all that the matrix is read for, row by
-// row.
+// Products of a matrix with the few columns of a factor, for PowerSGD (Vogels et al., NeurIPS 2019,
+// algorithm 1). Each function reads the matrix once, row by row.
 //
-// The matrix lies row after row, factors lie column after column: a left one has a value for each
-// row of the matrix in each column, a right one a value for each column of the matrix. The same
-// bits with every instruction set.
+// The matrix is stored row by row, factors column by column: each column of a left factor has a
+// value for each row of the matrix, each column of a right factor one for each column of the
+// matrix. Results have the same bits with every instruction set.
 #pragma once
 
 #include <cstddef>

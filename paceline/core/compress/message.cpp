@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x31435444;  // "DTC1"
 
-// As it lies on the wire.
+// The layout on the wire.
 struct Fields {
   std::uint32_t magic;
   std::uint8_t codec;

@@ -13,14 +13,14 @@
 
 namespace paceline::compress {
 
-// What a user may set of a method.
+// A setting of a method.
 struct Setting {
   std::string_view name;
-  double standard = 0;  // as published
+  double standard = 0;  // the default: as published
   double least = 0, most = 1;
   std::string_view meaning;
-  bool whole = false;                        // no fractions
-  std::vector<std::string_view> words = {};  // what values 0, 1, ... are called; whole then
+  bool whole = false;                        // values have no fraction
+  std::vector<std::string_view> words = {};  // names of the values 0, 1, ...; requires `whole`
 };
 
 // One value for each setting of a method.
@@ -49,13 +49,13 @@ struct Method {
   std::string_view reference;
   std::vector<Setting> settings;
   Make make = nullptr;
-  // For tensors that are not worth compressing; nullptr: the dense mean.
+  // Makes the averaging of tensors that are not worth compressing. nullptr: the dense mean.
   Make make_small = nullptr;
-  // What results are: means of gradients, for any optimizer; or directions in which the method's
-  // momenta are already, for plain SGD.
+  // The kind of result: means of gradients, for any optimizer; or directions that already contain
+  // the method's momenta, for plain SGD.
   enum class Outcome : std::uint8_t { mean, direction } outcome = Outcome::mean;
-  // What it sends and loses shows on one rank alone: else its settings cannot be tried (offers.h),
-  // and there are no menus of them.
+  // Its bytes and errors can be measured on one rank alone. If not, its settings cannot be tried
+  // (offers.h), and it has no menus.
   bool shows_alone = true;
 };
 

@@ -1,5 +1,6 @@
-// The dense mean, turned into momentum SGD's direction: what tensors that are not worth compressing
-// get beside those of momentum_selection_average.h, so that plain SGD serves both.
+// The dense mean, turned into momentum SGD's direction, for tensors that are not worth compressing
+// beside those of momentum_selection_average.h: plain SGD then serves both. u = m u + mean; the
+// result is u (Nesterov: mean + m u).
 #pragma once
 
 #include <memory>

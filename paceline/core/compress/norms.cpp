@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int32_t kMagnitude = 0x7fffffff;
 
-// Without its sign a value's bits are ordered as its magnitude is, and those of infinity and NaN
+// Without the sign, a value's bits are ordered as its magnitude is, and those of infinity and NaN
 // are the largest.
 float largest(const float* values, std::size_t count) {
   const hn::ScalableTag<std::int32_t> d;
@@ -36,8 +36,8 @@ float largest(const float* values, std::size_t count) {
   return std::bit_cast<float>(most);
 }
 
-// 16 sums side by side, however wide the vectors are: value i goes into sum i % 16. Term makes a
-// value's part of a vector or of a double.
+// Keeps 16 sums side by side, for vectors of any width: value i goes into sum i % 16. Term computes
+// a value's contribution, for a vector or a double.
 template <typename Term>
 double sum(const float* values, std::size_t count, Term term) {
   constexpr std::size_t kSums = 16;
@@ -83,8 +83,8 @@ HWY_EXPORT(squares);
 
 namespace {
 
-// In blocks, which stay in the nearest cache while they are added up, and whose sums lose less than
-// one long sum.
+// Adds in blocks, which stay in the nearest cache while they are added up, and whose sums lose less
+// precision than one long sum.
 template <typename Sum>
 double sum_of_blocks(std::span<const float> values, Sum sum) {
   constexpr std::size_t kBlock = 4096;

@@ -6,7 +6,7 @@
 
 namespace paceline::compress {
 
-// Each is NaN or infinite where a value is.
+// Each result is NaN or infinite if a value is.
 float largest_magnitude(std::span<const float> values);
 double sum_of_magnitudes(std::span<const float> values);
 double sum_of_squares(std::span<const float> values);

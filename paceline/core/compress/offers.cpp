@@ -7,7 +7,7 @@
 namespace paceline::compress {
 namespace {
 
-// As what one rank says to itself.
+// Carries out the collective of a single rank: its input becomes its output.
 void carry_out_alone(const Exchange& exchange) {
   if (exchange.kind == Exchange::Kind::swap || exchange.input.count != exchange.output.count ||
       exchange.input.data == exchange.output.data)

@@ -1,4 +1,4 @@
-// What each offer of a compression would make of a tensor's gradient, found by trying it.
+// The bytes and the error of each offer of a compression, measured by trying it on a gradient.
 #pragma once
 
 #include <span>
@@ -8,10 +8,11 @@
 
 namespace paceline::compress {
 
-// One Offer for each of the compression's, in bytes that a rank brings to exchanges; of a tensor
-// that is not compressed, the one that it travels whole. Each begins with no state, on one rank
-// alone. An error that is not finite: there is none, as the gradient is not, or overflows.
-// REQUIRES: part.elements() of them. COST: encodes and decodes the gradient once for each.
+// Returns one Offer for each offer of the compression, in bytes that a rank brings to exchanges; a
+// tensor that is not compressed has the single offer to travel whole. Each trial begins without
+// state, on one rank alone. An error that is not finite means that no result exists, because the
+// gradient is not finite or overflows. REQUIRES: gradient.size() == part.elements(). COST: encodes
+// and decodes the gradient once for each offer.
 Menu tried_offers(const Compression& compression, Part part, std::span<const float> gradient);
 
 }  // namespace paceline::compress

@@ -12,21 +12,21 @@
 namespace paceline::compress {
 namespace {
 
-// Of one column, as it lies in the payload.
+// The means of one column, laid out as in the payload.
 struct Means {
-  float high;  // of the values that are not negative; 0 without any
-  float low;   // of the negative values; 0 without any
+  float high;  // of the values >= 0; 0 if there are none
+  float low;   // of the negative values; 0 if there are none
 };
 
-// Few columns are taken as many, several rows side by side: loops over a row are then long.
+// Several rows of few columns count as one wide row, so that loops over a row are long.
 std::size_t width_of(std::size_t columns) {
   return columns < 64 ? 64 / columns * columns : columns;
 }
 
-// Of each column, for each of the rows that are side by side.
+// The sums of each column, separately for each row of a wide row.
 struct ColumnSums {
   std::vector<double> high, low;
-  std::vector<std::uint32_t> count;  // of the values that are not negative
+  std::vector<std::uint32_t> count;  // of the values >= 0
 
   explicit ColumnSums(std::size_t width) : high(width), low(width), count(width) {}
 
@@ -51,7 +51,7 @@ struct ColumnSums {
     return static_cast<float>(sum / static_cast<double>(std::max<std::size_t>(values, 1)));
   }
 
-  // False: a value was not finite.
+  // Returns false if a value was not finite.
   bool means(std::size_t rows, std::span<Means> means) const {
     bool finite = true;
     for (std::size_t c = 0; c < means.size(); ++c) {
@@ -69,7 +69,7 @@ struct ColumnSums {
   }
 };
 
-// The means, for rows side by side.
+// The means, repeated for each row of a wide row.
 struct Table {
   std::vector<float> high, low;
 

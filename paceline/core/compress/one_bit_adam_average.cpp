@@ -49,7 +49,8 @@ class OneBitAdamAverage final : public Averaging {
       moved_momentum(gradient_);
     }
     std::ranges::copy(gradient_, momentum_.begin());
-    // Elements that never had a gradient have no variance: signs would move them for ever.
+    // Elements that never had a gradient have no variance; without this, signs would move them for
+    // ever.
     for (std::size_t i = 0; i < gradient_.size(); ++i) {
       gradient_[i] =
           variance_[i] > 0 ? momentum_[i] / (std::sqrt(variance_[i]) + options_.epsilon) : 0;

@@ -2,8 +2,8 @@
 // gradients, by signs both ways (two_stage_average.h).
 //
 // The result is not a mean gradient but Adam's direction, momentum / (sqrt(variance) + epsilon),
-// for plain SGD to apply. Steps before freeze_step are Adam of the dense mean, without bias
-// correction as in the authors' program; from then on the variance stays as it is.
+// for plain SGD to apply. Before freeze_step the steps are Adam of the dense mean, without bias
+// correction as in the authors' program; from freeze_step on the variance is frozen.
 #pragma once
 
 #include <memory>

@@ -13,13 +13,13 @@ void append(std::vector<std::byte>& to, Bytes bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
-// Fills the bytes from the front of `from`, which loses them.
+// Moves bytes from the front of `from` into `into`.
 void take(Bytes& from, MutableBytes into) {
   std::ranges::copy(from.first(into.size()), into.begin());
   from = from.subspan(into.size());
 }
 
-// The part of a buffer that is for, or from, one rank of several.
+// The part of a buffer that goes to, or comes from, one rank of several.
 template <typename Span>
 Span part_of(Span bytes, const std::vector<std::size_t>& counts, std::size_t element, int rank) {
   std::size_t before = 0;
@@ -75,7 +75,7 @@ Exchange Packing::pack(std::vector<Exchange> exchanges) {
   return one_after_the_other(false);
 }
 
-// swap has an output of its own; the others are done in place, in received_.
+// A swap has a separate output; the other kinds work in place, in received_.
 Exchange Packing::one_after_the_other(bool with_output) {
   Exchange all = exchanges_.front();
   std::size_t bytes = 0;

@@ -1,4 +1,4 @@
-// Several exchanges of the same kind as one.
+// Packs several exchanges of the same kind into one.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ class Packing {
  public:
   Packing(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 
-  // One exchange for all of these, with their inputs copied together; where they lie side by side
-  // in memory already, nothing is copied. THROWS misuse: they do not go together.
+  // Returns one exchange for all of these, and copies their inputs together unless they are already
+  // contiguous in memory. THROWS misuse: the exchanges differ in kind, element type, op or peers.
   Exchange pack(std::vector<Exchange> exchanges);
-  // It was carried out: the outputs get what came.
+  // Call it once the packed exchange has been carried out: it copies the results to the outputs.
   void unpack();
 
  private:

@@ -10,7 +10,7 @@
 namespace paceline::compress {
 namespace {
 
-constexpr int kRounds = 12;  // with 6, pairs of few elements are not drawn alike
+constexpr int kRounds = 12;  // with 6, pairs among few elements are not equally likely
 
 // A permutation of the numbers below 4^half_bits.
 class Feistel {

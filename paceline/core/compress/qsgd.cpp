@@ -15,8 +15,8 @@
 namespace paceline::compress {
 namespace {
 
-// As many elements as are encoded at a time: they stay in a near cache from their bucket's norm to
-// their levels, and their levels begin with a byte.
+// Elements are encoded in blocks of this size: they stay in a near cache between norm and levels,
+// and each block's levels begin on a byte.
 constexpr std::size_t kBlock = 4096;
 
 class Qsgd final : public Codec {
@@ -42,7 +42,7 @@ class Qsgd final : public Codec {
     std::vector<float> norms(buckets_of(elements, bucket_));
     const Scale scale = scale_of(norms);
     std::array<std::int8_t, kBlock> levels;
-    std::size_t known = 0;  // buckets whose norm is
+    std::size_t known = 0;  // buckets whose norm is known
     for (std::size_t at = 0; at < elements; at += kBlock) {
       const std::size_t end = std::min(at + kBlock, elements);
       const std::size_t wanted = buckets_of(end, bucket_);
@@ -85,7 +85,7 @@ class Qsgd final : public Codec {
   Scale scale_of(std::span<const float> norms) const { return {norms, bucket_, top()}; }
   std::size_t norm_bytes(std::size_t elements) const { return 4 * buckets_of(elements, bucket_); }
 
-  // The levels of elements `at` to `end`.
+  // The part of the payload that holds the levels of elements `at` to `end`.
   template <typename Span>
   Span block_of(Span payload, std::size_t elements, std::size_t at, std::size_t end) const {
     return payload.subspan(norm_bytes(elements) + level_bytes(at, bits_),
@@ -98,7 +98,7 @@ class Qsgd final : public Codec {
     return std::isfinite(norm / highest * highest);
   }
 
-  // The norms from number `known` on.
+  // Computes the norms from number `known` on.
   bool find_norms(std::span<const float> values, std::size_t known, std::span<float> norms) const {
     const auto unknown = norms.subspan(known);
     if (unknown.empty()) return true;

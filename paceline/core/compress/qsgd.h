@@ -1,5 +1,5 @@
-// The codec qsgd (Alistarh et al. 2017) and what are settings of it: int8 and terngrad (Wen et al.
-// 2017). Levels at random between 0 and the norm of a bucket, 2 to 8 bits each; unbiased.
+// The codec qsgd (Alistarh et al. 2017), and int8 and terngrad (Wen et al. 2017) as settings of it.
+// Values become random levels between 0 and the norm of their bucket, 2 to 8 bits each, unbiased.
 #pragma once
 
 #include "paceline/core/compress/codec.h"
@@ -8,11 +8,11 @@
 namespace paceline::compress {
 
 struct QsgdSettings {
-  int bits = 4;              // of a level: 2 to 8, so levels up to 2^(bits-1) - 1
-  std::size_t bucket = 512;  // elements that share a norm; more than a tensor has: one bucket
+  int bits = 4;              // of a level: 2 to 8; levels reach 2^(bits-1) - 1
+  std::size_t bucket = 512;  // elements that share a norm; a longer bucket holds the whole tensor
   Norm norm = Norm::l2;
-  // More than 0: a norm is at most so many root mean squares of its bucket, and larger values are
-  // cut to it. Less variance, for a bias of what is cut off.
+  // If above 0, a norm is at most `clip` root mean squares of its bucket, and larger values are cut
+  // to it: less variance, at the price of a bias.
   double clip = 0;
 };
 

@@ -20,9 +20,10 @@ namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where word * 2^-32 < fraction, of floats in [0, 1). The word's upper 23 bits are a float, and so
-// are its lower 9. The difference of the fraction and the upper part is exact where the lower part
-// decides: both are then multiples of the fraction's last digit, and less than twice each other.
+// The lanes in which word * 2^-32 < fraction, for fractions in [0, 1). The word's upper 23 bits
+// make a float, and so do its lower 9. The difference of the fraction and the upper part is exact
+// where the lower part decides: both are then multiples of the fraction's last digit, and less than
+// twice each other.
 template <typename D>
 HWY_INLINE hn::Mask<D> is_below(D f, const std::uint32_t* words, hn::Vec<D> fraction) {
   const hn::RebindToUnsigned<D> u;
@@ -34,7 +35,7 @@ HWY_INLINE hn::Mask<D> is_below(D f, const std::uint32_t* words, hn::Vec<D> frac
   return hn::Gt(hn::Sub(fraction, upper), hn::Mul(lower, hn::Set(f, 0x1p-32f)));
 }
 
-// A level is a float until the end: added to 1.5 * 2^23, an integer stands in the lowest bits in
+// A level stays a float until the end: after adding 1.5 * 2^23, an integer is in the lowest bits in
 // two's complement.
 template <typename T, typename D>
 HWY_INLINE void quantise_lanes(D f, const float* values, const std::uint32_t* words, float step,
@@ -52,8 +53,8 @@ HWY_INLINE void quantise_lanes(D f, const float* values, const std::uint32_t* wo
              reinterpret_cast<std::make_unsigned_t<T>*>(levels));
 }
 
-// Where the next block of values lies, if there is one: their norms are wanted soon, and here there
-// is time to bring them near.
+// The address of the next block of values, if there is one: its norms are needed soon, and it can
+// be prefetched here at no cost.
 HWY_INLINE const float* ahead_of(const float* values) {
   constexpr std::size_t kAhead = 4096 * sizeof(float);
   return std::bit_cast<const float*>(std::bit_cast<std::uintptr_t>(values) + kAhead);
@@ -143,8 +144,8 @@ void dequantise_any(std::span<const std::int16_t> levels, float step, float* val
   HWY_DYNAMIC_DISPATCH(dequantise_16)(levels.data(), step, values, levels.size());
 }
 
-// Calls piece(at, count, step) for elements first + at .. first + at + count of one bucket, for
-// all of them.
+// Calls piece(at, count, step) for each run of elements first + at .. first + at + count that lies
+// in one bucket.
 template <typename Piece>
 void for_each_bucket(std::size_t first, std::size_t elements, const Scale& scale, Piece piece) {
   PACELINE_CHECK(elements == 0 || buckets_of(first + elements, scale.length) <= scale.norms.size(),
@@ -194,7 +195,7 @@ void mean_of_all(std::span<const Level> sums, std::size_t first, const Scale& sc
   PACELINE_CHECK(sums.size() == values.size() && ranks > 0, "{} sums of {} ranks to {} values",
                  sums.size(), ranks, values.size());
   const auto mean_of_bucket = [&](std::size_t at, std::span<float> some, float step) {
-    // Where a rank's share of a step is a float, its multiples have the bits of the quotients.
+    // If step / ranks is exactly a float, its multiples have the bits of the quotients.
     const float share = step / static_cast<float>(ranks);
     if (double{share} * ranks == double{step})
       return dequantise_any(sums.subspan(at, some.size()), share, some.data());

@@ -10,7 +10,7 @@
 namespace paceline::compress {
 namespace {
 
-// An error in bins; more than `bins`: out of the question.
+// An error in bins; more than `bins` means that it exceeds the limit.
 std::size_t in_bins(double error, double most_error, std::size_t bins) {
   if (error == 0) return 0;
   if (!(most_error > 0)) return bins + 1;
@@ -18,7 +18,7 @@ std::size_t in_bins(double error, double most_error, std::size_t bins) {
   return count <= static_cast<double>(bins) ? static_cast<std::size_t>(count) : bins + 1;
 }
 
-// Smaller errors first, so that they win where costs are equal.
+// Sorts by error, so that smaller errors win at equal costs.
 std::vector<std::size_t> by_error(const Menu& menu) {
   std::vector<std::size_t> order(menu.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -26,13 +26,13 @@ std::vector<std::size_t> by_error(const Menu& menu) {
   return order;
 }
 
-// The least cost of all menus whose errors have room in the bins. `after(cost, menu, bytes)` is the
-// cost with one more tensor, and grows with the cost before it.
+// The least cost at which the errors of all menus fit in the bins. `after(cost, menu, bytes)` is
+// the cost with one more tensor, and grows with the cost before it.
 std::optional<Chosen> least(std::span<const Menu> menus, double most_error, std::size_t bins,
                             const auto& after) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   std::vector<double> best(bins + 1, 0.0), next;
-  std::vector<std::vector<std::size_t>> taken;  // of each menu, for each number of bins
+  std::vector<std::vector<std::size_t>> taken;  // the offer taken, for each menu and number of bins
   for (std::size_t m = 0; m < menus.size(); ++m) {
     next.assign(bins + 1, kNone);
     std::vector<std::size_t>& offers = taken.emplace_back(bins + 1);
@@ -78,7 +78,7 @@ Chosen relaxed(Chosen chosen, std::span<const Menu> menus, std::span<const doubl
   const auto seconds = [&](std::size_t m, std::size_t offer) {
     return carrier.seconds + carrier.seconds_per_byte * menus[m][offer].bytes;
   };
-  std::vector<double> latest(menus.size(), chosen.cost);  // that each may end
+  std::vector<double> latest(menus.size(), chosen.cost);  // latest end of each tensor
   for (std::size_t m = menus.size(); m-- > 1;)
     latest[m - 1] = latest[m] - seconds(m, chosen.offers[m]);
   double end = 0;

@@ -7,8 +7,8 @@
 namespace paceline::compress {
 namespace {
 
-// The former ranks are dealt out by the chunk rule: fewer ranks take several each, and of more
-// ranks the last ones begin with zeros.
+// The former ranks are distributed by the chunk rule: with fewer ranks now, each takes several;
+// with more, the last ones begin with zeros.
 std::vector<float> merged(std::span<const std::vector<float>> former, int ranks, int rank) {
   std::vector<float> sum(former.front().size());
   for (std::size_t r = chunk_offset(former.size(), ranks, rank);

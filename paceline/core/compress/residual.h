@@ -1,8 +1,8 @@
-// Error feedback: what compression lost of a gradient is added to the next one.
+// Error feedback: the loss of compressing a gradient is added to the next one.
 //
-// With acc = gradient + residual and D the decoding of what was sent, the next residual is
-// acc - D(sent), computed from the bytes that travelled. So nothing is lost: over any steps the sum
-// of the means, and the mean of the last residuals, is the sum of the mean gradients.
+// With acc = gradient + residual and D the decoding of the sent bytes, the next residual is acc -
+// D(sent). So nothing is lost: over any steps, the sum of the means and the mean of the last
+// residuals add up to the sum of the mean gradients.
 #pragma once
 
 #include <memory>
@@ -13,26 +13,26 @@
 
 namespace paceline::compress {
 
-// The residual of one tensor on one rank; without feedback it is empty, and nothing happens.
+// The residual of one tensor on one rank. Without feedback it is empty, and all calls do nothing.
 class Residual {
  public:
   Residual(bool feedback, std::size_t elements)
       : values_(feedback ? std::make_unique<float[]>(elements) : nullptr),
         elements_(feedback ? elements : 0) {}
 
-  // In memory that is given back when others replace them.
+  // Takes its memory from `spares`; replace_by() returns it.
   Residual(bool feedback, std::size_t elements, SpareMemory& spares);
 
   bool kept() const { return elements_ > 0; }
-  // acc: gradient += residual.
+  // gradient += residual, which makes acc.
   void add_to(std::span<float> gradient) const;
-  // residual = acc - residual: what was sent has been decoded into values(), which needs no other
-  // place, as acc has the former residual in it.
+  // residual = acc - residual. The caller has decoded the sent bytes into values(), which is free
+  // for them because acc already contains the former residual.
   void keep_rest_of(std::span<const float> acc);
-  // residual = acc but for these elements, which were sent as they were.
+  // residual = acc, except that the elements `sent`, which travelled exactly, become 0.
   void keep_all_but(std::span<const float> acc, std::span<const std::uint32_t> sent);
 
-  // These instead, as many as there were, which are returned.
+  // Replaces the values by as many others, and returns the former ones.
   std::unique_ptr<float[]> replace_by(std::unique_ptr<float[]> values) {
     return std::exchange(values_, std::move(values));
   }
@@ -46,7 +46,7 @@ class Residual {
   std::size_t elements_;
 };
 
-// Whether no value is NaN or infinite.
+// Tells whether no value is NaN or infinite.
 bool all_finite(std::span<const float> values);
 
 }  // namespace paceline::compress

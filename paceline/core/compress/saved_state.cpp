@@ -23,8 +23,8 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kLongestText = 1000;
 constexpr std::size_t kMostElements = std::size_t{1} << 40;
 
-// As it lies at the beginning; the description follows, in JSON, then the values, then a checksum
-// of all.
+// The layout of the beginning. The description follows, in JSON, then the values, then a checksum
+// of everything.
 struct Fields {
   std::uint32_t magic;
   std::uint32_t version;
@@ -64,7 +64,7 @@ std::string description_of(const SavedState& state) {
   return text;
 }
 
-// `values` follows the description.
+// Reads a state from its description; `values` are the bytes behind it.
 class Reader {
  public:
   explicit Reader(Bytes values) : rest_(values) {}

@@ -19,9 +19,9 @@ namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Writes first + i for each i of which the bits without the sign are at least `least`, and returns
-// how many there are. `indices` has room for all, and one vector more. bits_of(i) gives a vector of
-// bits, bit_of(i) those of one value.
+// Writes first + i for each i whose bits without the sign are at least `least`, and returns their
+// number. `indices` has room for all, and one vector more. bits_of(i) gives a vector of bits,
+// bit_of(i) those of one value.
 template <typename BitsOf, typename BitOf>
 std::size_t collect(std::size_t count, std::int32_t least, std::uint32_t first,
                     std::uint32_t* indices, BitsOf bits_of, BitOf bit_of) {
@@ -53,10 +53,11 @@ std::size_t collect_values(const float* values, std::size_t count, std::int32_t 
       [&](std::size_t i) { return std::bit_cast<std::int32_t>(values[i]); });
 }
 
-// The same of values + more, which it writes into `sum`.
+// Does the same for values + more, and writes that sum into `sum`.
 std::size_t collect_sum(const float* values, const float* more, float* sum, std::size_t count,
                         std::int32_t least, std::uint32_t first, std::uint32_t* indices) {
-  // The memory's way takes longer than so many bytes do. There need be nothing there.
+  // Memory is fetched this many bytes ahead, to hide its latency. The address may lie beyond the
+  // end.
   constexpr std::size_t kAhead = 4096;
   const auto fetch = [](const float* near) {
     hwy::Prefetch(std::bit_cast<const float*>(std::bit_cast<std::uintptr_t>(near) + kAhead));
@@ -92,23 +93,23 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000;
 
-// Without its sign a value's bits are ordered as its magnitude is.
+// Without the sign, a value's bits are ordered as its magnitude is.
 std::uint32_t magnitude_bits(float value) {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
 }
 
-// The least of the first `count` magnitudes, and how many that are equal to it belong to them.
+// The least of the `count` largest magnitudes, and how many values equal to it belong to them.
 struct Limit {
   std::uint32_t least;
   std::size_t equal;
 };
 
-// Digit by digit, the highest first: of the values that begin as the limit does, how many have
-// which next digit. Nothing: a value is not finite.
+// Finds the limit digit by digit, the highest first, by counting the next digits of the values that
+// begin as the limit does. Returns nothing if a value is not finite.
 std::optional<Limit> find_limit(std::span<const float> values, std::size_t count) {
   Limit limit{0, count};
   for (const int shift : {20, 10, 0}) {
-    const int known = shift == 20 ? 31 : shift + 10;  // bits above are the limit's already
+    const int known = shift == 20 ? 31 : shift + 10;  // the limit's bits above this one are known
     std::array<std::size_t, 2048> found = {};
     for (const float value : values) {
       const std::uint32_t bits = magnitude_bits(value);
@@ -128,13 +129,13 @@ std::optional<Limit> find_limit(std::span<const float> values, std::size_t count
 
 constexpr std::size_t kBlock = 4096;
 
-// Those of at least some magnitude, NaN among them.
+// The values of at least some magnitude; NaN is one of them.
 class Candidates {
  public:
-  // More than `most` are too many: the rest is left out.
+  // More than `most` candidates are too many: further ones are ignored.
   Candidates(std::uint32_t least, std::size_t most) : least_(least), most_(most) {}
 
-  // Elements `first` and following, at most kBlock.
+  // Takes elements `first` and following, at most kBlock.
   void take(std::span<const float> block, std::size_t first) {
     if (are_too_many()) return;
     keep(block, first,
@@ -142,7 +143,7 @@ class Candidates {
                                               found_.data()));
   }
 
-  // The same of values + more, which become the block.
+  // Takes values + more, and writes that sum into `block`.
   void take_sum(std::span<const float> values, std::span<const float> more, std::size_t first,
                 std::span<float> block) {
     const std::size_t found =
@@ -171,7 +172,7 @@ class Candidates {
 
   const std::uint32_t least_;
   const std::size_t most_;
-  std::array<std::uint32_t, kBlock + kVector> found_;  // in a block
+  std::array<std::uint32_t, kBlock + kVector> found_;  // found in one block
   std::vector<std::uint32_t> indices_;
   std::vector<float> values_;
 };
@@ -183,7 +184,7 @@ Candidates at_least(std::span<const float> values, std::uint32_t least, std::siz
   return candidates;
 }
 
-// The first indices.size() of the order; False: a value is not finite.
+// Selects the first indices.size() of the order. Returns false if a value is not finite.
 bool select_exactly(std::span<const float> values, std::span<std::uint32_t> indices) {
   if (values.empty()) return true;
   auto limit = find_limit(values, std::max<std::size_t>(indices.size(), 1));
@@ -198,15 +199,15 @@ bool select_exactly(std::span<const float> values, std::span<std::uint32_t> indi
   return true;
 }
 
-// The same, among the candidates alone.
+// Selects exactly, but only among the candidates.
 bool select_among(const Candidates& candidates, std::span<std::uint32_t> indices) {
   if (!select_exactly(candidates.values(), indices)) return false;
   for (std::uint32_t& index : indices) index = candidates.indices()[index];
   return true;
 }
 
-// Of a long tensor most values are seen once, by a comparison with a guess. It is right if enough
-// are found, and of use if not too many are.
+// Most values of a long tensor are read only once, to compare them with a guessed limit. The guess
+// is valid if enough values reach it, and useful if not too many do.
 bool may_guess(std::size_t count, std::size_t elements) {
   constexpr std::size_t kLong = 1 << 16;
   return elements >= kLong && count < elements / 8;
@@ -218,8 +219,8 @@ bool are_of_use(const Candidates& candidates, std::size_t count) {
   return count <= candidates.size() && !candidates.are_too_many();
 }
 
-// A magnitude that half as many again as `count` of the values (`more`, if there are any, added)
-// are likely to have: that of some in each page. Infinity where the sample holds it, or NaN.
+// A magnitude that about 1.5 * count of the values (plus `more`, if given) are likely to reach,
+// from a sample of some values in each page. It is infinity if the sample holds infinity or NaN.
 std::uint32_t guess(std::span<const float> values, std::span<const float> more, std::size_t count) {
   constexpr std::size_t kPage = 4096, kTaken = 16;
   std::vector<float> sample;
@@ -292,7 +293,8 @@ std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float
     const std::size_t most = std::max(count, values.size() / 4);
     for (int i = 0; i <= kLowerings; ++i, threshold *= 0.8f) {
       const auto found = at_least(values, std::bit_cast<std::uint32_t>(threshold), most);
-      if (found.are_too_many()) break;  // enough for sure, and all are looked at faster
+      // exact selection over all values is faster than over so many candidates
+      if (found.are_too_many()) break;
       if (static_cast<double>(found.size()) < 0.8 * static_cast<double>(count)) continue;
       indices.resize(std::min(count, found.size()));
       if (!select_among(found, indices)) return std::nullopt;

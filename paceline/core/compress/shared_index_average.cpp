@@ -86,7 +86,7 @@ class SharedIndexAverage final : public Averaging {
             .root = leader()};
   }
 
-  // False: the leader had an overflow.
+  // Returns false if the leader had an overflow.
   Result<bool> hear() {
     const auto payload = open_from(leader(), message_, envelope_);
     if (!payload) return payload.error();
@@ -103,7 +103,7 @@ class SharedIndexAverage final : public Averaging {
     return true;
   }
 
-  // NaN from one rank is NaN on all of them.
+  // NaN on one rank becomes NaN on all.
   Exchange add_up() {
     for (std::size_t i = 0; i < indices_.size(); ++i) values_[i] = gradient_[indices_[i]];
     if (!all_finite(gradient_)) values_.front() = std::numeric_limits<float>::quiet_NaN();

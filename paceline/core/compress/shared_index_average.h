@@ -1,5 +1,5 @@
-// The mean of the same few elements on all ranks, by an all_reduce of their values: no indices
-// travel (or once, from a leader), and what travels does not grow with the number of ranks.
+// Averages the same few elements on all ranks, by an all_reduce of their values: no indices travel
+// (or once, from a leader), and the bytes do not grow with the number of ranks.
 //
 // random_k: all ranks draw the same elements. CLT-k (ScaleCom, Chen et al. 2020): rank step mod
 // ranks broadcasts the indices of its largest elements. Bytes: 4 k in the all_reduce (and 4 k in
@@ -15,9 +15,9 @@ namespace paceline::compress {
 struct SharedIndexOptions {
   double ratio = 0.01;   // of the elements, in (0, 1]
   bool leader = false;   // CLT-k instead of random_k
-  bool feedback = true;  // without: results are multiplied by N / k, and unbiased (random_k)
-  // Of the residual's low-pass filter: residual = (1 - share) residual + share (acc - sent). Below
-  // 1 what is conserved is sum of results + mean(residual) / share.
+  bool feedback = true;  // without: results are multiplied by N / k and unbiased (random_k)
+  // The share of the residual's low-pass filter: residual = (1 - share) residual + share (acc -
+  // sent). Below 1, the conserved quantity is sum of results + mean(residual) / share.
   float share = 1;
 };
 

@@ -20,7 +20,7 @@ namespace paceline::compress {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The number of values is a multiple of 16.
+// REQUIRES: count is a multiple of 16.
 void pack_all(const float* values, std::byte* bits, std::size_t count) {
   const hn::CappedTag<float, 16> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -37,7 +37,7 @@ void pack_all(const float* values, std::byte* bits, std::size_t count) {
   }
 }
 
-// Bit i of the word is that of value i.
+// Bit i of the word is the sign of value i.
 template <typename D>
 HWY_INLINE void unpack_lanes(D d, std::uint32_t word, std::uint32_t magnitude, float* values) {
   const hn::RebindToUnsigned<D> u;
@@ -117,8 +117,8 @@ void majority_vote(std::span<const Bytes> voters, MutableBytes verdict) {
     PACELINE_CHECK(voter.size() == verdict.size(), "{} bytes of a voter to {} of the verdict",
                    voter.size(), verdict.size());
   }
-  // A counter for each bit of a block, in planes of one digit each. They begin so that they pass
-  // the digits just when half of the voters have been counted.
+  // Each bit of a block has a counter; plane i holds digit i of all counters. They start at a value
+  // from which half of the voters make them overflow.
   constexpr std::size_t kWords = 64;
   using Plane = std::array<std::uint64_t, kWords>;
   const std::uint64_t half = (voters.size() + 1) / 2;

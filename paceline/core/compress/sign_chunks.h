@@ -1,21 +1,21 @@
-// Signs on their way to owners: the packed signs of a tensor are cut into one chunk of bytes for
-// each rank (the chunk rule), and each rank sends every owner that owner's chunk. So no padding is
-// ever compressed, whatever the length.
+// Sends signs to their owners: the packed signs of a tensor are cut into one chunk of bytes for
+// each rank (the chunk rule), and each rank sends every owner that owner's chunk. No padding is
+// compressed, for any length.
 #pragma once
 
 #include "paceline/core/compress/envelope.h"
 
 namespace paceline::compress {
 
-// Where the chunk of `owner` begins, in elements: a multiple of 8, or the end of the tensor.
+// The first element of the chunk of `owner`: a multiple of 8, or the end of the tensor.
 std::size_t first_element_of(std::size_t elements, int ranks, int owner);
 
 class SignChunks {
  public:
-  // Messages have `prefix_bytes` (a scale) before their chunk.
+  // Each message has `prefix_bytes` bytes (a scale) before its chunk.
   SignChunks(const Part& part, std::size_t prefix_bytes);
 
-  // An owner's chunk: bytes of the packed signs, and the elements that they stand for.
+  // An owner's chunk is given in bytes of the packed signs and in the elements that they stand for.
   std::size_t first_byte(int owner) const;
   std::size_t bytes(int owner) const { return first_byte(owner + 1) - first_byte(owner); }
   std::size_t longest_bytes() const { return bytes(0); }
@@ -24,9 +24,11 @@ class SignChunks {
   }
   std::size_t elements(int owner) const { return first_element(owner + 1) - first_element(owner); }
 
-  // Sends `signs`, of the whole tensor, in chunks, each behind the prefix. Nothing: an overflow.
+  // Sends the `signs` of the whole tensor in chunks, each behind the prefix. No signs mean an
+  // overflow.
   Exchange send(const Envelope& envelope, Bytes prefix, std::optional<Bytes> signs);
-  // Afterwards: whether no rank had an overflow; then what each sent of the own chunk.
+  // Call it after the exchange. Returns true if no rank had an overflow; received() then holds each
+  // rank's signs of this rank's chunk.
   Result<bool> open(const Envelope& envelope);
   const std::vector<Bytes>& received() const { return payloads_; }
 

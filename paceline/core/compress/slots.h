@@ -1,4 +1,4 @@
-// The messages of all ranks in an all_gather: one slot of fixed length each, side by side.
+// The messages of all ranks in an all_gather: one slot of fixed length for each, side by side.
 #pragma once
 
 #include "paceline/core/compress/envelope.h"
@@ -9,14 +9,16 @@ class Slots {
  public:
   explicit Slots(const Part& part) : rank_(part.rank), ranks_(part.ranks) {}
 
-  // Before each gathering: every slot holds a message with a payload of at most so many bytes.
+  // Call it before each gathering: every slot gets room for a message with a payload of at most
+  // `longest_payload` bytes.
   void resize(std::size_t longest_payload);
 
-  // Where the own payload is to be written.
+  // The room for this rank's payload.
   MutableBytes own_payload() { return payload_of(slot(rank_)); }
-  // Seals it (nothing: an overflow) and has it gathered.
+  // Seals this rank's message and returns the exchange that gathers all. No `payload_bytes` means
+  // an overflow.
   Exchange gather(const Envelope& envelope, std::optional<std::size_t> payload_bytes);
-  // Afterwards: whether no rank had an overflow; all payloads are then there to be read.
+  // Call it after the exchange. Returns true if no rank had an overflow; payload() is then valid.
   Result<bool> open(const Envelope& envelope);
   Bytes payload(int rank) const { return payloads_[static_cast<std::size_t>(rank)]; }
 

@@ -6,7 +6,7 @@
 namespace paceline::compress {
 namespace {
 
-// Pieces of a model differ a little in length, and take each other's place.
+// Rounded up, so that pieces of slightly different lengths can use the same memory.
 std::size_t room_for(std::size_t count) {
   const std::size_t grain = std::max<std::size_t>(std::bit_floor(count) / 8, 1);
   return (count + grain - 1) / grain * grain;

@@ -1,7 +1,7 @@
 // Memory that averagings use in turn. The next residual of a tensor is made beside the present one,
-// whose place is the next tensor's then. Were it the allocator's in between, which keeps memory for
-// each thread apart and gives whole stretches of it back, a rank would hold twice its residuals,
-// and the system would clear pages again and again.
+// whose memory then serves the next tensor. The allocator keeps memory for each thread apart and
+// returns long stretches of it to the system: with it, a rank would hold twice its residuals, and
+// the system would clear pages again and again. THREAD: any.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ namespace paceline::compress {
 // THREAD: any.
 class SpareMemory {
  public:
-  // Room for so many values, and up to an eighth more; what is in it is undefined.
+  // Returns room for `count` values and up to an eighth more, uninitialised.
   std::unique_ptr<float[]> take(std::size_t count);
-  // What take() returned for as many values.
+  // Takes back memory that take() returned for `count` values.
   void give(std::unique_ptr<float[]> memory, std::size_t count);
 
-  // How often there was none to take, and it was allocated.
+  // How often take() found no spare memory and allocated.
   std::size_t allocated() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::vector<std::unique_ptr<float[]>>> spare_;  // by room
+  std::map<std::size_t, std::vector<std::unique_ptr<float[]>>> spare_;  // keyed by room, in values
   std::size_t allocated_ = 0;
 };
 

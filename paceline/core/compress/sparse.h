@@ -8,7 +8,7 @@
 
 namespace paceline::compress {
 
-// A payload that open_sparse found right; a view.
+// A view of a payload that open_sparse has checked.
 class SparseView {
  public:
   explicit SparseView(Bytes payload) : payload_(payload) {}
@@ -32,7 +32,7 @@ constexpr std::size_t sparse_bytes(std::size_t count) {
   return 8 * count;
 }
 
-// Elements `indices` of the tensor. REQUIRES: ascending, each once; payload.size() ==
+// Writes the elements `indices` of the tensor. REQUIRES: ascending, each once; payload.size() ==
 // sparse_bytes(indices.size()).
 void write_sparse(std::span<const float> values, std::span<const std::uint32_t> indices,
                   MutableBytes payload);
@@ -41,7 +41,7 @@ void write_sparse(std::span<const float> values, std::span<const std::uint32_t> 
 // once.
 Result<SparseView> open_sparse(Bytes payload, std::size_t elements);
 
-// values = 0, but for the elements of the view.
+// Sets all values to 0 except the elements of the view.
 void scatter(const SparseView& sparse, std::span<float> values);
 
 }  // namespace paceline::compress

@@ -1,4 +1,4 @@
-// A few elements and their values, as sums of several ranks' ones.
+// A few elements and their values, summed over several ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct SparseSum {
   bool operator==(const SparseSum&) const = default;
 };
 
-// The elements of both; those in both are added, `left` first.
+// The union of both; elements in both are added, `left` first.
 SparseSum merged(const SparseSum& left, const SparseSum& right);
 
-// Leaves the `count` largest in `sum` (selection.h's order) and returns the others. False in
-// `finite`: a value is not.
+// Leaves the `count` largest in `sum` (selection.h's order) and returns the others. `finite` is
+// false if a value is not finite.
 struct Dropped {
   bool finite = true;
   SparseSum others;

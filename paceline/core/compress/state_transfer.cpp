@@ -43,7 +43,7 @@ bool is_same(const SavedValues& saved, const StateView& view) {
   return saved.name == view.name && saved.sharing == view.sharing;
 }
 
-// Has a value for each element of its part.
+// Tells whether the view has a value for each element of its part.
 bool is_elementwise(const LivePart& part, const StateView& view) {
   return view.values.size() == part.part.elements() && view.sharing != Sharing::chunk;
 }
@@ -54,7 +54,8 @@ const float* values_of(const SavedValues& saved, std::vector<float>& aligned) {
   return aligned.data();
 }
 
-// Of a factor that has other columns now, those that both have: it lies column by column.
+// Copies a part's values whole. A factor is stored column by column, so one with another number of
+// columns keeps those that both have.
 void copy_whole(const SavedValues& saved, const LivePart& part) {
   for (const StateView& view : part.views) {
     const bool is_factor = view.sharing == Sharing::equal && !is_elementwise(part, view);
@@ -79,7 +80,8 @@ void copy_elements(const SavedValues& saved, std::span<const LivePart> parts) {
   }
 }
 
-// A mean counts each rank's own residual by 1 / ranks, and an owner's in full.
+// The values are multiplied by `ranks` because the mean counts a rank's residual by 1 / ranks, but
+// an owner's in full.
 void add_chunk(const SavedValues& saved, int rank, int ranks, std::span<const LivePart> parts) {
   std::vector<float> aligned;
   const float* const values = values_of(saved, aligned);

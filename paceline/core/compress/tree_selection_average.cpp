@@ -81,8 +81,8 @@ class TreeSelectionAverage final : public Averaging {
     return part_.rank % (2 * distance_) == 0 && part_.rank + distance_ < part_.ranks;
   }
 
-  // The next round of the tree, which those that have sent or have no child only watch; above the
-  // root, the broadcast.
+  // Returns the next round of the tree, in which ranks that have sent or have no child send
+  // nothing; above the root it returns the broadcast.
   std::optional<Exchange> up_or_back() {
     if (part_.ranks == 1) return std::nullopt;
     if (distance_ < part_.ranks) {
@@ -118,7 +118,7 @@ class TreeSelectionAverage final : public Averaging {
     seal_in(sent_, envelope_, payload);
   }
 
-  // What came becomes sum_, or an overflow.
+  // Takes the received payload as sum_, or notes an overflow.
   Result<> hear(int sender) {
     const auto payload = open_from(sender, received_, envelope_);
     if (!payload) return payload.error();

@@ -94,7 +94,7 @@ class TwoStageAverage final : public Averaging {
   SignChunks chunks_;
   Slots slots_;
   Residual residual_;
-  std::vector<float> owner_residual_;  // of the own chunk
+  std::vector<float> owner_residual_;  // of this rank's chunk
   std::vector<float> owner_acc_, scratch_;
   std::vector<std::byte> signs_;
   float scale_ = 0;

@@ -1,7 +1,9 @@
-// signSGD with majority vote (Bernstein et al. 2018): each element becomes +1 or -1, as most ranks
-// have it; a tie is +1. The result is no mean but a direction, for a learning rate of its own.
+// signSGD with majority vote (Bernstein et al. 2018): each element becomes +1 or -1, by the
+// majority of the ranks; a tie is +1. The result is not a mean but a direction, with a learning
+// rate of its own.
 //
-// Bytes of payload that all ranks send: 2 ceil(N/8) (ranks - 1), which does not grow per rank.
+// All ranks together send 2 ceil(N/8) (ranks - 1) bytes of payload, so a rank's share does not grow
+// with the number of ranks.
 #pragma once
 
 #include <memory>

@@ -27,7 +27,7 @@ class WholeAverage final : public Averaging {
     return Done();
   }
 
-  // Who has the views may write into them.
+  // A caller may write into the views.
   std::vector<StateView> state() override {
     may_hold_ = true;
     return held_back_.state();

@@ -1,5 +1,5 @@
-// A tensor that travels whole among those that are compressed, for as long as that pays: the dense
-// mean. What error feedback held back of it while it was compressed goes along at once.
+// The dense mean, for a tensor that travels whole among compressed ones for as long as that pays.
+// The residual that error feedback kept while it was compressed is added at once.
 #pragma once
 
 #include <memory>
