@@ -1,4 +1,4 @@
-// What a Job is made of. For this room and its tests; users see job.h.
+// The parts of a Job. This header is for this room and its tests; users see job.h.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// How ranks find each other and become a mesh.
+// Ranks find each other here and become a mesh.
 #pragma once
 
 #include <memory>

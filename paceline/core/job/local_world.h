@@ -15,10 +15,11 @@ namespace paceline {
 
 struct LocalWorldOptions {
   bool share_memory = true;  // false: TCP over loopback
-  int ranks_per_host = 0;    // above 0: so many neighbours act as a host, with TCP to the others
+  int ranks_per_host = 0;    // above 0: this many neighbours act as a host, with TCP to others
   bool reproducible = true;  // the determinism of the world's communicators
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
-  // What takes the place of a rank's link to a peer, as one that fails on purpose; empty: nothing.
+  // Makes what takes the place of a rank's link to a peer, such as one that fails on purpose;
+  // empty: links stay as they are.
   std::function<std::unique_ptr<transport::Link>(int rank, int peer,
                                                  std::unique_ptr<transport::Link> link)>
       through = {};

@@ -1,4 +1,4 @@
-// Which process started this job here, for launchers that give their jobs no name.
+// Finds the process that started this job here, for launchers that give their jobs no name.
 #pragma once
 
 #include <string>

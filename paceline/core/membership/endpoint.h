@@ -1,4 +1,4 @@
-// What a rank tells all others of itself when it joins, through the store: where it is, how it is
+// A rank tells all others this of itself when it joins, through the store: where it is, how it is
 // reached, and how it is set.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Endpoint {
 
 // docs/wire.md.
 std::vector<std::byte> encode(const Endpoint& endpoint);
-// Trusts nothing. The failure (io) names `rank`, which has told it, and what is wrong.
+// Trusts nothing that it reads. The failure (io) names `rank`, which sent it, and what is wrong.
 Result<Endpoint> decode_endpoint(Bytes bytes, int rank);
 
 // The host of this process: boot, network namespace (abstract unix sockets live in one) and user.

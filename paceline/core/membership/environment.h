@@ -1,4 +1,4 @@
-// What the environment tells a worker about its place in the job (docs/guide/launch.md). Read here
+// The environment tells a worker its place in the job (docs/guide/launch.md). Read here
 // and nowhere else below the app floor.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace paceline::membership {
 
 enum class TransportChoice : std::uint8_t { automatic, shm, tcp, ucx };
 
-// Where the store of the job is. A launcher of somebody else's serves none: then it lives in rank 0
+// The place of the job's store. A launcher of somebody else's serves none: then it lives in rank 0
 // (meeting.h).
 struct Meeting {
   enum class Kind : std::uint8_t {
@@ -54,9 +54,9 @@ struct Environment {
 // nullptr for a variable that is not set; std::getenv by default.
 using Variables = std::function<const char*(const char* name)>;
 
-// From the first launcher in the table of launchers.h whose variables are there; then TF_CONFIG;
-// without any: a world of one. The failure (misuse) names the variable, its value and what it must
-// be.
+// Reads the variables of the first launcher in the table of launchers.h that are there; then
+// TF_CONFIG; without any: a world of one. The failure (misuse) names the variable, its value and
+// what it must be.
 Result<Environment> read_environment(const Variables& variables);
 Result<Environment> read_environment();
 

@@ -24,7 +24,7 @@ enum class Purpose : std::uint8_t { store = 1, peer, agent };  // agent: another
 
 constexpr int kStoreRank = -1;
 
-// Who speaks, and to whom.
+// Each side says who it is, and whom it wants to speak to.
 struct Hello {
   Purpose purpose = Purpose::peer;
   std::int32_t rank = 0;

@@ -31,7 +31,8 @@ const std::vector<LauncherVariables>& launchers();
 // variable for everything.
 const LauncherVariables* recognise(const Variables& variables);
 
-// Where rank 0's store is to be found by ranks on other hosts, as this launcher's variables tell.
+// Tells where rank 0's store is to be found by ranks on other hosts, as this launcher's variables
+// tell.
 Result<Meeting> find_meeting(const Variables& variables);
 
 }  // namespace paceline::membership

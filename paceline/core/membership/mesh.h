@@ -21,7 +21,7 @@
 
 namespace paceline::membership {
 
-// Who receives the frames of one group. THREAD: reactor's driver only.
+// The receiver of the frames of one group. THREAD: reactor's driver only.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
@@ -35,7 +35,7 @@ class FrameSink {
       int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
 };
 
-// Where the ranks are, as all of them know it alike.
+// The places of all ranks, which all of them know alike.
 struct Hosts {
   std::vector<int> of_ranks;         // by rank: its host; hosts are numbered by their first rank
   std::vector<ProcessorPool> pools;  // which ranks share processors, whatever their hosts

@@ -17,7 +17,7 @@
 
 namespace paceline::membership {
 
-// What a rank told before it gave up, e.g. {2, {peer_lost, "rank 1 died ...", {1}}}.
+// A rank told this before it gave up, e.g. {2, {peer_lost, "rank 1 died ...", {1}}}.
 struct WorkerReport {
   int rank = -1;
   Failure failure;

@@ -1,4 +1,4 @@
-// Whose turn it is to be closed when more connections wait for their handshake than there are
+// Decides which connection is closed when more connections wait for their handshake than there are
 // places.
 //
 // A place is a file descriptor and a buffer that anyone on the network can have for the asking.
@@ -24,9 +24,9 @@ class WaitingRoom {
   // At most `places` in all, and `share` of one address; both at least 1.
   WaitingRoom(std::size_t places, std::size_t share) : places_(places), share_(share) {}
 
-  // Who has to go for the newcomer, if anyone; never the newcomer itself.
+  // Returns which connection has to go for the newcomer, if any; never the newcomer itself.
   std::optional<Guest> enter(Guest newcomer);
-  void leave(int connection);  // whoever has had to go has left already
+  void leave(int connection);  // not for one that had to go: it has left already
   std::size_t size() const { return guests_.size(); }
 
  private:

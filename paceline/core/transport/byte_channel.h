@@ -12,10 +12,11 @@ namespace paceline::transport {
 class ByteChannel {
  public:
   virtual ~ByteChannel() = default;
-  // How many bytes were read; 0 when there are none at present. Failure when there will be no more.
+  // Returns how many bytes were read; 0 when there are none at present. Failure when no more will
+  // come.
   virtual Result<std::size_t> read(MutableBytes into) = 0;
-  // How many bytes of the pieces, taken one after the other, were accepted; 0 when the channel is
-  // full.
+  // Returns how many bytes of the pieces, taken one after the other, were accepted; 0 when the
+  // channel is full.
   virtual Result<std::size_t> write(std::span<const Bytes> pieces) = 0;
 };
 

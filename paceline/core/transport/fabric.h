@@ -1,7 +1,7 @@
 // Fabric: a library of somebody else's that carries messages between processes (UCX), and all that
 // its plugin and core share. fabric_link.h makes a Link of it.
 //
-// Nothing calls back: whoever drives asks each port what has happened (FabricPort::next), so no
+// Nothing calls back: the driver asks each port what has happened (FabricPort::next), so no
 // frame is handled, and no port closed, in the midst of the library.
 #pragma once
 
@@ -41,7 +41,8 @@ class FabricPort {
   // Ends at once: from then on the library reads and writes no memory of a caller.
   virtual ~FabricPort() = default;
 
-  // What the peer must know to send here. Whoever knows it can: it is for the peer alone.
+  // The peer must know this address to send here. Anybody who knows it can send, so it is told to
+  // the peer alone.
   virtual std::vector<std::byte> address() const = 0;
   virtual Result<> connect(Bytes peers_address) = 0;
   // Both sides have heard each other. Before that nothing may be sent, and neither should end.
@@ -55,7 +56,7 @@ class FabricPort {
   virtual std::optional<FabricEvent> next() = 0;
 };
 
-// Of one Job. THREAD: reactor's driver only.
+// The fabric of one Job. THREAD: reactor's driver only.
 class Fabric {
  public:
   virtual ~Fabric() = default;  // after its ports
@@ -65,7 +66,7 @@ class Fabric {
   virtual bool arm() = 0;  // false: something is there already, progress() must be called again
 };
 
-// Of the process; lives as long as it. THREAD: any.
+// One library serves the whole process and lives as long as it. THREAD: any.
 class FabricLibrary {
  public:
   virtual ~FabricLibrary() = default;
@@ -73,7 +74,7 @@ class FabricLibrary {
   virtual Result<std::unique_ptr<Fabric>> fabric() = 0;
 };
 
-// What a plugin tells of itself, by its function kFabricEntry.
+// A plugin describes itself by this, which its function kFabricEntry returns.
 struct FabricPlugin {
   std::string_view interface;  // kFabricInterface of the headers that it was built with
   FabricLibrary* library;

@@ -16,19 +16,19 @@
 
 namespace paceline::transport {
 
-// Who is told that a payload's memory is free again.
+// A sender that is told when a payload's memory is free again.
 class SendListener {
  public:
   virtual ~SendListener() = default;
   virtual void sent(std::uint64_t cookie) = 0;
 };
 
-// Who receives the frames of one stream.
+// The receiver of the frames of one stream.
 class FrameReceiver {
  public:
   virtual ~FrameReceiver() = default;
-  // Where the payload of this frame shall be written: exactly header.length bytes, or nothing, and
-  // the stream keeps it itself.
+  // Returns where the payload of this frame shall be written: exactly header.length bytes, or
+  // nothing, and the stream keeps it itself.
   virtual MutableBytes place(const FrameHeader& header) = 0;
   // The frame is here. `payload` lives until the call ends; `placed`: it lies where place() said. A
   // failure ends the stream.
@@ -61,9 +61,9 @@ class FrameStream {
   // again.
   Result<bool> receive(std::size_t most = 2 * kLongestPayload);
 
-  // From now on no memory of a caller is read or written: frames not begun yet are forgotten (but
-  // for a goodbye), the rest of one that is being written is copied, and one that is being read
-  // goes on into memory of our own.
+  // Lets go of callers' memory: from now on none of it is read or written; frames not begun yet are
+  // forgotten (but for a goodbye), the rest of one that is being written is copied, and one that is
+  // being read goes on into memory of our own.
   void abandon();
 
  private:

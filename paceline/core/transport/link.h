@@ -11,7 +11,7 @@
 
 namespace paceline::transport {
 
-// Whoever holds the links of a process. THREAD: called by the reactor's driver only.
+// The holder of the links of a process. THREAD: called by the reactor's driver only.
 class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
@@ -46,7 +46,7 @@ class Link {
   // Ends the reading of a reference that `borrowed` told of.
   virtual void release(const FrameHeader& reference) = 0;
 
-  // Where the peer finds own memory; nothing when it cannot.
+  // Returns where the peer finds memory of this rank; nothing when it cannot.
   virtual std::optional<Remote> remote_of(Bytes own) const = 0;
 
   // Own shared memory that the peer may see from now on, or no longer. Links that share none ignore
@@ -54,8 +54,8 @@ class Link {
   virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
   virtual void withdraw(std::uint64_t segment) = 0;
 
-  // From now on no memory of a caller is read or written, and no listener is called; frames that
-  // hold copies still go out.
+  // Lets go of callers' memory: from now on none is read or written, and no listener is called;
+  // frames that hold copies still go out.
   virtual void abandon() = 0;
 
   // Everything queued has reached the peer, or at least its host: closing loses nothing.

@@ -1,5 +1,5 @@
 // The reactor owns a process's links and timers and runs everything that waits for them. It is
-// driven by one thread at a time, whoever holds its baton: a thread that blocks in drive_until
+// driven by one thread at a time, the one that holds its baton: a thread that blocks in drive_until
 // drives it itself; otherwise the process's one communication thread does (docs/threads.md tells
 // why).
 #pragma once
@@ -23,7 +23,7 @@ class Pollable {
  public:
   virtual ~Pollable() = default;
   virtual bool poll() = 0;                // does what can be done now; returns whether anything was
-  virtual bool flush() { return false; }  // of that, sends what is unsent
+  virtual bool flush() { return false; }  // sends what poll() has left unsent
   virtual void set_asleep(
       bool asleep) = 0;  // while asleep, the peer must ring a bell that the poller hears
 };
@@ -77,7 +77,7 @@ class Reactor {
   // (a callback must not block).
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
 
-  // To be called by a caller who would drive now, had the communication thread not done already
+  // A caller calls this that would drive now, if the communication thread had not already done
   // what it waits for: that thread leaves the driving to callers for a while. THREAD: any.
   void note_caller() { last_caller_ = Clock::now(); }
 
@@ -85,29 +85,29 @@ class Reactor {
   // for links. Returns whether anything moved. THREAD: driver.
   bool look();
 
-  // To be called by a link that was given something to send: it is flushed before the look ends,
+  // A link calls this when it was given something to send: it is flushed before the look ends,
   // or at the next. What was waited for may have come with it, and then nobody drives on. THREAD:
   // driver.
   void note_unsent() { unsent_ = true; }
 
-  // Between two looks of whoever spins and found nothing: lets others have the core where ranks
-  // share it. THREAD: driver.
+  // Lets others have the core where ranks share it, between two looks of a thread that spins and
+  // found nothing. THREAD: driver.
   void relax();
   // A link whose look costs a system call looks again when this has changed: at each look, but
   // where ranks share cores only after a rest or a new task, for what comes next comes while others
   // work. THREAD: driver.
   std::uint64_t rests() const { return rests_; }
 
-  // To be called by whoever makes some done() true on the driver: waiters that do not drive are
+  // Code on the driver calls this when it makes some done() true: waiters that do not drive are
   // woken after this turn.
   void note_completion() { completed_ = true; }
 
   // For waits that begin from now on. THREAD: driver.
   void set_options(ReactorOptions options) { options_ = options; }
 
-  // Where this rank's operations leave their spans. THREAD: any.
+  // This rank's operations leave their spans here. THREAD: any.
   TraceLog& trace() { return trace_; }
-  // Where they show what goes on now. THREAD: any.
+  // Here they show what goes on now. THREAD: any.
   StatusPage& status() { return status_; }
 
   bool driven_by_this_thread() const {

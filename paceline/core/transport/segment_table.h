@@ -23,7 +23,7 @@ class SegmentTable {
  public:
   void add(std::uint64_t id, std::shared_ptr<const SharedMemory> memory);
   void remove(std::uint64_t id);
-  // Where `bytes` lie, if the whole of it lies in one segment.
+  // Returns where `bytes` lie, if all of them lie in one segment.
   std::optional<Remote> find(Bytes bytes) const;
   const std::map<std::uint64_t, std::shared_ptr<const SharedMemory>>& segments() const {
     return segments_;

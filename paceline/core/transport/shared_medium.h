@@ -1,4 +1,4 @@
-// What lies under a link between ranks that share memory: two processes with sealed memfds, or two
+// The medium under a link between ranks that share memory: two processes with sealed memfds, or two
 // threads of one process.
 #pragma once
 

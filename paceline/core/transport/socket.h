@@ -54,7 +54,7 @@ struct Record {
   std::vector<std::byte> bytes;
   FileDescriptor attached;
 };
-// Nothing there: a record without bytes. The peer has closed: peer_lost.
+// When nothing has come, the record has no bytes. When the peer has closed, it fails (peer_lost).
 Result<Record> receive_record(int fd);
 
 class SocketChannel final : public ByteChannel {

@@ -16,7 +16,7 @@ namespace paceline::transport {
 
 class Staging {
  public:
-  // Nothing is taken from the system before the first copy.
+  // Takes no memory from the system before the first copy.
   explicit Staging(std::size_t bytes) : size_(bytes) {}
 
   struct Piece {

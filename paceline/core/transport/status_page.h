@@ -1,4 +1,4 @@
-// What this rank does now, for whoever looks from outside (`paceline top`): a page of memory that a
+// This page shows from outside (`paceline top`) what the rank does now: a page of memory that a
 // process of the same user can read through /proc/<pid>/fd, at no cost to the rank but a few
 // stores.
 #pragma once

@@ -1,4 +1,5 @@
-// What makes a frame belong to a link: frames of another job, generation or sender are refused.
+// The identity by which a frame belongs to a link: frames of another job, generation or sender are
+// refused.
 #pragma once
 
 #include <cstdint>

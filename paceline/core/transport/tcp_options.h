@@ -1,4 +1,4 @@
-// What every TCP connection between ranks is told.
+// The socket options of every TCP connection between ranks.
 #pragma once
 
 #include <chrono>
