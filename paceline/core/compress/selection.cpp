@@ -293,7 +293,7 @@ std::optional<std::vector<std::uint32_t>> select_by_sample(std::span<const float
     const std::size_t most = std::max(count, values.size() / 4);
     for (int i = 0; i <= kLowerings; ++i, threshold *= 0.8f) {
       const auto found = at_least(values, std::bit_cast<std::uint32_t>(threshold), most);
-      // exact selection over all values is faster than over so many candidates
+      // Exact selection over all values is faster then.
       if (found.are_too_many()) break;
       if (static_cast<double>(found.size()) < 0.8 * static_cast<double>(count)) continue;
       indices.resize(std::min(count, found.size()));

@@ -9,11 +9,12 @@
 
 namespace paceline::schedule {
 
-// As JSON. plan_of_json THROWS Error (misuse) that names what is missing or wrong.
+// Convert a plan to JSON and back. plan_of_json THROWS Error (misuse) that names what is missing or
+// wrong.
 std::string json_of(const Plan& plan);
 Plan plan_of_json(std::string_view text);
 
-// Collective: every rank returns what rank 0 gives; the others' argument is not looked at.
+// Collective: every rank returns rank 0's plan; the arguments of the others are ignored.
 Plan agreed(Communicator& group, const Plan& plan);
 
 }  // namespace paceline::schedule

@@ -42,7 +42,7 @@ std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<
   struct Open {
     Bucket bucket;
     std::size_t cap = 0;
-    std::size_t last_place = 0;  // of its last gradient in `order`
+    std::size_t last_place = 0;  // place of its last gradient in `order`
   };
   std::map<std::pair<Dtype, int>, Open> open;
   std::vector<Open> closed;

@@ -10,8 +10,8 @@
 
 namespace paceline::schedule {
 
-// One gradient, as far as the plan is concerned. Its name in the plan is its index in the order of
-// registration.
+// The properties of a gradient that the plan depends on. The plan names it by its index in the
+// order of registration.
 struct Gradient {
   std::size_t bytes = 0;
   Dtype dtype = Dtype::f32;
@@ -22,7 +22,7 @@ struct Gradient {
 struct BucketCaps {
   std::size_t first_bytes = std::size_t{1}
                             << 20;  // the first bucket is small, so that its message starts early
-  // All others; PyTorch takes 25 MiB (docs/decisions/0010-smaller-buckets.md).
+  // The cap of all other buckets; PyTorch takes 25 MiB (docs/decisions/0010-smaller-buckets.md).
   std::size_t bytes = std::size_t{8} << 20;
   bool operator==(const BucketCaps&) const = default;
 };
@@ -35,20 +35,19 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
-// The order before anything was observed: a backward pass meets the last registered parameter
-// first.
+// The order before any observation: a backward pass reaches the last registered parameter first.
 std::vector<int> reverse_registration_order(int count);
 
-// An observed order, completed by those of 0..count-1 that it lacks, in reverse registration order.
+// Completes an observed order by the missing indices of 0..count-1, in reverse registration order.
 // REQUIRES: indices in 0..count-1, none twice (else misuse).
 std::vector<int> completed_order(std::span<const int> observed, int count);
 
 // Walks `gradients` in `order` with one open bucket for each (dtype, device). A gradient that would
-// lift its open bucket over the cap closes it first, so one that is larger than the cap stands
-// alone and no other bucket exceeds its cap. The bucket that is opened first has the cap
-// `first_bytes`. The result is numbered in the order in which the buckets complete: by the place of
-// their last gradient in `order`. REQUIRES: `order` is a permutation of the indices of `gradients`
-// (else misuse).
+// lift its open bucket over the cap closes it first, so a gradient larger than the cap is alone in
+// its bucket, and no other bucket exceeds its cap. The bucket opened first has the cap
+// `first_bytes`. Buckets are numbered in the order in which they complete: by the place of their
+// last gradient in `order`. REQUIRES: `order` is a permutation of the indices of `gradients` (else
+// misuse).
 std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<const int> order,
                                  const BucketCaps& caps = {});
 

@@ -9,7 +9,7 @@ namespace {
 
 using compress::Menu;
 
-// What takes no longer than the least by a fiftieth is as good.
+// A cost within 2 % of the least counts as equal.
 constexpr double kAsGood = 1 / 0.98;
 
 const compress::Offer& offer_of(const Menu& menu, int offer) {
@@ -26,8 +26,8 @@ Offers offers_of(const compress::Chosen& chosen) {
   return {chosen.offers.begin(), chosen.offers.end()};
 }
 
-// Of those that are as good as the cheapest the one that loses least; but the present one before
-// all, as another lays all messages out anew.
+// Returns, among the candidates that count as equal to the cheapest, the present offers, else those
+// with the least error: a change lays out all messages again.
 Offers best_allowed(const Allowance& allowance, const std::vector<Offers>& candidates,
                     const Offers& present, const std::function<double(const Offers&)>& cost) {
   std::vector<double> costs;
@@ -45,14 +45,14 @@ Offers best_allowed(const Allowance& allowance, const std::vector<Offers>& candi
   return *best;
 }
 
-// By forward order, from what stands by send order, and back.
+// Converts between forward order and send order.
 template <typename T>
 std::vector<T> turned(std::vector<T> values) {
   std::ranges::reverse(values);
   return values;
 }
 
-// Seconds on the link in place of bytes.
+// Replaces the bytes of menus by seconds on the link.
 std::vector<Menu> timed(std::vector<Menu> menus, const Model& model, const LinkCosts& links,
                         const CodecCost& codec) {
   const double beta = codec.is_linear ? links.all_reduce.beta : links.all_gather.beta;

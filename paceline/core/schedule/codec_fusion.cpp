@@ -6,13 +6,13 @@
 namespace paceline::schedule {
 namespace {
 
-// When a prefix of the send order leaves each resource free, and how it got there.
+// The times at which a prefix of the send order leaves each resource free, and the path to them.
 struct State {
   double decoder = 0, link = 0, encoder = 0;
-  int begin = 0, way = 0;    // of the last group
-  std::size_t previous = 0;  // in the states of the prefix before it
+  int begin = 0, way = 0;    // the last group
+  std::size_t previous = 0;  // index among the states of the prefix before that group
 
-  // With the order of the prefix's states, what stands before it and is no worse elsewhere.
+  // States are sorted by decoder, so an earlier state that is no worse here dominates.
   bool is_no_worse(const State& other) const {
     return link <= other.link && encoder <= other.encoder;
   }
@@ -22,7 +22,8 @@ struct State {
 };
 
 struct Step {
-  double ready = 0, since_last = 0;  // of the group's last gradient; after that of the group before
+  // times of the group's last gradient: absolute, and after the group before
+  double ready = 0, since_last = 0;
   double encode = 0, transfer = 0, decode = 0;
 };
 

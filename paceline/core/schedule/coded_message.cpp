@@ -12,7 +12,7 @@ using compress::Exchange;
 using compress::Member;
 using compress::Part;
 
-// Where a tensor that is averaged elsewhere lies between the others.
+// Fills the place of a tensor that is averaged elsewhere.
 class Gap final : public Averaging {
  public:
   std::optional<Exchange> begin(std::span<float>, std::uint32_t) override { return std::nullopt; }
@@ -22,12 +22,12 @@ class Gap final : public Averaging {
   std::vector<compress::StateView> state() override { return {}; }
 };
 
-// Tensors that travel whole are collected and averaged first, all in one message: their exchanges
-// do not go together with those of the others.
+// Collects the tensors that travel whole and averages them first, in one message: their exchanges
+// cannot be packed with those of the others.
 class WholeAside final : public Averaging {
  public:
   struct Run {
-    std::size_t begin = 0, elements = 0;  // of whole tensors in the gradient
+    std::size_t begin = 0, elements = 0;  // the place of whole tensors in the gradient
   };
 
   WholeAside(std::vector<Member> whole, std::vector<Run> runs, std::vector<Member> coded)
@@ -85,7 +85,7 @@ class WholeAside final : public Averaging {
   bool has_begun_coded_ = false;
 };
 
-// Of elements [begin, end) of the tensor.
+// The rows of elements [begin, end) of the tensor as a matrix.
 std::size_t rows_of(const Tensor& tensor, std::size_t begin, std::size_t end) {
   if (tensor.rows == 1) return 1;
   const std::size_t elements = end - begin, columns = columns_of(tensor, sizeof(float));

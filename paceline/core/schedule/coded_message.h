@@ -1,4 +1,4 @@
-// What compresses a message of a plan.
+// Makes the averaging that compresses a message of a plan.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace paceline::schedule {
 
 struct Place {
   int rank = 0, ranks = 1;
-  std::uint64_t seed = 0;                                   // of the run
-  std::shared_ptr<compress::SpareMemory> spares = nullptr;  // of all messages
+  std::uint64_t seed = 0;                                   // the run's seed
+  std::shared_ptr<compress::SpareMemory> spares = nullptr;  // shared by all messages
 };
 
-// A tensor, or what of it lies in a message.
+// A tensor, or the piece of it that lies in a message.
 struct PlacedPart {
   compress::Part part;
-  int place = 0;          // of the tensor in the send order
-  std::size_t begin = 0;  // in the tensor
-  int offer = 0;          // of the compression's, as the tensor has it
+  int place = 0;          // the tensor's, in the send order
+  std::size_t begin = 0;  // first element, in the tensor
+  int offer = 0;          // the tensor's offer of the compression
 };
-// Those of a message. A tensor cut by messages is as many tensors. One that is cut, or whose shape
-// is not known, counts as a matrix of two rows where that goes out evenly, else as a vector, which
+// The parts of a message. A tensor cut by messages counts as several tensors. A piece of a tensor,
+// or a tensor of unknown shape, is a matrix of two rows if its length is even, else a vector, which
 // travels whole.
 std::vector<PlacedPart> parts_of(const Dispatch& dispatch, const Model& model, int message,
                                  const Place& place);
 
-// The averaging of a message's elements, one after the other: each part by itself and by its offer,
-// small ones as `compression` says.
+// The averaging of a message's elements. Each part is averaged by itself with its own offer, small
+// ones as `compression` says.
 std::unique_ptr<compress::Averaging> averaging_of(std::span<const PlacedPart> parts,
                                                   const compress::Compression& compression);
 

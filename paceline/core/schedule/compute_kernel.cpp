@@ -18,8 +18,8 @@ namespace paceline::schedule {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The sum of the elements of left^T right, of `depth` rows of 4 and 16 values: as many sums side by
-// side as keep the multipliers busy.
+// The sum of the elements of left^T right, for `depth` rows of 4 and 16 values. It keeps as many
+// sums side by side as occupy the multipliers.
 float product(const float* left, const float* right, std::size_t depth) {
   const hn::CappedTag<float, 8> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -54,7 +54,7 @@ HWY_EXPORT(product);
 
 namespace {
 
-// Of 20 KiB each: more than the nearest cache holds, less than the next.
+// The matrices take 20 KiB each: together more than the nearest cache holds, less than the next.
 constexpr std::size_t kMatrices = 6;
 constexpr std::size_t kDepth = 256;
 

@@ -61,7 +61,7 @@ Occupancy occupancy(const LinkCosts& links, Path path, double wire, const CodecC
   PACELINE_CHECK(
       links.server.has_value(),
       "a plan goes over servers, and there are none: add some, or plan for all_to_all alone");
-  // The answer to what cannot be summed is the union of what all workers sent.
+  // If payloads cannot be summed, the server answers with those of all workers.
   const double back = codec.is_linear ? wire : links.workers * wire;
   const double wait = links.server->turn * (1 + codec.extra_messages) + codec.start;
   if (links.server->is_duplex)

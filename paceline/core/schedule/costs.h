@@ -1,5 +1,5 @@
-// What transfers and codecs cost, as values: measured on a running job, made from the figures of a
-// link, or fitted to somebody's table (docs/schedules/README.md).
+// The costs of transfers and codecs, as values: measured on a running job, computed from the
+// figures of a link, or fitted to a published table (docs/schedules/README.md).
 #pragma once
 
 #include <limits>
@@ -15,7 +15,7 @@ namespace paceline::schedule {
 
 inline constexpr std::string_view kUncompressed = "none";
 
-// How a group of gradients reaches the other workers.
+// The way of a group of gradients to the other workers.
 enum class Path : unsigned char { all_to_all, server };
 std::string_view name_of(Path path);
 
@@ -23,12 +23,11 @@ struct CodecCost {
   std::string name = std::string(kUncompressed);
   double ratio = 1;        // bytes on the wire for each byte of input
   bool is_linear = true;   // encoded vectors can be summed: all_reduce; else all_gather
-  double encode = 0;       // seconds of a processor for a byte of input
+  double encode = 0;       // processor seconds for a byte of input
   double decode = 0;       // the same
-  int extra_messages = 0;  // start-ups beside the transfer's own, for a shared scale
-  double start = 0;        // seconds a message on top of all that
-  // Where tensors choose from a menu: what becomes of one, by its offer (model.h). Start-ups are
-  // those above.
+  int extra_messages = 0;  // start-ups besides the transfer's own, for a shared scale
+  double start = 0;        // further seconds for each message
+  // If tensors choose from a menu: the cost of each offer (model.h). Start-ups are those above.
   std::vector<CodecCost> offers = {};
 
   const CodecCost& of(int offer) const {
@@ -40,35 +39,36 @@ struct CodecCost {
 // Tensors below this many bytes travel uncompressed (docs/compression/formats.md).
 inline constexpr double kLeastCompressed = 65536;
 
-// Seconds of a message of n bytes are lines of n.
+// The seconds of a message of n bytes are linear in n.
 struct LinkCosts {
   int workers = 2;
   topology::Line all_reduce = {};  // holds both directions of the link
-  topology::Line all_gather = {};  // of n bytes from each worker; both directions too
-  double processors = 0;           // that a worker keeps busy while a message holds its link
+  topology::Line all_gather = {};  // n bytes from each worker; holds both directions too
+  double processors = 0;           // those that a worker keeps busy while a message holds its link
 
   struct Server {
     topology::Line push = {}, pull = {};
-    double turn = 0;         // between them, when the link is free
+    double turn = 0;         // seconds between them, in which the link is free
     bool is_duplex = false;  // push and pull hold one direction each; else both hold both
     bool operator==(const Server&) const = default;
   };
   std::optional<Server> server = {};
 
-  // The least that a byte of gradients holds the link, on whatever path: bounds are made of it.
+  // The least time that a byte of gradients holds the link, over all paths; bounds are made of it.
   double least_per_byte() const;
   bool operator==(const LinkCosts&) const = default;
 };
 
 enum class Servers : unsigned char { none, dedicated, colocated };
 
-// A link of every worker to a switch that is never full. all_reduce is circulant: it starts
-// 2 ceil(lg N) messages and moves 2(N-1)/N of the vector each way. As many servers as workers.
+// Every worker has this link to a switch that is never saturated. all_reduce is circulant: it
+// starts 2 ceil(lg N) messages and moves 2(N-1)/N of the vector each way. There are as many servers
+// as workers.
 struct Link {
   double bytes_per_second = 125e6;  // payload, each way
   int workers = 4;
-  double alpha = 50e-6;  // seconds a message starts
-  double theta = 20e-6;  // seconds a worker's part of a push takes, whatever its length
+  double alpha = 50e-6;  // seconds to start a message
+  double theta = 20e-6;  // seconds for a worker's part of a push, for any length
   Servers servers = Servers::dedicated;
 };
 LinkCosts costs_of(const Link& link);
@@ -76,28 +76,29 @@ LinkCosts costs_of(const Link& link);
 struct Costs {
   LinkCosts links = {};
   std::vector<CodecCost> codecs = {CodecCost{}};
-  // Of each worker, for codecs and the link: those of its host over the workers there.
+  // Each worker's processors for codecs and the link: those of its host over the workers there.
   double processors = std::numeric_limits<double>::infinity();
-  // So many threads of a worker's computation run on them; 0: it is taken to have others.
+  // The number of threads of a worker's computation that share these processors; 0: computation has
+  // processors of its own.
   double compute_threads = 0;
 
-  // THROWS Error (misuse) when there is none called so.
+  // THROWS Error (misuse): there is no codec of this name.
   const CodecCost& codec(std::string_view name) const;
   bool operator==(const Costs&) const = default;
 };
 
-// fp16, int8 with a shared scale and top_k with 1 %, at the speeds that docs/schedules/general.md
-// assumes.
+// The codecs fp16, int8 with a shared scale and top_k with 1 %, at the speeds that
+// docs/schedules/general.md assumes.
 std::vector<CodecCost> example_codecs();
 
-// How long a message of `wire` bytes holds the link, by direction.
+// The seconds that a message of `wire` bytes holds each direction of the link.
 struct Occupancy {
   double up = 0, down = 0;
   bool is_joint = true;  // `up` holds both directions, and there is no `down`
-  double wait = 0;       // afterwards (of `up`, if there is a `down`), with the link free
+  double wait = 0;       // afterwards (after `up`, if there is a `down`), with the link free
   bool operator==(const Occupancy&) const = default;
 };
-// THROWS Error (misuse) for the server's path where there is none.
+// THROWS Error (misuse): the path leads to servers, and there are none.
 Occupancy occupancy(const LinkCosts& links, Path path, double wire, const CodecCost& codec);
 
 }  // namespace paceline::schedule

@@ -7,7 +7,7 @@
 namespace paceline::schedule {
 namespace {
 
-// Shorter parts are cut anywhere.
+// Parts shorter than kLongPart may be cut anywhere.
 constexpr std::size_t kBlock = 1024, kLongPart = 16 * kBlock;
 
 }  // namespace
@@ -25,9 +25,8 @@ Dispatch::Dispatch(const Model& model, Plan plan, std::size_t element_bytes)
   begin_step();
 }
 
-// Long parts begin where codecs lose nothing by the cut: at a row of the tensor that is cut, so
-// that its pieces are matrices, or else at a whole block, so that they are even and keep their
-// buckets.
+// Long parts begin where the cut costs codecs nothing: at a row of the tensor, so that its pieces
+// are matrices, or else at a whole block, so that pieces are even and keep their buckets.
 std::size_t Dispatch::begin_of_part(const Model& model, std::size_t group, std::size_t part) const {
   const std::size_t elements = groups_[group].elements;
   const auto parts = static_cast<std::size_t>(groups_[group].parts);

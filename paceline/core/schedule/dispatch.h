@@ -1,6 +1,6 @@
-// Dispatch: which message of a plan goes next. A state machine without thread or clock: who drives
-// it tells what has become ready and what is back. All ranks hand over in the plan's order, so that
-// their collectives meet.
+// Dispatch decides which message of a plan goes next. It is a state machine without thread or
+// clock: its driver reports which gradients have become ready and which messages are back. All
+// ranks hand over in the plan's order, so that their collectives match.
 #pragma once
 
 #include <cstddef>
@@ -14,40 +14,39 @@ namespace paceline::schedule {
 
 class Dispatch {
  public:
-  // A part of a group: elements [begin, end) of its gradients, one after the other in send order.
+  // A part of a group: elements [begin, end) of its gradients, concatenated in send order.
   struct Message {
     int group = 0;
     std::size_t begin = 0, end = 0;
   };
 
-  // An element has so many bytes; all gradients have one type. THROWS Error (misuse): a plan that
-  // does not fit the model, that has priorities and no order, or an order that is none of its
-  // messages.
+  // All gradients have one type, of `element_bytes`. THROWS Error (misuse): the plan does not fit
+  // the model, or has priorities and no order, or its order does not fit its messages.
   Dispatch(const Model& model, Plan plan, std::size_t element_bytes = sizeof(float));
 
   const Plan& plan() const { return plan_; }
-  const std::vector<Message>& messages() const { return messages_; }  // in the order of the plan
+  const std::vector<Message>& messages() const { return messages_; }  // in the plan's order
   int group_of(int place) const { return group_of_[static_cast<std::size_t>(place)]; }
   std::size_t elements(int group) const {
     return groups_[static_cast<std::size_t>(group)].elements;
   }
-  // Of the group's gradients, where that of `place` begins.
+  // The first element of the gradient at `place`, within its group.
   std::size_t offset(int place) const { return offset_[static_cast<std::size_t>(place)]; }
 
-  // The gradient at `place` of the send order is there. Once a step, in any order.
+  // The gradient at `place` of the send order has become ready. Call it once a step, in any order.
   void ready(int place);
-  // The next message, if it is ready. next(): it is handed over from now on.
+  // The next message, if it is ready. next() also counts it as handed over.
   std::optional<int> following() const;
   std::optional<int> next();
-  // A message is back. Returns whether with it its whole group is; with the last group the step is
-  // over, and all begins anew.
+  // A message is back. Returns whether its whole group is now back; with the last group the step is
+  // over, and the next one begins.
   bool back(int message);
 
  private:
   struct State {
     std::size_t elements = 0;
     int tensors = 0, parts = 0;
-    int missing = 0, to_come = 0;  // gradients, messages
+    int missing = 0, to_come = 0;  // gradients not ready, messages not back
   };
 
   std::size_t group_of_message(std::size_t message) const {
@@ -64,8 +63,8 @@ class Dispatch {
   std::vector<int> group_of_;
   std::vector<std::size_t> offset_;
   std::vector<State> groups_;
-  std::size_t next_ = 0;      // message
-  std::size_t returned_ = 0;  // messages
+  std::size_t next_ = 0;      // index of the message to hand over next
+  std::size_t returned_ = 0;  // messages that are back
 };
 
 }  // namespace paceline::schedule

@@ -1,4 +1,4 @@
-// Whether steps take another time than they did when their schedule was made.
+// Detects that steps take another time than they did when their schedule was made.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace paceline::schedule {
 
-// The first steps after a schedule was made are what it is held against; from then on the last ones
-// count. Medians, so that a few odd steps change nothing.
+// Compares the last steps with the first ones after the schedule was made, by medians, so that a
+// few odd steps change nothing.
 class Drift {
  public:
   static constexpr std::size_t kWindow = 10;     // steps
@@ -16,7 +16,7 @@ class Drift {
 
   void begin_anew();
   void took(double seconds);
-  // True after every so many steps: the same on all ranks that counted the same steps.
+  // True after every kLookEvery steps, hence at once on all ranks that counted the same steps.
   bool is_time_to_look() const { return steps_ > 0 && steps_ % kLookEvery == 0; }
   // REQUIRES: is_time_to_look().
   bool has_drifted() const;

@@ -1,4 +1,4 @@
-// Exchanges of compressed gradients as operations of a communicator.
+// Carries out exchanges of compressed gradients as operations of a communicator.
 #pragma once
 
 #include "paceline/core/collective/communicator.h"
@@ -6,8 +6,8 @@
 
 namespace paceline::schedule {
 
-// Starts it. Its buffers must stay until the Work is done. Collective for all kinds: a rank that
-// swaps with nobody starts nothing. THROWS Error as the communicator does.
+// Starts the exchange. Its buffers must stay valid until the Work is done. Collective for all
+// kinds: a rank that swaps with no other starts nothing. THROWS Error as the communicator does.
 Work start(Communicator& group, const compress::Exchange& exchange);
 
 }  // namespace paceline::schedule

@@ -13,10 +13,10 @@ namespace paceline::schedule {
 namespace {
 
 constexpr int kMostMessages = 4000;  // more would cost the simulator more than they gain
-// A simulation of a plan with so many messages counts as one, of a larger plan as more.
+// A simulation of a plan of at most this many messages counts as one, of a larger plan as more.
 constexpr int kMessagesOfASimulation = 1000;
-constexpr double kGain = 1e-6;            // less is no improvement
-constexpr double kAtTheBound = 1 + 1e-4;  // what is left to gain there is not worth looking for
+constexpr double kGain = 1e-6;            // a smaller relative gain is no improvement
+constexpr double kAtTheBound = 1 + 1e-4;  // so near the bound a further search does not pay
 constexpr std::size_t kLeastWindow = 65536;
 
 int messages_of(const Model& model, const Plan& plan) {
@@ -31,7 +31,7 @@ class Mutation {
   Mutation(const Model& model, const Costs& costs, const GeneralSettings& settings)
       : model_(model), costs_(costs), settings_(settings), numbers_(settings.seed) {}
 
-  // False when the move that came up changes nothing.
+  // Returns false if the random move changes nothing.
   bool apply(Plan& plan) {
     const std::size_t at = numbers_.below(plan.groups.size());
     switch (numbers_.below(8)) {
@@ -52,7 +52,7 @@ class Mutation {
     return choices[numbers_.below(N)];
   }
 
-  // A moved end takes its own priority along.
+  // The priority follows the group's end.
   void end_at(Group& group, int end) const {
     group.end = end;
     if (group.priority) group.priority = model_.size() - end;

@@ -13,7 +13,7 @@
 namespace paceline::schedule {
 namespace {
 
-// Shorter exchanges mostly wait, and others wait for them: they go whenever they can.
+// Shorter exchanges mostly wait, and others wait for them, so they may always go.
 constexpr std::size_t kLongExchange = 1 << 16;
 
 Dtype dtype_of(const std::vector<Buffer>& buffers) {
@@ -36,7 +36,7 @@ void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers)
     check_buffer(dispatch, g, buffers[g], dtype_of(buffers));
 }
 
-// That a processor worked for this thread.
+// Processor seconds of this thread.
 double worked_seconds() {
   timespec time = {};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -96,7 +96,7 @@ GradientPath::~GradientPath() {
   changed_.notify_all();
   {
     const std::lock_guard lock(call_mutex_);
-    // What is in flight fails, and nobody waits for it any more.
+    // Destroying the groups makes operations in flight fail; no thread waits for them any more.
     for (Lane& lane : lanes_) lane.group.reset();
   }
   sender_.join();
@@ -189,7 +189,8 @@ void GradientPath::carry_out(const Task& task) {
   transfer(task.message, prepared.mapped());
 }
 
-// REQUIRES: mutex_. The link comes first, then what has begun: others wait for it.
+// REQUIRES: mutex_ is held. The link comes first, then messages that have begun, because others
+// wait for them.
 std::optional<GradientPath::Task> GradientPath::possible_task() {
   if (!prepared_.empty() && window_.may_transfer(prepared_.begin()->first))
     return Task{Task::Step::transfer, prepared_.begin()->first};
@@ -302,7 +303,7 @@ void GradientPath::transfer(int message, const compress::Exchange& exchange) {
   if (work) work->on_done([this, message](const Result<>& result) { exchanged(message, result); });
 }
 
-// `taken`: seconds of a processor that it has taken already.
+// `taken`: processor seconds that the message has taken before.
 void GradientPath::decode(int message, double taken) {
   const auto m = static_cast<std::size_t>(message);
   const double begin = worked_seconds();

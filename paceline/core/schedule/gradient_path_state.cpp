@@ -1,4 +1,4 @@
-// What goes from step to step in a gradient path, saved and restored.
+// Saves and restores the state of a gradient path that outlives a step.
 #include <algorithm>
 
 #include "paceline/core/base/check.h"

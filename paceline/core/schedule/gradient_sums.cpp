@@ -54,7 +54,7 @@ compress::Part GradientSums::part_of(std::size_t tensor) const {
 
 Look GradientSums::look(Communicator& group) {
   Look look;
-  std::vector<double> all;  // of each tensor the squared norm, then what each offer loses
+  std::vector<double> all;  // for each tensor its squared norm, then the error of each offer
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     std::vector<float> sum = std::exchange(sums_[i], {});
     sum.resize(elements_of(tensors_[i]));

@@ -1,5 +1,4 @@
-// Gradients added up over some steps now and then, to see what each offer of a compression would
-// make of them.
+// Adds gradients over some steps, now and then, to measure each offer of a compression on the sums.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +12,29 @@
 
 namespace paceline::schedule {
 
-// Of one rank. Every `choose_every` steps there is a look, at the last kSteps of them.
+// The sums of one rank. There is a look every `choose_every` steps, at the last kSteps of them.
 class GradientSums {
  public:
   static constexpr std::size_t kSteps = 10;
 
-  // REQUIRES: a menu; tensors of f32, in any order that all ranks have.
+  // REQUIRES: a menu; tensors of f32, in the same order on all ranks.
   GradientSums(compress::Compression compression, std::vector<Tensor> tensors);
 
-  // Whether the gradients of the present step are to be added.
+  // Tells whether the gradients of the current step should be added.
   bool is_open() const;
-  // Before they go on their way. COST: reads gradient and sum once, and writes the sum.
+  // Call it before the gradient is sent. COST: reads gradient and sum once, and writes the sum.
   void add(std::size_t tensor, std::span<const float> gradient);
-  // The step is over. True: it is time to look, on all ranks that counted the same steps.
+  // Ends the step. Returns true if it is time to look, at once on all ranks that counted the same
+  // steps.
   bool end_step();
 
-  // Collective, the same on all ranks: at what was added since the last one, which is forgotten.
-  // COST: encodes and decodes all gradients by every offer.
+  // Collective, with the same result on all ranks: looks at the sums since the last look, and
+  // clears them. COST: encodes and decodes all gradients with every offer.
   Look look(Communicator& group);
-  // When nothing has been added yet, on any rank by itself: the bytes alone count.
+  // For use before anything has been added: only the bytes count. Not collective.
   Look look_at_nothing() const;
 
-  std::size_t steps() const { return steps_; }  // since the last look, or the beginning
+  std::size_t steps() const { return steps_; }  // since the last look or the beginning
   void go_on_at(std::size_t steps) { steps_ = steps; }
   const compress::Compression& compression() const { return compression_; }
 

@@ -13,15 +13,16 @@
 namespace paceline::schedule {
 namespace {
 
-// So many messages of so many bytes, one behind the other: what a schedule sends, and long enough
-// for what a link has saved up while it was idle not to count.
+// A stream of messages, back to back, as a schedule sends them. It is so long that capacity which a
+// link saved up while idle does not matter.
 struct Stream {
   int messages;
   std::size_t bytes;
 };
 constexpr std::array<Stream, 5> kStreams = {
     {{64, 4 << 10}, {48, 64 << 10}, {16, 1 << 20}, {4, 8 << 20}, {1, 64 << 20}}};
-constexpr std::size_t kLongEnough = 64 << 10;  // for a line through the times
+// Streams reach at least this length, so that a line can be fitted to their times.
+constexpr std::size_t kLongEnough = 64 << 10;
 constexpr int kRepeats = 3;
 
 constexpr Stream kShortCoded = {48, 128 << 10};
@@ -41,7 +42,7 @@ Model model_of(const Stream& stream, std::size_t columns = 0) {
   return model;
 }
 
-// What the links take is the least; what is above it are the machine's moods.
+// The least time is that of the links; anything above it is noise of the machine.
 double least(const std::vector<double>& seconds) {
   return *std::ranges::min_element(seconds);
 }
@@ -51,8 +52,8 @@ TrialRun run_of(Communicator& group, Job* job, const Stream& stream) {
   return Trial(group, job, model).run(wait_free(model), kRepeats);
 }
 
-// Where the link is memory, gradients that lie in caches move twice as fast as a model's: there the
-// stream is as long as those, or as what has gone out in some hundredths of a second.
+// If the link is memory, gradients that lie in caches move twice as fast as a model's. The stream
+// is then as long as those, or as the data sent in some hundredths of a second.
 constexpr double kEnough = 0.04;  // seconds
 constexpr std::size_t kMostMemory = 160 << 20;
 Stream lengthened(const Stream& stream, double seconds_each, std::size_t gradients) {
@@ -62,8 +63,8 @@ Stream lengthened(const Stream& stream, double seconds_each, std::size_t gradien
   return {std::max(stream.messages, static_cast<int>(messages)), stream.bytes};
 }
 
-// On a link so slow that a stream would take longer than this, fewer messages say as much: nothing
-// is saved up there.
+// On a link so slow that a stream would take longer than this, fewer messages suffice, because
+// nothing was saved up there.
 constexpr double kLongestRun = 5;  // seconds
 Stream shortened(const Stream& stream, double seconds_each) {
   const double messages = std::min<double>(stream.messages, kLongestRun / seconds_each);
@@ -90,16 +91,17 @@ LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
     const Stream longer = lengthened(taken, least(run.seconds) / taken.messages, longest);
     if (longer.messages > taken.messages) run = run_of(group, job, longer);
     points.push_back({bytes, least(run.seconds) / longer.messages});
-    costs.processors = run.worked / mean(run.seconds);  // of the last: long messages
+    costs.processors = run.worked / mean(run.seconds);  // from the last run, that of long messages
   }
   costs.all_reduce = line_through(points);
-  // Of n bytes from each, an all_gather moves half of what an all_reduce of n times as many does.
+  // An all_gather of n bytes from each rank moves half as much as an all_reduce of n bytes times
+  // the number of ranks.
   costs.all_gather = {costs.all_reduce.alpha / 2, costs.all_reduce.beta / 2 * costs.workers};
   return costs;
 }
 
-// Seconds that a stream took longer than these costs say, as far as they were not the link's:
-// within a host what a codec sends is copied once more, as it lies in no memory of allocate().
+// The seconds that a stream took beyond these costs, as far as the link did not cause them: within
+// a host a codec's messages are copied once more, because they are not in memory of allocate().
 double beside_the_link(const Model& model, const Plan& plan, const Costs& costs,
                        const TrialRun& ran) {
   const double seconds = least(ran.seconds);
@@ -117,7 +119,7 @@ CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const st
   const auto run = [&](const Stream& stream, const auto& use) {
     const double seconds_each = costs.links.all_reduce(static_cast<double>(stream.bytes));
     Stream taken = shortened(stream, seconds_each);
-    taken.messages = std::max(taken.messages, 2);  // one behind the other
+    taken.messages = std::max(taken.messages, 2);  // back to back
     const Model model = model_of(taken, streamed.columns);
     Trial bench(group, job, model);
     const Plan plan = encoded(wait_free(model), codec);
@@ -143,7 +145,8 @@ CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const st
   return cost;
 }
 
-// Of a menu each offer by itself, and what travels whole: an all_reduce, however the others go.
+// Measures each offer of a menu by itself; a tensor that travels whole takes an all_reduce, also
+// among others that do not.
 CodecCost cost_of(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
                   const Streamed& streamed) {
   const auto compression = compress::parse_compression(codec, compress::built_in_methods()).value();
@@ -164,7 +167,7 @@ CodecCost cost_of(Communicator& group, Job* job, const Costs& costs, const std::
 
 }  // namespace
 
-// Weighted by 1 / seconds, so that short messages count as much as long ones.
+// Points are weighted by 1 / seconds, so that short messages count as much as long ones.
 topology::Line line_through(std::span<const CostPoint> points) {
   double w = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const CostPoint& point : points) {

@@ -1,5 +1,5 @@
-// A training step as the schedule sees it: which tensors there are, and how long the computation
-// around each takes (docs/schedules/README.md).
+// A training step as the schedule sees it: the tensors, and the seconds of the computation around
+// each (docs/schedules/README.md).
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@ namespace paceline::schedule {
 struct Tensor {
   std::size_t bytes = 0;
   double forward = 0, backward = 0, update = 0;
-  std::size_t rows = 0;   // its first dimension; 1: a vector; 0: not known
-  std::string name = {};  // the parameter's; empty: not known
-  int offer = 0;          // by which of its compression's it travels (compress/compression.h)
+  std::size_t rows = 0;   // its first dimension; 1: a vector; 0: unknown
+  std::string name = {};  // the parameter's; empty: unknown
+  int offer = 0;          // the offer of its compression in use (compress/compression.h)
   bool operator==(const Tensor&) const = default;
 };
 
-// Elements of a row, where the tensor is known to be a matrix; else 0.
+// The elements of a row if the tensor is known to be a matrix, else 0.
 std::size_t columns_of(const Tensor& tensor, std::size_t element_bytes);
 
-// Tensors stand in forward order: the order in which a forward pass first reads them. The backward
+// Tensors are in forward order: the order in which a forward pass first reads them. The backward
 // pass makes their gradients ready in the opposite order, the *send order*. (A tied embedding is
 // read first and ready last.)
 struct Model {
@@ -42,13 +42,14 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-// By places of the send order.
+// Both are by places in the send order.
 std::vector<double> ready_times(const Model& model);  // seconds after the step's start
 std::vector<double> sent_bytes(const Model& model);
 
-// All computation takes `factor` times as long.
+// A copy in which all computation takes `factor` times as long.
 Model scaled(Model model, double factor);
-// Each tensor has a k-th of its bytes, rounded to whole floats, one at least. REQUIRES: k >= 1.
+// A copy in which each tensor has a k-th of its bytes, rounded to whole floats, at least one.
+// REQUIRES: k >= 1.
 Model divided(Model model, int k);
 
 }  // namespace paceline::schedule

@@ -17,7 +17,7 @@ namespace {
 using Json = JsonReader::Json;
 
 constexpr int kVersion = 1;
-// More is no step of a training: a terabyte in a tensor, a day for it.
+// Larger values are errors in the file: a terabyte in a tensor, a day for its computation.
 constexpr std::size_t kMostTensors = 1'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 constexpr double kMostSeconds = 86400;
@@ -86,7 +86,7 @@ Result<Model> parse_model(std::string_view text, std::string_view origin) {
 Model read_model(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
-  text << in.rdbuf();  // fails without a byte, and where the file is a folder
+  text << in.rdbuf();  // fails if the file is empty or a folder
   PACELINE_CHECK(in.is_open() && text.good(),
                  "model {} cannot be read; record one with: paceline profile --output FILE -- "
                  "PROGRAM",

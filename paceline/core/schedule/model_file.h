@@ -1,11 +1,10 @@
-// A model as a file: what `paceline profile` has recorded, or somebody has written by hand.
+// A model as a file, recorded by `paceline profile` or written by hand.
 //
 //   {"paceline_model": 1, "name": "mlp", "batch": 32,
 //    "tensors": [{"name": "0.weight", "bytes": 3211264, "rows": 1024,
 //                 "forward": 0.0021, "backward": 0.0043, "update": 0.0004}, ...]}
 //
-// Tensors stand in forward order; times are seconds. `name` and `rows` of a tensor may be left out:
-// not known.
+// Tensors are in forward order; times are seconds. The `name` and `rows` of a tensor are optional.
 #pragma once
 
 #include <string>
@@ -16,18 +15,19 @@
 
 namespace paceline::schedule {
 
-// Text that is not UTF-8 in a name is replaced.
+// Bytes of a name that are not UTF-8 are replaced.
 std::string json_of(const Model& model);
 
-// The failure (misuse) names `origin`, the place (as in tensors[2].bytes), what must stand there
+// The failure (misuse) names `origin`, the place (for example tensors[2].bytes), the expected value
 // and the remedy.
 Result<Model> parse_model(std::string_view text, std::string_view origin);
 
-// The file's. THROWS Error (misuse) as parse_model fails, or when it cannot be read.
+// Reads the model from a file. THROWS Error (misuse): the failure of parse_model, or the file
+// cannot be read.
 Model read_model(const std::string& file);
 
-// What an option names: a file, if it has a '/' or ends in ".json", else a replay model. THROWS
-// Error (misuse).
+// The model that an option names: a file if the name contains '/' or ends in ".json", else a replay
+// model. THROWS Error (misuse).
 Model model_named(const std::string& name);
 
 }  // namespace paceline::schedule

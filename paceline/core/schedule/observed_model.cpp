@@ -13,8 +13,8 @@ const ObservedStep* best_of(std::span<const ObservedStep> steps) {
   return best == steps.end() || best->arrived.empty() ? nullptr : &*best;
 }
 
-// By gradient. The first one's cannot be told from the forward pass: the mean of the others stands
-// for it.
+// The backward seconds of each gradient. The first one's cannot be told from the forward pass, so
+// the mean of the others stands for it.
 std::vector<double> backward_times(std::size_t gradients, const ObservedStep& step) {
   std::vector<double> seconds(gradients, 0);
   const std::vector<double>& at = step.arrived_at;

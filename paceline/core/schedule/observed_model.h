@@ -1,4 +1,4 @@
-// A model made of what running steps showed.
+// Makes a model from observations of running steps.
 #pragma once
 
 #include <span>
@@ -8,18 +8,18 @@
 
 namespace paceline::schedule {
 
-// Seconds since the step before ended, on one rank.
+// One step on one rank; times are seconds since the step before ended.
 struct ObservedStep {
   std::vector<int> arrived;        // gradients, in the order in which they were made
-  std::vector<double> arrived_at;  // of each of these, after the update; never falling
-  double update = 0;               // that the update of all parameters took; 0: not known
-  double seconds = 0;              // until it ended
+  std::vector<double> arrived_at;  // time of each of these, after the update; ascending
+  double update = 0;               // duration of the update of all parameters; 0: unknown
+  double seconds = 0;              // duration of the step
 };
 
-// `tensors`: by gradient, without times. `order`: all of them in send order. The times are those of
-// the quickest of `steps` in which most gradients came: a gradient's backward time is that since
-// the one before it; what went before the first is the forward pass, of which each tensor has a
-// share as of the backward pass; of the update each has a share by its bytes.
+// `tensors` are by gradient, without times; `order` lists all of them in send order. The times are
+// those of the quickest of the `steps` in which most gradients arrived. A gradient's backward time
+// is the time since the gradient before it; the time before the first is the forward pass, split
+// among the tensors as the backward pass is; the update is split by bytes.
 Model observed_model(const std::vector<Tensor>& tensors, std::span<const int> order,
                      std::span<const ObservedStep> steps);
 

@@ -28,7 +28,7 @@ bool OfferChoice::end_step(Communicator& group, const Choose& choose) {
   if (!sums_.end_step()) return false;
   ++looks_;
   const Look look = sums_.look(group);
-  // A step in the sum overflowed: this is no time to judge.
+  // A step in the sum overflowed, so it shows nothing.
   if (!look.is_finite()) return false;
   Offers offers =
       group.rank() == 0 ? choose(allowance(look, state_.norms), state_.offers) : state_.offers;

@@ -1,5 +1,5 @@
-// A plan: which gradients travel together, in what parts, how, and in which order. It is a value:
-// rank 0 makes it, every rank carries out the same.
+// A plan says which gradients travel together, in what parts, how, and in which order. It is a
+// value: rank 0 makes it, and every rank carries out the same plan.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace paceline::schedule {
 struct Group {
   int begin = 0, end = 0;  // places [begin, end)
   std::string codec = std::string(kUncompressed);
-  std::size_t part_bytes = 0;  // of gradients, in a message; 0: the whole group is one
+  std::size_t part_bytes = 0;  // bytes of gradients in a message; 0: the whole group
   Path path = Path::all_to_all;
-  // The lowest goes first. None: first ready, first sent.
+  // The lowest priority goes first. If there is none: first ready, first sent.
   std::optional<int> priority = {};
   bool operator==(const Group&) const = default;
 };
@@ -26,15 +26,15 @@ struct Group {
 struct Plan {
   std::string name;
   std::vector<Group> groups;
-  // The next forward pass starts at once, and waits at each tensor for that tensor alone. Else all
-  // parameters are back before the step ends.
+  // If true, the next forward pass starts at once, and waits at each tensor for that tensor alone.
+  // Otherwise all parameters are back before the step ends.
   bool crosses_barrier = false;
-  // So many bytes are handed to the link before the first of them are back; what is ready and not
-  // yet handed over can still be overtaken by what is more urgent. 0: no limit. It shapes `order`;
-  // who carries the plan out goes by that alone.
+  // The most bytes handed to the link before the first of them are back; ready messages that are
+  // not yet handed over can still be overtaken by more urgent ones. 0: no limit. The window shapes
+  // `order`; a plan is carried out by `order` alone.
   std::size_t window_bytes = 0;
   // The group of each message, in the order in which all ranks send (ordered(), simulate.h). Empty:
-  // one group after the other. Only so can it be carried out where groups have priorities.
+  // one group after the other. A plan with priorities needs an order to be carried out.
   std::vector<int> order = {};
   bool operator==(const Plan&) const = default;
 };
@@ -43,12 +43,12 @@ struct Plan {
 void check(const Plan& plan, int tensors);
 
 double bytes_of(const Model& model, const Group& group);
-// Messages of the group: parts of equal length.
+// The number of the group's messages: parts of equal length.
 int parts_of(const Model& model, const Group& group);
-// Of the group with that codec.
+// The group's bytes on the wire with that codec.
 double wire_bytes(const Model& model, const Group& group, const CodecCost& codec);
 
-// Where groups end, in the send order: starts with 0, ends with the number of tensors.
+// The ends of groups in the send order: the first is 0, the last the number of tensors.
 using Cuts = std::vector<int>;
 Cuts one_group(int tensors);
 Cuts single_tensors(int tensors);
@@ -56,7 +56,7 @@ Cuts single_tensors(int tensors);
 Cuts buckets_of(const Model& model, double least);
 Cuts cuts_of(const Plan& plan);
 
-// All groups alike, but for their priorities.
+// Properties that all groups share; only their priorities differ.
 struct Uniform {
   Path path = Path::all_to_all;
   std::size_t part_bytes = 0;
@@ -67,11 +67,11 @@ struct Uniform {
 };
 Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all);
 
-// What is encoded travels in messages of at most so many bytes of gradients: the codec works on one
+// Encoded groups travel in messages of at most this many bytes of gradients: the codec works on one
 // while others are on the link, or wait for their shared scale.
 inline constexpr std::size_t kLongestEncoded = 4 << 20;
 void cut_encoded(Plan& plan);
-// The plan with that codec for all groups, cut so.
+// The plan with that codec for all groups, cut as by cut_encoded().
 Plan encoded(Plan plan, const std::string& codec);
 
 // "priority: 398 groups in 726 messages, server, across the barrier, window 16.4 MB"

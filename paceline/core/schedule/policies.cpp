@@ -8,7 +8,7 @@
 namespace paceline::schedule {
 namespace {
 
-// What a message of n bytes holds the direction that is held longest.
+// The time that a message of n bytes holds the direction of the link that it holds longest.
 topology::Line transfer_line(const LinkCosts& links, Path path) {
   if (path == Path::all_to_all) return links.all_reduce;
   PACELINE_CHECK(links.server.has_value(),
@@ -69,7 +69,7 @@ std::vector<Plan> survey_methods(const Model& model, const LinkCosts& links, boo
                                                              .window_bytes = 4 * kServerPart,
                                                              .crosses_barrier = crosses_barrier})));
   }
-  // Its partition and credit count elements: 4,000,000 and 16,000,000.
+  // ByteScheduler's partition and credit count elements: 4,000,000 and 16,000,000.
   constexpr std::size_t kElement = 4;
   all.push_back(named("ByteScheduler-A2A", priority(model, {.part_bytes = 4000000 * kElement,
                                                             .window_bytes = 16000000 * kElement,

@@ -11,7 +11,7 @@
 
 namespace paceline::schedule {
 
-// BytePS cuts what goes to servers into parts of this many bytes.
+// BytePS cuts messages to servers into parts of this many bytes.
 inline constexpr std::size_t kServerPart = 4096000;
 
 struct PolicySettings {
@@ -31,7 +31,7 @@ struct MergedSettings {
   Path path = Path::all_to_all;
   std::size_t floor_bytes = 4 * 8192;  // `released`: smaller groups stay open
 };
-// MG-WFBP: neighbours share a message where its start-up costs more than waiting (Shi, Chu, Li,
+// MG-WFBP: neighbours share a message if its start-up costs more than waiting (Shi, Chu, Li,
 // INFOCOM 2019). `exact` is the best plan of this kind; `released` repeats the authors' code.
 Plan merged(const Model& model, const LinkCosts& links, const MergedSettings& settings = {});
 
@@ -41,14 +41,14 @@ struct PrioritySettings {
   std::size_t window_bytes = 16000000;  // ByteScheduler's credit
   bool crosses_barrier = true;
 };
-// P3 and ByteScheduler: tensors are cut in parts, and what the next forward pass reads first
-// overtakes the rest (Jayarajan et al., MLSys 2019; Peng et al., SOSP 2019).
+// P3 and ByteScheduler: tensors are cut into parts, and the tensors that the next forward pass
+// reads first overtake the rest (Jayarajan et al., MLSys 2019; Peng et al., SOSP 2019).
 Plan priority(const Model& model, const PrioritySettings& settings = {});
 
-// The survey's seven methods, by its names and settings: BSP-PS, BSP-A2A, WFBP-PS, WFBP-A2A,
-// MG-WFBP, ByteScheduler-PS, ByteScheduler-A2A. Without servers, the four that need none.
-// `crosses_barrier`: of ByteScheduler, as its paper describes it; the survey's scripts ran it with
-// a barrier.
+// The survey's seven methods, with its names and settings: BSP-PS, BSP-A2A, WFBP-PS, WFBP-A2A,
+// MG-WFBP, ByteScheduler-PS, ByteScheduler-A2A. Without servers, only the four that need none.
+// `crosses_barrier` applies to ByteScheduler, as its paper describes it; the survey's scripts ran
+// it with a barrier.
 std::vector<Plan> survey_methods(const Model& model, const LinkCosts& links,
                                  bool crosses_barrier = true);
 

@@ -18,18 +18,18 @@ namespace paceline::schedule {
 struct Policy {
   std::string_view name;
   std::string_view summary;  // one line
-  // The plan follows from measured times and from what links cost; otherwise from the sizes and the
-  // order of the tensors alone.
+  // The plan depends on measured times and on the links' costs; otherwise only on the sizes and the
+  // order of the tensors.
   bool is_measured = false;
   bool chooses_codecs = false;  // among those whose costs are given; otherwise nothing is encoded
-  // `crosses_barrier`: the next forward pass may start before all parameters are back. A plan that
-  // is to be carried out needs an order (ordered(), simulate.h).
+  // `crosses_barrier`: the next forward pass may start before all parameters are back. To be
+  // carried out, a plan with priorities needs an order (ordered(), simulate.h).
   Plan (*make)(const Model& model, const Costs& costs, bool crosses_barrier) = nullptr;
 };
 
 std::vector<Policy> built_in_policies();  // sorted by name
 
-// The built-in policies, those that need to know least first.
+// The built-in policies, those that need the least knowledge first.
 std::span<const Policy> policies();
 
 // THROWS Error (misuse): no policy has this name; the message lists those that exist.

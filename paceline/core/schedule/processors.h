@@ -1,14 +1,14 @@
-// The processors that ranks share with others of their machine.
+// The processors of a rank, which it shares with other ranks of its machine.
 #pragma once
 
 #include "paceline/core/collective/communicator.h"
 
 namespace paceline::schedule {
 
-// The processors that ranks of the group share, over these ranks; of all ranks the least.
+// The processors of a pool over the ranks that share it, for the pool in which this is least.
 double processors_of_each(const Communicator& group);
 
-// Seconds that processors have worked for this process.
+// Processor seconds that this process has used.
 double worked_seconds();
 
 }  // namespace paceline::schedule

@@ -9,7 +9,7 @@
 namespace paceline::schedule {
 namespace {
 
-// A wait that took less was none: nothing was under way.
+// A shorter wait does not count, because the mean was back already.
 constexpr std::chrono::microseconds kAtOnce{20};
 
 }  // namespace
@@ -21,8 +21,7 @@ Replay::Replay(const Model& model, GradientPath& path, TraceLog& trace, ComputeK
       kernel_(kernel),
       crosses_barrier_(path.dispatch().plan().crosses_barrier) {}
 
-// A late waking is not carried over to what follows: a computation that is waited for goes by its
-// own time.
+// A late wake-up does not delay later work: a computation that is a wait keeps its own clock.
 void Replay::compute(double seconds) {
   if (seconds <= 0) return;
   if (kernel_ != nullptr) {

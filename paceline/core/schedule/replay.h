@@ -1,6 +1,6 @@
-// A training loop without a model: its computation is waited for, to the microsecond, or done by a
-// kernel that takes a processor; its gradients really move (docs/schedules/README.md). What a
-// schedule gains on these links, before anybody has written a line of a model.
+// A training loop without a model: the computation is a wait, exact to the microsecond, or a kernel
+// that takes a processor; the gradients really move (docs/schedules/README.md). It shows what a
+// schedule gains on these links before a model is written.
 #pragma once
 
 #include <vector>
@@ -14,21 +14,21 @@
 namespace paceline::schedule {
 
 struct ReplayedStep {
-  double seconds = 0;  // from one end of the backward pass to the next; with a barrier one lap
-  double exposed = 0;  // of these, more than the model's computation
+  double seconds = 0;  // between ends of backward passes; with a barrier one lap
+  double exposed = 0;  // seconds beyond the model's computation
 };
 
 class Replay {
  public:
-  // REQUIRES: they outlive this, and path was made of this model. `trace` is told of passes and
-  // waits. `kernel` computes; nullptr: the computation is waited for.
+  // `trace` records passes and waits. `kernel` computes; if it is nullptr, the computation is a
+  // wait. REQUIRES: all arguments outlive this, and `path` was made of this model.
   Replay(const Model& model, GradientPath& path, TraceLog& trace, ComputeKernel* kernel = nullptr);
 
-  // One step. Across the barrier: from the end of one backward pass to the end of the next, so the
-  // first step of all is shorter. Else forward and backward pass, the wait for all, and the update.
-  // THROWS Error: what ended the communication.
+  // Runs one step. Across the barrier it lasts from the end of one backward pass to the end of the
+  // next, so the very first step is shorter. With a barrier it is forward and backward pass, the
+  // wait for all, and the update. THROWS Error: the failure that ended the communication.
   ReplayedStep step();
-  // Waits for what is under way.
+  // Waits for all messages under way.
   void finish() { path_.finish(); }
 
  private:

@@ -9,10 +9,10 @@
 namespace paceline::schedule {
 namespace {
 
-// Multiply-adds stand for time: a tensor's share of the passes is its layer's share of them.
+// A tensor's share of the passes' time is its layer's share of their multiply-adds.
 struct Layer {
   double parameters = 0;
-  double multiply_adds = 0;  // of one sample's forward pass
+  double multiply_adds = 0;  // in one sample's forward pass
   double rows = 1;
 };
 

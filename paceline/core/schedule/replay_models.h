@@ -14,7 +14,8 @@ Model bert_base();   // 206 tensors, 110,111,042 parameters, batch 64
 Model bert_large();  // 398 tensors, 336,232,258 parameters, batch 8
 
 std::vector<Model> replay_models();
-// By its name, "ResNet-50", "BERT-Base" or "BERT-Large", in any case. THROWS Error (misuse).
+// Finds a replay model by its name, "ResNet-50", "BERT-Base" or "BERT-Large", in any case. THROWS
+// Error (misuse).
 Model replay_model(std::string_view name);
 
 }  // namespace paceline::schedule

@@ -1,15 +1,15 @@
-// The door of schedule: order as a value. Which gradient travels when, and together with which
-// others.
+// The public header of schedule: which gradient travels when, and together with which others, as a
+// value.
 //
-// A model (model.h: tensors and the computation around them) and what transfers cost (costs.h) make
-// a plan (plan.h), by one of five policies (policies.h, general.h). A plan is priced by the
-// simulator of an iteration (simulate.h) without a network, and carried out by a gradient path
-// (gradient_path.h), upon which computation can be replayed (replay.h, trial.h). A training run
+// A model (model.h: tensors and the computation around them) and the costs of transfers (costs.h)
+// make a plan (plan.h), by one of five policies (policies.h, general.h). The simulator of an
+// iteration (simulate.h) prices a plan without a network, and a gradient path (gradient_path.h)
+// carries it out; computation can be replayed on top of that (replay.h, trial.h). A training run
 // that plans for itself observes its steps (observed_model.h), measures its links
-// (measured_costs.h), takes a policy by its name (policy_catalogue.h), and looks now and then
-// whether all is as it was (drift.h). Where a compression has a menu, it also looks at gradients
-// (gradient_sums.h), and chooses for each tensor (chosen_offers.h, offer_choice.h). A model that
-// was recorded is a file (model_file.h). Nothing here knows of torch. Start reading at plan.h.
+// (measured_costs.h), takes a policy by its name (policy_catalogue.h), and checks now and then
+// whether step times have drifted (drift.h). If a compression has a menu, it also looks at
+// gradients (gradient_sums.h), and chooses for each tensor (chosen_offers.h, offer_choice.h). A
+// recorded model is a file (model_file.h). Nothing here depends on torch. Start reading at plan.h.
 // buckets.h is the grouping that data parallel training uses before anything is measured.
 #pragma once
 

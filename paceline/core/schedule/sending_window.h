@@ -1,10 +1,10 @@
-// SendingWindow: which of the messages that have begun may use the link. A state machine without
-// thread or clock.
+// SendingWindow decides which begun messages may use the link. It is a state machine without thread
+// or clock.
 //
 // Two messages keep the link busy; more would share it, and the first would come back later. Only
-// short ones, which mostly wait, go in numbers. What is encoded is prepared ahead, up to the
-// exchange that takes long: then the link does not wait for the encoder, nor for short exchanges
-// that stand behind long ones in the sockets.
+// short ones, which mostly wait, may be more. Encoded messages are prepared ahead, up to their long
+// exchange: the link then waits neither for the encoder nor for short exchanges that queue behind
+// long ones in the sockets.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace paceline::schedule {
 
 class SendingWindow {
  public:
-  // Whether one more message may be sent, or prepared for it.
+  // Tells whether one more message may be sent, or prepared for sending.
   bool may_send() const { return admits(messages_.size(), 0); }
   bool may_prepare() const { return admits(messages_.size(), kPrepared); }
 
-  // Messages begin in the order of the plan, on all ranks, and are admitted in it: so the first of
-  // those that are not over is under way everywhere, whatever has been prepared where.
+  // Messages begin in the plan's order, on all ranks, and are admitted in that order. So the first
+  // unfinished message is under way on every rank, whichever others a rank has prepared.
   void begin(int message, std::size_t bytes);
-  // It has fewer bytes to exchange than it had gradients.
+  // The message exchanges fewer bytes than its gradients had.
   void shorten(int message, std::size_t bytes);
-  // REQUIRES: it has begun.
+  // REQUIRES: the message has begun.
   bool may_transfer(int message) const;
-  // Its last exchange is over.
+  // Ends a message, whose last exchange is over.
   void end(int message);
 
  private:
@@ -37,7 +37,8 @@ class SendingWindow {
     std::size_t bytes = 0;
   };
   std::size_t position(int message) const;
-  // With so many before it, of which some may be prepared only.
+  // Tells whether a message with `earlier` ones before it is admitted if `prepared` of those are
+  // only prepared.
   bool admits(std::size_t earlier, std::size_t prepared) const;
 
   std::deque<Message> messages_;

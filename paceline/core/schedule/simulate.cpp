@@ -13,11 +13,11 @@ namespace paceline::schedule {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kLaps = 8;          // across the barrier, at most
-constexpr int kLapsAveraged = 3;  // the last ones
-constexpr double kSteady = 1e-9;  // seconds between two periods that count as equal
+constexpr int kLaps = 8;          // at most, across the barrier
+constexpr int kLapsAveraged = 3;  // the last laps
+constexpr double kSteady = 1e-9;  // periods that differ by fewer seconds count as equal
 
-// One of a group's messages, all of which are alike.
+// A message of a group; all of them are alike.
 struct Message {
   Occupancy occupancy;
   double encode = 0, decode = 0, wire = 0;
@@ -26,14 +26,14 @@ struct Message {
 struct GroupState {
   Message message;
   int messages = 1, tensors = 1;
-  double encode = 0, decode = 0;  // of the whole group
+  double encode = 0, decode = 0;  // seconds for the whole group
   double bytes = 0;
   int priority = 0;
   int tensors_to_come = 0, messages_to_come = 0;
   int delivered_laps = 0;
 };
 
-// So many messages of a group that stand behind each other in a queue.
+// Consecutive messages of a group in a queue.
 struct Batch {
   int group = 0, count = 1;
   int priority = 0;
@@ -43,7 +43,7 @@ struct Batch {
   }
 };
 
-// Something that happens at a time; of two at one time the one that was foreseen first.
+// An event at a time; of two at the same time, the one foreseen first comes first.
 struct Event {
   double time = kNever;
   std::uint64_t order = 0;
@@ -53,9 +53,9 @@ struct Event {
   }
 };
 
-// What is still to be done by a resource that shares its processor.
+// The remaining work of a resource that shares its processor.
 struct Progress {
-  double left = 0, since = 0;  // seconds at full speed, from when on
+  double left = 0, since = 0;  // seconds left at full speed, counted from the time `since`
   double speed = 1;
 };
 
@@ -91,7 +91,7 @@ class Iteration {
     return (lap_ends_[last] - lap_ends_[last - averaged]) / static_cast<double>(averaged);
   }
 
-  // Groups of the messages of the last whole lap, in the order in which they went to the link.
+  // The groups of the messages of the last whole lap, in the order in which they went to the link.
   std::vector<int> order() {
     std::vector<int> order;
     sent_ = &order;
@@ -148,7 +148,7 @@ class Iteration {
     ends_[resource] = in(seconds, group);
     progress_[resource] = {seconds, now_, 1};
   }
-  // That busy links leave the computation.
+  // The speed that busy links leave to the computation.
   double speed() const {
     return is_up_held_ || is_down_held_ ? 1 / (1 + conditions_.interference) : 1;
   }
@@ -158,14 +158,14 @@ class Iteration {
     go_on_at(speed() * share_of_computation_, kCompute);
   }
 
-  // Running computation goes on at the speed that the links leave it.
+  // Sets which directions are held, and slows the running computation accordingly.
   void hold_links(bool up, bool down) {
     is_up_held_ = up;
     is_down_held_ = down;
     go_on_at(speed() * share_of_computation_, kCompute);
   }
 
-  // All go on at the speed that the processors leave them.
+  // Sets the speed of all resources to their share of the processors.
   void share_processors() {
     if (processors_ == kNever) return;
     const auto works = [this](Resource resource) { return is_busy(resource) ? 1 : 0; };
@@ -222,7 +222,7 @@ class Iteration {
     return group;
   }
 
-  // To the link goes what the window lets through.
+  // Hands ready messages to the link as far as the window allows.
   void hand_over() {
     while (!ready_.empty() && credit_ > 0) {
       Batch& top = ready_.front();
@@ -237,7 +237,7 @@ class Iteration {
     }
   }
 
-  // Starts whatever can start.
+  // Starts all work that can start.
   void pump() {
     if (!to_encode_.empty() && !is_busy(kEncoder)) {
       const int group = take_one(to_encode_);
@@ -265,7 +265,7 @@ class Iteration {
     start(kUp, occupancy.up, group);
   }
 
-  // Goes on to the next event; false when there is none.
+  // Advances to the next event. Returns false if there is none.
   bool step() {
     const auto soonest = std::ranges::min_element(
         ends_, [](const Event& a, const Event& b) { return a.is_before(b); });
@@ -302,7 +302,7 @@ class Iteration {
   }
   static bool is_later(const Event& a, const Event& b) { return b.is_before(a); }
 
-  // Runs the computation until it is busy or has to wait.
+  // Advances the computation until it is busy or has to wait.
   void advance() {
     while (!is_busy(kCompute) && lap_ < kLaps) {
       if (stage_ == Stage::forward) {
@@ -331,7 +331,7 @@ class Iteration {
     if (seconds > 0) compute(seconds);
   }
 
-  // False where the next tensor is not back yet.
+  // Returns false if the next tensor is not back yet.
   bool advance_forward() {
     if (!plan_.crosses_barrier) {
       position_ = model_.size();
@@ -386,14 +386,14 @@ class Iteration {
   const double forward_;
   const double processors_, processors_of_link_, compute_threads_;
   std::vector<GroupState> groups_;
-  std::vector<int> group_of_;  // by place of the send order
+  std::vector<int> group_of_;  // by place in the send order
   double window_ = kNever, credit_ = kNever;
 
   double now_ = 0;
   std::uint64_t next_order_ = 0;
-  std::array<Event, kResources> ends_;  // of what runs on each
+  std::array<Event, kResources> ends_;  // end of the work on each resource
   std::array<Progress, kResources> progress_;
-  std::vector<Event> turning_;  // pushed and not yet to be pulled; a heap
+  std::vector<Event> turning_;  // groups pushed that cannot be pulled yet; a heap
   bool is_up_held_ = false, is_down_held_ = false;
   double share_of_computation_ = 1;
   std::deque<Batch> to_encode_, to_send_, to_pull_, to_decode_;

@@ -1,5 +1,5 @@
-// The iteration in virtual time (docs/schedules/README.md): computation, codecs and links as serial
-// resources, a plan's messages between them. Pure: the same values, the same seconds.
+// Simulates an iteration in virtual time (docs/schedules/README.md): computation, codecs and links
+// are serial resources, and a plan's messages pass between them. Equal values give equal seconds.
 #pragma once
 
 #include <vector>
@@ -13,23 +13,24 @@ namespace paceline::schedule {
 struct Conditions {
   // While a link is busy, computation runs at 1 / (1 + interference).
   double interference = 0;
-  bool encodes_on_compute = false;  // codecs hold up the computation; else they have a core aside
+  // codecs delay the computation; else they have a core of their own
+  bool encodes_on_compute = false;
 };
 
-// Seconds of an iteration. With a barrier: one lap, until the last update. Across the barrier: the
-// period of the steady state. Messages are not pre-empted, a group is delivered as a whole, ties go
-// to the lower group. REQUIRES: a plan for this model (else misuse).
+// The seconds of an iteration: with a barrier, one lap until the last update; across the barrier,
+// the period of the steady state. Messages are not pre-empted, a group is delivered as a whole, and
+// ties go to the lower group. REQUIRES: a plan for this model (else misuse).
 double iteration_seconds(const Model& model, const Costs& costs, const Plan& plan,
                          const Conditions& conditions = {});
 
-// As iteration_seconds, but with a barrier it may give up, with infinity, once the iteration has
-// taken longer than `limit`: for a search that has seen better.
+// Does the same, but with a barrier it may give up and return infinity once the iteration has taken
+// longer than `limit`, for a search that has found a better plan.
 double iteration_seconds_within(double limit, const Model& model, const Costs& costs,
                                 const Plan& plan, const Conditions& conditions = {});
 
-// The plan with the order in which its messages are handed to the link in such an iteration. Every
-// rank then sends in it, whatever becomes ready when: a message that is late holds up the next, and
-// nobody has to ask.
+// Sets the plan's order to that in which its messages are handed to the link in a simulated
+// iteration. Every rank then sends in this order, whichever gradients become ready first: a late
+// message delays the next, and no agreement at run time is needed.
 Plan ordered(Plan plan, const Model& model, const Costs& costs, const Conditions& conditions = {});
 
 }  // namespace paceline::schedule

@@ -12,9 +12,9 @@ namespace paceline::schedule {
 namespace {
 
 constexpr double kLeastPart = 262144;
-constexpr std::size_t kStates = 16;  // of a prefix, of the program with codecs
-constexpr double kMostGrains = 64;   // into which that program sees the model cut
-constexpr double kLeastRatio = .05;  // parts of what is compressed further grow no more
+constexpr std::size_t kStates = 16;  // states of a prefix, in coded_fusion()
+constexpr double kMostGrains = 64;   // pieces into which the model is cut for it
+constexpr double kLeastRatio = .05;  // stronger compression does not make parts larger
 
 std::size_t whole_bytes(double bytes) {
   return static_cast<std::size_t>(std::llround(bytes));
@@ -26,7 +26,7 @@ class Starts {
       : model_(model), costs_(costs), path_(path) {
     const LinkCosts& links = costs.links;
     const double start = path == Path::server ? links.server->push.alpha : links.all_reduce.alpha;
-    // The start-up is 6, 1.6 and 0.4 % of such a part.
+    // The start-up is 6, 1.6 and 0.4 % of the time of such a part.
     for (const double times : {16, 64, 256})
       parts_.push_back(std::max(kLeastPart, times * start / links.all_reduce.beta));
   }
@@ -54,7 +54,7 @@ class Starts {
     }
   }
 
-  // The best mixture of codecs with a barrier; and the same groups across it.
+  // Adds the best mixture of codecs with a barrier, and the same groups across it.
   void add_mixtures() {
     const Cuts grains =
         buckets_of(model_, std::max(1048576.0, static_cast<double>(model_.bytes()) / kMostGrains));

@@ -1,4 +1,4 @@
-// Where the general scheduler's search begins (docs/schedules/general.md).
+// The plans from which the general scheduler's search begins (docs/schedules/general.md).
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace paceline::schedule {
 
-// Plans to start from: the survey's seven as they stand, so that the result is never slower than
-// any of them; fused, bucketed and single tensors in parts of several sizes with each codec of
-// `costs`, with a barrier and across it; the best mixture of codecs.
+// They are the survey's seven, unchanged, so that the result is never slower than any of them;
+// fused, bucketed and single tensors in parts of several sizes with each codec of `costs`, with a
+// barrier and across it; and the best mixture of codecs.
 std::vector<Plan> starting_plans(const Model& model, const Costs& costs,
                                  std::optional<Path> only = {});
 

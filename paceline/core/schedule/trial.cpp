@@ -11,8 +11,9 @@
 namespace paceline::schedule {
 namespace {
 
-// What a rank brings, in (-1, 1): most are small and few are large, all differ, as in gradients; a
-// codec takes its time from that. The mean of all ranks stays what it is when it is averaged again.
+// A rank's input, in (-1, 1): most values are small and few are large, and all differ, as in
+// gradients, because a codec's time depends on that. The mean of all ranks keeps its value when it
+// is averaged again.
 double brought(std::size_t i, int rank) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;  // mixes: all of the upper bits depend on it
   const std::uint64_t once = (i * 64 + static_cast<std::uint64_t>(rank) + 1) * kOdd;
@@ -21,7 +22,7 @@ double brought(std::size_t i, int rank) {
   return unit * unit * unit;
 }
 
-// Of every rank's times, step by step, the longest.
+// Replaces each step's time by the longest of all ranks.
 void take_the_longest(Communicator& world, std::vector<double>& seconds) {
   world.all_reduce(buffer_of(seconds), {.op = ReduceOp::max}).wait();
 }

@@ -1,5 +1,5 @@
-// A plan tried on real links: carried out with gradients of full size, the computation waited for,
-// or done by a kernel.
+// Tries a plan on real links, with gradients of full size and a computation that is a wait or a
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,25 @@
 
 namespace paceline::schedule {
 
-// The same on all ranks.
+// The result of a trial, the same on all ranks except for codec_work.
 struct TrialRun {
-  std::vector<double> seconds = {};  // of each step, of the slowest rank
-  std::vector<double> exposed = {};  // of these, more than the model's computation
-  double worked = 0;        // seconds a step that processors worked for a rank, in the mean
-  std::int64_t errors = 0;  // wrong elements, of all ranks; 0 with codecs, which may lose
+  std::vector<double> seconds = {};  // of each step, on the slowest rank
+  std::vector<double> exposed = {};  // seconds beyond the model's computation
+  double worked = 0;                 // mean processor seconds of a rank in a step
+  std::int64_t errors = 0;           // wrong elements on all ranks; 0 with codecs, which may lose
   GradientPath::CodecWork codec_work = {};  // of this rank
 };
 
-// The gradients of one model, in memory that ranks of a host share, for one plan after the other.
+// Holds the gradients of one model, in memory that ranks of a host share, for several plans in
+// turn.
 class Trial {
  public:
-  // Collective. `group` and `model` outlive it, and so does the job, of which it takes memory and
-  // trace; it may be null. `kernel` as in Replay. THROWS Error (io): no memory.
+  // Collective. `group` and `model` must outlive this, and so must the job, which provides memory
+  // and trace and may be null. `kernel` is as in Replay. THROWS Error (io): no memory.
   Trial(Communicator& group, Job* job, const Model& model, ComputeKernel* kernel = nullptr);
 
-  // Collective: one step to warm up, then `steps`. THROWS Error: misuse (a plan that cannot be
-  // carried), what ended the communication.
+  // Collective: runs one step to warm up, then `steps`. THROWS Error: misuse (the plan cannot be
+  // carried out), or the failure that ended the communication.
   TrialRun run(
       const Plan& plan, int steps, const std::function<void(int step)>& on_step = [](int) {});
 
