@@ -1,6 +1,6 @@
-// A trace in Chrome's JSON (Trace Event Format): a process for each rank, a thread for each lane,
-// operations as asynchronous events, since several are in flight. Opened by https://ui.perfetto.dev
-// and chrome://tracing.
+// A trace in Chrome's JSON (Trace Event Format) has a process for each rank, a thread for each
+// lane, and operations as asynchronous events, since several are in flight. https://ui.perfetto.dev
+// and chrome://tracing open it.
 #pragma once
 
 #include <span>

@@ -11,7 +11,8 @@ namespace paceline::observe {
 namespace {
 
 constexpr int kExchanges = 8;
-// Half a KiB for each span that a log keeps: what a peer says is memory that this rank takes.
+// The limit allows half a KiB for each span that a log keeps, because a peer's length decides how
+// much memory this rank takes.
 constexpr std::int64_t kLongestTrace = static_cast<std::int64_t>(TraceLog::kMostSpans) * 512;
 
 RankTrace trace_of_this_rank(int rank, TraceLog& log) {
@@ -20,7 +21,7 @@ RankTrace trace_of_this_rank(int rank, TraceLog& log) {
   return {rank, host.data(), 0, log.take(), log.dropped()};
 }
 
-// The peer's clock less ours.
+// Returns the peer's clock minus this rank's.
 std::int64_t compare_clocks(Communicator& group, int peer) {
   std::int64_t best = std::numeric_limits<std::int64_t>::max(), difference = 0;
   for (int i = 0; i < kExchanges; ++i) {

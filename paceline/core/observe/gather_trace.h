@@ -1,4 +1,4 @@
-// Brings what all ranks traced to one of them.
+// Brings the traces of all ranks to one of them.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace paceline::observe {
 
-// Collective over `group`; rank 0 gets the traces of all, in the order of ranks, the others none.
-// Clocks of different hosts are compared by the fastest of a few exchanges (Cristian, 1989): off by
-// at most half of its round trip. Takes the log's spans, and leaves none of its own exchanges in
-// it. THROWS Error as the communicator's operations do.
+// Collective over `group`: rank 0 gets the traces of all, in rank order, the others none. Clocks of
+// different hosts are compared by the fastest of a few exchanges (Cristian, 1989), with an error of
+// at most half its round trip. It takes the log's spans, and leaves no spans of its own exchanges
+// in it. THROWS Error as the communicator's operations do.
 std::vector<RankTrace> gather_traces(Communicator& group, TraceLog& log);
 
 }  // namespace paceline::observe

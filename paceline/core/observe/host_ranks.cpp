@@ -25,7 +25,8 @@ std::optional<int> number_of(const fs::path& path) {
   return number;
 }
 
-// Processes come and go, and those of other users do not open: what cannot be read is not there.
+// Processes come and go, and those of other users cannot be read, so unreadable entries are
+// skipped.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -36,7 +37,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
 
 struct Page {
   transport::RankStatus status;
-  std::uint64_t memory;  // one for each page, whoever shows it
+  std::uint64_t memory;  // identifies the page, whichever process shows it
 };
 
 std::optional<Page> page_of(const fs::path& process) {
@@ -54,12 +55,12 @@ std::optional<Page> page_of(const fs::path& process) {
 
 struct Shown {
   HostRank rank;
-  std::uint64_t memory = 0;  // of the page
+  std::uint64_t memory = 0;  // identifies the page
   int parent = 0;            // process
 };
 
-// Fields 4 (parent), 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2 may
-// hold anything up to its last ')'.
+// Reads fields 4 (parent), 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2
+// may contain anything up to its last ')'.
 void read_usage(const fs::path& process, Shown& shown) {
   std::ifstream file(process / "stat");
   std::string text;
@@ -96,7 +97,8 @@ std::vector<HostRank> ranks_on_this_host(std::string_view job) {
     all.push_back({.rank = {*pid, page->status}, .memory = page->memory});
     read_usage(process, all.back());
   }
-  // A fork shows its parent's page. Numbers of processes begin anew some time: they tell nothing.
+  // A fork shows its parent's page. Process numbers wrap around, so their order does not tell which
+  // one is the fork.
   const auto is_fork = [&all](const Shown& one) {
     return std::ranges::any_of(all, [&one](const Shown& other) {
       return other.memory == one.memory && other.rank.pid == one.parent;

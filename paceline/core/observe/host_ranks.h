@@ -1,4 +1,4 @@
-// The ranks that run on this host now, as processes of this user show themselves
+// Finds the ranks that run on this host now, by the status pages of this user's processes
 // (transport/status_page.h).
 #pragma once
 
@@ -17,8 +17,8 @@ struct HostRank {
   std::int64_t memory_bytes = 0;  // resident
 };
 
-// Of every job, or of `job` alone; in the order of jobs and ranks. Needs no cooperation of the
-// ranks: one that is stopped or hangs is seen as well.
+// The ranks of every job, or of `job` alone, in the order of jobs and ranks. It needs no
+// cooperation of the ranks: it also sees one that is stopped or hangs.
 std::vector<HostRank> ranks_on_this_host(std::string_view job = {});
 
 }  // namespace paceline::observe

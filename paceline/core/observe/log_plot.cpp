@@ -12,10 +12,11 @@ namespace {
 using Point = std::pair<double, double>;
 
 constexpr double kWidth = 760, kHeight = 400;
-constexpr double kLeft = 70, kRight = 580, kTop = 34, kBottom = 344;  // the field; legend beside it
+// the field; the legend is beside it
+constexpr double kLeft = 70, kRight = 580, kTop = 34, kBottom = 344;
 constexpr double kLegendLine = 19;
 
-// Of the i-th curve: no two of one colour look the same.
+// The stroke of the i-th curve: two of one colour differ in their dashes.
 std::string stroke(const Curve& drawn, std::size_t i) {
   const char* dashes = drawn.dashed ? "6 4" : i < kPlotColours.size() ? "none" : "2 3";
   return fmt::format("stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
@@ -27,7 +28,7 @@ bool is_drawable(const Point& point) {
          std::isfinite(point.second);
 }
 
-// An axis on the page: from the grid line below the least value to the one above the largest.
+// An axis on the page, from the grid line below the least value to the one above the largest.
 class Scale {
  public:
   Scale(const LogAxis& axis, double least, double largest, double begin, double end)

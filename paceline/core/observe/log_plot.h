@@ -1,5 +1,5 @@
-// Curves over two logarithmic axes, as an SVG: self-contained, in the colours of the page that it
-// stands in, light or dark.
+// Draws curves over two logarithmic axes as an SVG: self-contained, in the colours of the
+// surrounding page, light or dark.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace paceline::observe {
 
-// Distinguishable also without colours of full sight (Okabe and Ito), and on light and dark.
+// These colours are distinguishable with colour blindness too (Okabe and Ito), on light and dark.
 inline constexpr std::array kPlotColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                             "#e69f00", "#56b4e9", "#a0765b", "#8a8a8a"};
 
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points = {};
-  bool dashed = false;  // for what is no candidate but a limit
+  bool dashed = false;  // for a limit rather than a candidate
 };
 
 // Grid lines at origin * step^k, labelled by `text`.
@@ -32,11 +32,11 @@ struct LogPlot {
   std::vector<Curve> curves;
 };
 
-// Points that a logarithmic axis has no place for (zero or less) are left out; empty when no point
-// is left. Well-formed XML.
+// Leaves out points of zero or less, which have no place on a logarithmic axis, and returns an
+// empty string if no point is left. The XML is well-formed.
 std::string to_svg(const LogPlot& plot);
 
-// &, <, > and quotes, as XML and HTML want them.
+// Escapes &, <, > and quotes for XML and HTML.
 std::string escaped(const std::string& text);
 
 }  // namespace paceline::observe

@@ -22,7 +22,7 @@ ModelRecorder::ModelRecorder(std::string file, std::vector<schedule::Tensor> ten
 ModelRecorder::~ModelRecorder() {
   try {
     write();
-  } catch (const std::exception&) {  // who waits for the file tells that there is none
+  } catch (const std::exception&) {  // its reader reports that the file is missing
   }
 }
 

@@ -1,5 +1,5 @@
 // Watches the steps of a training, and writes the model that they show to a file
-// (schedule/model_file.h): what `paceline bench schedule` replays.
+// (schedule/model_file.h), which `paceline bench schedule` replays.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,19 @@ namespace paceline::observe {
 
 class ModelRecorder {
  public:
-  // Enough for one that nothing disturbed; the first step, which allocates, does not count.
+  // The number of steps recorded: enough that one of them is undisturbed. The first step, which
+  // allocates, does not count.
   static constexpr int kSteps = 20;
 
   // `tensors`: by gradient, without times. THROWS Error (io): the file cannot be written.
   ModelRecorder(std::string file, std::vector<schedule::Tensor> tensors);
-  // Writes what there is, if that was not done: of a shorter training.
+  // Writes the steps recorded so far if the training was too short for add() to do so.
   ~ModelRecorder();
   ModelRecorder(const ModelRecorder&) = delete;
   ModelRecorder& operator=(const ModelRecorder&) = delete;
 
-  // A step's gradients, and of how many samples they are. The last of kSteps writes the file, as a
-  // whole or not at all; what comes later is ignored. THROWS Error (io).
+  // Adds a step's gradients and their number of samples. The last of kSteps writes the file, as a
+  // whole or not at all; later steps are ignored. THROWS Error (io).
   void add(const schedule::ObservedStep& step, int batch);
 
  private:

@@ -1,11 +1,11 @@
-// The door of observe: what a run shows of itself.
+// The public header of observe: the output of a run for people and programs.
 //
-// progress.h draws how far a loop has come, on a terminal or as plain lines; metrics.h writes one
+// progress.h draws the progress of a loop, on a terminal or as plain lines; metrics.h writes one
 // JSON object a line for programs to read; tensorboard.h writes scalars for TensorBoard,
-// prometheus.h serves figures to Prometheus, trace_file.h writes what all ranks did when for
-// Perfetto; log_plot.h draws curves as SVG, timeline_plot.h what happened when, whole_file.h writes
-// a file at once, model_recorder.h the model that steps have shown; host_ranks.h looks at the ranks
-// of this host from outside. They only render what they are told: they measure nothing.
+// prometheus.h serves figures to Prometheus, trace_file.h writes the spans of all ranks for
+// Perfetto; log_plot.h draws curves and timeline_plot.h spans of time as SVG; whole_file.h writes a
+// file as a whole, model_recorder.h the model that steps have shown; host_ranks.h looks at the
+// ranks of this host from outside. They only render what they are told: they measure nothing.
 #pragma once
 
 #include "paceline/core/observe/gather_trace.h"

@@ -1,4 +1,5 @@
-// A file that is written piece by piece, each piece at once: a killed run keeps all that it told.
+// A file that is written piece by piece, each piece at once: a killed run keeps every piece written
+// so far.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@ namespace paceline::observe {
 
 class OutputFile {
  public:
-  // Empties the file or makes it. `what` is its name in errors ("metrics file"). THROWS Error (io)
-  // that names the file.
+  // Creates the file or truncates it. `what` is its name in errors ("metrics file"). THROWS Error
+  // (io) that names the file.
   OutputFile(std::string what, std::string path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

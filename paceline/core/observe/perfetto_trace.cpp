@@ -54,7 +54,8 @@ class Writer {
   std::uint64_t uuid_ = 0;
 };
 
-// Lanes in which no two spans overlap; as many as are in flight at a time.
+// Assigns spans to rows in which no two overlap; there are as many rows as spans in flight at a
+// time.
 std::vector<int> places_side_by_side(const std::vector<TraceSpan>& spans) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -73,7 +74,8 @@ std::vector<int> places_side_by_side(const std::vector<TraceSpan>& spans) {
   return places;
 }
 
-// Of equal times ends come first, and of two that begin together the longer one: so slices nest.
+// At equal times ends come first, and of two spans that begin together the longer one, so that
+// slices nest.
 void sort(std::vector<Edge>& edges) {
   std::ranges::stable_sort(edges, {}, [](const Edge& edge) {
     const std::int64_t length = edge.span->end_ns - edge.span->begin_ns;

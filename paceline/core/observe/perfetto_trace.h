@@ -1,6 +1,6 @@
-// A trace in Perfetto's own format (protos/perfetto/trace of https://github.com/google/perfetto): a
-// process for each rank, a track for each lane, and as many tracks of operations as are in flight
-// at a time. About half of the JSON's size.
+// A trace in Perfetto's own format (protos/perfetto/trace of https://github.com/google/perfetto)
+// has a process for each rank, a track for each lane, and as many tracks of operations as are in
+// flight at a time. It takes about half the bytes of the JSON.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// How far a loop of known length has come: a live bar on a terminal, plain lines elsewhere.
+// Shows the progress of a loop of known length: a live bar on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,13 @@
 
 namespace paceline::observe {
 
-// What is shown; a value, so that drawing can be tested without a terminal or a clock.
+// The figures shown, as a value, so that drawing can be tested without a terminal or a clock.
 struct ProgressView {
   std::int64_t step = 0;
   std::int64_t total = 0;
-  double samples_per_second = 0;  // 0: not known yet
+  double samples_per_second = 0;  // 0: unknown yet
   double loss = 0;
-  std::chrono::seconds left = {};  // estimated; negative: not known yet
+  std::chrono::seconds left = {};  // estimated; negative: unknown yet
   bool operator==(const ProgressView&) const = default;
 };
 
@@ -27,8 +27,8 @@ std::string draw_bar(const ProgressView& view, int columns);
 std::string draw_line(const ProgressView& view);
 
 struct ProgressOptions {
-  bool live = false;  // redraw one line in place; is_terminal() tells whether that is wise
-  int columns = 0;    // 0: as wide as the terminal is, 80 if it does not say
+  bool live = false;  // redraw one line in place, which suits a terminal (is_terminal())
+  int columns = 0;    // 0: the terminal's width, or 80 if that is unknown
   std::chrono::milliseconds redraw_every{
       100};  // live: often enough to look alive, too rare to cost anything
   std::chrono::milliseconds line_every{std::chrono::seconds(5)};  // plain lines
@@ -36,7 +36,7 @@ struct ProgressOptions {
 
 bool is_terminal(std::FILE* stream);
 
-// Draws on `stream` (not owned). The first step and the last one are always shown.
+// Draws on `stream`, which it does not own. The first step and the last one are always shown.
 // THREAD: one. COST: a clock reading for each update; a short write at most every `redraw_every` or
 // `line_every`.
 class Progress {
@@ -46,10 +46,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Step `step` (from 1) has ended and brought `samples` more samples.
+  // Step `step` (from 1) has ended and processed `samples` more samples.
   void update(std::int64_t step, std::int64_t samples, double loss,
               Clock::time_point now = Clock::now());
-  // Time from here to the next update() is not counted as training (an evaluation, a checkpoint).
+  // The time from here to the next update() does not count as training (an evaluation, a
+  // checkpoint).
   void pause(Clock::time_point now = Clock::now());
 
  private:

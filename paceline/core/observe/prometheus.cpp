@@ -25,7 +25,7 @@ PrometheusEndpoint::PrometheusEndpoint(const std::string& address,
   impl_->labels = std::move(labels);
   constexpr std::size_t kThreads = 1;
   try {
-    // civetweb takes a port alone for every interface.
+    // civetweb takes a bare port to mean every interface.
     impl_->exposer = std::make_unique<prometheus::Exposer>(
         address.starts_with(':') ? address.substr(1) : address, kThreads);
   } catch (const std::exception& error) {

@@ -1,6 +1,5 @@
-// Figures of this process for Prometheus
-// (https://prometheus.io/docs/instrumenting/exposition_formats), served over HTTP by
-// prometheus-cpp.
+// Serves figures of this process to Prometheus
+// (https://prometheus.io/docs/instrumenting/exposition_formats) over HTTP, by prometheus-cpp.
 #pragma once
 
 #include <map>
@@ -11,17 +10,17 @@ namespace paceline::observe {
 
 class PrometheusEndpoint {
  public:
-  // Serves http://<address>/metrics until it is destroyed; `address` is "127.0.0.1:9400" or ":9400"
-  // (every interface), port 0: any free one. Every figure carries `labels`, {{"rank", "0"}}. THROWS
-  // Error (io) when the address cannot be used.
+  // Serves http://<address>/metrics until this is destroyed. `address` is "127.0.0.1:9400" or
+  // ":9400" (every interface); port 0 means any free one. Every figure carries `labels`, {{"rank",
+  // "0"}}. THROWS Error (io): the address cannot be used.
   PrometheusEndpoint(const std::string& address, std::map<std::string, std::string> labels);
   ~PrometheusEndpoint();
   PrometheusEndpoint(const PrometheusEndpoint&) = delete;
   PrometheusEndpoint& operator=(const PrometheusEndpoint&) = delete;
 
   int port() const;
-  // `name` as Prometheus wants it ("paceline_steps_total"). A name is of one kind for ever. THREAD:
-  // any.
+  // `name` follows Prometheus's rules ("paceline_steps_total"), and always has the same kind.
+  // THREAD: any.
   void gauge(const std::string& name, const std::string& help, double value);
   void counter(const std::string& name, const std::string& help,
                double total);  // REQUIRES: never less than before

@@ -1,5 +1,5 @@
-// Writing messages in protobuf's wire format (https://protobuf.dev/programming-guides/encoding):
-// enough for the two formats of others that observe writes. Both are small and frozen, so a
+// Writes messages in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), as
+// far as the two foreign formats that observe writes need it. Both are small and frozen, so a
 // generator and its runtime library would cost more than this.
 #pragma once
 

@@ -19,7 +19,6 @@ std::string title_of(const RankTrace& trace) {
   return fmt::format("rank {} ({}{})", trace.rank, trace.host, lost);
 }
 
-// The first moment of all, so that times stay small.
 std::int64_t origin_of(std::span<const RankTrace> ranks) {
   std::int64_t origin = std::numeric_limits<std::int64_t>::max();
   for (const RankTrace& trace : ranks) {

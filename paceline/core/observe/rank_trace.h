@@ -1,4 +1,4 @@
-// What one rank traced, as it travels to the rank that renders the trace of all.
+// The trace of one rank, in the form in which it travels to the rank that renders all.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace paceline::observe {
 struct RankTrace {
   int rank = 0;
   std::string host;
-  std::int64_t clock_ns = 0;  // this rank's steady clock less that of the rank that renders
+  std::int64_t clock_ns = 0;  // this rank's steady clock minus the renderer's
   std::vector<TraceSpan> spans;
   std::size_t dropped = 0;
 };
@@ -24,10 +24,11 @@ inline constexpr std::array<std::string_view, 3> kTraceLanes = {"training", "wai
                                                                 "operations"};  // by TraceLane
 
 std::string title_of(const RankTrace& trace);  // "rank 3 (host)"
-// The first moment of all, on the renderer's clock, so that times can stay small.
+// The earliest moment of all spans, on the renderer's clock; times relative to it stay small.
 std::int64_t origin_of(std::span<const RankTrace> ranks);
 
-// For the way between ranks. THROWS Error (io) for bytes that encode() did not make.
+// They convert a trace to bytes and back, to send it between ranks. THROWS Error (io): encode() did
+// not make these bytes.
 std::string encode(const RankTrace& trace);
 RankTrace decode_rank_trace(std::string_view bytes);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr double kWidth = 1120, kLeft = 130, kRight = 1100;
 constexpr double kHeader = 62, kTitle = 22, kBetween = 12, kFooter = 46;
 constexpr double kLane = 16;     // height of a lane of one row
-constexpr double kLeastRow = 3;  // of one of many
+constexpr double kLeastRow = 3;  // height of a row if there are many
 constexpr std::size_t kMostTicks = 12;
 constexpr double kMilli = 1e3;
 
@@ -31,7 +31,7 @@ std::string text_at(double x, double y, std::string_view look, const std::string
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, look, escaped(text));
 }
 
-// By span: its row. As many rows as spans overlap at a time.
+// The row of each span; there are as many rows as spans that overlap at a time.
 struct Rows {
   std::vector<std::size_t> of;
   std::size_t count = 1;
@@ -63,7 +63,7 @@ double last_moment(const TimelinePlot& plot) {
   return last;
 }
 
-// 1, 2 or 5 times a power of ten, so that there are few ticks.
+// Ticks are 1, 2 or 5 times a power of ten apart, so that there are few.
 double tick_of(double seconds) {
   const double least = seconds / static_cast<double>(kMostTicks);
   const double power = std::pow(10, std::floor(std::log10(least)));

@@ -1,5 +1,5 @@
-// Spans of time in lanes, bands of lanes under one time axis, as an SVG: self-contained, light or
-// dark as its reader; what a span is shows when the mouse rests on it.
+// Draws spans of time in lanes, and bands of lanes under one time axis, as an SVG: self-contained,
+// light or dark as its reader. A span's title appears when the mouse rests on it.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace paceline::observe {
 
 struct TimelineSpan {
   double begin = 0, end = 0;  // seconds
-  std::size_t kind = 0;       // of the plot's legend
+  std::size_t kind = 0;       // index into TimelinePlot::kinds
   std::string title = {};
 };
 
 struct TimelineLane {
   std::string name;
-  std::vector<TimelineSpan> spans = {};  // those that overlap are drawn side by side
+  std::vector<TimelineSpan> spans = {};  // overlapping ones are drawn side by side
 };
 
 // A line down all lanes of a band.
@@ -34,11 +34,12 @@ struct TimelineBand {
 struct TimelinePlot {
   std::string title;
   std::vector<std::string> kinds;  // at most 8
-  std::string mark;                // what the marks are, for the legend; empty: there are none
+  std::string mark;                // the marks' name in the legend; empty: there are none
   std::vector<TimelineBand> bands;
 };
 
-// Of what begins before 0 the rest is drawn. Empty when nothing lasts. Well-formed XML.
+// Spans that begin before 0 are drawn from 0 on. The result is empty when no span has a length. The
+// XML is well-formed.
 std::string to_svg(const TimelinePlot& plot);
 
 }  // namespace paceline::observe

@@ -1,4 +1,4 @@
-// The trace of a run as a file.
+// Writes the trace of a run to a file.
 #pragma once
 
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace paceline::observe {
 
-// Perfetto's own format when the name ends in .pftrace, else Chrome's JSON. THROWS Error (io).
+// It takes Perfetto's own format if the name ends in .pftrace, else Chrome's JSON. THROWS Error
+// (io).
 void write_trace(const std::string& path, std::span<const RankTrace> ranks);
 
 }  // namespace paceline::observe
