@@ -1,4 +1,4 @@
-// What is asked of the buffers that a caller hands in. THROWS Error (misuse) that begins with
+// Checks the buffers that a caller hands in. THROWS Error (misuse) that begins with
 // `what`, the operation's name.
 #pragma once
 

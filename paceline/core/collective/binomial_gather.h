@@ -10,7 +10,7 @@ namespace paceline::collective {
 // way back is the scatter. Ranks are numbered from the root on.
 Program binomial_gather(const Shape& shape);
 
-// How many ranks the largest subtree below the root has: 0 for one rank.
+// Counts the ranks of the largest subtree below the root has: 0 for one rank.
 int largest_subtree(int ranks);
 
 }  // namespace paceline::collective

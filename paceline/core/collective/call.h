@@ -1,4 +1,4 @@
-// What a rank says when it calls a collective, so that a call that differs is seen before any data
+// A rank says this when it calls a collective, so that a call that differs is seen before any data
 // is touched.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace paceline::collective {
 
 struct Call {
-  // What must be equal on all ranks.
+  // These fields must be equal on all ranks.
   Operation operation = Operation::barrier;
   ReduceOp op = ReduceOp::sum;  // of reductions
   Dtype dtype = Dtype::u8;
@@ -28,7 +28,7 @@ struct Call {
   // all_to_all: what this rank sends to each, which must be what that rank expects.
   std::vector<std::uint64_t> counts;
 
-  // What each rank tells the others.
+  // These fields each rank tells the others.
   std::vector<std::uint64_t> expected;  // all_to_all with counts: what this rank expects from each
   double weight = 1;
   transport::Remote output;  // where its output lies, for stores

@@ -15,7 +15,8 @@
 
 namespace paceline::collective {
 
-// What the engine is to do for rank `rank` of `ranks`; its factor is known when all have called.
+// The part that the engine does for rank `rank` of `ranks`; its factor is known when all have
+// called.
 EngineCall engine_call(const Request& request, int rank, int ranks);
 
 class Carriage final : private transport::Pollable {

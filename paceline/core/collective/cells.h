@@ -1,4 +1,4 @@
-// What memory a step touches.
+// The memory that a step touches.
 //
 // Internal to the verifier and its tests, though nothing here is about proofs.
 #pragma once

@@ -27,7 +27,7 @@
 
 namespace paceline {
 
-// Which promise about bits the group makes (docs/algorithms/README.md).
+// The promise that the group makes about bits (docs/algorithms/README.md).
 enum class Determinism : std::uint8_t {
   reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree
                      // in rank order; of f16 and bf16 it is made in f32 and rounded once
@@ -87,8 +87,8 @@ struct PointToPointOptions {
   std::chrono::milliseconds within = {};
 };
 
-// What a communicator has done so far, on this rank. Messages and bytes are those of programs: an
-// engine (engine.h) does not tell its own.
+// The work that a communicator has done so far, on this rank. Messages and bytes are those of
+// programs: an engine (engine.h) does not tell its own.
 struct Traffic {
   std::uint64_t operations = 0;     // collectives and point-to-point operations that ended
   std::uint64_t messages_sent = 0;  // data messages, call frames not counted
@@ -99,7 +99,7 @@ struct Traffic {
   std::chrono::nanoseconds waited = {};     // time that callers spent in Work::wait
 };
 
-// What an algorithm would take (collective/cost.h).
+// The time that an algorithm would take (collective/cost.h).
 struct Forecast {
   std::string_view algorithm;
   std::size_t piece_bytes = 0;  // of each chunk in one segment

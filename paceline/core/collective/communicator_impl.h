@@ -1,4 +1,4 @@
-// What a Communicator is made of: the part that runs on the caller's thread.
+// The inside of a Communicator: the part that runs on the caller's thread.
 #pragma once
 
 #include <map>
@@ -37,7 +37,7 @@ class Communicator::Impl {
   // Whether sums of a 16-bit type must be rounded once.
   bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;
   collective::Shape shape_with_root(int root) const;
-  // The names below are told in what is thrown.
+  // `what` names the operation in what these throw.
   void check_root(std::string_view what, int root) const;
   // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the
   // call.

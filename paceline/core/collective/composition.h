@@ -12,7 +12,7 @@
 
 namespace paceline::collective {
 
-// Where a smaller program stands in a larger one.
+// The place of a smaller program in a larger one.
 struct Part {
   std::vector<int> ranks;  // its rank i is rank ranks[i] of the larger one
   // Its chunk c is these chunks of the larger one, in this order; none: what it does to c vanishes.
@@ -28,8 +28,8 @@ Program on(const Part& part, const Program& program);
 Program in_sequence(const std::vector<Program>& programs);
 
 // Side by side, round by round. REQUIRES: as in_sequence, and no two of them touch the same chunk.
-// What waits in one round waits for all of it: where messages meet, the rounds must be the same for
-// all ranks, empty ones among them.
+// A rank that waits in a round waits for all of it: where messages meet, the rounds must be the
+// same for all ranks, empty ones among them.
 Program side_by_side(const std::vector<Program>& programs);
 
 // The same without rounds in which nothing is done.

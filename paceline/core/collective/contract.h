@@ -1,5 +1,6 @@
-// What each operation gives to a rank and wants of it: which chunks lie in its input, which its
-// output must hold at the end. The one place that says so; programs are checked and run by it.
+// Each operation gives chunks to a rank and wants others of it: which chunks lie in its input,
+// which its output must hold at the end. The one place that says so; programs are checked and run
+// by it.
 #pragma once
 
 #include "paceline/core/collective/program.h"
@@ -13,11 +14,11 @@ bool has_programs(Operation operation);
 // by the calls themselves (docs/decisions/0002-calls-go-to-all-ranks.md).
 bool is_carried_by_programs(Operation operation);
 
-// How many chunks a program must have: one for each rank, one for each pair of them; 0: as many as
-// it likes.
+// The number of chunks that a program must have: one for each rank, one for each pair of them; 0:
+// as many as it likes.
 int chunks_needed(Operation operation, int ranks);
 
-// Of shape.rank.
+// The contract of rank shape.rank.
 bool has_input(Operation operation, const Shape& shape, int chunk);
 bool has_output(Operation operation, const Shape& shape, int chunk);
 

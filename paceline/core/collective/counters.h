@@ -1,4 +1,4 @@
-// What a collective costs whatever its length, counted in the programs of all ranks.
+// The costs of a collective that do not depend on its length, counted in the programs of all ranks.
 #pragma once
 
 #include <span>

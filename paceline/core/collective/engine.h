@@ -38,7 +38,7 @@ struct EngineCall {
   double factor = 1;
 };
 
-// Of one group. THREAD: reactor's driver only; the destructor: any.
+// The engine of one group. THREAD: reactor's driver only; the destructor: any.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -69,7 +69,7 @@ struct Gathering {
   const std::atomic<bool>& given_up;  // nobody waits for it any more
 };
 
-// Of the process; lives as long as it.
+// One library serves the whole process and lives as long as it.
 class EngineLibrary {
  public:
   virtual ~EngineLibrary() = default;
@@ -81,13 +81,13 @@ class EngineLibrary {
   // Called once before the next, and again in vain. May block until every rank of the world calls
   // it.
   virtual Result<> start(const EnginePlace& place) = 0;
-  // By the first rank of each group, where traits().invites.
+  // Called by the first rank of each group, where traits().invites.
   virtual Result<std::vector<std::byte>> invitation() = 0;
   // Blocks until all of these ranks, and no others, call it with the same number. THREAD: any.
   virtual Result<std::unique_ptr<Engine>> engine_of(const Gathering& group) = 0;
 };
 
-// What a plugin tells of itself, by its function kEngineEntry.
+// A plugin describes itself by this, which its function kEngineEntry returns.
 struct EnginePlugin {
   std::string_view interface;  // kEngineInterface of the headers that it was built with
   EngineLibrary* library;

@@ -1,4 +1,4 @@
-// What can be said against a program by reading it, rank by rank, without running it.
+// Finds what is wrong with a program by reading it, rank by rank, without running it.
 #pragma once
 
 #include <span>

@@ -24,7 +24,7 @@ namespace paceline::collective {
 Program all_reduce_on_grid(std::vector<int> dimensions, int rank, const Algorithm& reduce_scatter,
                            const Algorithm& all_gather);
 
-// What it costs, from the closed forms of the two.
+// The costs follow from the closed forms of the two.
 Counters counters_on_grid(const std::vector<int>& dimensions, const Algorithm& reduce_scatter,
                           const Algorithm& all_gather);
 

@@ -28,13 +28,14 @@ const std::vector<int>& host_of(const Hosts& hosts, int rank);
 int leader_of(const std::vector<int>& host, int root);
 std::vector<int> leaders_of(const Hosts& hosts, int root = 0);
 
-// Who keeps a chunk on each host, when there is one chunk for each rank: its own rank, and
-// elsewhere one in the same place on its host, so that the ranks of a host keep about as many each.
+// The rank that keeps a chunk on each host, when there is one chunk for each rank: its own rank,
+// and elsewhere one in the same place on its host, so that the ranks of a host keep about as many
+// each.
 std::vector<int> keepers_of(const Hosts& hosts, int chunk);
 // By rank of `host`, one of `hosts`: the chunks that it keeps there.
 std::vector<std::vector<int>> kept_on(const Hosts& hosts, const std::vector<int>& host);
 
-// What it costs to bring each chunk to its keeper on every other host, and then what each rank
+// The costs of bringing each chunk to its keeper on every other host, and then what each rank
 // keeps to all others of its host, or the way back: how much the busiest rank sends is not among
 // it.
 Counters across_and_within(const Hosts& hosts);

@@ -20,7 +20,7 @@ class Invitation final : private membership::FrameSink {
   void pass_on();   // on the first rank: to the others, once it is given
   void withdraw();  // take() returns, and nothing is received any more
 
-  // THREAD: that which makes the engine; it may go on when all else has ended.
+  // THREAD: the one that makes the engine; it may go on when all else has ended.
   void give(std::vector<std::byte> own);  // on the first rank
   std::vector<std::byte> take();          // blocks; nothing when it was withdrawn
 

@@ -1,4 +1,4 @@
-// How the rooms above make a Communicator of ranks of one generation.
+// The rooms above make a Communicator of ranks of one generation in this way.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// How a buffer is cut: into chunks (one for each rank, mostly), and each chunk into segments.
+// A buffer is cut into chunks (one for each rank, mostly), and each chunk into segments.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct Range {
 // work of others.
 constexpr int kSegmentsInFlight = 8;
 
-// Where each chunk lies, in elements. Chunks may be empty and of any length; they lie one after the
-// other.
+// The place of each chunk, in elements. Chunks may be empty and of any length; they lie one after
+// the other.
 struct Partition {
   std::vector<Range> chunks;
 

@@ -75,7 +75,8 @@ Step completing(Step step);  // the same step with `completes` set
 
 using Round = std::vector<Step>;
 
-// By step of the round: the first step of the message that it belongs to; -1 where nothing is sent.
+// For each step of the round: the first step of the message that it belongs to; -1 where nothing is
+// sent.
 std::vector<int> messages_of(const Round& round);
 
 struct Program {
@@ -86,7 +87,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// What a program is made for. 0 <= rank < ranks, 0 <= root < ranks.
+// The shape for which a program is made. 0 <= rank < ranks, 0 <= root < ranks.
 struct Shape {
   int ranks = 1;
   int rank = 0;
@@ -111,13 +112,14 @@ bool is_power_of_two(const Shape& shape);
 bool for_any_count(const Shape& shape);
 bool for_one_rank(const Shape& shape);
 
-// Which promise about the bits of a sum an algorithm makes (docs/algorithms/README.md).
+// The promise that an algorithm makes about the bits of a sum (docs/algorithms/README.md).
 enum class DeterminismClass : std::uint8_t {
   d2 = 2,  // the same bits on every rank and from run to run
   d3 = 3,  // also independent of an element's position, of the length and of fusion
 };
 
-// What a collective costs whatever its length: `verify` counts it, and the algorithm states it.
+// The costs of a collective that do not depend on its length: `verify` counts it, and the algorithm
+// states it.
 struct Counters {
   int depth = 0;  // rounds with messages on the longest chain of rounds that wait for each other
   long messages = 0;  // over all ranks; what one rank sends another in one round is one message
@@ -125,7 +127,7 @@ struct Counters {
   bool operator==(const Counters&) const = default;
 };
 
-// What one file under algorithms/<operation>/ returns.
+// One file under algorithms/<operation>/ returns this.
 struct Algorithm {
   Operation operation = Operation::all_reduce;
   std::string_view name;
@@ -150,7 +152,7 @@ std::string to_string(const Slot& slot);  // "output(3)", "scratch(1, 3)"
 std::string to_string(const Step& step);  // "recv_reduce from 2: output(3) = received OP input(3)"
 // "6 rounds, 24 messages, 6 chunks from the busiest rank"
 std::string to_string(const Counters& counters);
-// "4 ranks, root 0", and what is known besides, as `paceline programs` takes it: "groups 0,1/2,3"
+// "4 ranks, root 0", and the rest of the shape, as `paceline programs` takes it: "groups 0,1/2,3"
 std::string to_string(const Shape& shape);
 std::string to_string(const Program& program);  // a line for each step, rounds numbered
 

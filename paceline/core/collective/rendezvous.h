@@ -1,4 +1,4 @@
-// How the messages of all ranks' programs meet, before anything is known about what they carry.
+// The messages of all ranks' programs meet here, before anything is known about what they carry.
 //
 // The execution model of the proof and of the price: a rank posts all messages of a round together;
 // a message moves when its send and its receive are both posted, first come first served between

@@ -17,8 +17,8 @@ struct Request {
   bool by_engine = false;            // the group's engine does, once every rank has called
   ConstBuffer input;
   Buffer output;
-  // Where the plan's chunks lie in the input and in the output, in elements: the same lengths in
-  // both. Of a chunk that this rank does not have there (contract.h) the offset means nothing.
+  // The places of the plan's chunks in the input and in the output, in elements: the same lengths
+  // in both. Of a chunk that this rank does not have there (contract.h) the offset means nothing.
   Partition input_chunks;
   Partition other_output_chunks;  // empty: in the output they lie as in the input
   int segments = 1;

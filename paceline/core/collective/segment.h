@@ -49,7 +49,7 @@ class Segment {
   std::size_t slot_number(
       const Slot& slot) const;  // slots that may be the same memory have the same number
 
-  // What lies in a scratch place may really be the peer's memory, until the end of a round.
+  // The contents of a scratch place may really be the peer's memory, until the end of a round.
   struct View {
     Bytes bytes;
     transport::FrameHeader header;

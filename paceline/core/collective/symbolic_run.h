@@ -12,7 +12,7 @@
 
 namespace paceline::collective {
 
-// What a slot holds: a sum of contributions to one chunk.
+// The contents of a slot: a sum of contributions to one chunk.
 struct Value {
   Symbols::Id sum = -1;  // -1: nothing was ever written
   int chunk = -1;

@@ -9,7 +9,7 @@
 
 namespace paceline::collective {
 
-// What the proof found out on the way (exact for the shape that was verified).
+// Facts that the proof finds on the way (exact for the shape that was verified).
 struct Proof {
   bool balanced_tree =
       false;  // every finished element is summed by the balanced tree in rank order (split at the

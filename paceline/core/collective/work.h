@@ -38,7 +38,7 @@ class [[nodiscard]] Work {
   double total_weight() const;
   Bytes note(int rank) const;
 
-  // Of a recv, once done: the rank (in the group) that sent it. Else -1.
+  // Once a recv is done: the rank (in the group) that sent it. Otherwise -1.
   int source() const;
 
   // Several operations as one: done when all are, failed with the first failure among them (in

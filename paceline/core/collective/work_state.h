@@ -1,4 +1,4 @@
-// What the copies of a Work share.
+// The state that the copies of a Work share.
 #pragma once
 
 #include <any>
