@@ -61,7 +61,9 @@ void Board::post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input)
   for (auto& counter : own.counters) counter.store(0, std::memory_order_relaxed);
   if (!input.empty()) std::memcpy(own.input.data(), input.data(), input.size());
   own.sequence.store(sequence, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // before is_asleep looks
+  // Before this rank looks who has posted and who sleeps: the last one sees that it is the last.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  may_be_awaited_ = state(sequence, fingerprint) != State::some_missing;
 }
 
 bool Board::has_posted(int rank, std::uint64_t sequence) const {
@@ -92,7 +94,12 @@ void Board::count(std::uint64_t sequence, Counter counter, std::uint64_t value) 
   slot(rank_, sequence)
       .counters[static_cast<std::size_t>(counter)]
       .store(value, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // before is_asleep looks
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // as for a post
+  int behind = 0;
+  for (int rank = 0; rank < ranks() && behind < 2; ++rank)
+    behind += counted(rank, sequence, counter) < value ? 1 : 0;
+  // The other counters are not every rank's: who never counts there is not behind.
+  may_be_awaited_ = counter != Counter::reduced || behind < 2;
 }
 
 std::uint64_t Board::counted(int rank, std::uint64_t sequence, Counter counter) const {

@@ -75,7 +75,10 @@ class Board {
   static constexpr std::chrono::seconds kPatience{5};
   bool forbid_writes();
 
-  // A rank that sleeps must be woken by who posts or counts.
+  // A rank that sleeps must be woken by who posts or counts, where that may be what it waits for:
+  // the last post of an operation, one that differs, or a count that leaves at most one rank
+  // behind. If each post woke all, a call of p ranks would take p * p wake-ups.
+  bool may_be_awaited() const { return may_be_awaited_; }
   void set_asleep(bool asleep);
   bool is_asleep(int rank) const;
 
@@ -89,6 +92,7 @@ class Board {
   const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
   std::vector<transport::MemoryDoor> doors_;
   bool reaches_all_ = true;
+  bool may_be_awaited_ = false;  // what this rank has posted or counted last
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
 };

@@ -81,6 +81,7 @@ void BoardCalls::give_up() {
 }
 
 void BoardCalls::wake() {
+  if (!board_->may_be_awaited()) return;
   for (int rank = 0; rank < members_.size(); ++rank) {
     if (rank == members_.rank() || !board_->is_asleep(rank)) continue;
     members_.link(rank)->send({.type = transport::FrameType::nudge, .group = group_}, {});

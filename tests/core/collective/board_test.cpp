@@ -59,6 +59,33 @@ TEST(Board, SumsWhatAllHavePosted) {
   }
 }
 
+TEST(Board, OnlyTheLastPostOrOneThatDiffersMayBeAwaited) {
+  auto boards = boards_of(4);
+  const auto posts = [&](std::size_t rank, std::uint64_t sequence, std::uint64_t fingerprint) {
+    boards[rank].post(sequence, fingerprint, {});
+    return boards[rank].may_be_awaited();
+  };
+  for (const std::size_t rank : {2, 0, 3}) EXPECT_FALSE(posts(rank, 1, 5)) << rank;
+  EXPECT_TRUE(posts(1, 1, 5));
+  EXPECT_FALSE(posts(1, 2, 6));
+  EXPECT_TRUE(posts(3, 2, 7)) << "rank 1 must see that it differs, though two are missing";
+}
+
+TEST(Board, ACountMayBeAwaitedWhereAtMostOneRankIsBehind) {
+  auto boards = boards_of(4);
+  for (Board& board : boards) board.post(1, 5, {});
+  const auto counts = [&](std::size_t rank, std::uint64_t value) {
+    boards[rank].count(1, Board::Counter::reduced, value);
+    return boards[rank].may_be_awaited();
+  };
+  EXPECT_FALSE(counts(0, 1));
+  EXPECT_FALSE(counts(0, 2));
+  EXPECT_FALSE(counts(1, 1)) << "ranks 2 and 3 have not counted";
+  EXPECT_TRUE(counts(2, 1)) << "it is the last that rank 3 waits for";
+  EXPECT_FALSE(counts(2, 2));
+  EXPECT_TRUE(counts(3, 1));
+}
+
 TEST(Board, ReachesAllWhereEveryPageSaysWhereItsRanksMemoryIs) {
   const Pages pages = pages_of(3);
   for (const int rank : {0, 2})
