@@ -21,7 +21,7 @@ constexpr std::size_t kShortestPiece = 16 << 10;  // shorter ones would be all h
 // (measured on loopback, two ranks, 64 MiB: 4 MiB 28 ms, 512 KiB 21 ms).
 constexpr std::size_t kLongestStreamPiece = 512 << 10;
 
-// Of an all_to_all with counts nobody knows the length.
+// Nobody knows the length of an all_to_all with counts; it is priced as if it had this many bytes.
 constexpr std::size_t kUnknownBytes = 1 << 20;
 
 std::vector<std::size_t> pieces(int chunks, bool in_memory) {
@@ -44,10 +44,10 @@ bool carries(const Algorithm& algorithm, std::size_t bytes) {
   return !algorithm.needs_equal_counts || !has_unknown_counts(algorithm.operation, bytes);
 }
 
-// Of all chunks: those of all_to_all are every rank's. Shorter calls count as one byte for each
-// rank (of all_to_all: for each pair): which chunks of a short vector are empty depends on the size
-// of its elements, and only of full chunks is a bound known before a timetable is made, which takes
-// longest where there are many ranks.
+// The bytes of all chunks: those of all_to_all are every rank's. Shorter calls count as one byte
+// for each rank (of all_to_all: for each pair): which chunks of a short vector are empty depends on
+// the size of its elements, and only of full chunks is a bound known before a timetable is made,
+// which takes longest where there are many ranks.
 std::size_t bytes_of_all(Operation operation, const Shape& shape, std::size_t bytes) {
   if (has_unknown_counts(operation, bytes)) return kUnknownBytes;
   const auto ranks = static_cast<std::size_t>(shape.ranks);

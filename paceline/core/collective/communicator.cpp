@@ -380,7 +380,7 @@ Work Communicator::all_to_all(ConstBuffer in, Buffer out, const OperationOptions
   request.call = {.operation = Operation::all_to_all, .dtype = in.dtype, .count = in.count};
   const Partition parts = Partition::even(in.count, size());
   impl_->cut_by_pairs(request, parts, parts);
-  // Whoever passes on what is meant for others has it in parts of this length.
+  // Ranks that pass on parts for others hold them in parts of this length.
   for (Partition* chunks : {&request.input_chunks, &request.other_output_chunks})
     for (collective::Range& chunk : chunks->chunks) chunk.count = in.count / ranks;
   return impl_->exchange(std::move(request), options);

@@ -191,7 +191,7 @@ double least_cost(const Algorithm& algorithm, const Shape& shape, std::size_t by
                   const topology::Topology& topology, const topology::Profile& profile) {
   const auto ranks = static_cast<std::size_t>(shape.ranks);
   const std::size_t chunks = algorithm.operation == Operation::all_to_all ? ranks * ranks : ranks;
-  // Of fewer bytes than chunks some are empty, and a message of empty ones takes no time.
+  // With fewer bytes than chunks some chunks are empty, and a message of empty ones takes no time.
   if (algorithm.closed_form == nullptr || ranks == 1 || bytes < chunks) return 0;
   const Counters stated = algorithm.closed_form(shape);
   const Least least = least_of(topology, profile);

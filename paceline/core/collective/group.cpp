@@ -233,7 +233,7 @@ Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   return taken;
 }
 
-// Of an operation that this rank has not begun.
+// Says so of an operation that this rank has not begun.
 bool Group::may_come(std::uint64_t sequence) const {
   const std::uint64_t last = posted_ == next_sequence_ ? posted_ + 1 : next_sequence_;
   return next_sequence_ <= sequence && sequence <= last;

@@ -33,8 +33,8 @@ class Tariff {
 
   const topology::Topology& topology() const { return topology_; }
   int host(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
-  // Of all hosts. The ranks that share processors stay on one each, in turns: waking a rank on
-  // another one takes longer than most operations.
+  // The core of a rank, numbered over all hosts. The ranks that share processors stay on one each,
+  // in turns: waking a rank on another one takes longer than most operations.
   int core(int rank) const { return core_of_[static_cast<std::size_t>(rank)]; }
   int cores() const { return cores_; }
 

@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-// Whoever waits so soon after its call does not compute meanwhile: it drives.
+// A caller that waits this soon after its call does not compute meanwhile: it drives.
 constexpr std::chrono::nanoseconds kAtOnce = std::chrono::microseconds(100);
 
 }  // namespace

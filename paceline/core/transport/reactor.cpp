@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kPark{1};
 constexpr int kLooksBetweenPolls =
     32;  // a look at the rings costs nanoseconds, one at the poller a system call
 
-// Whoever spins waits so much longer than what it moved took: where data come slowly, as over a
+// A thread spins this many times as long as what it moved took: where data come slowly, as over a
 // slow network, the processor is left to others, and to the kernel that carries them.
 constexpr int kPatience = 4;
 

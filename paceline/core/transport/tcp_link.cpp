@@ -106,7 +106,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
     if (open_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
   }
 
-  // Whoever drives and is awake tries again at each look.
+  // A driver that is awake tries again at each look; the poller is asked for those that sleep.
   void watch_for_room() {
     const bool watched = stream_.has_unsent();
     if (!open_ || watched == room_watched_) return;

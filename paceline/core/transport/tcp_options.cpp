@@ -40,8 +40,8 @@ std::string system_congestion_control() {
   return name.data();
 }
 
-// Of the connection's handshake, which a busy host may have been slow to answer: within a host it
-// counts as nothing.
+// Returns the round trip of the connection's handshake, which a busy host may have been slow to
+// answer: within a host it counts as nothing.
 std::chrono::microseconds round_trip(int fd) {
   auto own = local_address(fd), peer = peer_address(fd);
   if (own && peer && own->host == peer->host) return {};

@@ -229,14 +229,14 @@ class DataParallel::Impl {
     updates_->update_from(parts_.dense.size());
   }
 
-  // Of their own: their collectives stand between those of the buckets in an order that may differ
-  // from rank to rank.
+  // Layers that mix ranks get a group of their own: their collectives stand between those of the
+  // buckets in an order that may differ from rank to rank.
   void give_layers_a_group() {
     layers_ = group_->size() > 1 ? group_->split(0) : nullptr;
     ranks_->group = layers_.get();
   }
 
-  // Of the parameters that the last optimizer step left; nobody writes to them now.
+  // Compares the parameters that the last optimizer step left; nobody writes to them now.
   void check_replicas() {
     const std::int64_t step = reducer().report().step + 1;
     if (group_->size() == 1 || options_.check_replicas_every <= 0 ||

@@ -90,9 +90,9 @@ struct DataParallelOptions {
   // the first; those whose gradients change fast are compressed least; chosen anew every
   // choose_every steps (docs/compression/menus.md).
   std::string compression = "none";
-  // Of the optimizers that step() without an argument uses, one for each parameter. With them the
-  // schedules priority and general may cross the barrier: step() returns before all gradients are
-  // back, and each parameter is updated when an operator first reads it. (What reads its memory
+  // Makes the optimizers that step() without an argument uses, one for each parameter. With them
+  // the schedules priority and general may cross the barrier: step() returns before all gradients
+  // are back, and each parameter is updated when an operator first reads it. (What reads its memory
   // past libtorch's operators calls finish() before.) Gradients are consumed by such steps:
   // zero_grad() is not needed, and clip_grad_norm() not possible.
   OptimizerFactory optimizer = {};
@@ -113,7 +113,8 @@ struct StepReport {
   std::int64_t step = 0;    // 1 for the first
   int plans = 0;            // how often the schedule was planned until then
   int looks = 0;  // how often a compression with a menu has looked at gradients until then
-  // Of gradients that were compressed, and of what this rank brought to exchanges for them.
+  // Bytes of the gradients that were compressed, and of what this rank brought to exchanges for
+  // them.
   double coded_bytes = 0, wire_bytes = 0;
   // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
   bool overflowed = false;
@@ -226,7 +227,7 @@ class DataParallel {
   };
   [[nodiscard]] NoSync no_sync();
 
-  // Of the next step; of indices into the parameters with dense gradients.
+  // The buckets of the next step, as indices into the parameters with dense gradients.
   const std::vector<schedule::Bucket>& buckets() const;
   const StepReport& last_step() const;
 
@@ -239,7 +240,7 @@ class DataParallel {
   std::unique_ptr<Impl> impl_;
 };
 
-// So that torch::save(parallel, file) and torch::load(parallel, file) work as for a module.
+// With these, torch::save(parallel, file) and torch::load(parallel, file) work as for a module.
 torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
                                             const DataParallel& parallel);
 torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive,

@@ -31,7 +31,7 @@ class GradientBuckets {
                   Job* job, std::size_t alignment = kSlotAlignment);
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
-  // Of the plan's gradients and, between them, zeros that align each slot.
+  // The memory of the bucket's gradients and, between them, zeros that align each slot.
   Buffer buffer(std::size_t bucket) const;
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
   // Shaped like the parameter. Keeps the memory alive by itself, so a grad may outlive this object.

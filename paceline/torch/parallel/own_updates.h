@@ -28,7 +28,7 @@ class OwnUpdates {
 
   // Called before each optimizer steps.
   void prepare(DataParallel::Prepare prepare) { prepare_ = std::move(prepare); }
-  // Of parameters that have a gradient, which is gone afterwards.
+  // Updates those that have a gradient, which is gone afterwards.
   void update(std::span<const int> parameters);
   void update_from(std::size_t first);
   // Returns the seconds that it took.

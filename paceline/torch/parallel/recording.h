@@ -11,8 +11,9 @@
 
 namespace paceline::parallel {
 
-// Of the gradients of `dense`. Nothing unless the environment asks for it (PACELINE_RECORD), and
-// this is rank 0 of the job and of the group. THROWS Error (io): the file cannot be written.
+// Records the model from the gradients of `dense`. Returns nothing unless the environment asks for
+// it (PACELINE_RECORD), and this is rank 0 of the job and of the group. THROWS Error (io): the file
+// cannot be written.
 std::unique_ptr<observe::ModelRecorder> recorder_of(std::span<const Parameter> dense,
                                                     const Communicator& group, Job* job);
 

@@ -246,7 +246,7 @@ void Reducer::carry(std::size_t bucket) {
   }
 }
 
-// Of f32, as all that is compressed.
+// Gradients that are compressed are of f32.
 void Reducer::show(std::size_t bucket) {
   for (int index : present_plan()[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);

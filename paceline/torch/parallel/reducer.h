@@ -87,7 +87,7 @@ class Reducer {
   // What ended the training together: thrown by all that follows.
   void fail(std::exception_ptr failure) { failure_ = std::move(failure); }
 
-  // Of the next step.
+  // The buckets of the next step, as indices into the dense parameters.
   const std::vector<schedule::Bucket>& plan() const {
     return next_layout_ ? next_layout_->groups : buckets_->plan();
   }

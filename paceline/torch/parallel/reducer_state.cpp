@@ -11,7 +11,7 @@
 namespace paceline::parallel {
 namespace {
 
-// In which all ranks must agree.
+// The lines in which all ranks must agree.
 std::vector<std::string> lines_of(const TrainingState& state) {
   std::vector<std::string> lines = {"a state saved with " + state.options,
                                     c10::str("saved mean weight ", state.mean_weight)};

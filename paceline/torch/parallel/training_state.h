@@ -14,7 +14,7 @@
 namespace paceline::parallel {
 
 struct TrainingState {
-  // By which the schedule was decided; taken up again only under the same.
+  // The options by which the schedule was decided; it is taken up again only under the same.
   std::string options;
   int ranks = 1;
   std::optional<ScheduleDecision> decision = {};

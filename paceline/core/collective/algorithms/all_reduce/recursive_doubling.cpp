@@ -69,7 +69,7 @@ Program build(const Shape& shape) {
   return program;
 }
 
-// Of ranks 0 .. ranks-1 in blocks of `length`: how many block `index` has.
+// Ranks 0 .. ranks-1 stand in blocks of `length`; returns how many of them block `index` has.
 int length_of_block(int ranks, int length, int index) {
   return std::clamp(ranks - index * length, 0, length);
 }
