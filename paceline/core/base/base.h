@@ -1,7 +1,7 @@
-// The door of base: what every other room is said in.
+// The public header of base: the vocabulary of all other rooms.
 //
-// Bytes and buffers (bytes.h), element types (dtype.h), reductions over elements (reduce.h),
-// failures as values and as exceptions (result.h), deadlines (deadline.h), checksums (crc32c.h),
+// It has bytes and buffers (bytes.h), element types (dtype.h), reductions over elements (reduce.h),
+// failures as values and as exceptions (result.h), deadlines (deadline.h), checksums (crc32c.h) and
 // seeded numbers (seed.h). Nothing here knows of ranks, links or threads. Start reading at bytes.h
 // and result.h.
 #pragma once

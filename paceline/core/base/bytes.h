@@ -1,4 +1,4 @@
-// Memory as this project speaks of it: spans of bytes, and typed views that own nothing.
+// Types for memory: spans of bytes, and typed views that own nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace paceline {
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-// Where a buffer lies. Only host memory is carried by the present transports; `cuda` is refused as
+// The place of a buffer. The present transports carry only host memory; they refuse `cuda` as
 // misuse.
 struct Memory {
   enum class Kind : std::uint8_t { host, cuda } kind = Kind::host;
@@ -21,8 +21,8 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
-// `count` elements of `dtype` at `data`; a view, which must outlive every operation that it is
-// handed to.
+// `count` elements of `dtype` at `data`. It is a view: the memory must outlive every operation that
+// the view is handed to.
 struct ConstBuffer {
   const std::byte* data = nullptr;
   std::size_t count = 0;

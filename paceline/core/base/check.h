@@ -1,7 +1,7 @@
-// PACELINE_CHECK: what the caller must have made sure of. A violation throws misuse with the text.
+// PACELINE_CHECK tests what the caller must guarantee. A violation throws misuse with the text.
 //
-// For sources of the core and app floors only: it includes fmt, and libtorch brings another version
-// of fmt along. The torch floor calls throw_misuse (result.h) with a text of its own making.
+// Only sources of the core and app floors may use it: it includes fmt, and libtorch brings another
+// version of fmt along. The torch floor calls throw_misuse (result.h) with a text of its own.
 #pragma once
 
 #include <fmt/format.h>

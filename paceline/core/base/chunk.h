@@ -1,5 +1,5 @@
-// The chunk rule, used everywhere: how `count` things are cut into parts whose sizes differ by at
-// most one (docs/algorithms/README.md).
+// The chunk rule, used everywhere, cuts `count` elements into parts whose sizes differ by at most
+// one (docs/algorithms/README.md).
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace paceline {
 
-// Where chunk `index` of `parts` begins, and the one before it ends.
+// The begin of chunk `index` of `parts`, which is the end of the one before it.
 constexpr std::size_t chunk_offset(std::size_t count, int parts, int index) {
   const auto p = static_cast<std::size_t>(parts), i = static_cast<std::size_t>(index);
   return i * (count / p) + std::min(i, count % p);

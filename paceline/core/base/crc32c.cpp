@@ -42,11 +42,12 @@ __attribute__((target("sse4.2"))) std::uint32_t by_one_chain(Bytes bytes, std::u
   return rest;
 }
 
-// The instruction takes three cycles, but one may begin in each: three chains side by side.
+// The instruction takes three cycles, but one may begin in each cycle, so three chains run side by
+// side.
 constexpr std::size_t kChain = 2048;
 
-// What kChain zero bytes make of a sum. It is linear in the sum's bits, so four bytes of it are
-// four lookups.
+// Computes the effect of kChain zero bytes on a sum. It is linear in the sum's bits, so four
+// lookups do it, one for each byte of the sum.
 class ZerosBehind {
  public:
   ZerosBehind() {

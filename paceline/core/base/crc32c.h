@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), with the processor's instruction where there is one.
+// CRC-32C (Castagnoli), by the processor's instruction if it has one.
 #pragma once
 
 #include <cstdint>

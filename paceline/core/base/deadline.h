@@ -1,4 +1,5 @@
-// A moment by which a wait must have ended. Steady clock only: clock jumps have no effect.
+// A moment by which a wait must have ended, on the steady clock, so that clock jumps have no
+// effect.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ class Deadline {
   bool is_never() const { return moment_ == Clock::time_point::max(); }
   bool passed(Clock::time_point now = Clock::now()) const { return now >= moment_; }
   Clock::time_point moment() const { return moment_; }
-  // Time left, zero when passed; at most a day, so that it can be handed to system calls.
+  // The time left: zero when passed, and at most a day, so that system calls accept it.
   std::chrono::nanoseconds left(Clock::time_point now = Clock::now()) const {
     if (now >= moment_) return std::chrono::nanoseconds(0);
     const std::chrono::nanoseconds day = std::chrono::hours(24);

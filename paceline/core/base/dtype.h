@@ -11,7 +11,7 @@ namespace paceline {
 enum class Dtype : std::uint8_t { f64 = 1, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
 
 std::size_t size_of(Dtype dtype);       // bytes of one element
-std::string_view name_of(Dtype dtype);  // "f32"; "unknown" for a number that is no dtype
+std::string_view name_of(Dtype dtype);  // "f32"; "unknown" for a number that names no dtype
 bool is_known(Dtype dtype);             // false for a number from the wire that names no dtype
 bool is_floating(Dtype dtype);
 

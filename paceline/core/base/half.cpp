@@ -15,8 +15,8 @@ namespace paceline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lanes hold the bits of one value each: 16 bits on one side, those of an f32 on the other. Without
-// its sign a value's bits are ordered as the value is, so comparisons are integer comparisons.
+// Each lane holds the bits of one value: 16 bits on one side, those of an f32 on the other. Without
+// the sign, a value's bits are ordered as the value is, so comparisons are integer comparisons.
 constexpr std::int32_t kSign = std::numeric_limits<std::int32_t>::min();
 constexpr std::int32_t kInfinity = 0x7f800000;
 
@@ -37,9 +37,8 @@ struct BFloat16 {
   }
 };
 
-// The exponent has 5 bits instead of 8. Small values have fewer digits: those are cut off by a
-// float addition that pushes them out at the right place (F. Giesen, "half to float done quick",
-// public domain).
+// The exponent has 5 bits instead of 8. Small values have fewer digits; a float addition pushes the
+// surplus digits out at the right place (F. Giesen, "half to float done quick", public domain).
 struct Float16 {
   // Infinities and NaNs.
   template <typename D>
@@ -83,8 +82,8 @@ struct Float16 {
   }
 };
 
-// Since AVX2 processors of the x86 family convert f16 themselves, by the same rules but for one:
-// widening makes NaNs quiet.
+// x86 processors with AVX2 convert f16 themselves, by the same rules but for one: widening makes
+// NaNs quiet.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 template <typename Format>
 constexpr bool kInHardware = std::is_same_v<Format, Float16>;
@@ -152,7 +151,7 @@ void narrow_any(Dtype dtype, const float* from, std::uint16_t* to, std::size_t c
                        : narrow_all<Float16>(from, to, count);
 }
 
-// Without its sign a half's bits are ordered as its magnitude is.
+// Without the sign, a half's bits are ordered as its magnitude is.
 std::int32_t largest_bits(const std::uint16_t* halves, std::size_t count) {
   const hn::ScalableTag<std::uint16_t> d;
   const hn::RebindToSigned<decltype(d)> s;

@@ -1,7 +1,8 @@
-// The 16-bit floating-point types, to f32 and back, vectorised with run-time dispatch (Highway).
+// Converts the 16-bit floating-point types to f32 and back, vectorised with run-time dispatch
+// (Highway).
 //
-// Sums of them are made in f32 (reduce.h). The conversions are done with integers, so that the bits
-// are the same on every processor, whatever instructions it has for them.
+// Their sums are made in f32 (reduce.h). The conversions use integers, so that the bits are the
+// same on every processor, whatever instructions it has.
 #pragma once
 
 #include <span>
@@ -10,17 +11,18 @@
 
 namespace paceline {
 
-// f16 and bf16.
+// True for f16 and bf16.
 bool is_half(Dtype dtype);
 
-// Exact; NaNs keep sign and payload. REQUIRES: is_half(dtype); from.size() == 2 * to.size().
+// Converts exactly; NaNs keep sign and payload. REQUIRES: is_half(dtype); from.size() == 2 *
+// to.size().
 void widen(Dtype dtype, Bytes from, std::span<float> to);
 
-// To the nearest, ties to even; what is too large becomes infinite, a NaN becomes quiet and keeps
-// sign and upper payload. REQUIRES: is_half(dtype); to.size() == 2 * from.size().
+// Rounds to the nearest, ties to even. Values that are too large become infinite; a NaN becomes
+// quiet and keeps sign and upper payload. REQUIRES: is_half(dtype); to.size() == 2 * from.size().
 void narrow(Dtype dtype, std::span<const float> from, MutableBytes to);
 
-// Whether none is infinite or NaN. REQUIRES: is_half(dtype).
+// Tells whether no value is infinite or NaN. REQUIRES: is_half(dtype).
 bool all_finite(Dtype dtype, Bytes halves);
 
 }  // namespace paceline

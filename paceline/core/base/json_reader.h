@@ -1,13 +1,13 @@
-// Reads JSON that people may have written: the first thing wrong with it is told, by its place, by
-// what must stand there and by what to do.
+// Reads JSON that people may have written, and reports the first error: its place, the expected
+// value and the remedy.
 //
-//   JsonReader reader("model m.json", "record it anew");
+//   JsonReader reader("model m.json", "record it again");
 //   const JsonReader::Json json = reader.parse(text);
 //   if (reader.has_keys(json, "", {"bytes"})) bytes = reader.whole(json, "", "bytes", 1, 100);
 //   if (reader.failure()) ...  // "model m.json: bytes must be a whole number from 1 to 100;
 //   record.."
 //
-// `where` is the place of a value in the whole, as in "tensors[2]"; "" is the whole.
+// `where` is the place of a value, for example "tensors[2]"; "" is the whole document.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,11 @@ class JsonReader {
 
   Json parse(std::string_view text);
 
-  // Whether it is an object with all keys that it must have and none but those and what it may.
-  // False also after an earlier complaint.
+  // Tells whether `json` is an object with all keys of `must` and no others than those and `may`.
+  // Returns false also after an earlier complaint.
   bool has_keys(const Json& json, std::string_view where, const Keys& must, const Keys& may = {});
 
-  // What stands under a key that is there; something within the bounds after a complaint.
+  // The value of an existing key; after a complaint, some value within the bounds.
   double number(const Json& json, std::string_view where, std::string_view key, double most);
   std::uint64_t whole(const Json& json, std::string_view where, std::string_view key,
                       std::uint64_t least, std::uint64_t most);
@@ -47,7 +47,7 @@ class JsonReader {
   void complain(std::string_view place, std::string_view wanted);
   static std::string place(std::string_view where, std::string_view key);
 
-  // Misuse. Nothing: all was as it must be.
+  // The first error (misuse), or nothing if there was none.
   const std::optional<Failure>& failure() const { return failure_; }
 
  private:

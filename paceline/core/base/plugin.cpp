@@ -30,7 +30,8 @@ Result<void*> load_plugin(std::string_view plugin, const char* entry, std::strin
   void* handle = nullptr;
   std::vector<std::string> reasons;
   for (const std::string& candidate : candidates) {
-    // Global: MPI libraries load parts of their own, which look for the library's symbols.
+    // RTLD_GLOBAL is needed because MPI libraries load parts of their own, which look for the
+    // library's symbols.
     handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (handle != nullptr) break;
     reasons.emplace_back(::dlerror());

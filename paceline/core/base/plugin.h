@@ -1,5 +1,5 @@
-// Finds the shared object of a plugin and loads it, so that core itself links none of the libraries
-// that plugins stand on.
+// Finds and loads the shared object of a plugin, so that core links none of the libraries that
+// plugins need.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace paceline {
 
-// Where plugins are looked for before the dynamic linker is asked (which knows LD_LIBRARY_PATH and
-// the program's RUNPATH): ../lib/paceline beside the program.
+// The folders searched before the dynamic linker is asked (which knows LD_LIBRARY_PATH and the
+// program's RUNPATH): ../lib/paceline beside the program.
 std::vector<std::string> plugin_folders();
 
-// The function `entry` of libpaceline_<plugin>.so, which stays loaded; nullptr when it has none.
-// The failure (misuse) tells where it was looked for, and the remedy, which begins with
-// `built_where`: how the plugin's library is got. THREAD: any.
+// Returns the function `entry` of libpaceline_<plugin>.so, which stays loaded, or nullptr if it has
+// none. The failure (misuse) lists the places searched and the remedy, which begins with
+// `built_where`: how to get the plugin's library. THREAD: any.
 Result<void*> load_plugin(std::string_view plugin, const char* entry, std::string_view built_where,
                           const std::vector<std::string>& folders);
 
-// Of a plugin that says it was built with `found` where `wanted` is this build's.
+// The failure for a plugin that was built with version `found` while this build needs `wanted`.
 Failure of_another_version(std::string_view plugin, std::string_view found,
                            std::string_view wanted);
 

@@ -36,7 +36,7 @@ double processors_shared_by(std::span<const Processors> ranks, const std::vector
 std::vector<ProcessorPool> pools_of(std::span<const Processors> ranks) {
   std::vector<ProcessorPool> pools;
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
-    // Whatever pools the rank meets become one, with it at the end.
+    // All pools that the rank meets are joined into one, with the rank at the end.
     const auto meets = [&](const ProcessorPool& pool) {
       return std::ranges::any_of(pool.ranks, [&](int other) {
         return share(ranks[static_cast<std::size_t>(rank)], ranks[static_cast<std::size_t>(other)]);

@@ -58,14 +58,15 @@ bool names_cpu(const std::string& list) {
   return std::ranges::find(names, "cpu") != names.end();
 }
 
-// A hierarchy of control groups that has processors to give, as it is mounted here.
+// A mounted hierarchy of control groups that limits processors.
 struct Hierarchy {
   bool is_unified = false;  // version 2
-  std::string first;        // the group that is seen at `folder`
+  std::string first;        // the group visible at `folder`
   std::string folder;
 };
 
-// A line of mountinfo: ... root, mount point, options ... - type, source, options of the type.
+// Parses a line of mountinfo: ... root, mount point, options ... - type, source, options of the
+// type.
 std::optional<Hierarchy> hierarchy_in(const std::string& line) {
   const auto words = parts_of(line, ' ');
   const auto dash = std::ranges::find(words, "-");
@@ -75,7 +76,8 @@ std::optional<Hierarchy> hierarchy_in(const std::string& line) {
   return Hierarchy{is_unified, words[3], words[4]};
 }
 
-// This process's group there, below what is mounted; empty: the mounted one, or not to be seen.
+// This process's group in the hierarchy, relative to the mounted one; empty: it is the mounted one,
+// or not visible.
 std::string group_in(const Hierarchy& hierarchy, const std::filesystem::path& root) {
   std::ifstream lines(root / "proc/self/cgroup");
   for (std::string line; std::getline(lines, line);) {
@@ -89,7 +91,7 @@ std::string group_in(const Hierarchy& hierarchy, const std::filesystem::path& ro
   return "";
 }
 
-// Of one group's files: time of processors over time of the clock. "max" and -1 are no quota.
+// Reads one group's files: processor time over clock time. "max" and -1 mean no quota.
 double processors_of(const std::filesystem::path& folder, bool is_unified) {
   double quota = 0, period = 0;
   if (is_unified) {

@@ -1,4 +1,4 @@
-// The processors that a process may use: which ones, and how much of their time.
+// Finds the processors that a process may use, and how much of their time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace paceline {
 
-// Some processors of a machine, by the numbers that its kernel gives them.
+// A set of processors of a machine, by the kernel's numbers.
 struct ProcessorSet {
   static constexpr std::size_t kMostWords = 128;  // Linux has no more than 8192 processors
   std::vector<std::uint64_t> words;               // processor i: bit i % 64 of word i / 64
@@ -20,27 +20,26 @@ struct ProcessorSet {
   bool meets(const ProcessorSet& other) const;  // some processor is in both
 };
 
-// What a control group allows, in processors: 1.5 is three half ones.
+// The limit of a control group, in processors: 1.5 may be three half ones.
 struct ProcessorQuota {
   double processors = std::numeric_limits<double>::infinity();
-  std::uint64_t group = 0;  // a number that no other group of the machine has; 0: no quota
+  std::uint64_t group = 0;  // unique to the group on this machine; 0: no quota
 };
 
 struct Processors {
-  // The same for all processes of one kernel, whatever network namespaces or containers they are
-  // in.
+  // Identifies the kernel: equal for all its processes, in any network namespace or container.
   std::string machine;
-  ProcessorSet allowed;  // by affinity
+  ProcessorSet allowed;  // by CPU affinity
   ProcessorQuota quota;  // the least of its control group and of all above it
 
-  // How many of its threads can run all the time: whole ones, and one at least.
+  // The number of its threads that can run all the time: whole, and at least one.
   int count() const;
 };
 
-// The calling thread's. COST: some files of /proc and /sys.
+// Those of the calling thread. COST: reads some files of /proc and /sys.
 Processors own_processors();
 
-// Of a tree of files as Linux has it below `root`, so that tests can make one.
+// The quota read from a tree of files as Linux has it below `root`; tests make their own tree.
 ProcessorQuota processor_quota(const std::filesystem::path& root = "/");
 
 }  // namespace paceline

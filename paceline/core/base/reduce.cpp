@@ -17,9 +17,9 @@ namespace paceline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Of two NaNs the hardware keeps the first operand's payload, but the compiler is free to exchange
-// the operands of a sum. So the right one is masked where the left one is NaN: the bits are then
-// the same whatever the compiler does.
+// The hardware keeps the first of two NaNs' payloads, but the compiler is free to exchange the
+// operands of a sum. So the right one is masked if the left one is NaN: the bits are then the same
+// in either order.
 template <typename V>
 V masked_by(V left, V right) {
   return hn::IfThenZeroElse(hn::IsNaN(left), right);
@@ -68,7 +68,7 @@ struct Xor {
   }
 };
 
-// Of bytes that are true or false; the result is 0 or 1.
+// Combines bytes that are true or false; the result is 0 or 1.
 template <typename Bits>
 struct Boolean {
   template <typename V>
@@ -80,7 +80,7 @@ struct Boolean {
   }
 };
 
-// With NaN on either side the first NaN wins; of equal values (only zeros differ in bits) the sign
+// If either side is NaN, the first NaN wins. Of equal values (only zeros differ in bits) the sign
 // decides.
 template <bool kMin>
 struct Extreme {
@@ -180,7 +180,7 @@ void reduce_any(ReduceOp op, Dtype dtype, const std::byte* left, const std::byte
     case Dtype::u8: return reduce_op<std::uint8_t>(op, left, right, target, bytes);
     case Dtype::boolean: return reduce_booleans(op, left, right, target, bytes);
     case Dtype::f16:
-    case Dtype::bf16: return;  // by way of f32: accumulate
+    case Dtype::bf16: return;  // accumulate() reduces these in f32
   }
 }
 
@@ -216,11 +216,11 @@ HWY_EXPORT(scale_any);
 
 namespace {
 
-// As many values as are converted at a time: three blocks of them stay in the nearest cache.
+// The number of values converted at a time: three blocks of them stay in the nearest cache.
 constexpr std::size_t kBlock = 1024;
 using Block = std::array<float, kBlock>;
 
-// Values `at`.. of `buffer` as f32: where they lie, or converted into `block`.
+// Returns values `at`.. of `buffer` as f32: in place, or converted into `block`.
 const float* as_floats(ConstBuffer buffer, std::size_t at, std::size_t count, Block& block) {
   if (buffer.dtype == Dtype::f32) return reinterpret_cast<const float*>(buffer.data) + at;
   widen(buffer.dtype, buffer.bytes().subspan(2 * at, 2 * count), std::span(block).first(count));
@@ -282,9 +282,9 @@ void accumulate(ReduceOp op, ConstBuffer left, ConstBuffer right, Buffer target,
                  left.count, name_of(right.dtype), right.count, name_of(target.dtype),
                  target.count);
   Block left_block, right_block, target_block;
-  // From the end where the target may be wider than an operand that it begins with: what is written
-  // lies behind what is still to be read. From the beginning where it may be narrower, for the same
-  // reason.
+  // If the target may be wider than an operand that it begins with, blocks go from the end, so that
+  // writes lie behind the values still to be read. If it may be narrower, they go from the
+  // beginning, for the same reason.
   const std::size_t blocks = (target.count + kBlock - 1) / kBlock;
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t at = (target.dtype == Dtype::f32 ? blocks - 1 - i : i) * kBlock;

@@ -1,6 +1,7 @@
-// Failures: values inside Paceline (`Failure`, `Result<T>`), one exception at the API (`Error`).
+// Failures are values inside Paceline (`Failure`, `Result<T>`), and one exception at the API
+// (`Error`).
 //
-// The faults, who raises them and what a caller may do next stand in docs/errors.md.
+// docs/errors.md lists the faults, their origins and the caller's options.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ std::string_view name_of(Fault fault);
 
 struct Failure {
   Fault fault = Fault::io;
-  std::string what;        // what happened, and what to do about it
-  std::vector<int> ranks;  // whom it concerns; empty: this process alone
+  std::string what;        // what happened, and the remedy
+  std::vector<int> ranks;  // the ranks concerned; empty: this process alone
   bool operator==(const Failure&) const = default;
 };
 

@@ -1,12 +1,12 @@
-// Seeded random numbers for tests, simulations and identities that need not be secret: the same
-// seed, the same numbers.
+// Seeded random numbers for tests, simulations and identities that need not be secret: equal seeds
+// give equal numbers.
 #pragma once
 
 #include <cstdint>
 
 namespace paceline {
 
-// splitmix64 (Steele, Lea, Flood 2014): one 64-bit state, any seed is good.
+// splitmix64 (Steele, Lea, Flood 2014) has one 64-bit state, for which any seed is good.
 class SeededNumbers {
  public:
   using result_type = std::uint64_t;

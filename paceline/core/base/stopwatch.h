@@ -1,4 +1,4 @@
-// Seconds of real time, for figures that people read.
+// Measures seconds of real time, for figures that people read.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ namespace paceline {
 
 class Stopwatch {
  public:
-  double seconds() const {  // since it was made, or set to zero
+  double seconds() const {  // since construction or restart()
     return std::chrono::duration<double>(Clock::now() - begin_).count();
   }
   void restart() { begin_ = Clock::now(); }
@@ -18,7 +18,7 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-// Adds the time that it lives to a sum.
+// Adds its lifetime to a sum.
 class StopwatchScope {
  public:
   explicit StopwatchScope(double& sum) : sum_(sum) {}

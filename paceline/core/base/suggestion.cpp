@@ -8,7 +8,7 @@
 namespace paceline {
 namespace {
 
-// Letters to insert, remove or replace to make one of the other.
+// The number of letters to insert, remove or replace to turn one into the other.
 std::size_t distance(std::string_view one, std::string_view other) {
   std::vector<std::size_t> row(other.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// "did you mean ...?"
+// Suggests a name for a misspelt one.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace paceline {
 
-// "; did you mean --grace?" for the candidate that is only a few letters away; empty when none is.
+// Returns "; did you mean --grace?" for a candidate that is only a few letters away, else an empty
+// string.
 std::string suggestion(std::string_view wrong, const std::vector<std::string>& candidates);
 
 }  // namespace paceline

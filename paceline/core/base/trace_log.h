@@ -1,4 +1,4 @@
-// What happened when, on this rank: spans of time that observe renders and a person looks at.
+// Records spans of time on this rank, which observe renders for people.
 #pragma once
 
 #include <atomic>
@@ -11,24 +11,24 @@
 
 namespace paceline {
 
-// Where a span is drawn. Spans of one lane nest or follow each other, except operations, of which
-// several are in flight.
+// The lane in which a span is drawn. Spans of one lane nest or follow each other, except
+// operations, of which several are in flight.
 enum class TraceLane : std::uint8_t {
-  training,    // what the training thread computes
-  waiting,     // when it waits for an operation
-  operations,  // what is in flight
+  training,    // computation of the training thread
+  waiting,     // its waits for operations
+  operations,  // operations in flight
 };
 
 struct TraceSpan {
   TraceLane lane = TraceLane::training;
   std::string name;
-  std::int64_t begin_ns = 0;  // of the steady clock of this host
+  std::int64_t begin_ns = 0;  // on this host's steady clock
   std::int64_t end_ns = 0;
   bool operator==(const TraceSpan&) const = default;
 };
 
-// Records nothing until it is enabled: then a span costs a lock and a move. Full, it counts what it
-// drops. THREAD: all methods from any thread.
+// Records nothing until it is enabled; then a span costs a lock and a move. A full log counts the
+// spans that it drops. THREAD: all methods from any thread.
 class TraceLog {
  public:
   static constexpr std::size_t kMostSpans = std::size_t{1} << 20;

@@ -1,4 +1,4 @@
-// Which Paceline this is; the same as in CMakeLists.txt (a test compares them).
+// Paceline's version, the same as in CMakeLists.txt (a test compares them).
 #pragma once
 
 namespace paceline {
