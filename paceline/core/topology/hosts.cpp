@@ -59,7 +59,7 @@ Topology separate_hosts(int ranks) {
 
 Topology topology_of(const Topology& whole, const std::vector<int>& members) {
   const std::vector<int> host_of = whole.host_of_ranks(), pool_of = whole.pool_of_ranks();
-  // By host and pool of the whole: which one it is here.
+  // For each host and pool of the whole: its index in the part.
   std::vector<int> hosts(whole.hosts.size(), -1), pools(whole.pools.size(), -1);
   Topology part{.within_a_host = whole.within_a_host};
   for (std::size_t member = 0; member < members.size(); ++member) {

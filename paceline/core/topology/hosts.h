@@ -1,4 +1,4 @@
-// Which ranks share a host, which share processors, and what kind of link any two of them have.
+// Describes which ranks share a host, which share processors, and what kind of link two ranks have.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace paceline::topology {
 enum class LinkClass : std::uint8_t {
   memory,    // both are processes of one host that read each other's memory
   loopback,  // both are on one host and talk through sockets
-  network,   // on two hosts
+  network,   // they are on two hosts
 };
 inline constexpr std::array kLinkClasses = {LinkClass::memory, LinkClass::loopback,
                                             LinkClass::network};
@@ -22,8 +22,8 @@ std::string_view name_of(LinkClass link);
 // The hosts of some ranks. All messages between two hosts share one port out of the one and one
 // port into the other.
 struct Topology {
-  std::vector<std::vector<int>> hosts;  // their ranks, ascending; each rank is on one of them
-  std::vector<ProcessorPool> pools;     // each rank is in one of them
+  std::vector<std::vector<int>> hosts;  // the ranks of each, ascending; each rank is on one host
+  std::vector<ProcessorPool> pools;     // each rank is in one pool
   LinkClass within_a_host = LinkClass::memory;
 
   int ranks() const;
@@ -32,15 +32,15 @@ struct Topology {
   bool operator==(const Topology&) const = default;
 };
 
-// `ranks` on one host of so many cores; each on a host of its own.
+// All `ranks` on one host with `cores` cores; or each rank on a host of its own.
 Topology one_host(int ranks, int cores, LinkClass link);
 Topology separate_hosts(int ranks);
-// Each host with so many cores of its own.
+// Host i has `cores[i]` cores of its own.
 Topology several_hosts(std::vector<std::vector<int>> hosts, const std::vector<int>& cores,
                        LinkClass within_a_host = LinkClass::memory);
 
-// The members of a group, as ranks of the group: member i is rank `members[i]` of `whole`.
-// REQUIRES: each is a rank of `whole`, and none is there twice.
+// The topology of a group, by its own ranks: member i is rank `members[i]` of `whole`. REQUIRES:
+// each is a rank of `whole`, and none is there twice.
 Topology topology_of(const Topology& whole, const std::vector<int>& members);
 
 }  // namespace paceline::topology

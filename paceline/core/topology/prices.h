@@ -1,4 +1,4 @@
-// What a message costs, in the alpha-beta-gamma model (Hockney 1994; Thakur, Rabenseifner, Gropp
+// The cost of a message in the alpha-beta-gamma model (Hockney 1994; Thakur, Rabenseifner, Gropp
 // 2005).
 #pragma once
 
@@ -14,18 +14,18 @@ struct Prices {
   bool operator==(const Prices&) const = default;
 };
 
-// Starting values until a profile is measured (measured with ../shared/peers `limits` on two cores
-// of Debian 12: 4 B round trips and 64 MiB streams). Only their ratio matters: it decides from
-// which length on a program with fewer bytes wins.
+// Starting values until a profile is measured; they come from 4 B round trips and 64 MiB streams on
+// two cores of Debian 12. Only their ratio matters: it decides from which length on a program with
+// fewer bytes wins.
 constexpr Prices kSharedMemory{.alpha = 1e-6, .beta = 1.0 / 8e9, .gamma = 1.0 / 8e9};
 constexpr Prices kLoopback{.alpha = 12e-6, .beta = 1.0 / 2e9, .gamma = 1.0 / 8e9};
 constexpr Prices kNetwork{.alpha = 30e-6, .beta = 1.0 / 1.17e8, .gamma = 1.0 / 8e9};
 
-// One straight line does not fit all lengths (docs/guide/choice.md): up to 16 KiB, up to 1 MiB,
-// above.
+// The ends of the lines by which a price is given, since one straight line does not fit all lengths
+// (docs/guide/choice.md): up to 16 KiB, up to 1 MiB, above.
 inline constexpr std::array<std::size_t, 2> kLineEnds = {16 << 10, 1 << 20};
 
-// Seconds of a message of b bytes: alpha + b * beta.
+// A message of b bytes takes alpha + b * beta seconds.
 struct Line {
   double alpha = 0;
   double beta = 0;

@@ -14,7 +14,7 @@ using Json = JsonReader::Json;
 
 constexpr int kVersion = 1;
 constexpr double kMicro = 1e-6, kNano = 1e-9;
-// Slower is no computer: a second a message, a microsecond a byte.
+// Larger values are errors in the file: a second a message, a microsecond a byte.
 constexpr double kMostMicroseconds = 1e6, kMostNanosecondsPerByte = 1e3;
 
 constexpr std::string_view kVersionKey = "paceline_profile", kLinksKey = "links",
@@ -24,7 +24,7 @@ constexpr std::string_view kVersionKey = "paceline_profile", kLinksKey = "links"
                            kRelayKey = "relay_ns_per_byte", kCrowdedKey = "crowded_us",
                            kCrowdedReferenceKey = "crowded_reference_us";
 
-// value = what stands under the key, if it is there, in units of `unit`.
+// Sets `value` to the key's number in units of `unit`, if the key exists.
 void read_number(JsonReader& reader, const Json& json, std::string_view where, std::string_view key,
                  double most, double unit, double& value) {
   if (json.contains(key)) value = reader.number(json, where, key, most) * unit;
