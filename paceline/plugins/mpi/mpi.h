@@ -1,9 +1,9 @@
-// The door of the MPI engine, for programs that use MPI themselves.
+// The public header of the MPI engine, for programs that use MPI themselves.
 //
-// A program under mpirun needs none of it: PACELINE_TRANSPORT=mpi makes MPI carry Job::world(). One
-// that has an MPI_Comm of its own gets a Communicator of the same ranks in the same order, whose
-// collectives MPI carries. mpi_engine.cpp is the plugin, a shared object for each MPI library;
-// what it promises: docs/decisions/0011-engines-carry-data.md.
+// A program under mpirun does not need it: PACELINE_TRANSPORT=mpi makes MPI carry Job::world(). A
+// program with an MPI_Comm of its own gets a Communicator of the same ranks in the same order,
+// whose collectives MPI carries. mpi_engine.cpp is the plugin, a shared object for each MPI
+// library; docs/decisions/0011-engines-carry-data.md says what it promises.
 #pragma once
 
 #include <mpi.h>
@@ -17,14 +17,14 @@
 namespace paceline {
 
 // Every rank of `comm` must call it, in the same order, after init() under mpirun and with MPI
-// initialised for MPI_THREAD_MULTIPLE (or not at all). `comm` may end before the Communicator. The
-// sums are made in MPI's order (Determinism::fast). THROWS Error: misuse (no plugin, MPI's threads,
+// initialised for MPI_THREAD_MULTIPLE (or not at all). `comm` may end before the Communicator. Sums
+// are made in MPI's order (Determinism::fast). THROWS Error: misuse (no plugin, MPI's threads,
 // counts).
 inline std::unique_ptr<Communicator> communicator_of(Job& job, MPI_Comm comm) {
 #if defined(OPEN_MPI)
   constexpr const char* kPlugin = "mpi_openmpi";
 #else
-  constexpr const char* kPlugin = "mpi_mpich";  // and those with its binary interface
+  constexpr const char* kPlugin = "mpi_mpich";  // and the libraries with its binary interface
 #endif
   MPI_Group members, world;
   MPI_Comm_group(comm, &members);

@@ -1,8 +1,8 @@
-// The plugin: the collectives of one MPI library as an engine. Compiled once for each library that
-// is found, because their binary interfaces differ.
+// The plugin: the collectives of one MPI library as an engine. It is compiled once for each library
+// that is found, because their binary interfaces differ.
 //
-// Everything is started by MPI_I* and asked after by MPI_Test, so no thread waits inside MPI while
-// data moves. Only MPI_Init and the making of a communicator block (collective/enlist.h).
+// MPI_I* starts every operation and MPI_Test polls it, so no thread waits inside MPI while data
+// move. Only MPI_Init and the making of a communicator block (collective/enlist.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace {
 using collective::EngineCall;
 using collective::Range;
 
-// An operation was given up: MPI can neither cancel it nor end in good order.
+// True once an operation was given up: MPI can then neither cancel it nor finalize cleanly.
 std::atomic<bool> abandoned = false;
-// Groups that have not ended, or are being made.
+// The number of groups that have not ended, or are being made.
 std::atomic<int> engines = 0;
 
 Result<> succeeded(int code, std::string_view what) {
@@ -37,11 +37,11 @@ Result<> succeeded(int code, std::string_view what) {
                  {}};
 }
 
-struct Counts {  // what MPI's calls with counts for each rank want
+struct Counts {  // arguments of MPI's calls with counts for each rank
   explicit Counts(const std::vector<Range>& ranges = {}) {
     for (const Range& range : ranges) {
       counts.push_back(static_cast<int>(range.count));
-      // Where there is nothing, the offset means nothing (collective/request.h).
+      // The offset of an empty range is meaningless (collective/request.h).
       offsets.push_back(range.count == 0 ? 0 : static_cast<int>(range.offset));
     }
   }
@@ -58,7 +58,7 @@ struct Flight {
 
 class MpiEngine final : public collective::Engine {
  public:
-  // It is among the `engines` already.
+  // REQUIRES: `engines` counts it already.
   explicit MpiEngine(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
@@ -105,9 +105,9 @@ class MpiEngine final : public collective::Engine {
   std::unique_ptr<Flight> flight_;
 };
 
-// MPI wants buffers that do not overlap, or the word of every rank that they are the same. So what
-// the caller's ranks may decide each for itself is made the same by a copy of the own part, which
-// MPI would make too.
+// MPI needs buffers that do not overlap, or MPI_IN_PLACE on every rank. Each rank of the caller may
+// decide that for itself, so a copy of the rank's own part, which MPI would make too, makes all
+// ranks alike.
 int MpiEngine::start(Flight& f) const {
   const EngineCall& c = f.call;
   const MPI_Datatype type = type_of(c.dtype);
@@ -186,7 +186,8 @@ MpiLibrary& the_library();
 class MpiLibrary final : public collective::EngineLibrary {
  public:
   collective::EngineTraits traits() const override { return {.name = "mpi"}; }
-  std::string obstacle() const override { return {}; }  // it would not have been loaded
+  // The library would not have been loaded if there were an obstacle.
+  std::string obstacle() const override { return {}; }
 
   std::string refusal(const EngineCall& call) const override {
     std::size_t count = std::max(call.input.count, call.output.count);
@@ -247,7 +248,7 @@ class MpiLibrary final : public collective::EngineLibrary {
                    &members);
     MPI_Comm comm = MPI_COMM_NULL;
     ++engines;
-    constexpr std::uint32_t kTags = 1 << 15;  // what every MPI has
+    constexpr std::uint32_t kTags = 1 << 15;  // the least that every MPI has
     const int tag = static_cast<int>(group.number % kTags);
     const auto made = succeeded(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm),
                                 "MPI_Comm_create_group");
@@ -260,12 +261,12 @@ class MpiLibrary final : public collective::EngineLibrary {
     return std::unique_ptr<collective::Engine>(std::make_unique<MpiEngine>(comm));
   }
 
-  // At the end of the process: a Job may end and another begin, and MPI can be initialised only
-  // once.
+  // Runs at the end of the process, because MPI can be initialised only once and another Job may
+  // begin after one has ended.
   void finalize() {
     int finalized = 0;
     MPI_Finalized(&finalized);
-    // A rank that exits in the midst of its job must not wait here while the others wait for it.
+    // A rank that exits in the middle of its job must not wait here while the others wait for it.
     if (abandoned || engines > 0 || finalized != 0) return;
     MPI_Finalize();
   }
@@ -276,7 +277,7 @@ class MpiLibrary final : public collective::EngineLibrary {
 };
 
 MpiLibrary& the_library() {
-  static MpiLibrary& library = *new MpiLibrary;  // a thread may still be in it at the end
+  static MpiLibrary& library = *new MpiLibrary;  // never destroyed: a thread may use it at exit
   return library;
 }
 

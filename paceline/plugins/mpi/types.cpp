@@ -5,8 +5,8 @@
 namespace paceline::mpi {
 namespace {
 
-// What MPI has no name for: so many bytes. Each is a type of its own, by which a reduction knows
-// it.
+// Types that MPI lacks, as contiguous bytes. They are distinct types, so that a reduction can tell
+// them apart.
 MPI_Datatype f16_type, bf16_type, bool_type;
 std::map<ReduceOp, MPI_Op> own_ops;
 
@@ -24,7 +24,7 @@ Dtype dtype_of_own(MPI_Datatype type) {
   return type == MPI_FLOAT ? Dtype::f32 : Dtype::f64;
 }
 
-// As MPI calls it: inout = in OP inout, where `in` is of the lower ranks.
+// MPI's signature of a reduction: inout = in OP inout, where `in` is of the lower ranks.
 template <ReduceOp op>
 void combine(void* in, void* inout, int* count, MPI_Datatype* type) {
   const Dtype dtype = dtype_of_own(*type);
@@ -38,7 +38,7 @@ void make_op() {
   MPI_Op_create(combine<op>, 1, &own_ops[op]);
 }
 
-// MPI_Finalize begins by deleting what hangs on MPI_COMM_SELF.
+// MPI_Finalize calls it, because it begins by deleting the attributes of MPI_COMM_SELF.
 int free_types(MPI_Comm, int, void*, void*) {
   for (MPI_Datatype* type : {&f16_type, &bf16_type, &bool_type}) MPI_Type_free(type);
   for (auto& [op, made] : own_ops) MPI_Op_free(&made);
@@ -66,7 +66,7 @@ void make_types() {
   int key = MPI_KEYVAL_INVALID;
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_types, &key, nullptr);
   MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
-  MPI_Comm_free_keyval(&key);  // once the attribute is gone
+  MPI_Comm_free_keyval(&key);  // takes effect once the attribute is gone
 }
 
 MPI_Datatype type_of(Dtype dtype) {

@@ -1,4 +1,4 @@
-// Paceline's element types and reductions in MPI's words.
+// Maps Paceline's element types and reductions to MPI's.
 #pragma once
 
 #include <mpi.h>
@@ -7,13 +7,14 @@
 
 namespace paceline::mpi {
 
-// Once, after MPI_Init; MPI_Finalize, whoever calls it, frees them.
+// Call it once, after MPI_Init. MPI_Finalize frees the types.
 void make_types();
 
 MPI_Datatype type_of(Dtype dtype);
 
-// MPI's own where it computes the same; else Paceline's (base/reduce.h): of f16, bf16 and bools,
-// which MPI does not have, and min and max of floats, where NaN wins. REQUIRES: can_reduce.
+// MPI's own operation if it computes the same, else Paceline's (base/reduce.h): for f16, bf16 and
+// bools, which MPI does not have, and for min and max of floats, where NaN wins. REQUIRES:
+// can_reduce.
 MPI_Op op_of(ReduceOp op, Dtype dtype);
 
 }  // namespace paceline::mpi

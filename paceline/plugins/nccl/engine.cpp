@@ -1,5 +1,5 @@
-// Everything is started without waiting: communicators are made non-blocking, operations run on a
-// stream of their own, whose end an event tells. So no thread waits inside NCCL or CUDA.
+// All work is started without waiting: communicators are non-blocking, and operations run on a
+// stream of their own, whose end an event marks. So no thread waits inside NCCL or CUDA.
 #include "paceline/plugins/nccl/engine.h"
 
 #include <fmt/format.h>
@@ -19,12 +19,12 @@ namespace {
 using collective::EngineCall;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::milliseconds kLook{1};  // at what NCCL does by itself
+constexpr std::chrono::milliseconds kLook{1};  // period of polling NCCL's own progress
 constexpr std::chrono::milliseconds kLongestEnd{500};
 
 Result<> succeeded(const Functions& f, cudaError_t code, std::string_view what) {
   if (code == cudaSuccess) return Done{};
-  (void)f.cuda.last_error();  // it would be told again by the next call
+  (void)f.cuda.last_error();  // clears the error, which the next call would report again
   return Failure{Fault::io,
                  fmt::format("{} failed: {}; a kernel of the program may have failed before it "
                              "(compute-sanitizer finds it)",
@@ -42,7 +42,8 @@ Result<> succeeded(const Functions& f, Status status, Comm* comm, std::string_vi
                  {}};
 }
 
-// A thread's current device, while this lives: the thread may be the user's.
+// Sets a thread's current device while this lives, and restores it, because the thread may be the
+// user's.
 class OnDevice {
  public:
   OnDevice(const CudaFunctions& cuda, int device) : cuda_(cuda) {
@@ -60,7 +61,7 @@ class OnDevice {
 
 class NcclEngine final : public collective::Engine {
  public:
-  // Takes `comm` over, which lies on `device`.
+  // Takes over `comm`, which is on `device`.
   NcclEngine(const Functions& f, Comm* comm, int device, int rank, int ranks)
       : f_(f), device_(device), at_{comm, rank, ranks, nullptr} {}
   ~NcclEngine() override;
@@ -79,8 +80,8 @@ class NcclEngine final : public collective::Engine {
   const int device_;
   Place at_;
   cudaEvent_t before_ = nullptr, end_ = nullptr;
-  bool launching_ = false;        // NCCL has not put all of it on the stream yet
-  std::optional<Op> scaled_sum_;  // of the operation in flight
+  bool launching_ = false;        // NCCL has not put all calls on the stream yet
+  std::optional<Op> scaled_sum_;  // that of the operation in flight
 };
 
 Result<> NcclEngine::prepare() {
@@ -157,14 +158,14 @@ Result<bool> NcclEngine::progress() {
   return true;
 }
 
-// NCCL stops its kernels before it returns: nothing is written into the buffers after that.
+// NCCL stops its kernels before this returns, so nothing is written into the buffers afterwards.
 void NcclEngine::abandon() {
   const OnDevice scope(f_.cuda, device_);
   if (at_.comm != nullptr) (void)f_.nccl.abort(std::exchange(at_.comm, nullptr));
 }
 
-// The others may still read what this rank has sent: NCCL ends its part when they have. A rank that
-// never comes to its end is not waited for.
+// Other ranks may still read this rank's data, and NCCL ends its part when they have done so. A
+// rank that does not end in time is not waited for.
 void NcclEngine::end_comm() {
   Status state = f_.nccl.finalize(at_.comm);
   for (const Deadline deadline = Deadline::in(kLongestEnd);
@@ -242,7 +243,7 @@ std::string NcclLibrary::refusal(const ConstBuffer& buffer) const {
 Result<> NcclLibrary::start(const collective::EnginePlace& place) {
   if (!functions_) return functions_.error();
   const int devices = functions().devices;
-  // A launcher may show each rank its own device alone.
+  // A launcher may make only its own device visible to each rank.
   if (place.local_rank >= devices && devices > 1) {
     return Failure{Fault::misuse,
                    fmt::format("rank {} is number {} of its host, which has {} CUDA devices, and "

@@ -1,4 +1,4 @@
-// The library that carries collectives of device memory by NCCL, behind core's engines.
+// The engine library that carries collectives of device memory by NCCL.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace paceline::nccl {
 
-// Of one rank. `functions`: those of this process, or why there are none.
+// Makes the library of one rank. `functions` are those of this process, or the reason why there are
+// none.
 std::unique_ptr<collective::EngineLibrary> make_library(Result<Functions> functions);
 
 }  // namespace paceline::nccl

@@ -17,7 +17,7 @@ Failure unusable(std::string what) {
 
 class SharedObject {
  public:
-  // Stays loaded.
+  // The library stays loaded.
   explicit SharedObject(std::string file)
       : file_(std::move(file)), handle_(::dlopen(file_.c_str(), RTLD_NOW)) {
     if (handle_ == nullptr) missing_ = ::dlerror();
@@ -29,7 +29,7 @@ class SharedObject {
       missing_ = fmt::format("{} has no {}: it is too old", file_, name);
     return *this;
   }
-  const std::string& missing() const { return missing_; }  // empty: all was found
+  const std::string& missing() const { return missing_; }  // empty: all functions were found
 
  private:
   const std::string file_;
@@ -108,7 +108,7 @@ Result<int> count_devices(const CudaFunctions& cuda) {
 }
 
 Result<Functions> load_functions() {
-  // What most machines lack comes first.
+  // The driver is tested first, since it is what most machines lack.
   if (!has_driver())
     return unusable(
         fmt::format("there is no CUDA device here (libcuda.so.1, the NVIDIA driver, "

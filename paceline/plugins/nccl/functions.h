@@ -1,5 +1,5 @@
 // The functions of libcudart and libnccl that the engine calls, as values: found at run time, or
-// those of a test.
+// replaced by a test's.
 #pragma once
 
 #include <string>
@@ -53,14 +53,13 @@ struct NcclFunctions {
 struct Functions {
   CudaFunctions cuda;
   NcclFunctions nccl;
-  int devices = 0;  // that this process sees
+  int devices = 0;  // visible to this process
 };
 
-// The failure (misuse) tells what of the driver, a device or the libraries is missing, and the
-// remedy.
+// The failure (misuse) says whether the driver, a device or a library is missing, and the remedy.
 Result<Functions> load_functions();
 
-// The same of a process in which libcudart is already found.
+// Counts the devices of a process that has found libcudart already, or fails as load_functions().
 Result<int> count_devices(const CudaFunctions& cuda);
 
 }  // namespace paceline::nccl

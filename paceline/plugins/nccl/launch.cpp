@@ -8,7 +8,7 @@ namespace {
 using collective::EngineCall;
 using collective::Range;
 
-// The calls between group_start and group_end; the first that fails is told.
+// Makes the calls between group_start and group_end, and keeps the first error.
 class Launch {
  public:
   Launch(const NcclFunctions& nccl, const Place& at, const EngineCall& call, const Words& words)
@@ -17,7 +17,7 @@ class Launch {
   Status run();
 
  private:
-  // What moves is bytes, of any type.
+  // Data without a reduction move as bytes, whatever their type.
   std::byte* output(Range range) const { return call_.output.data + range.offset * element_; }
   const std::byte* input(Range range) const { return call_.input.data + range.offset * element_; }
   void take(Status status) {
@@ -30,7 +30,7 @@ class Launch {
   void recv(std::byte* into, std::size_t count, int peer) {
     if (count > 0) take(nccl_.recv(into, count * element_, Type::u8, peer, at_.comm, at_.stream));
   }
-  // From this rank to itself, unless it is there already.
+  // Copies this rank's own part, unless it is already in place.
   void keep_own(const std::byte* from, std::byte* into, std::size_t count) {
     if (from == into) return;
     send(from, count, at_.rank);

@@ -1,4 +1,4 @@
-// One collective as calls of NCCL.
+// Turns one collective into calls of NCCL.
 #pragma once
 
 #include "paceline/core/collective/engine.h"
@@ -13,7 +13,7 @@ struct Place {
   cudaStream_t stream;
 };
 
-// Hands the call to NCCL, as one group of calls. `words`: of a reduction.
+// Hands the call to NCCL, as one group of calls. Only reductions use `words`.
 Status launch(const NcclFunctions& nccl, const Place& at, const collective::EngineCall& call,
               const Words& words);
 

@@ -2,7 +2,7 @@
 
 extern "C" __attribute__((visibility("default"))) paceline::collective::EnginePlugin
 paceline_engine_plugin() {
-  // A thread may still be in it at the end.
+  // It is never destroyed, because a thread may use it at exit.
   static auto& library = *paceline::nccl::make_library(paceline::nccl::load_functions()).release();
   return {paceline::collective::kEngineInterface, &library};
 }

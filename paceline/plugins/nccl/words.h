@@ -1,4 +1,4 @@
-// Paceline's element types and reductions in NCCL's words.
+// Maps Paceline's element types and reductions to NCCL's.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@ struct Words {
   Op op;
 };
 
-// Nothing: NCCL has none. Bools, which are 0 or 1, are added up as bytes: "or" is their maximum,
-// "and" their minimum.
+// Returns nothing if NCCL has no equivalent. Bools, which are 0 or 1, are reduced as bytes: "or" is
+// their maximum, "and" their minimum.
 std::optional<Words> words_for(ReduceOp op, Dtype dtype);
 
-// The bytes of a factor in the accumulation type of NCCL, which is that of the elements.
+// The bytes of a factor in NCCL's accumulation type, which is that of the elements.
 std::vector<std::byte> scalar_of(Dtype dtype, double factor);
 
 }  // namespace paceline::nccl

@@ -54,8 +54,8 @@ class UcxFabric final : public transport::Fabric {
     if (auto read = succeeded(ucp_config_read(nullptr, nullptr, &settings), "ucp_config_read");
         !read)
       return read;
-    // UCX's shared memory sees no peer's death, so by itself UCX would not take it. We see it
-    // otherwise. A version that does not know the setting goes without.
+    // UCX refuses shared memory by default because it does not notice a peer's death there.
+    // Paceline notices it by other means. A version without this setting ignores it.
     (void)ucp_config_modify(settings, "MM_ERROR_HANDLING", "y");
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -69,7 +69,8 @@ class UcxFabric final : public transport::Fabric {
     ucp_worker_params_t params = {};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS |
                         UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT;
-    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // whoever holds the reactor's baton
+    // One thread at a time uses it: the one with the reactor's baton.
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
     params.am_alignment = kAlignment;
     return succeeded(ucp_worker_create(context_, &params, &worker_.handle), "ucp_worker_create");
@@ -99,7 +100,7 @@ class UcxFabric final : public transport::Fabric {
     return succeeded(ucp_worker_get_efd(worker_.handle, &descriptor_), "ucp_worker_get_efd");
   }
 
-  // What is no frame for a port of ours is dropped.
+  // Messages that are no frame for a port of this worker are dropped.
   static ucs_status_t on_message(void* worker, const void* header, std::size_t header_bytes,
                                  void* data, std::size_t bytes, const ucp_am_recv_param_t* param) {
     const auto& ports = static_cast<const Worker*>(worker)->ports;
@@ -115,7 +116,7 @@ class UcxFabric final : public transport::Fabric {
   int descriptor_ = -1;
 };
 
-// It says on stdout what it thinks of peers that have gone, and catches the program's SIGSEGV.
+// By default UCX writes warnings about lost peers to stdout, and catches the program's SIGSEGV.
 void keep_out_of_the_way() {
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   std::array<char, 16> level = {};

@@ -18,7 +18,7 @@ using transport::FabricEvent;
 using transport::FabricMessage;
 
 constexpr std::size_t kLongestPrefix = 128;
-constexpr std::uint64_t kGreeting = ~std::uint64_t{0};  // no caller's id
+constexpr std::uint64_t kGreeting = ~std::uint64_t{0};  // an id that no caller uses
 constexpr std::size_t kLongestAddress = 64 << 10;
 constexpr std::chrono::seconds kClosing{5};
 
@@ -61,7 +61,8 @@ class UcxMessage final : public FabricMessage {
 struct UcxPort::Send {
   Lane* lane;
   std::uint64_t id;
-  std::array<std::byte, sizeof(std::uint64_t) + kLongestPrefix> header;  // UCX reads it until then
+  // UCX reads it until the send ends.
+  std::array<std::byte, sizeof(std::uint64_t) + kLongestPrefix> header;
 };
 
 void UcxPort::Lane::fail(std::string_view doing, ucs_status_t status) {
@@ -80,9 +81,9 @@ UcxPort::~UcxPort() {
   if (endpoint_ == nullptr) return;
   ucp_request_param_t now = {};
   now.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  now.flags = UCP_EP_CLOSE_FLAG_FORCE;  // ends what is in flight
+  now.flags = UCP_EP_CLOSE_FLAG_FORCE;  // cancels operations in flight
   if (!progress_until_closed(ucp_ep_close_nbx(endpoint_, &now)))
-    (void)lane_.release();  // UCX does not let go of it: so it stays
+    (void)lane_.release();  // leaked on purpose: UCX may still use it
 }
 
 bool UcxPort::progress_until_closed(ucs_status_ptr_t closing) const {
@@ -132,7 +133,8 @@ void UcxPort::send(Bytes prefix, Bytes payload, std::uint64_t id) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = on_sent;
   param.user_data = sending.get();
-  if (id == kGreeting) {  // it asks for the peer's id now: later, of a peer that goes, is too late
+  // REPLY asks for the peer's id now; once the peer leaves, it would be too late.
+  if (id == kGreeting) {
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_AM_SEND_FLAG_REPLY;
   }

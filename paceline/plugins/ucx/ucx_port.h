@@ -1,8 +1,8 @@
 // One lane of UCX active messages to one peer.
 //
-// Many ports share a worker, whose messages do not tell who sent them. So each port makes a random
-// key and tells it to its peer alone; every message begins with the key of the port that it is for,
-// and what names no port is dropped: UCX listens to anybody who speaks its protocol.
+// Many ports share a worker, whose messages do not tell their sender. So each port makes a random
+// key and tells it to its peer alone; every message begins with the key of its target port, and a
+// message without a known key is dropped, because UCX listens to anybody who speaks its protocol.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -20,7 +20,7 @@ class UcxPort;
 
 constexpr unsigned kFrames = 0;  // the id of our active messages
 
-// What ports share. THREAD: reactor's driver only.
+// The state that ports share. THREAD: reactor's driver only.
 struct Worker {
   ucp_worker_h handle = nullptr;
   std::vector<std::byte> address;
@@ -39,18 +39,20 @@ class UcxPort final : public transport::FabricPort {
   void fetch(std::unique_ptr<transport::FabricMessage> message, MutableBytes into) override;
   std::optional<transport::FabricEvent> next() override;
 
-  // The worker's handler of active messages: UCX's `data` of `bytes`, or its descriptor when the
-  // payload is still with the peer. Whether the message keeps `data`.
+  // The worker calls it for each active message, with UCX's `data` of `bytes`, or its descriptor if
+  // the payload is still with the peer. Returns whether the message keeps `data`.
   bool arrived(Bytes prefix, void* data, std::size_t bytes, bool is_here);
 
  private:
   struct Send;
-  // UCX calls back until the last operation has ended: what it needs outlives the port.
+  // UCX calls back until the last operation has ended, so the state that callbacks need outlives
+  // the port.
   struct Lane {
     std::deque<transport::FabricEvent> events;
     std::size_t unfinished = 0;
-    // UCX 1.13 aborts the process when a peer goes while the two still connect, so either greets
-    // the other, by a message without a prefix that could be replied to, and nobody goes before.
+    // UCX 1.13 aborts the process if a peer leaves while the two are still connecting. So each side
+    // greets the other, by a message without a prefix that could be replied to, and neither leaves
+    // before that.
     bool greeted = false, was_greeted = false;
     bool lost = false;
 
