@@ -52,7 +52,7 @@ struct Part {
   int rank = 0;
   int ranks = 1;
   std::uint64_t seed = 0;  // the run's seed
-  // shared with other parts; null: the averaging has its own
+  // Shared with other parts. Null: the averaging has its own.
   std::shared_ptr<SpareMemory> spares = nullptr;
 
   std::size_t elements() const { return rows * columns; }

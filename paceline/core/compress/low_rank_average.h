@@ -19,7 +19,7 @@ namespace paceline::compress {
 
 struct LowRankOptions {
   int rank = 2;  // the most that the result has
-  // start from the last step's Q, so that steps iterate; else from a random one
+  // Starts from the last step's Q, so that steps iterate; else from a random one.
   bool warm_start = true;
   bool feedback = true;
   std::uint32_t dense_steps = 0;  // uncompressed first steps: their gradients change much

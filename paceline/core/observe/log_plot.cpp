@@ -12,7 +12,7 @@ namespace {
 using Point = std::pair<double, double>;
 
 constexpr double kWidth = 760, kHeight = 400;
-// the field; the legend is beside it
+// The field; the legend is beside it.
 constexpr double kLeft = 70, kRight = 580, kTop = 34, kBottom = 344;
 constexpr double kLegendLine = 19;
 

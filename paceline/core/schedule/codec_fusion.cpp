@@ -22,7 +22,7 @@ struct State {
 };
 
 struct Step {
-  // times of the group's last gradient: absolute, and after the group before
+  // The times of the group's last gradient: absolute, and after the group before.
   double ready = 0, since_last = 0;
   double encode = 0, transfer = 0, decode = 0;
 };

@@ -11,7 +11,7 @@
 namespace paceline::schedule {
 
 struct Streamed {
-  // bytes of all gradients, which bound a message (64 KiB at least)
+  // The bytes of all gradients, which bound a message (64 KiB at least).
   std::size_t longest = 64 << 20;
   std::size_t columns = 0;  // elements in a row of an encoded tensor; 0: no rows
 };

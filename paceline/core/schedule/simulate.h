@@ -13,7 +13,7 @@ namespace paceline::schedule {
 struct Conditions {
   // While a link is busy, computation runs at 1 / (1 + interference).
   double interference = 0;
-  // codecs delay the computation; else they have a core of their own
+  // Codecs delay the computation; else they have a core of their own.
   bool encodes_on_compute = false;
 };
 
