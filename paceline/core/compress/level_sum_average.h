@@ -3,10 +3,11 @@
 // integers).
 //
 // The sum is exact, so the mean has the same bits for every algorithm and order. Levels are so
-// small that sums fit: at most floor(127 / ranks) in i8, floor(32767 / ranks) in i16. Bytes: 4
-// ceil(N / bucket) + N or 2 N. Error of the mean: E err^2 <= d M^2 / (4 top^2 ranks) for a bucket
-// of d elements with maximum M over the ranks; a rank with much smaller gradients than the others
-// is rounded more coarsely than it would be alone (docs/compression/int8.md).
+// small that sums fit: at most floor(127 / ranks) in i8, floor(32767 / ranks) in i16.
+//
+// Bytes: 4 ceil(N / bucket) + N or 2 N. Error of the mean: E err^2 <= d M^2 / (4 top^2 ranks) for a
+// bucket of d elements with maximum M over the ranks; a rank with much smaller gradients than the
+// others is rounded more coarsely than it would be alone (docs/compression/int8.md).
 #pragma once
 
 #include <memory>

@@ -1,6 +1,5 @@
 // The dense mean, turned into momentum SGD's direction, for tensors that are not worth compressing
-// beside those of momentum_selection_average.h: plain SGD then serves both. u = m u + mean; the
-// result is u (Nesterov: mean + m u).
+// beside those of momentum_selection_average.h: plain SGD then serves both.
 #pragma once
 
 #include <memory>

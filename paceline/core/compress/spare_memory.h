@@ -1,7 +1,7 @@
 // Memory that averagings use in turn. The next residual of a tensor is made beside the present one,
 // whose memory then serves the next tensor. The allocator keeps memory for each thread apart and
 // returns long stretches of it to the system: with it, a rank would hold twice its residuals, and
-// the system would clear pages again and again. THREAD: any.
+// the system would clear pages again and again.
 #pragma once
 
 #include <cstddef>

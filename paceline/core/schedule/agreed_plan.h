@@ -1,4 +1,4 @@
-// One plan for all ranks: rank 0's.
+// Agrees on one plan for all ranks: rank 0's.
 #pragma once
 
 #include <string>

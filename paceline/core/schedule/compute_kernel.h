@@ -1,6 +1,6 @@
 // Stands for a model's computation where it should compete with communication for the processors.
 // It multiplies small matrices, as a model's layers do, over a working set that stays in a core's
-// own cache. THREAD: one at a time.
+// own cache.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class ComputeKernel {
   // that many short calls are as much work as a long one.
   void work(double seconds);
   std::uint64_t rounds() const { return rounds_; }  // done so far
-  // The sum of all products, which keeps the compiler from removing the work.
+  // The sum of all products, which depends on all work done.
   double sum() const { return sum_; }
 
  private:

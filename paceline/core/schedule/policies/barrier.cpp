@@ -1,4 +1,4 @@
-// One message with all gradients when the backward pass is over (BSP).
+// One message carries all gradients when the backward pass is over (BSP).
 // docs/schedules/barrier.md
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/policy_catalogue.h"

@@ -1,4 +1,4 @@
-// Neighbours share a message where its start-up costs more than waiting.
+// Neighbours share a message if its start-up costs more than waiting.
 // Reference: Shi, Chu and Li, MG-WFBP, INFOCOM 2019. docs/schedules/merged.md
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/policy_catalogue.h"

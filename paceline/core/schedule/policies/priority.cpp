@@ -1,4 +1,4 @@
-// Tensors are cut in parts, and what the next forward pass reads first overtakes the rest.
+// Tensors are cut into parts, and those that the next forward pass reads first overtake the rest.
 // References: Jayarajan et al., P3, MLSys 2019; Peng et al., ByteScheduler, SOSP 2019.
 // docs/schedules/priority.md
 #include "paceline/core/schedule/policies.h"

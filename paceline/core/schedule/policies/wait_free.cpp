@@ -1,4 +1,4 @@
-// Each gradient in a message of its own as soon as it is ready, in that order.
+// Each gradient travels in a message of its own as soon as it is ready, in that order.
 // Reference: Zhang et al., Poseidon, ATC 2017. docs/schedules/wait_free.md
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/policy_catalogue.h"
