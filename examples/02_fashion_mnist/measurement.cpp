@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/collective/collective.h"
 #include "paceline/torch/bridge/bridge.h"
 
 using std::chrono::duration;
@@ -34,19 +35,14 @@ std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector
 std::string agreed_sha256(paceline::Communicator& world,
                           const std::vector<at::Tensor>& parameters) {
   const std::string own = paceline::sha256_of(parameters);
-  std::string all(own.size() * static_cast<std::size_t>(world.size()), ' ');
-  world
-      .all_gather({std::as_bytes(std::span(own)).data(), own.size(), paceline::Dtype::u8},
-                  {std::as_writable_bytes(std::span(all)).data(), all.size(), paceline::Dtype::u8})
-      .wait();
-  for (int rank = 1; rank < world.size(); ++rank) {
-    if (all.compare(own.size() * static_cast<std::size_t>(rank), own.size(), all, 0, own.size()) !=
-        0) {
+  const std::vector<std::string> all = paceline::all_gather_bytes(world, own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
       throw paceline::Error({paceline::Fault::mismatch,
                              "the parameters of rank " + std::to_string(rank) +
                                  " differ from those of rank 0 after training; "
                                  "every worker must apply the same updates (parallel.step)",
-                             {0, rank}});
+                             {0, static_cast<int>(rank)}});
     }
   }
   return own;

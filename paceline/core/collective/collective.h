@@ -4,13 +4,14 @@
 // returns; algorithm_catalogue.h lists them, verify.h proves them, cost.h prices them, choice.h
 // picks one. A Communicator (communicator.h) takes the calls; behind it a group (group.h) compares
 // them with the other ranks' calls and an execution (execution.h) runs the program on the links, or
-// an engine (engine.h), a library of somebody else's, carries the data. Start reading at
-// communicator.h, then program.h, then execution.h.
+// an engine (engine.h), a library of somebody else's, carries the data. Strings and bytes of any
+// length go by values.h. Start reading at communicator.h, then program.h, then execution.h.
 #pragma once
 
 #include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/cost.h"
 #include "paceline/core/collective/program.h"
+#include "paceline/core/collective/values.h"
 #include "paceline/core/collective/verify.h"
 #include "paceline/core/collective/work.h"

@@ -248,6 +248,11 @@ Work Communicator::all_reduce(Buffer inout, const AllReduceOptions& options) {
   return all_reduce(inout, inout, options);
 }
 
+double Communicator::all_reduce(double value, ReduceOp op) {
+  all_reduce(buffer_of(std::span(&value, 1)), {.op = op}).wait();
+  return value;
+}
+
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options) {
   check_memory(in, "all_reduce");
   check_memory(out, "all_reduce");

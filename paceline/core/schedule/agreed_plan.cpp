@@ -1,10 +1,9 @@
 #include "paceline/core/schedule/agreed_plan.h"
 
-#include <cstdint>
-
 #include <nlohmann/json.hpp>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/collective/collective.h"
 
 namespace paceline::schedule {
 namespace {
@@ -57,13 +56,7 @@ Plan plan_of_json(std::string_view text) {
 }
 
 Plan agreed(Communicator& group, const Plan& plan) {
-  std::string text = group.rank() == 0 ? json_of(plan) : "";
-  std::vector<std::int64_t> bytes = {static_cast<std::int64_t>(text.size())};
-  group.broadcast(buffer_of(bytes)).wait();
-  std::vector<std::uint8_t> data(text.begin(), text.end());
-  data.resize(static_cast<std::size_t>(bytes[0]));
-  group.broadcast(buffer_of(data)).wait();
-  return plan_of_json(std::string(data.begin(), data.end()));
+  return plan_of_json(broadcast_bytes(group, group.rank() == 0 ? json_of(plan) : ""));
 }
 
 }  // namespace paceline::schedule

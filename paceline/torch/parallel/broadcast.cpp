@@ -2,17 +2,19 @@
 
 #include <torch/torch.h>
 
-#include <cstdint>
 #include <sstream>
 #include <string>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/collective/collective.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/agreement.h"
 #include "paceline/torch/parallel/coalesced.h"
 
 namespace paceline {
 namespace {
+
+constexpr std::size_t kLargestState = std::size_t{1} << 40;  // bytes of an optimizer
 
 void require_rank(Communicator& group, int root) {
   if (root < 0 || root >= group.size())
@@ -53,14 +55,10 @@ void broadcast_parameters(const torch::nn::Module& model, Communicator& group, i
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Communicator& group, int root) {
   require_rank(group, root);
   if (group.size() == 1) return;
-  std::string text = group.rank() == root ? saved(optimizer) : std::string();
-  std::int64_t length = static_cast<std::int64_t>(text.size());
-  group.broadcast({reinterpret_cast<std::byte*>(&length), 1, Dtype::i64}, root).wait();
-  text.resize(static_cast<std::size_t>(length));
-  group.broadcast({std::as_writable_bytes(std::span(text)).data(), text.size(), Dtype::u8}, root)
-      .wait();
+  const std::string own = group.rank() == root ? saved(optimizer) : std::string();
+  std::string text = broadcast_bytes(group, own, root, {.at_most = kLargestState});
   if (group.rank() == root) return;
-  std::istringstream stream(text);
+  std::istringstream stream(std::move(text));
   torch::serialize::InputArchive archive;
   archive.load_from(stream);
   optimizer.load(archive);
