@@ -41,6 +41,7 @@ function(paceline_floor floor)
   endif()
   add_library(${target} STATIC ${sources})
   add_library(paceline::${floor} ALIAS ${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)  # so that a project that links with it need not say so
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}/generated>)
 

@@ -6,6 +6,7 @@
 #   lib/libpaceline_{core,torch}.a   static: a Python extension or a program takes what it needs
 #   lib/cmake/paceline/              find_package(paceline COMPONENTS core torch)
 #   lib/pkgconfig/paceline-core.pc   core alone, for builds without CMake
+#   share/doc/paceline/          README.md, docs/ and examples/, beside each other as here so that links work
 #   share/man, share/bash-completion, share/zsh, share/fish
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -65,7 +66,9 @@ configure_file(cmake/package/paceline-core.pc.in "${CMAKE_CURRENT_BINARY_DIR}/pa
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/package/pacelineConfigVersion.cmake" DESTINATION "${package_folder}")
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/package/paceline-core.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES cmake/package/examples.cmake RENAME CMakeLists.txt DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
 set(CPACK_GENERATOR "DEB;TGZ")
 set(CPACK_PACKAGE_NAME paceline)
