@@ -22,8 +22,8 @@ struct LivePart {
 // Views into the parts' state.
 std::vector<SavedValues> saved_values_of(std::span<const LivePart> parts);
 
-// Fails unless the state belongs to this rank and to a model of such tensors. On another number of
-// ranks only a state without values is accepted.
+// Fails unless the state belongs to this rank and to a model of such tensors. A state without
+// values is accepted from any rank.
 Result<> check_fits(const SavedState& state, int rank, int ranks,
                     std::span<const std::size_t> elements);
 
