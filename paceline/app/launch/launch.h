@@ -1,9 +1,9 @@
 // The door of launch: starts the processes of a job, watches them, and stops them so that nothing
 // is left behind.
 //
-// run() (run_job.h) is the driver: a thin loop around a Poller. What it decides stands in
-// supervisor.h, a state machine without clock, descriptor or process; which rank failed first, in
-// root_cause.h; what is said at the end, in ending.h. Below it: the launcher forks one resident
+// run() (run_job.h) is the driver: a thin loop around a Poller. Its decisions are made in
+// supervisor.h, a state machine without clock, descriptor or process; root_cause.h finds which rank
+// failed first, and ending.h writes the texts of the end. Below it: the launcher forks one resident
 // shim for each rank (shim.h), which starts the worker, leads its process group and kills
 // everything below itself when the launcher is gone. Output travels through pipes and
 // line_prefixer.h to sinks that never block the loop (output.h, sink.h). On another host the same

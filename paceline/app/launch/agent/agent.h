@@ -2,9 +2,9 @@
 // when the launcher is gone.
 //
 // Over ssh it is `paceline run --as-agent`, with the launcher at its stdin and stdout; with
-// --nnodes it is the user's own `paceline run` on that node, connected to the one of node 0. End of
-// file from the launcher kills everything: so no orphan is left when ssh, the network or the
-// launcher dies.
+// --nnodes it is the user's own `paceline run` on that node, connected to the launcher of node 0.
+// When the agent reads end of file from the launcher, it kills everything, so no orphan is left
+// when ssh, the network or the launcher dies.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ namespace paceline::launch {
 
 struct AgentOptions {
   transport::FileDescriptor input, output;        // from and to the launcher
-  std::vector<std::string> command = {};          // empty: as ordered
-  std::optional<membership::Secret> secret = {};  // empty: as ordered
+  std::vector<std::string> command = {};          // empty: the orders name it
+  std::optional<membership::Secret> secret = {};  // empty: the orders hold it
 };
 
 // Returns the run's exit code; 1 when the launcher went away. REQUIRES one thread, and descriptors

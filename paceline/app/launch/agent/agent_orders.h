@@ -15,17 +15,17 @@ struct AgentOrders {
   JobVariables job = {};
   bool bind = true;                       // workers to processors of their own
   std::string secret = {};                // hexadecimal; empty: the agent has it, from its own user
-  std::string directory = {};             // to work in; empty: where the agent is
+  std::string directory = {};             // working directory; empty: the agent's
   std::vector<std::string> command = {};  // empty: the agent's own
   Environment environment = {};           // added to what the host has
   bool operator==(const AgentOrders&) const = default;
 };
 
-// The workers, on this host.
+// The places of this host's workers.
 std::vector<Place> places_of(const AgentOrders& orders);
 
 std::string to_json(const AgentOrders& orders);
-// The failure (mismatch) is that of another version of Paceline.
+// Fails (mismatch) when the orders come from another version of Paceline.
 Result<AgentOrders> parse_orders(const std::string& json);
 
 }  // namespace paceline::launch

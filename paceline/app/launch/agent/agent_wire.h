@@ -1,5 +1,5 @@
-// What the launcher and its agent on another host tell each other, over ssh's stdin and stdout or
-// an authenticated socket.
+// The messages between the launcher and its agent on another host, sent over ssh's stdin and stdout
+// or an authenticated socket.
 //
 // A message: u32 length of what follows, u8 kind, i32 rank, i64 number, then text (little-endian).
 // docs/wire.md lists the kinds.
@@ -38,13 +38,13 @@ struct AgentMessage {
 
 void append(const AgentMessage& message, std::string& to);
 
-// Takes a stream in pieces of any size, gives whole messages.
+// Takes a stream in pieces of any size and gives whole messages.
 class AgentReader {
  public:
   static constexpr std::size_t kLongest = std::size_t{16} << 20;
   void feed(std::string_view bytes) { held_.append(bytes); }
-  // Nothing: the next is not complete yet. The failure (io): this is no agent's stream, such as a
-  // greeting of a login shell.
+  // Empty while the next message is not complete. Fails (io) when the stream is not an agent's,
+  // such as the greeting of a login shell.
   Result<std::optional<AgentMessage>> next();
 
  private:

@@ -1,5 +1,5 @@
-// One launcher on each node, without ssh (--nnodes, as torchrun has it): the launcher of node 0
-// leads, the others are its agents.
+// One launcher runs on each node, without ssh (--nnodes, as in torchrun): the launcher of node 0
+// leads, and the others are its agents.
 #pragma once
 
 #include <optional>
@@ -16,17 +16,18 @@ struct NodeOptions {
   int nodes = 1, node_rank = 0;
   int processes = 1;                    // on each node: the same on all
   transport::TcpAddress endpoint = {};  // where node 0 listens
-  std::string id = "default";           // of the job: two jobs at one endpoint are told apart
+  std::string id = "default";           // the job's; it tells two jobs at one endpoint apart
   std::optional<membership::Secret> secret = {};
   Clock::duration patience = std::chrono::minutes(10);
 };
 
-// On node 0: returns when all others have come, in the order of their node ranks. THROWS Error:
-// timed_out names the missing, mismatch two launchers of one node rank, misuse an endpoint that is
-// not this host's.
+// Waits on node 0 until all other nodes have connected; returns them in the order of their node
+// ranks. THROWS Error: timed_out names the missing nodes; mismatch: two launchers have one node
+// rank; misuse: the endpoint is not this host's.
 std::vector<AgentChannel> await_nodes(const NodeOptions& options);
 
-// On the others: the connection to node 0. THROWS Error: timed_out, refused (another secret or id).
+// Connects the launcher of another node to node 0. THROWS Error: timed_out, refused (another secret
+// or id).
 transport::FileDescriptor join_node_0(const NodeOptions& options);
 
 }  // namespace paceline::launch

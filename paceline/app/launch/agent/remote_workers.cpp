@@ -17,7 +17,7 @@ namespace {
 
 using Kind = AgentMessage::Kind;
 
-constexpr std::chrono::milliseconds kEnd{300};  // what an agent and its ssh have to end
+constexpr std::chrono::milliseconds kEnd{300};  // the time an agent and its ssh have to end
 
 Clock::time_point moment_ago(std::int64_t nanoseconds) {
   return Clock::now() - std::chrono::nanoseconds(nanoseconds);

@@ -1,4 +1,4 @@
-// The workers on another host, through the agent there (agent.h).
+// The workers on another host, which the agent there (agent.h) starts.
 #pragma once
 
 #include <set>
@@ -13,7 +13,7 @@
 
 namespace paceline::launch {
 
-// The way to an agent: both ends of an ssh process, or a socket (then `process` is -1).
+// The connection to an agent: the two pipes of an ssh process, or a socket (then `process` is -1).
 struct AgentChannel {
   std::string host;
   pid_t process = -1;
@@ -21,13 +21,13 @@ struct AgentChannel {
 };
 
 // Starts `ssh_command... host <this executable> run --as-agent`. ssh gets a process group of its
-// own: Ctrl-C is ours to pass on.
+// own, because the launcher itself passes Ctrl-C on.
 Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
                                  const std::string& host, const sigset_t& signal_mask);
 
 class RemoteWorkers final : public WorkerHost {
  public:
-  // `refused(host, why)`: the agent cannot carry out the orders.
+  // Sends the orders to the agent.
   RemoteWorkers(transport::Poller& poller, Output& output, WorkerEvents events,
                 AgentChannel channel, const AgentOrders& orders);
   ~RemoteWorkers() override;
@@ -52,7 +52,7 @@ class RemoteWorkers final : public WorkerHost {
   AgentReader reader_;
   std::set<int> running_;
   bool drained_ = false, gone_ = false, watched_ = false;
-  Deadline gone_by_;  // from end(): so many hosts that hang cost the time of one
+  Deadline gone_by_;  // counts from end(), so that many hosts that hang cost the time of one
 };
 
 }  // namespace paceline::launch

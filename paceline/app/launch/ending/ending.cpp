@@ -20,7 +20,7 @@ std::string how(const RankRecord& record) {
   return how_it_ended(*record.wait_status);
 }
 
-// For a group of ranks; reads well after "rank 1" and after "ranks 1, 2".
+// The text for a group of ranks; it reads well after "rank 1" and after "ranks 1, 2".
 std::string short_how(const RankRecord& record) {
   if (!record.ended()) return "could not be stopped in time";
   if (!record.not_started.empty()) return "could not be started";

@@ -1,4 +1,4 @@
-// What is said when a run has failed: the verdict that the workers hear, and the last lines on the
+// The texts of a failed run: the verdict that the workers receive, and the last lines on the
 // launcher's stderr.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace paceline::launch {
 // {peer_lost, "rank 1 (pid 123) was killed by signal 9 (SIGKILL)", {1}}
 Failure verdict_about(int root, const std::vector<RankRecord>& records);
 
-// Which rank failed first and how, and what the others did; a few lines for any number of ranks.
-// Empty for `done`.
+// Tells which rank failed first and how, and what the others did, in a few lines for any number of
+// ranks. Empty for `done`.
 std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
                             std::string_view host);
 

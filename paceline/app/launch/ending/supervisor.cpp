@@ -12,7 +12,7 @@ namespace paceline::launch {
 namespace {
 
 constexpr int kTimedOut = 124;
-constexpr int kExitOne = 1 << 8;  // as a wait status
+constexpr int kExitOne = 1 << 8;  // exit code 1 as a wait status
 
 }  // namespace
 

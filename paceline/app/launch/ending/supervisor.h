@@ -1,8 +1,8 @@
-// What the launcher decides: whether the run has failed, whom to tell, when to send which signal,
-// when to give up.
+// Makes the launcher's decisions: whether the run has failed, whom to tell, when to send which
+// signal, when to give up.
 //
-// A state machine without clock, descriptor or process: it is told what happened and when, and
-// answers with actions; run_job.cpp carries them out. Its times (docs/guide/launch.md):
+// It is a state machine without clock, descriptor or process: it is told what happened and when,
+// and answers with actions, which run_job.cpp carries out. Its times (docs/guide/launch.md):
 //
 //   first failure ----- grace (1.0 s) ----- SIGTERM -- 0.4 s -- kill -- 0.4 s -- the launcher ends
 //     verdict to all: they throw, tell and end
@@ -57,11 +57,11 @@ class Supervisor {
   static constexpr auto kKillAfterTerm = std::chrono::milliseconds(400);
   static constexpr auto kEndAfterKill = std::chrono::milliseconds(400);
   static constexpr auto kInterruptGrace = std::chrono::seconds(30);
-  // A rank tells through the store why it fails, then ends: two ways that the launcher reads in any
-  // order. So long the verdict waits for the first.
+  // A rank reports through the store why it fails, and then ends; the launcher may read the two in
+  // either order. The verdict waits this long for the report.
   static constexpr auto kReportPatience = std::chrono::milliseconds(20);
-  // A rank that failed because of another one often ends first. So long the verdict waits for that
-  // other's own end.
+  // A rank that failed because of another one often ends first. The verdict waits this long for
+  // that other rank's own end.
   static constexpr auto kVerdictPatience = std::chrono::milliseconds(200);
 
   Supervisor(Options options, Moment start);
@@ -70,7 +70,7 @@ class Supervisor {
 
   void on_started(int rank, int pid);
   [[nodiscard]] Actions on_not_started(int rank, std::string why, Moment stamp);
-  [[nodiscard]] Actions on_lost(int rank, std::string why, Moment now);  // its host, with it
+  [[nodiscard]] Actions on_lost(int rank, std::string why, Moment now);  // its host was lost
   [[nodiscard]] Actions on_exit(int rank, int wait_status, Moment stamp);
   [[nodiscard]] Actions on_report(int rank, Failure failure);
   [[nodiscard]] Actions on_signal(int number, Moment now);
@@ -79,8 +79,8 @@ class Supervisor {
 
   Deadline next_timer() const;
   bool all_ended() const { return running_ == 0; }
-  bool settled() const;                        // all have ended, and what they told is in
-  Deadline end_by() const { return end_by_; }  // never, unless the run was stopped
+  bool settled() const;                        // all have ended, and their reports are read
+  Deadline end_by() const { return end_by_; }  // no limit, unless the run was stopped
 
   Outcome outcome() const;
   const std::vector<RankRecord>& records() const { return records_; }
@@ -97,7 +97,7 @@ class Supervisor {
   int running_;
   std::optional<Outcome> why_;  // empty while all is well
   bool told_ = false;
-  std::optional<Moment> stop_asked_;  // who ends later than this was stopped
+  std::optional<Moment> stop_asked_;  // a rank that ends later than this was stopped
   Deadline timeout_at_, reports_by_, verdict_at_, term_at_, kill_at_, end_by_;
 };
 

@@ -1,4 +1,4 @@
-// What the launcher asks its host for.
+// The facts and resources that the launcher asks its host for.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 namespace paceline::launch {
 
 std::string host_name();
-int usable_cores();           // that this process may run on
-int free_port();              // of 127.0.0.1, free a moment ago; 0 when there is none
+int usable_cores();           // processors that this process may run on
+int free_port();              // on 127.0.0.1, free a moment ago; 0 when there is none
 std::string random_job_id();  // 16 hexadecimal digits. THROWS Error (io)
 
 }  // namespace paceline::launch

@@ -203,8 +203,8 @@ HostCheck ssh() {
 constexpr const char* kSummed = "two processes have summed 4 MiB over it";
 
 struct Tried {
-  int status = -1;   // as waitpid tells it; -1: it could not be started
-  std::string told;  // its first line
+  int status = -1;   // as waitpid gives it; -1: it could not be started
+  std::string told;  // the first line of its output
 };
 
 Tried try_out(std::vector<std::string> command) {

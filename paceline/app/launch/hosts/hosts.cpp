@@ -47,7 +47,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
-// "b:2", "[fd00::2]:2", "n[1-3]": the names and the slots of each.
+// Parses the names and the slots of each: "b:2", "[fd00::2]:2", "n[1-3]".
 Result<std::vector<HostSlots>> parse_host(std::string_view where, std::string_view text) {
   const auto bracket = text.rfind(']');
   const auto colon = text.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -79,7 +79,7 @@ void add(std::vector<HostSlots>& to, const HostSlots& host) {
   else known->slots += host.slots;
 }
 
-// The words behind the host in a line of a hostfile.
+// Reads the words after the host's name in a line of a hostfile.
 Result<> read_keys(std::string_view where, const std::vector<std::string_view>& words, int& slots) {
   std::optional<int> most;
   for (std::size_t i = 1; i < words.size(); ++i) {

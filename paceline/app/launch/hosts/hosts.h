@@ -1,4 +1,4 @@
-// Which hosts a job runs on, and which ranks each of them gets. Pure.
+// Reads which hosts a job runs on, and decides which ranks each of them gets. Pure.
 //
 //   --hosts a:2,b:2        --hosts n[01-04]:8          (without a number: one rank)
 //   a hostfile, a line a host:   a slots=2 max_slots=4   (Open MPI, Horovod)      a:2   (MPICH) #
@@ -26,15 +26,15 @@ struct HostShare {
   bool operator==(const HostShare&) const = default;
 };
 
-// A host that is named twice has the sum of its slots. The failure (misuse) shows the part, or the
-// line, that is wrong.
+// A host that is named twice has the sum of its slots. The failure (misuse) shows the wrong part or
+// line.
 Result<std::vector<HostSlots>> parse_hosts(std::string_view text);
 Result<std::vector<HostSlots>> parse_hostfile(std::string_view text, std::string_view file);
 
-// Fills host after host; `processes` 0: every slot. A host that gets no rank is left out.
+// Fills host after host; `processes` 0 fills every slot. A host that gets no rank is left out.
 Result<std::vector<HostShare>> share_ranks(const std::vector<HostSlots>& hosts, int processes);
 
-// "localhost", a loopback address, or a name or address of the machine we run on.
+// True for "localhost", a loopback address, and a name or address of this machine.
 bool is_this_host(const std::string& name);
 
 }  // namespace paceline::launch

@@ -42,7 +42,7 @@ int Input::descriptor_for(int rank) const {
 void Input::workers_started() {
   read_end_.reset();
   if (relays_) return watch_terminal(true);
-  // Whoever writes into our stdin shall hear when rank 0 is gone: keep no copy of its other end.
+  // The writer of our stdin must see when rank 0 has gone, so we keep no copy of the read end.
   ::dup3(nothing_.get(), STDIN_FILENO, 0);
 }
 
@@ -50,7 +50,8 @@ void Input::read_terminal() {
   std::array<char, 4096> piece;
   const auto count = ::read(STDIN_FILENO, piece.data(), piece.size());
   if (count < 0 && errno == EIO)
-    return pause_reading();  // we are in the background: the terminal is another's
+    return pause_reading();  // we are in the background: the terminal belongs to another process
+                             // group
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   watch_terminal(false);  // until this is delivered
   if (count <= 0) {

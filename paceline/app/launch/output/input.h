@@ -1,7 +1,7 @@
-// The launcher's stdin, for rank 0 alone; all others read /dev/null.
+// Gives the launcher's stdin to rank 0 alone; all other ranks read /dev/null.
 //
-// A file or a pipe is inherited as it is. A terminal is read here and relayed through a pipe:
-// workers are in background process groups, where a read from the terminal would stop them
+// A file or a pipe is inherited as it is. A terminal is read here and relayed through a pipe,
+// because workers are in background process groups, where a read from the terminal would stop them
 // (SIGTTIN).
 #pragma once
 
@@ -20,8 +20,8 @@ class Input {
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
-  int descriptor_for(int rank) const;  // what the worker's stdin is to be
-  void workers_started();              // closes what only they need, and begins to relay
+  int descriptor_for(int rank) const;  // to become the worker's stdin
+  void workers_started();              // closes the workers' descriptors, begins to relay
 
  private:
   void read_terminal();

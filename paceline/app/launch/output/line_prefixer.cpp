@@ -36,7 +36,7 @@ void LinePrefixer::begin_line(std::string& out) {
 }
 
 void LinePrefixer::end_line(std::string_view rest, std::string& out) {
-  // Most lines come whole: they go straight from `rest` to `out`.
+  // Most lines arrive whole and go straight from `rest` to `out`.
   if (held_.size() + rest.size() > longest_) {
     hold(rest, out);
     rest = {};

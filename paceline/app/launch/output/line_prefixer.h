@@ -1,7 +1,7 @@
 // Cuts a stream of bytes into lines and puts a prefix before each.
 //
-// Pure: however the stream is split into pieces, the same lines come out. Only whole lines come
-// out, so that whoever writes them in one go never mixes two lines.
+// Pure: the same lines come out, however the stream is split into pieces. Only whole lines come
+// out, so a writer that writes each batch in one go never mixes two lines.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class LinePrefixer {
   // Appends the lines that `bytes` completes to `out`.
   void feed(std::string_view bytes, std::string& out);
 
-  // The stream has ended: a last line without a newline gets one.
+  // Ends the stream: a last line without a newline gets one.
   void finish(std::string& out);
 
  private:
@@ -32,7 +32,7 @@ class LinePrefixer {
   std::string prefix_;
   std::size_t longest_;
   std::string held_;        // the beginning of a line whose end has not come
-  bool in_pieces_ = false;  // pieces of this line are out already
+  bool in_pieces_ = false;  // pieces of this line have come out already
 };
 
 }  // namespace paceline::launch

@@ -1,4 +1,4 @@
-// Files of what ranks write, one a rank, and which streams appear on the terminal too.
+// Log files, one for each rank, and the choice of streams that appear on the terminal too.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace paceline::launch {
 
-// torchrun's masks: 0 nothing, 1 stdout, 2 stderr, 3 both; "3" for every rank, or "0:1,1:2" by rank
-// (others: 0).
+// torchrun's masks: 0 nothing, 1 stdout, 2 stderr, 3 both; "3" holds for every rank, "0:1,1:2" for
+// the named ranks (others: 0).
 class StreamMask {
  public:
   explicit StreamMask(int everywhere = 0) : everywhere_(everywhere) {}
@@ -31,7 +31,7 @@ struct LogOptions {
   StreamMask tees = StreamMask(3);       // to the file and to the terminal
 };
 
-// <folder>/rank_<n>.log, lines whole and without a prefix.
+// Writes <folder>/rank_<n>.log, with whole lines and without a prefix.
 class LogFiles {
  public:
   // Makes the folder. THROWS Error (misuse) when it cannot be written.

@@ -13,8 +13,8 @@ namespace paceline::launch {
 namespace {
 
 std::string prefix_of(int rank, bool coloured) {
-  constexpr std::array kColours = {36, 33, 32, 35, 34,
-                                   96, 93, 92, 95, 94};  // of the terminal; red is left to errors
+  constexpr std::array kColours = {
+      36, 33, 32, 35, 34, 96, 93, 92, 95, 94};  // codes of terminal colours; red is left to errors
   if (!coloured) return fmt::format("[{}] ", rank);
   return fmt::format("\033[{}m[{}]\033[0m ",
                      kColours[static_cast<std::size_t>(rank) % kColours.size()], rank);

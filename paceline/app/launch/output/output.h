@@ -1,4 +1,4 @@
-// The workers' stdout and stderr: from their pipes, line by line, to the launcher's own.
+// Passes the workers' stdout and stderr from their pipes, line by line, to the launcher's own.
 #pragma once
 
 #include <functional>
@@ -21,34 +21,35 @@ struct OutputOptions {
   bool prefix = true;
   bool colour = true;  // of the prefix, on a terminal
 
-  LogFiles* files = nullptr;  // where else the lines go, and which of them only there
+  LogFiles* files = nullptr;  // a second place for lines, the only one for some
 
-  // Instead of lines: what stands for bytes of a rank's stream, such as a message to another host.
+  // When set, it encodes bytes of a rank's stream in place of lines, such as into a message to
+  // another host.
   std::function<void(int rank, bool error, std::string_view bytes, std::string& out)> frame = {};
 };
 
 class Output {
  public:
-  // `on_lost(errno)`: one of our own outputs cannot be written any more.
+  // `on_lost(errno)` is called when one of our own outputs cannot be written any more.
   Output(transport::Poller& poller, OutputOptions options, std::function<void(int)> on_lost);
-  // Everything to `fd`.
+  // Writes everything to `fd`.
   Output(transport::Poller& poller, int fd, OutputOptions options,
          std::function<void(int)> on_lost);
   ~Output();
 
   void add(int rank, transport::FileDescriptor output, transport::FileDescriptor error);
-  // What a rank on another host wrote.
+  // Takes bytes that a rank on another host wrote.
   void feed(int rank, bool error, std::string_view bytes);
   bool full() const { return output_->full() || (error_ && error_->full()); }
   void when_room(std::function<void()> callback) { when_room_.push_back(std::move(callback)); }
-  void say(std::string_view text) { error().write(text); }  // a word of the launcher's own
+  void say(std::string_view text) { error().write(text); }  // a text of the launcher's own
 
-  // Nobody is left who writes: ends the streams that hold no more bytes, even if a stranger holds
-  // them open.
+  // Says that all workers have ended: ends the streams that hold no more bytes, even if an
+  // unrelated process holds them open.
   void writers_are_gone();
   bool all_read() const;  // every stream has ended
   bool all_written() const { return all_read() && waiting() == 0; }
-  std::size_t waiting() const;  // bytes that nobody took yet
+  std::size_t waiting() const;  // bytes that are not written yet
 
  private:
   struct Stream;
@@ -66,7 +67,7 @@ class Output {
   transport::Poller& poller_;
   OutputOptions options_;
   std::unique_ptr<Sink> output_,
-      error_;  // error_ is empty when both lead to the same file: then lines must not mix
+      error_;  // error_ is empty when both lead to the same file, so that lines do not mix
   std::list<Stream> streams_;
   std::map<std::pair<int, bool>, Stream*> fed_;  // of ranks on other hosts
   std::vector<std::function<void()>> when_room_;

@@ -23,8 +23,9 @@ Sink::Sink(transport::Poller& poller, int fd, Events events)
   const auto again = fmt::format("/proc/self/fd/{}", fd);
   own_ = transport::FileDescriptor(
       ::open(again.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  kind_ = own_.is_open() ? Kind::non_blocking
-                         : Kind::pipe_pieces;  // it may be another user's, after su
+  kind_ = own_.is_open()
+              ? Kind::non_blocking
+              : Kind::pipe_pieces;  // reopening fails, e.g. after su, when it is another user's
   if (own_.is_open()) fd_ = own_.get();
 }
 

@@ -1,8 +1,8 @@
-// Writes to one of the launcher's own outputs without ever blocking the loop: what cannot be
-// written now waits in memory.
+// Writes to one of the launcher's own outputs without ever blocking the loop: bytes that cannot be
+// written now wait in memory.
 //
-// A pipe or terminal is opened a second time for that: O_NONBLOCK on the one that we were given
-// would also hold for everybody who shares it, and stay after us.
+// A pipe or terminal is opened a second time for that: O_NONBLOCK on the given descriptor would
+// hold for every process that shares it, and remain after us.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ namespace paceline::launch {
 class Sink {
  public:
   struct Events {
-    std::function<void()> on_room = {};     // it was full and is no more
-    std::function<void(int)> on_lost = {};  // nothing can be written any more: errno
+    std::function<void()> on_room = {};     // it was full and is so no more
+    std::function<void(int)> on_lost = {};  // errno; nothing can be written any more
   };
   static constexpr std::size_t kFull =
-      std::size_t{1} << 20;  // bytes that wait; then readers of workers' pipes pause
+      std::size_t{1} << 20;  // bytes that wait; above it, readers of workers' pipes pause
 
-  // `fd` stays the caller's.
+  // The caller keeps `fd` and closes it.
   Sink(transport::Poller& poller, int fd, Events events);
   ~Sink();
   Sink(const Sink&) = delete;
@@ -51,7 +51,7 @@ class Sink {
   bool terminal_ = false, watched_ = false, lost_ = false;
   transport::FileDescriptor own_;
   std::string queue_;
-  std::size_t written_ = 0;  // of queue_
+  std::size_t written_ = 0;  // bytes of queue_
 };
 
 // Whether two descriptors lead to the same file, as after 2>&1.

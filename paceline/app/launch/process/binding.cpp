@@ -22,7 +22,7 @@ ProcessorSet set_of(const hwloc_bitmap_s* bitmap) {
   return set;
 }
 
-// Of what this process may use. Null: unknown.
+// The topology of the processors that this process may use; null when it is unknown.
 Machine this_machine() {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return nullptr;

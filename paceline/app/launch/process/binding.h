@@ -1,7 +1,7 @@
-// Which processors each worker of a host runs on: its own, near each other.
+// Gives each worker of a host processors of its own, which lie near each other.
 //
-// Workers that may all run on any processor wake each other, and the kernel then puts the woken one
-// beside the waker: two ranks share a processor while another has nothing to do
+// When all workers may run on any processor, the kernel puts a worker that another one wakes beside
+// the waker: two ranks then share a processor while another is idle
 // (docs/decisions/0022-workers-are-bound.md).
 #pragma once
 
@@ -13,12 +13,12 @@ struct hwloc_topology;
 
 namespace paceline::launch {
 
-// By local rank: this process's processors, each given to one worker, along the machine's packages,
-// caches and cores. Empty ones, which bind nobody: of one worker, of more workers than processors,
-// and where the machine tells nothing about itself. COST: milliseconds.
+// Divides this process's processors among the workers along the machine's packages, caches and
+// cores; the result is indexed by local rank. The sets are empty, and bind nobody, for one worker,
+// for more workers than processors, and when the machine's topology is unknown. COST: milliseconds.
 std::vector<ProcessorSet> binding(int workers);
 
-// The same of those of `machine`, as hwloc sees it.
+// Divides the processors of `machine`, as hwloc sees it, in the same way.
 std::vector<ProcessorSet> binding(hwloc_topology* machine, int workers);
 
 }  // namespace paceline::launch

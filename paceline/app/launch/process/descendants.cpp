@@ -29,7 +29,7 @@ std::string read_all(const std::string& path) {
   return text;
 }
 
-// A killed process needs a moment to end, and its children to become ours.
+// A killed process needs a moment to end and to hand its children to us.
 void wait_a_moment() {
   const timespec moment{.tv_sec = 0, .tv_nsec = 2'000'000};
   ::nanosleep(&moment, nullptr);

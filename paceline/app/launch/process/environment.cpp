@@ -13,7 +13,8 @@ namespace {
 
 namespace variable = membership::variable;
 
-// Who a process is; not: how it should work (PACELINE_TRANSPORT and the like pass through).
+// The variables that say who a process is. Variables that say how it works (PACELINE_TRANSPORT and
+// the like) pass through.
 constexpr std::array kNames = {
     std::string_view(variable::kRank), std::string_view(variable::kWorldSize),
     std::string_view(variable::kLocalRank), std::string_view(variable::kLocalWorldSize),
@@ -84,7 +85,7 @@ void set_ours(Builder& to, const JobVariables& job, const Place& place) {
       .set_if_any(variable::kDeterminism, job.determinism);
   to.set_if_any(variable::kOperationTimeout, job.operation_timeout);
   if (!to.has(variable::kTransport)) to.set(variable::kTransport, "auto");
-  const bool by_nccl = to.value(variable::kTransport) == "nccl";  // which adds in its own order
+  const bool by_nccl = to.value(variable::kTransport) == "nccl";  // NCCL sums in its own order
   if (!to.has(variable::kDeterminism))
     to.set(variable::kDeterminism, by_nccl ? "fast" : "reproducible");
 }
@@ -100,8 +101,8 @@ void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {
   to.set("TORCHELASTIC_RUN_ID", job.job);
 }
 
-// Training allocates and frees the same tensors in every step. By default glibc gives large ones
-// back to the system, which clears each page anew
+// Training allocates and frees the same tensors in every step. By default glibc returns large ones
+// to the system, which clears each page again
 // (docs/decisions/0009-workers-keep-freed-memory.md).
 constexpr std::string_view kKeepMemory =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=33554432:"

@@ -10,10 +10,10 @@
 
 namespace paceline::launch {
 
-// As in environ: "NAME=value".
+// Entries "NAME=value", as in environ.
 using Environment = std::vector<std::string>;
 
-// What is the same for all workers of a job. Empty settings are left as inherited.
+// The variables that are the same for all workers of a job. Empty settings are left as inherited.
 struct JobVariables {
   int world_size = 1;
   std::string job = {};    // its id
@@ -28,15 +28,15 @@ struct JobVariables {
   bool operator==(const JobVariables&) const = default;
 };
 
-// One worker's.
+// One worker's place in the job.
 struct Place {
   int rank = 0;
   int local_rank = 0, local_world_size = 1;  // among those on its host
-  int node_rank = 0, nodes = 1;              // its host, of how many
-  ProcessorSet processors = {};              // what it runs on; empty: whatever the launcher may
+  int node_rank = 0, nodes = 1;              // its host's number, and how many hosts there are
+  ProcessorSet processors = {};              // where it runs; empty: as the launcher
 };
 
-// PACELINE_SECRET_FILE is the shim's to add: its process id is part of it.
+// The shim adds PACELINE_SECRET_FILE, because that path contains the shim's process id.
 Environment worker_environment(const Environment& inherited, const JobVariables& job,
                                const Place& place);
 
@@ -51,7 +51,7 @@ bool is_a_launchers(std::string_view name);
 bool is_memory_policy(std::string_view name);
 
 Environment own_environment();
-// As getenv, in a value. Empty: not set.
+// Looks a variable up as getenv does. Empty when it is not set.
 std::string_view value_of(const Environment& environment, std::string_view name);
 
 }  // namespace paceline::launch

@@ -1,4 +1,5 @@
-// Finds the program that a user named, as a shell would, and says in time why it cannot be run.
+// Finds the program that a user named, as a shell would, and says before the start why it cannot be
+// run.
 #pragma once
 
 #include <string>
@@ -8,9 +9,9 @@
 
 namespace paceline::launch {
 
-// The file to execute for `name`: itself when it contains a '/', else the first executable one in
-// `path` (as $PATH). A misuse names what is wrong (no such file, a folder, not executable, a
-// missing interpreter) and the remedy.
+// The file to execute for `name`: `name` itself when it contains a '/', else the first executable
+// file of that name in `path` (written like $PATH). The failure (misuse) names the defect (no such
+// file, a folder, not executable, a missing interpreter) and the remedy.
 Result<std::string> find_program(const std::string& name, std::string_view path);
 
 }  // namespace paceline::launch

@@ -1,7 +1,7 @@
-// The job's secret in a file that has no name in the file system: sealed memory that lives as long
-// as a descriptor of it is open. A worker opens it as /proc/<pid of its shim>/fd/<number>: that
-// survives wrappers which close descriptors, only processes of the same user may do it, and it
-// vanishes with the shim.
+// Keeps the job's secret in a file that has no name in the file system: sealed memory that lives as
+// long as a descriptor of it is open. A worker opens it as /proc/<pid of its shim>/fd/<number>.
+// That path survives wrappers which close descriptors, only processes of the same user may open it,
+// and it vanishes with the shim.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace paceline::launch {
 // Read-only, mode 0600. THROWS Error (io).
 transport::FileDescriptor secret_file(std::string_view text);
 
-// Its path for other processes, while process `pid` holds it open as descriptor `fd`.
+// The file's path for other processes, valid while process `pid` holds it open as descriptor `fd`.
 std::string path_of_descriptor(int pid, int fd);
 
 }  // namespace paceline::launch

@@ -46,7 +46,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-// Where the system does not let it, it runs on any, as it would without.
+// When the system forbids binding, the worker runs on any processor, as it would without it.
 void run_on(const ProcessorSet& processors) {
   if (processors.count() == 0) return;
   const auto& words = processors.words;
@@ -54,11 +54,12 @@ void run_on(const ProcessorSet& processors) {
                       reinterpret_cast<const cpu_set_t*>(words.data()));
 }
 
-// In the worker's process: from fork to exec.
+// Runs in the worker's process, from fork to exec.
 [[noreturn]] void become_worker(const ShimOrders& orders, pid_t shim) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != shim) ::_exit(1);  // it died before the line above
-  // First above all three, so that no dup2 overwrites one that is still to come.
+  // All three are first moved above 2, so that no dup2 overwrites a descriptor that is still
+  // needed.
   std::array<int, 3> standard = {orders.input, orders.output, orders.error};
   for (int& fd : standard) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   for (int fd = 0; fd < 3; ++fd) ::dup2(standard[static_cast<std::size_t>(fd)], fd);
@@ -91,9 +92,9 @@ class Shim {
   }
 
  private:
-  // Signals to the group must not end the shim: all are blocked. Two are read: SIGCHLD, and SIGHUP
-  // as the message that the parent died (beside the lifeline: a stray copy of its other end would
-  // keep that open).
+  // Signals to the group must not end the shim, so all are blocked. Two are read: SIGCHLD, and
+  // SIGHUP, which says that the parent died. (The lifeline says so too, unless a stray copy of its
+  // other end keeps it open.)
   void prepare() {
     ::setpgid(0, 0);
     become_subreaper();
@@ -135,7 +136,7 @@ class Shim {
     unsigned char signal = 0;
     const auto got = ::read(orders_.lifeline, &signal, 1);
     if (got == 1) {
-      ::kill(0, signal);  // the group: ourselves too, but we block it
+      ::kill(0, signal);  // the group includes this process, which blocks it
       forwarded_ = signal;
     }
     if (got == 0) over_ = true;
@@ -155,7 +156,8 @@ class Shim {
   void on_reaped(pid_t pid, int status) {
     if (pid != worker_) return;
     tell(orders_.status, {.kind = ShimMessage::Kind::ended, .pid = pid, .value = status});
-    // What it left behind must not outlive it, unless the same signal is ending that.
+    // Processes that the worker left behind must not outlive it, unless the same signal is ending
+    // them.
     if (forwarded_ == 0 || !WIFSIGNALED(status) || WTERMSIG(status) != forwarded_) over_ = true;
   }
 

@@ -3,9 +3,9 @@
 // PR_SET_PDEATHSIG reaches only a direct child, so a program started through `bash -c` or Python's
 // subprocess would survive a launcher that was killed. The shim is the launcher's fork (no exec):
 // it leads the worker's process group and is the subreaper of everything below. It ends its whole
-// subtree when the worker ends or when the launcher is gone. One exception: a wrapper that died of
-// a forwarded signal (bash does, of SIGTERM) may have left the real program behind, at work on its
-// own orderly end; that has until the launcher's kill.
+// subtree when the worker ends or when the launcher is gone. There is one exception: a wrapper that
+// died of a forwarded signal (as bash does of SIGTERM) may have left behind the real program, which
+// is still ending in its own way; that program may go on until the launcher kills it.
 //
 //   launcher --fork--> shim --fork, exec--> worker --> whatever it starts
 //     ------ lifeline ------>   a byte: send this signal to the group; end of file: kill everything
@@ -31,7 +31,7 @@ struct ShimMessage {
   std::int32_t value = 0;  // not_started: errno; ended: the wait status
   std::int32_t reserved = 0;
   std::int64_t stamp_ns =
-      0;  // CLOCK_MONOTONIC: the order of ends is the shims', not that of the launcher's reading
+      0;  // CLOCK_MONOTONIC; ends are ordered by these stamps, not by when the launcher reads them
 };
 
 struct ShimOrders {
@@ -39,13 +39,13 @@ struct ShimOrders {
   std::string program = {};
   std::vector<std::string> command = {};
   Environment environment = {};  // without PACELINE_SECRET_FILE
-  ProcessorSet processors = {};  // that the worker runs on; empty: whatever the launcher may
+  ProcessorSet processors = {};  // where the worker runs; empty: as the launcher
 
   // Descriptors; the shim closes all others.
   int lifeline = -1, status = -1, secret = -1;
   int input = -1, output = -1, error = -1;  // the worker's 0, 1, 2
 
-  // As the launcher found them, for the worker.
+  // The launcher's original settings, which the worker gets back.
   sigset_t signal_mask = {};
   struct sigaction pipe_action = {};
   rlimit open_files = {};

@@ -1,4 +1,4 @@
-// Signals as events of the launcher's loop, and their names.
+// Turns signals into events of the launcher's loop, and names them.
 #pragma once
 
 #include <signal.h>
@@ -14,9 +14,9 @@ namespace paceline::launch {
 // "SIGKILL"; "signal 34" for one without a name.
 std::string signal_name(int number);
 
-// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 wait to be read (those that
-// were ignored at the start, as by nohup, stay ignored), SIGPIPE is ignored, and a background
-// process may try its terminal without being stopped. The destructor restores what was.
+// While it lives, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 wait to be read (those that
+// were ignored at the start, as under nohup, stay ignored), SIGPIPE is ignored, and a background
+// process may use its terminal without being stopped. The destructor restores the previous state.
 class SignalWatch {
  public:
   SignalWatch(transport::Poller& poller, std::function<void(int)> on_signal);
@@ -24,7 +24,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // As they were: for processes that we start.
+  // The original settings, for processes that we start.
   const sigset_t& original_mask() const { return mask_; }
   const struct sigaction& original_pipe_action() const { return pipe_action_; }
 

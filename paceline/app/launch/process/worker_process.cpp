@@ -69,7 +69,8 @@ void WorkerProcess::kill() {
 }
 
 std::optional<ShimMessage> WorkerProcess::read() {
-  ShimMessage message;  // written in one go, and far smaller than PIPE_BUF: it comes whole
+  ShimMessage
+      message;  // it is written in one go and far smaller than PIPE_BUF, so it arrives whole
   if (::read(status_.get(), &message, sizeof message) != sizeof message) return std::nullopt;
   return message;
 }

@@ -16,7 +16,7 @@ namespace paceline::launch {
 // Ends with its shim: the destructor cuts the lifeline, so the shim kills everything below itself.
 class WorkerProcess {
  public:
-  // Forks the shim. `orders.lifeline`, `status`, `output` and `error` are made here. REQUIRES one
+  // Forks the shim. It makes `orders.lifeline`, `status`, `output` and `error` itself. REQUIRES one
   // thread.
   static Result<WorkerProcess> start(ShimOrders orders);
 
@@ -27,7 +27,7 @@ class WorkerProcess {
 
   void forward(int signal);           // to the worker's process group
   void kill();                        // everything below the shim
-  std::optional<ShimMessage> read();  // REQUIRES status() is readable. nullopt: the shim has ended
+  std::optional<ShimMessage> read();  // nullopt: the shim has ended. REQUIRES: status() is readable
 
  private:
   pid_t shim_ = -1;

@@ -32,7 +32,7 @@ std::string bracketed(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
-// Our address as that host sees it: the way there tells.
+// Our address as that host sees it, taken from the route to it.
 std::string route_to(const std::string& host) {
   const auto address = transport::resolve_tcp_address(bracketed(host) + ":0");
   if (!address)
@@ -56,7 +56,7 @@ std::string shown(const std::string& word) {
 
 Placement place(const RunOptions& options) {
   Placement result;
-  std::vector<std::string> seen;  // our addresses, from other hosts
+  std::vector<std::string> seen;  // our addresses as other hosts see them
   for (const HostShare& share : shares_of(options)) {
     const bool here =
         over_nodes(options) ? share.first == 0 : options.hosts.empty() || is_this_host(share.name);

@@ -1,5 +1,5 @@
-// Where everything of a run is to be: decided before anything is started, so that --dry-run can
-// show it.
+// Decides where each part of a run is placed before anything is started, so that --dry-run can show
+// it.
 #pragma once
 
 #include <string>
@@ -11,26 +11,27 @@ namespace paceline::launch {
 
 struct PlacedHost {
   HostShare share;
-  bool here = true;             // started by this process; else by an agent
+  bool here = true;             // this process starts its workers; else an agent does
   std::string store_host = {};  // our address as this host sees it
 };
 
 struct Placement {
   std::vector<PlacedHost> hosts;  // in the order of node ranks
   int world_size = 0;
-  std::string listen_host;     // of the store
+  std::string listen_host;     // the store's
   std::string master_address;  // rank 0's host
 };
 
-// THROWS Error (misuse): a host that cannot be resolved, when nothing else tells how it reaches us.
-// COST: may ask the network.
+// THROWS Error (misuse): a host cannot be resolved, and nothing else tells how it reaches us. COST:
+// may ask the network.
 Placement place(const RunOptions& options);
 
-// The order of host number `index`, without the secret.
+// The orders for host number `index`, without the secret.
 AgentOrders orders_for(const RunOptions& options, const Placement& placement,
                        const JobVariables& job, std::size_t index);
 
-// What --dry-run prints: each host, its ranks, the command, the variables of its first rank.
+// The text that --dry-run prints: each host, its ranks, the command, the variables of its first
+// rank.
 std::string describe(const RunOptions& options, const Placement& placement);
 
 }  // namespace paceline::launch

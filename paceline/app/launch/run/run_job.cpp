@@ -29,8 +29,8 @@ namespace {
 using membership::Secret;
 using membership::StoreServer;
 
-// A port that the user asked for and cannot be had is the user's to change; any other failure is
-// the host's.
+// The user must change a port that was asked for and is taken (misuse); any other failure is the
+// host's.
 StoreServer open_store(transport::Poller& poller, membership::StoreServerOptions options) {
   const bool asked_for = options.port != 0;
   try {
@@ -104,7 +104,7 @@ Run::Run(const RunOptions& options, std::vector<AgentChannel> nodes)
           {.world_size = placement_.world_size, .grace = options.grace, .timeout = options.timeout},
           Clock::now()) {}
 
-// Also after an exception: nothing may be left behind.
+// Leaves nothing behind, even after an exception.
 Run::~Run() {
   hosts_.clear();
   ::setrlimit(RLIMIT_NOFILE, &open_files_);
@@ -206,7 +206,7 @@ bool Run::finished() {
 
 int Run::finish() {
   const Outcome outcome = supervisor_.outcome();
-  // The hosts behind us first: ending this one kills every process below, ssh too.
+  // Other hosts end first: ending this one kills every process below, ssh too.
   for (auto host = hosts_.rbegin(); host != hosts_.rend(); ++host) (*host)->end(outcome.exit_code);
   std::string last = describe_ending(outcome, supervisor_.records(), host_name());
   if (const auto lost = output_.waiting(); lost > 0) {

@@ -5,7 +5,7 @@
 
 namespace paceline::launch {
 
-// Returns the launcher's exit code; whatever has to be said stands on stderr by then.
+// Returns the launcher's exit code; all texts have been written to stderr by then.
 // THROWS Error: io when the job cannot be started at all (no free port, no more processes or
 // descriptors). REQUIRES a process with one thread, and descriptors 0, 1 and 2 open.
 int run(const RunOptions& options);

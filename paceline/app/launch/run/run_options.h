@@ -1,4 +1,4 @@
-// What `paceline run` was asked for, checked and complete.
+// The request to `paceline run`, checked and complete.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@ struct RunOptions {
   std::string program;               // the file to execute
   std::vector<std::string> command;  // argv, the program's name as the user wrote it first
 
-  Clock::duration grace = std::chrono::seconds(1);  // what survivors have to end by themselves
+  Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
   std::optional<Clock::duration> timeout = {};      // of the whole run
 
-  // What the workers' environment says; empty: what the launcher's own environment says, else the
+  // Settings in the workers' environment; empty: the launcher's own environment decides, else the
   // workers' default.
   std::string transport = {};
   std::string determinism = {};
@@ -34,15 +34,15 @@ struct RunOptions {
   bool bind = true;    // workers to processors of their own
   LogOptions logs = {};
 
-  // Several hosts: who gets which ranks; empty: all on this one. Hosts but this one are reached by
+  // The ranks of each host; empty: all ranks are on this host. The other hosts are reached by
   // `ssh`.
   std::vector<HostShare> hosts = {};
   std::vector<std::string> ssh = {"ssh", "-T",
                                   "-o",  "BatchMode=yes",
                                   "-o",  "ServerAliveInterval=2",
                                   "-o",  "ServerAliveCountMax=3"};
-  Environment passed = {};  // "NAME=value": also on other hosts
-  NodeOptions nodes = {};   // one launcher on each
+  Environment passed = {};  // "NAME=value"; set on other hosts too
+  NodeOptions nodes = {};   // --nnodes: one launcher on each node
 };
 
 }  // namespace paceline::launch

@@ -83,13 +83,14 @@ void LocalWorkers::shim_ended(int rank) {
   int status = 0;
   ::waitpid(worker.mapped().shim(), &status, 0);
   if (!WIFSIGNALED(status)) return;
-  // Somebody killed the shim, and the kernel its worker with it; the rest below it is ours now.
+  // The shim was killed, so the kernel killed its worker too; other processes below it are ours
+  // now.
   a_shim_was_killed_ = true;
   events_.ended(rank, SIGKILL, Clock::now());
 }
 
-// Cuts every lifeline and kills what the shims do not: after this nothing below us runs, unless the
-// kernel holds it.
+// Cuts every lifeline and kills the processes that the shims do not. Afterwards nothing below us
+// runs, except a process that the kernel holds.
 void LocalWorkers::give_up() {
   for (auto& [rank, worker] : workers_) worker.kill();
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(200));

@@ -1,4 +1,4 @@
-// The workers on this host: one shim each.
+// The workers on this host, each under a shim.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@ namespace paceline::launch {
 
 class LocalWorkers final : public WorkerHost {
  public:
-  // `common`: what the orders of all of them share. REQUIRES one thread. Becomes the subreaper of
-  // all that is below.
+  // `common` is the part of the orders that all workers share. Makes this process the subreaper of
+  // everything below. REQUIRES one thread.
   LocalWorkers(transport::Poller& poller, Output& output, WorkerEvents events, ShimOrders common);
-  ~LocalWorkers() override;  // nothing is left behind, also after an exception
+  ~LocalWorkers() override;  // leaves nothing behind, even after an exception
 
   // THROWS Error (io) that names the rank.
   void start(const Place& place, Environment environment, int input);
@@ -35,13 +35,13 @@ class LocalWorkers final : public WorkerHost {
   Output& output_;
   const WorkerEvents events_;
   const ShimOrders common_;
-  const std::vector<pid_t> not_ours_;  // children from before, as after `exec paceline` in a shell
-  std::map<int, WorkerProcess> workers_;  // whose shims have not ended
+  const std::vector<pid_t> not_ours_;     // older children, e.g. after `exec paceline` in a shell
+  std::map<int, WorkerProcess> workers_;  // those whose shims have not ended
   bool a_shim_was_killed_ = false;
 };
 
-// Thousands of pipes: as many descriptors as the hard limit allows. Returns the limit that was, for
-// workers.
+// A job may need thousands of pipes: raises the limit of open files to the hard limit. Returns the
+// previous limit, which the workers get.
 rlimit raise_open_files();
 
 }  // namespace paceline::launch

@@ -1,5 +1,5 @@
-// The workers of one host, on this one (local_workers.h) or another (remote_workers.h), as the
-// launcher sees them.
+// The launcher's view of the workers of one host: this one (local_workers.h) or another
+// (remote_workers.h).
 #pragma once
 
 #include <functional>
@@ -9,13 +9,14 @@
 
 namespace paceline::launch {
 
-// What happens to them. Called from within Poller::wait.
+// The events of the workers; called from within Poller::wait.
 struct WorkerEvents {
   using Moment = Clock::time_point;
   std::function<void(int rank, int pid)> started;
   std::function<void(int rank, const std::string& why, Moment)> not_started;
   std::function<void(int rank, int wait_status, Moment)> ended;
-  std::function<void(int rank, const std::string& why)> lost = {};  // nobody can tell any more
+  std::function<void(int rank, const std::string& why)> lost =
+      {};  // its state is unknown from now on
 };
 
 class WorkerHost {
@@ -23,8 +24,8 @@ class WorkerHost {
   virtual ~WorkerHost() = default;
   virtual void forward(int signal) = 0;  // to the process group of every worker
   virtual void kill() = 0;               // everything below the shims
-  virtual bool empty() const = 0;  // all have ended, or are lost, and nothing of them is to come
-  // Called last; the host's part is told how the run ended, and nothing of it is left.
+  virtual bool empty() const = 0;        // all have ended or are lost; no output is to come
+  // Called last: tells the host's part how the run ended, and leaves nothing of it behind.
   virtual void end(int exit_code) = 0;
 };
 
