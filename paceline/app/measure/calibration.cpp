@@ -30,10 +30,10 @@ constexpr Span kLong = {4 << 20, 16 << 20};
 constexpr std::array<std::size_t, 3> kShortChunks = {4 << 10, 8 << 10, 16 << 10};
 constexpr std::array<std::size_t, 3> kLongChunks = {256 << 10, 512 << 10, 1 << 20};
 
-// No byte is for nothing, whatever a moody machine lets one measure: 100 GB/s.
+// A byte costs at least this much (100 GB/s), even when a noisy measurement says less.
 constexpr double kLeastPerByte = 1e-11;
 
-// What the hardware takes is the least; what is above it are the machine's moods.
+// The least time is the hardware's; anything above it is noise.
 double seconds_of(const Measurement& one) {
   return *std::ranges::min_element(one.block_medians);
 }
@@ -62,7 +62,8 @@ class Bench {
     return std::max(kLeastPerByte, more / static_cast<double>(bytes.to - bytes.from));
   }
 
-  // The same of a message, when both ranks have one on its way: half of what all_gather gathers.
+  // Seconds for each further byte of a message while both ranks send: half of the bytes that
+  // all_gather gathers.
   double message_slope(const Span& bytes) {
     return 2 * slope(Operation::all_gather, "ring", {2 * bytes.from, 2 * bytes.to});
   }
@@ -85,7 +86,7 @@ class Bench {
   const CompareOptions& options_;
 };
 
-// Over sockets and networks the lines follow each other without a step.
+// Over sockets and networks each line begins where the one before it ends.
 void measure_stream(Bench& bench, topology::LinkPrices& prices) {
   double begin = 0, seconds = bench.latency();  // where a line begins
   for (std::size_t i = 0; i < kSpans.size(); ++i) {
@@ -97,9 +98,9 @@ void measure_stream(Bench& bench, topology::LinkPrices& prices) {
   }
 }
 
-// In memory a message has a latency alone. Bytes are paid by who copies them, sums them up
-// (recursive doubling: the whole, which it also copies once) or stores their sum (direct: half is
-// summed, half stored).
+// In memory a message has only a latency. The rank that handles bytes pays for them: it copies
+// them, sums them up (recursive doubling sums all of them and copies all once) or stores their sum
+// (direct sums half and stores half).
 void measure_memory(Bench& bench, topology::Profile& profile) {
   const double latency = bench.latency();
   for (std::size_t i = 0; i < kSpans.size(); ++i) {
@@ -113,7 +114,7 @@ void measure_memory(Bench& bench, topology::Profile& profile) {
   profile.store = std::max(profile.copy / 4, 2 * direct - profile.gamma);
 }
 
-// Where no ranks share memory: the loops by themselves, on all ranks at once.
+// Measures the loops by themselves, on all ranks at once, when no ranks share memory.
 void measure_loops(Communicator& world, topology::Profile& profile) {
   constexpr int kTimes = 9;
   constexpr std::size_t kBytes = 4 << 20;
@@ -129,7 +130,7 @@ void measure_loops(Communicator& world, topology::Profile& profile) {
     reduced.push_back(std::chrono::duration<double>(middle - begin).count());
     copied.push_back(std::chrono::duration<double>(Clock::now() - middle).count());
   }
-  // Rank 0's, on all.
+  // All ranks take rank 0's prices.
   std::vector<double> prices = {median(reduced) / static_cast<double>(kBytes),
                                 median(copied) / static_cast<double>(kBytes)};
   world.broadcast(buffer_of(prices), 0).wait();
@@ -145,8 +146,8 @@ double forecast(const Candidate& one, const topology::Topology& topology,
       .seconds;
 }
 
-// The value of `price` with which the model tells how much longer `one` takes than `other`: it is
-// linear in it.
+// The value of `price` with which the model gives the measured difference between `one` and
+// `other`; the model is linear in it.
 double fit(Bench& bench, const Candidate& one, const Candidate& other,
            const topology::Topology& topology, topology::Profile profile,
            double topology::Profile::*price, double unit) {
@@ -159,8 +160,8 @@ double fit(Bench& bench, const Candidate& one, const Candidate& other,
   return more <= 0 ? 0 : std::max(0.0, (measured - without) / more * unit);
 }
 
-// What the other prices do not tell of messages whose receivers share processors: the binomial tree
-// passes more of them one after the other than recursive doubling.
+// Measures the extra cost of messages whose receivers share processors, which no other price
+// contains: the binomial tree passes more of them one after the other than recursive doubling.
 void measure_turns(Bench& bench, const topology::Topology& topology, topology::Profile& profile) {
   std::vector<double> found;
   for (const std::size_t bytes : kShort) {
@@ -171,8 +172,8 @@ void measure_turns(Bench& bench, const topology::Topology& topology, topology::P
   profile.crowded = profile.crowded_reference = median(found);
 }
 
-// The ring passes on what direct takes where it was first, by as many messages, one after the
-// other.
+// The ring relays chunks that direct takes from their first place; it needs as many messages, but
+// one after the other.
 void measure_relays(Bench& bench, const topology::Topology& topology, topology::Profile& profile) {
   const auto median_of = [&](std::span<const std::size_t> chunks, double topology::Profile::*price,
                              double unit) {
@@ -192,7 +193,7 @@ void measure_relays(Bench& bench, const topology::Topology& topology, topology::
   profile.relay = median_of(kLongChunks, &topology::Profile::relay, 1e-10);
 }
 
-// Two ranks with that kind of link between them; none when there are no such two.
+// Two ranks with that kind of link between them; empty when there are none.
 std::vector<int> pair_with(LinkClass link, const topology::Topology& topology) {
   if (link == LinkClass::network) {
     if (topology.hosts.size() < 2) return {};

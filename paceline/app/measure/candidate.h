@@ -1,4 +1,4 @@
-// What can be measured: one operation, carried out by one algorithm, on buffers of one length.
+// The unit of measurement: one operation, carried out by one algorithm, on buffers of one length.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace paceline::measure {
 struct Candidate {
   Operation operation = Operation::all_reduce;
   std::string algorithm = {};  // a name of the catalogue; empty: what the communicator chooses
-  // Of one rank's buffer: what all_reduce, broadcast and reduce work on; of the others the whole
-  // vector, of which each rank has a part. 0 for barrier.
+  // The bytes of one rank's buffer for all_reduce, broadcast and reduce; for the others the bytes
+  // of the whole vector, of which each rank has a part. 0 for barrier.
   std::size_t bytes = 0;
   Dtype dtype = Dtype::f32;
   bool operator==(const Candidate&) const = default;
@@ -24,8 +24,9 @@ struct Candidate {
 std::size_t count_of(const Candidate& candidate, int ranks);
 
 // Bus bandwidth = factor * bytes / time: what the hardware would carry if the operation moved every
-// byte once. The factors of nccl-tests: 2(n-1)/n for all_reduce, (n-1)/n where each rank has a
-// part, 1 for broadcast and reduce; 0 for barrier.
+// byte once. The
+// factors are those of nccl-tests: 2(n-1)/n for all_reduce, (n-1)/n when each rank has a part, 1
+// for broadcast and reduce; 0 for barrier.
 double bus_factor(Operation operation, int ranks);
 
 }  // namespace paceline::measure

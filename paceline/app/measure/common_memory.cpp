@@ -9,7 +9,7 @@
 namespace paceline::measure {
 namespace {
 
-constexpr std::size_t kTokenAt = 0, kCounterAt = 64;  // in cache lines of their own
+constexpr std::size_t kTokenAt = 0, kCounterAt = 64;  // each in its own cache line
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::optional<CommonMemory> CommonMemory::create(Communicator& group, std::size_
   const std::size_t total = kFrontBytes + bytes;
   std::optional<CommonMemory> common;
   std::vector<std::int64_t> offer(
-      3);  // process, descriptor, token: what proves that it is this one
+      3);  // process, descriptor, token; the token proves that it is this memory
   if (group.rank() == 0) {
     common = CommonMemory(transport::SharedMemory::create(total, "paceline measure").value());
     const auto token = static_cast<std::int64_t>(std::random_device()());

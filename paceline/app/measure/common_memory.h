@@ -1,5 +1,5 @@
-// Memory that all ranks of a group on one host map: outside of Paceline's own, so that what is
-// measured does not measure itself.
+// Memory that all ranks of a group on one host map. It is separate from Paceline's own shared
+// memory, so that the measurement does not depend on the code it measures.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,13 @@ namespace paceline::measure {
 
 class CommonMemory {
  public:
-  // Zeroed. Every rank of the group must call it. Nothing, on every rank, when one of them cannot
-  // map it: it is on another host, or in a container or another user's. THROWS Error (io).
+  // Makes zeroed memory. Every rank of the group must call it. Empty on every rank when one of them
+  // cannot map it, because it is on another host, in a container, or another user's. THROWS Error
+  // (io).
   static std::optional<CommonMemory> create(Communicator& group, std::size_t bytes);
 
   MutableBytes bytes() const { return memory_.bytes().subspan(kFrontBytes); }
-  // Counts the ranks that have arrived somewhere; nobody else uses it.
+  // Counts the ranks that have arrived at a start line, which alone uses it.
   std::int64_t& counter() const;
 
  private:

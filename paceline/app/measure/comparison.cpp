@@ -22,7 +22,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// `seconds`: of one operation, with what is not timed.
+// `seconds` is the duration of one operation, the untimed parts included.
 int operations_for(double seconds) {
   const auto within = [seconds](double all) { return static_cast<int>(all / seconds); };
   if (seconds * kBlock > kMostSeconds) return std::max(kShortestBlock, within(kMostSeconds));
@@ -123,7 +123,7 @@ class Race {
     lane.operations = options_.operations > 0 ? options_.operations : operations_for(each[0]);
   }
 
-  // Seconds of each operation, which all ranks agree on.
+  // The seconds of each operation, the same on all ranks.
   std::vector<double> run_block(Lane& lane, int operations) {
     std::vector<double> seconds;
     if (options_.back_to_back) {
@@ -143,7 +143,7 @@ class Race {
     const auto begin = Clock::now();
     lane.contestant->operate();
     const double seconds = seconds_since(begin);
-    line_.wait();  // nobody reads while another one is still measured
+    line_.wait();  // no rank reads while another one is still measured
     lane.measured.errors += static_cast<std::int64_t>(lane.contestant->wrong(iteration));
     return seconds;
   }

@@ -1,10 +1,10 @@
-// Candidates against each other: the measuring loop.
+// The measuring loop, which runs candidates against each other.
 //
 //   block 0 (warms up)      block 1                     ...
 //   A A A.. B B B.. Y Y Y..  A A A.. B B B.. Y Y Y..         Y: the yardstick
 //
-// A ratio is taken within a block, so that the machine's moods cancel; the median of the blocks'
-// ratios and their spread are what counts.
+// A ratio is taken within a block, so that changes of the machine's speed cancel; the results are
+// the median of the blocks' ratios and their spread.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ namespace paceline::measure {
 
 struct CompareOptions {
   int blocks = 9;
-  int operations = 0;  // of a candidate in a block; 0: 20, more of short ones, fewer of very long
-  bool ordinary_buffers = false;  // of the heap; else from Job::allocate
+  int operations =
+      0;  // of a candidate in a block; 0: 20, more if they are short, fewer if very long
+  bool ordinary_buffers = false;  // from the heap; else from Job::allocate
   bool yardstick = false;         // REQUIRES: a group on one host, of 2 to 8 ranks
-  // As the peers of bench/against are measured: one operation after the other on zeroed buffers,
-  // with no start line between, and the time is rank 0's. Else buffers are rewritten and read.
+  // Measures as bench/against measures its peers: one operation after the other on zeroed buffers,
+  // with no start line between, timed on rank 0. Otherwise buffers are rewritten and read.
   bool back_to_back = false;
   std::function<void(int block, int blocks)> on_block = {};  // called when one has ended
 };
@@ -33,11 +34,11 @@ struct CompareOptions {
 // The same on all ranks of the group.
 struct Measurement {
   Candidate candidate = {};
-  std::vector<double> seconds = {};        // each operation's, of all blocks in their order
+  std::vector<double> seconds = {};        // of each operation, in the order of the blocks
   std::vector<double> block_medians = {};  // seconds
-  std::int64_t errors = 0;                 // wrong elements, of all ranks and operations
-  // Sent by the programs of all ranks in one operation; 0: it went another way (an engine, a
-  // board).
+  std::int64_t errors = 0;                 // wrong elements in all ranks and operations
+  // Messages that the programs of all ranks send in one operation; 0: the data went another way (an
+  // engine, a board).
   std::int64_t messages = 0;
 };
 
@@ -52,7 +53,7 @@ struct Comparison {
 Comparison compare(Job& job, Communicator& group, std::span<const Candidate> candidates,
                    const CompareOptions& options = {});
 
-// Block by block: the one's median time over the other's.
+// The ratio of the median times, `one` over `other`, block by block.
 std::vector<double> ratios(const Measurement& one, const Measurement& other);
 
 }  // namespace paceline::measure

@@ -1,4 +1,4 @@
-// What the measuring loop runs: an operation with its memory, on one rank.
+// A contestant is an operation with its memory on one rank; the measuring loop runs it.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ class Contestant {
   virtual std::size_t wrong(int iteration) = 0;  // reads the buffer; elements that are not right
 };
 
-// Bytes of memory that it works on.
+// The bytes of memory that the candidate works on.
 std::size_t memory_of(const Candidate& candidate, int ranks);
 
-// The candidate's operation, in place (all_to_all: from one half of the memory to the other), with
-// root 0. `memory` may be shared with contestants that run at other times.
+// Runs the candidate's operation in place (all_to_all: from one half of the memory to the other),
+// with root 0. `memory` may be shared with contestants that run at other times.
 std::unique_ptr<Contestant> make_contestant(Communicator& group, const Candidate& candidate,
                                             MutableBytes memory);
 

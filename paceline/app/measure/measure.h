@@ -1,14 +1,15 @@
-// The door of measure: how long operations take, candidates against each other and against the
+// The door of measure: measures how long operations take, compared with each other and with the
 // physical yardstick.
 //
 // compare() (comparison.h) runs candidates (candidate.h) on a communicator in alternating blocks,
-// in the same processes, because a machine has moods that last minutes: only ratios of things that
-// alternate mean much. Every rank rewrites its memory before an operation and reads it after
-// (contestant.h, pattern.h), untimed; an operation lasts from a start line (start_line.h) that all
-// ranks leave together until its slowest rank is done. The yardstick (yardstick.h) is the loop that
-// no program on one host can be much faster than. What is made of the figures, tables, files and
-// choices, is the callers' affair. calibrate() (calibration.h) makes a profile of such comparisons.
-// Start reading at comparison.h.
+// in
+// the same processes, because a machine's speed changes for minutes at a time: only ratios of
+// candidates that alternate mean much. Every rank rewrites its memory before an operation and reads
+// it after (contestant.h, pattern.h), untimed; an operation lasts from a start line (start_line.h)
+// that all ranks leave together until its slowest rank is done. The yardstick (yardstick.h) is a
+// loop that no program on one host can beat by much. Callers turn the figures into tables, files
+// and choices. calibrate() (calibration.h) makes a profile of such comparisons. Start reading at
+// comparison.h.
 #pragma once
 
 #include "paceline/app/measure/calibration.h"

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kPeriod = 61;          // no chunk's or vector's length is a multiple of it
 constexpr std::size_t kTile = 16 * kPeriod;  // elements that are compared in one go
 
-// Up to here every whole number has its own bits.
+// Every whole number up to this one is exact in the type.
 int largest_exact(Dtype dtype) {
   switch (dtype) {
     case Dtype::i8: return 127;

@@ -1,4 +1,4 @@
-// The calling thread on a processor of its own, as far as there are enough.
+// Binds the calling thread to a processor of its own, as far as there are enough.
 #pragma once
 
 #include <sched.h>
@@ -8,8 +8,9 @@
 namespace paceline::measure {
 
 // The n-th rank of a job on one host runs on the n-th processor that it may use (round and round).
-// Ranks on several hosts are left alone: hosts that are namespaces share their processors. What was
-// before is restored by the destructor.
+// Ranks
+// on several hosts are left alone, because hosts that are namespaces share their processors. The
+// destructor restores the previous binding.
 class Pin {
  public:
   explicit Pin(const Job& job);

@@ -1,4 +1,4 @@
-// Where ranks wait for each other, to leave at one moment.
+// A start line: ranks wait here for each other and leave at one moment.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class StartLine {
   // Both must outlive it; `memory` may be nullptr.
   StartLine(Communicator& group, const CommonMemory* memory);
 
-  // THROWS Error (timed_out) when somebody does not come for ten minutes.
+  // THROWS Error (timed_out) when a rank does not come for ten minutes.
   void wait();
 
  private:

@@ -1,6 +1,6 @@
 // The yardstick for all_reduce in shared memory (../shared/peers, "exchange"): each rank adds its
-// own part of all buffers up and stores the sum into all of them. No protocol, no copies, nothing
-// but the memory traffic that the result needs.
+// own part of all buffers up and stores the sum into all of them. There is
+// no protocol and no copy, only the memory traffic that the result needs.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace paceline::measure {
 
 constexpr int kMostYardstickRanks = 8;
 
-// Of common memory.
+// The bytes of common memory that the yardstick needs.
 std::size_t yardstick_bytes(std::size_t count, int ranks);
 
 // Sums `count` floats. It ends at the line, when all parts are done. REQUIRES: 2 to 8 ranks; line
