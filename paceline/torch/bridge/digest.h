@@ -14,8 +14,8 @@ namespace paceline {
 // which is the order of registration.
 std::string sha256_of(std::span<const at::Tensor> tensors);
 
-// 64 bits over the tensor's elements as contiguous bytes, for comparing copies: quick, not for
-// secrets. Copies that differ in one 8-byte word never have the same.
+// Hashes the tensor's elements as contiguous bytes into 64 bits, to compare copies: it is quick and
+// not for secrets. Copies that differ in one 8-byte word never have the same value.
 std::uint64_t fingerprint_of(const at::Tensor& tensor);
 
 }  // namespace paceline

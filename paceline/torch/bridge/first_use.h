@@ -1,4 +1,4 @@
-// Which operator first reads a tensor.
+// Detects the first operator that reads a tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,11 @@
 
 namespace paceline {
 
-// While it lives, tells of each of `tensors` once, before the first operator of libtorch that has
-// it among its inputs (also within a list) runs on this thread. Operators that `seen` itself runs
-// do not count. What does not come through libtorch's dispatcher, such as data_ptr(), is not seen.
-// `seen` must not throw (libtorch would log it and go on), nor end this. COST: some 0.1 us for each
+// While it lives, it calls `seen` once for each of `tensors`, before the first operator of libtorch
+// that has the tensor among its inputs (or in a list of them) runs on this thread. Operators that
+// `seen` itself runs do not count. Accesses that bypass libtorch's dispatcher, such as data_ptr(),
+// are not seen. `seen` must not throw (libtorch would log it and go on), and must not destroy this
+// object. COST: some 0.1 us for each
 // operator. THREAD: the one that made it.
 class FirstUse {
  public:
@@ -28,7 +29,7 @@ class FirstUse {
   friend struct FirstUseCallback;
   void look_at(const at::Tensor& tensor);
 
-  std::unordered_map<const c10::TensorImpl*, std::size_t> places_;  // of those not seen yet
+  std::unordered_map<const c10::TensorImpl*, std::size_t> places_;  // only those not seen yet
   Seen seen_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using torch::autograd::Node;
 
-std::atomic<int> births{0};  // that are alive
+std::atomic<int> births{0};  // live objects of GradientBirth
 
 // A gradient may pass views (the transposition of a linear layer's weight) on its way to the leaf.
 constexpr int kViews = 4;
@@ -40,8 +40,9 @@ std::vector<GradientBirth*> births_behind(const Node& running, std::size_t bytes
   return found;
 }
 
-// What was handed out of ours, by address: libtorch frees through a function that is told nothing
-// else (raw_deallocate, as the convolutions of oneDNN do). Never destroyed, as the allocator.
+// The memory of ours that was handed out, by address: libtorch may free through a function that
+// gets nothing else (raw_deallocate, as the convolutions of oneDNN do). Like the allocator, it is
+// never destroyed.
 class Lent {
  public:
   static Lent& all() {
@@ -53,7 +54,7 @@ class Lent {
     void* const address = memory.get();
     owners_[address] = std::move(memory);
   }
-  // Null: it was not ours.
+  // Null when the address was not ours.
   std::shared_ptr<void> remove(void* address) {
     const std::lock_guard lock(mutex_);
     const auto node = owners_.extract(address);
@@ -110,7 +111,7 @@ class BirthAllocator final : public c10::Allocator {
   c10::Allocator* const forward_;
 };
 
-// Never destroyed: tensors name it as their allocator to the end of the process.
+// The allocator is never destroyed: tensors name it as theirs until the process ends.
 void install() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -147,7 +148,7 @@ void GradientBirth::allocated(const void* address) {
   candidates_.push_back(address);
 }
 
-// The last one: an earlier allocation at the same address has been freed.
+// Searches from the last one, because an earlier allocation at the same address has been freed.
 void GradientBirth::became(const void* address) {
   for (std::size_t i = candidates_.size(); i > 0; --i) {
     if (candidates_[i - 1] == address) {

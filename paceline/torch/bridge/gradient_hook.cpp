@@ -15,8 +15,8 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// `grad` is a detached view of what came, `gradient`, which autograd keeps for the post-hooks; and
-// `gradient` may be a view of what an operator returned.
+// `grad` is a detached view of `gradient`, the tensor that arrived, which autograd keeps for the
+// post-hooks; `gradient` itself may be a view of an operator's result.
 bool is_held_elsewhere(const at::Tensor& gradient, const at::Tensor& grad) {
   if (grad.layout() != at::kStrided || !grad.is_alias_of(gradient)) return grad.use_count() > 1;
   const bool view = gradient.is_view();

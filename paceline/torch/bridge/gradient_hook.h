@@ -1,4 +1,4 @@
-// What autograd does to one parameter's gradient, as two events.
+// Turns autograd's work on one parameter's gradient into two events.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,21 +13,21 @@ struct Node;
 
 namespace paceline {
 
-// Both run on the thread that runs the backward pass: on CPU the one that called backward(). What
-// they throw ends the backward pass and comes out of backward(). A parameter that appears in a
-// graph several times fires once, after the last use.
+// Both run on the thread that runs the backward pass: on CPU the one that called backward(). An
+// exception that they throw ends the backward pass and comes out of backward(). A parameter that
+// appears in a graph several times fires once, after the last use.
 struct GradientEvents {
   // A gradient is about to be added to the parameter's grad. False drops it: grad stays as it is,
   // and `accumulated` does not run.
   std::function<bool()> arriving;
-  // grad now holds the sum of what it held before and the new gradient. `held_elsewhere`: somebody
-  // else than the parameter and autograd itself holds its memory too, such as a hook that keeps the
-  // gradients it sees.
+  // grad now holds the sum of what it held before and the new gradient. `held_elsewhere`: code
+  // other than the parameter and autograd itself holds its memory too, such as a hook that keeps
+  // the gradients it sees.
   std::function<void(bool held_elsewhere)> accumulated;
-  // Where the gradient shall lie: memory of the parameter's size, which the tensor then owns a
-  // share of. Asked before the gradient is computed, where it is known which allocation becomes it
-  // (gradient_birth.h) and the parameter has no grad. Without it, or when it returns null, libtorch
-  // chooses.
+  // Gives the memory that the gradient shall lie in: it has the parameter's size, and the tensor
+  // shares its ownership. It is called before the gradient is computed, if it is known which
+  // allocation becomes the gradient (gradient_birth.h) and the parameter has no grad. Without it,
+  // or when it returns null, libtorch chooses.
   std::function<std::shared_ptr<void>()> birthplace = {};
 };
 
@@ -50,8 +50,8 @@ class GradientHook {
   std::uintptr_t after_ = 0;
 };
 
-// Inside an event: which backward() this is (another number for each call), and whether it was
-// asked to build a graph of its own (create_graph).
+// Inside an event, these tell which backward() this is (each call has another number), and whether
+// it was asked to build a graph of its own (create_graph).
 int current_backward();
 bool backward_builds_graph();
 

@@ -97,7 +97,7 @@ void unpack(Bytes from, std::span<const at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) {
     const std::size_t size = tensor.nbytes();
     if (size == 0) continue;
-    // Through copy_, so that layouts other than contiguous and the version counter are served.
+    // copy_ handles layouts that are not contiguous, and the version counter.
     at::Tensor flat = at::empty(tensor.sizes(), tensor.options().requires_grad(false).memory_format(
                                                     at::MemoryFormat::Contiguous));
     std::memcpy(flat.data_ptr(), from.data(), size);

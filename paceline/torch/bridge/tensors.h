@@ -1,4 +1,4 @@
-// Tensors and buffers.
+// Converts tensors into buffers, and memory into tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,26 +13,28 @@
 
 namespace paceline {
 
-// Nothing for element types that Paceline does not carry (complex, quantised, ...).
+// Empty for element types that Paceline does not carry (complex, quantised, ...).
 std::optional<Dtype> dtype_of(at::ScalarType type);
 
 // "f32[128, 784]"; for texts.
 std::string describe(const at::Tensor& tensor);
 
-// The tensor's own memory, no copy; the tensor must live as long as the buffer is used.
-// THROWS Error (misuse) with the remedy: undefined, not on the CPU, not dense and contiguous, an
-// element type that is not carried.
+// The tensor's own memory, not a copy; the tensor must live as long as the buffer is used. THROWS
+// Error (misuse) with the remedy when the tensor is undefined, not on the CPU, not dense and
+// contiguous, or of an element type that is not carried.
 Buffer buffer_of(const at::Tensor& tensor);
 
 // A tensor of `like`'s shape, element type and (where it is dense) memory layout over `memory`,
-// which `owner` keeps alive. Not an autograd view, so zero_grad(false) can detach it. REQUIRES:
+// which `owner` keeps alive. It is
+// not an autograd view, so zero_grad(false) can detach it. REQUIRES:
 // `memory` holds like.numel() elements.
 at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner);
 
 // Whether both are the same elements of the same memory in the same order.
 bool is_same_memory(const at::Tensor& a, const at::Tensor& b);
 
-// Dense CPU tensors one after the other as plain bytes: what a coalesced broadcast sends.
+// Dense CPU tensors are packed one after the other as plain bytes, which a coalesced broadcast
+// sends.
 std::size_t packed_bytes(std::span<const at::Tensor> tensors);
 void pack(std::span<const at::Tensor> tensors,
           MutableBytes into);  // REQUIRES: into.size() == packed_bytes(tensors)

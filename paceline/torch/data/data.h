@@ -1,4 +1,4 @@
-// The door of data: data sets in memory, and who takes which samples.
+// The door of data: data sets in memory, and the choice of samples for each rank.
 //
 //   idx.h                   the IDX file format (MNIST and its relatives), plain or gzip
 //   fashion_mnist.h         the data set of the example

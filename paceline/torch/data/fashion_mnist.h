@@ -14,14 +14,14 @@ struct LabelledImages {
   std::int64_t size() const { return labels.size(0); }
 };
 
-// Where Debian's package dataset-fashion-mnist puts the files.
+// The folder into which Debian's package dataset-fashion-mnist puts the files.
 constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
 
 enum class Split { train, test };
 
 // Reads the two files of the split, with or without the ending .gz, from `folder`.
-// THROWS Error (io): a file is missing or corrupt, or they do not fit together; names the file and
-// the remedy.
+// THROWS Error (io): a file is missing or corrupt, or the files do not fit together; the text names
+// the file and the remedy.
 LabelledImages load_fashion_mnist(Split split, const std::string& folder = kFashionMnistFolder);
 
 // The images `indices` as floating point numbers around 0, [k, 1, 28, 28], and their labels [k].

@@ -25,7 +25,7 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // Up to `size` bytes; fewer only at the end of the file.
+  // Reads `size` bytes; fewer only at the end of the file.
   std::size_t read(std::uint8_t* into, std::size_t size) {
     std::size_t got = 0;
     while (got < size) {

@@ -1,5 +1,5 @@
-// Which samples a rank takes. Every rank computes the same order from the same seed; nothing is
-// sent.
+// Decides which samples a rank takes. Every rank computes the same order from the same seed;
+// nothing is sent.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace paceline::data {
 
-// The order of epoch `epoch`: at::randperm(samples) with a CPU generator seeded `seed + epoch`;
-// what Python's torch gives too.
+// The order of epoch `epoch`: at::randperm(samples) with a CPU generator seeded `seed + epoch`.
+// Python's torch gives the same.
 at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::int64_t epoch);
 
 // Cuts each epoch into global batches and each global batch into the parts of the ranks: batch k is
@@ -25,8 +25,8 @@ class GlobalBatches {
     int rank = 0;
     int world_size = 1;
   };
-  // THROWS Error (misuse): no samples, or batches smaller than the world (names both and the
-  // remedy).
+  // THROWS Error (misuse): there are no samples, or batches are smaller than the world (the text
+  // names both and the remedy).
   explicit GlobalBatches(const Options& options);
 
   std::int64_t per_epoch() const;  // batches
@@ -35,7 +35,7 @@ class GlobalBatches {
     at::Tensor indices;            // i64: this rank's samples
     std::int64_t global_size = 0;  // samples of all ranks in this batch
   };
-  // Batch `step` of the run, from 0; epochs follow each other.
+  // Batch `step` of the run, counted from 0; epochs follow each other.
   Part at(std::int64_t step);
 
  private:
@@ -44,9 +44,9 @@ class GlobalBatches {
   at::Tensor order_;
 };
 
-// DistributedSampler's semantics (docs/guide/data_parallel.md): each rank a share of equal length,
-// rank r the entries r, r+P, ... of the order, which is padded from its own start to a multiple of
-// P (or cut to one with drop_last).
+// DistributedSampler's semantics (docs/guide/data_parallel.md): each rank gets a share of equal
+// length, rank r the entries r, r+P, ... of the order. The order is padded with its own first
+// entries to a multiple of P (or cut to one with drop_last).
 struct ShareOptions {
   int rank = 0;
   int world_size = 1;
@@ -58,8 +58,8 @@ struct ShareOptions {
 at::Tensor share_of(std::int64_t samples,
                     const ShareOptions& options);  // THROWS Error (misuse): no samples
 
-// For evaluation: rank r's entries r, r+P, ... of 0..samples-1 without padding, so that sums over
-// ranks are exact.
+// The share for evaluation: rank r gets the entries r, r+P, ... of 0..samples-1 without padding, so
+// that sums over ranks are exact.
 at::Tensor exact_share_of(std::int64_t samples, int rank, int world_size);
 
 }  // namespace paceline::data
