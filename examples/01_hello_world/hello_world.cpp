@@ -5,7 +5,7 @@
 #include "paceline/core/job/job.h"
 
 int main() {
-  paceline::Job job = paceline::init();  // alone, without `paceline run`: a world of one
+  paceline::Job job = paceline::init();  // without `paceline run` it is a world of one
   double sum[] = {static_cast<double>(job.rank())};
   job.world().all_reduce(paceline::buffer_of(sum)).wait();
   std::printf("hello from rank %d of %d: the ranks add up to %.0f\n", job.rank(), job.world_size(),

@@ -10,7 +10,8 @@ namespace observe = paceline::observe;
 
 namespace {
 
-// "9400" or "0.0.0.0:9400" -> where this worker serves: one port for each worker of a host.
+// The address at which this worker serves, from "9400" or "0.0.0.0:9400"; each worker of a host has
+// its own port.
 std::string prometheus_address(const std::string& given, int local_rank) {
   const auto colon = given.rfind(':');
   const std::string host = colon == std::string::npos ? "127.0.0.1" : given.substr(0, colon);

@@ -1,4 +1,4 @@
-// Where a run shows itself while it goes on: files of metrics, TensorBoard, Prometheus, a trace.
+// Shows a run while it goes on: files of metrics, TensorBoard, Prometheus, a trace.
 #pragma once
 
 #include <chrono>
@@ -28,6 +28,6 @@ class Faces {
   std::unique_ptr<paceline::observe::TensorBoardFile> tensorboard_;
   std::unique_ptr<paceline::observe::PrometheusEndpoint> prometheus_;
   std::optional<paceline::observe::Progress> progress_;
-  double own_samples_ = 0;  // about: the global batches' share
+  double own_samples_ = 0;  // an estimate: its share of the global batches
   std::chrono::steady_clock::time_point last_step_ = std::chrono::steady_clock::now();
 };

@@ -1,4 +1,4 @@
-// What is told about a run: times, agreement of the workers, memory.
+// The figures of a run: times, agreement of the workers, memory.
 #pragma once
 
 #include <torch/torch.h>
@@ -11,11 +11,11 @@
 #include "paceline/core/collective/communicator.h"
 #include "paceline/torch/parallel/parallel.h"
 
-// Time of training steps on this worker, and what of it the communication took.
+// Measures the time of training steps on this worker, and the part that communication took.
 class StepTimer {
  public:
   void start();
-  // A step that ended.
+  // Counts a step that has ended.
   void count(const paceline::StepReport& report);
   void stop();
   bool running() const { return running_; }
@@ -23,7 +23,7 @@ class StepTimer {
   double wall_seconds = 0;
   double in_flight_seconds = 0;  // gradients were under way
   double waited_seconds = 0;     // the training thread waited for them
-  // Of gradients that were compressed, and of what travelled of them.
+  // The bytes of gradients before compression, and the bytes that travelled for them.
   double coded_bytes = 0, wire_bytes = 0;
 
  private:

@@ -24,8 +24,8 @@ torch::nn::Sequential make_model(const std::string& name, std::uint64_t seed, at
   } else if (name == "resnet18") {
     model = make_resnet18();
   } else {
-    // The work lies in the convolutions, most parameters in the layer after them: much to compute
-    // for each byte to send.
+    // The convolutions do most of the work, and the layer after them has most parameters: the model
+    // computes much for each byte that it sends.
     model = nn::Sequential(nn::Conv2d(nn::Conv2dOptions(1, 32, 5).stride(2).padding(2)), nn::ReLU(),
                            nn::Conv2d(nn::Conv2dOptions(32, 64, 3).padding(1)), nn::ReLU(),
                            nn::MaxPool2d(2), nn::Flatten(), nn::Linear(64 * 7 * 7, 64), nn::ReLU(),

@@ -5,7 +5,7 @@
 #include "models.h"
 #include "paceline/torch/data/data.h"
 
-// CLI::PositiveNumber tells of a range of 300 digits when it refuses a number.
+// CLI::PositiveNumber is not used, because its error text shows a range of 300 digits.
 static const CLI::Range kPositive(std::int64_t{1}, std::int64_t{1'000'000'000});
 
 static std::string is_address(const std::string& text) {

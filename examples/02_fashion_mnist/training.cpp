@@ -48,7 +48,8 @@ void save_parameters(const std::string& file, const std::vector<at::Tensor>& par
     throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
 }
 
-// Of each parameter its own, so that it can be updated as soon as its gradient is back.
+// Each parameter has an optimizer of its own, so that it can be updated as soon as its gradient is
+// back.
 paceline::DataParallelOptions parallel_options(const Options& options, double learning_rate) {
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
