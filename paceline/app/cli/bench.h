@@ -1,4 +1,4 @@
-// `paceline bench`: measurements, each a subcommand of its own.
+// `paceline bench`: measurements, each of which is a subcommand of its own.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

@@ -37,7 +37,7 @@ std::string help() {
          "  paceline run -n 2 build/release/bin/fashion_mnist --model cnn\n";
 }
 
-// What is made of the subcommands' own options: their apps live as long as this.
+// Descriptions of the subcommands, made from their options; it keeps their apps alive.
 struct Descriptions {
   std::vector<std::shared_ptr<const CLI::App>> apps;
   std::vector<Described> all;

@@ -68,7 +68,7 @@ nlohmann::json as_json(const std::vector<HostCheck>& checks, bool ok) {
   return {{"version", kVersion}, {"ok", ok}, {"checks", list}};
 }
 
-// What each of two processes does to try a transport.
+// The part of each of the two processes that try a transport.
 int be_worker() {
   Job job = init();
   std::vector<float> values(1 << 20, 1);

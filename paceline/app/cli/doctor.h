@@ -1,4 +1,4 @@
-// `paceline doctor`: what this host offers to a run, and what to do about what it does not.
+// `paceline doctor`: tests what this host offers to a run, and names a remedy for each defect.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

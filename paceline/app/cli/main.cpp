@@ -6,7 +6,7 @@
 
 namespace {
 
-// Whoever started us may have closed some of 0, 1, 2. A pipe must not take their place.
+// The parent may have closed some of descriptors 0, 1, 2. A pipe must not take their place.
 void open_standard_descriptors() {
   int fd = 0;
   while (fd >= 0 && fd < 3) fd = ::open("/dev/null", O_RDWR);

@@ -9,7 +9,7 @@
 namespace paceline::cli {
 namespace {
 
-// Backslashes, and the characters that mean something at the start of a line.
+// Escapes backslashes, and the characters that have a meaning at the start of a line.
 std::string roff(std::string_view text) {
   std::string escaped;
   bool line_begins = true;
@@ -56,7 +56,7 @@ std::string part_names(const CLI::App& app) {
   return names;
 }
 
-// Its own and those of its parts, each name once.
+// The app's own options and those of its parts, each name once.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
   auto options = own_options(app);
   for (const CLI::App* part : parts_of(app)) {
@@ -126,7 +126,7 @@ std::string bash(std::span<const Described> subcommands) {
       names_of(subcommands), cases);
 }
 
-// Inside '...' of zsh's _arguments and fish's complete.
+// Quotes for use inside '...' of zsh's _arguments and fish's complete.
 std::string quoted(std::string_view text, std::string_view also) {
   std::string result;
   for (const char c : text) {

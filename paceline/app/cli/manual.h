@@ -19,9 +19,9 @@ struct Described {
   const CLI::App* app = nullptr;
 };
 
-// In man's language (man 7 man). `date` as it stands in the footer, 2026-11-21.
+// The page in man's language (man 7 man). `date` stands in the footer, such as 2026-11-21.
 std::string man_page(const Described& subcommand, std::string_view version, std::string_view date);
-// Of `paceline` itself: what subcommands there are.
+// The page of `paceline` itself, which lists the subcommands.
 std::string man_page(std::span<const Described> subcommands, std::string_view version,
                      std::string_view date);
 

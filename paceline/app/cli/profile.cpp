@@ -70,7 +70,7 @@ std::shared_ptr<const CLI::App> described_profile() {
   return {line, &line->app};
 }
 
-// What is ours of the words before the program, and what is `paceline run`'s.
+// The words before the program, divided into our own and those of `paceline run`.
 struct Words {
   std::vector<std::string> own, of_run, command;
 };
@@ -92,7 +92,7 @@ Words words_of(const std::vector<std::string>& arguments) {
   return words;
 }
 
-// Nobody has said how many processes.
+// Whether the number of processes is not given.
 bool is_for_one(const std::vector<std::string>& of_run) {
   constexpr std::array kWays = {
       "PACELINE_RUN_NP",    "PACELINE_RUN_N",        "PACELINE_RUN_NPROC_PER_NODE",
@@ -113,7 +113,7 @@ void keep(const std::string& recorded, const std::string& output, observe::Whole
              model.forward() * kMilli, model.backward() * kMilli, model.update() * kMilli);
 }
 
-// Is gone at the end, whatever happened.
+// A file that is removed at the end, even after an exception.
 struct TemporaryFile {
   explicit TemporaryFile(std::string name) : path(std::move(name)) { remove(); }
   ~TemporaryFile() { remove(); }

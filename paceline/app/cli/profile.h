@@ -1,4 +1,4 @@
-// `paceline profile`: runs a training program, and keeps the model of its steps as a file.
+// `paceline profile`: runs a training program, and writes the model of its steps to a file.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

@@ -120,7 +120,7 @@ std::shared_ptr<const CLI::App> described_programs() {
   return {line, &line->app};
 }
 
-// False where --help was asked for. THROWS Error (misuse), with a suggestion for an unknown option.
+// False when --help was asked for. THROWS Error (misuse), with a suggestion for an unknown option.
 bool take_options(CLI::App& app, const std::vector<std::string>& arguments) {
   for (std::vector<std::string> rest = arguments; !rest.empty(); rest.erase(rest.begin())) {
     rest = split_command(app, rest).command;
@@ -145,7 +145,7 @@ int list_main(const List& given) {
   return 0;
 }
 
-// The algorithm called so: of the operation that is named, or of the only one that has it.
+// The algorithm of that name: of the given operation, or of the only one that has it.
 const Algorithm& algorithm_of(const Catalogue& catalogue, const std::string& operation,
                               const std::string& name) {
   if (!operation.empty())

@@ -18,7 +18,7 @@ bool is_same(const HostRank& a, const HostRank& b) {
          a.status.generation == b.status.generation && a.status.job == b.status.job;
 }
 
-// Up to now, also where a wait has not ended yet.
+// The seconds waited up to now, including a wait that has not ended.
 double waited_seconds(const HostRank& rank, std::int64_t now_ns) {
   const auto& status = rank.status;
   const std::int64_t open = status.waiting_since_ns == 0
@@ -27,7 +27,7 @@ double waited_seconds(const HostRank& rank, std::int64_t now_ns) {
   return static_cast<double>(status.waited_ns + open) / kNanosecondsInSecond;
 }
 
-// Whom the others wait for: the only rank of its job that does not wait while all others do.
+// Whether the others wait for this rank: it is the only rank of its job that does not wait.
 bool holds_others_up(const HostRank& rank, const std::vector<HostRank>& ranks) {
   int others = 0;
   for (const HostRank& other : ranks) {

@@ -13,11 +13,11 @@ namespace paceline::cli {
 
 struct Look {
   std::vector<observe::HostRank> ranks;
-  std::int64_t at_ns = 0;  // of the steady clock
+  std::int64_t at_ns = 0;  // steady clock
 };
 
-// What happened from one look to the next, for each rank of the later one; 0 for a rank that was
-// not there before.
+// The rates between two looks, for each rank of the later one; 0 for a rank that was not there
+// before.
 struct RankRates {
   double cpu = 0;         // processors in use
   double waiting = 0;     // share of the time in which a thread waited
@@ -30,8 +30,8 @@ std::vector<RankRates> rates(const Look& before, const Look& now);
 // "waits 3.2 s for all_reduce f32[10] sum", "computes, 2 operations in flight", "computes"
 std::string state_of(const observe::HostRank& rank, std::int64_t now_ns);
 
-// A line for each rank under a line for each job; none is longer than `columns` characters. The
-// slowest of a job, whom the others wait for, is marked.
+// A line for each rank under a line for each job; no line is longer than `columns` characters. The
+// slowest rank of a job, for which the others wait, is marked.
 std::string ranks_table(const Look& before, const Look& now, std::size_t columns);
 std::string ranks_json(const Look& before, const Look& now);  // one line
 

@@ -67,7 +67,8 @@ Exit codes:
   else   that of the process that failed first: its code, or 128+n when signal n killed it
 )";
 
-// As given; checked by checked_options(), which can say where a value came from.
+// The options as the user wrote them; checked_options() checks them, since it can name a value's
+// source.
 struct Given {
   std::string processes, grace, timeout, transport, determinism, operation_timeout, store;
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
@@ -144,7 +145,8 @@ struct OtherName {
   std::string Given::*option;
 };
 
-// Other names of -n, and what torchrun reads its own options from (Kubernetes' operators set that).
+// Other names of -n, and the variables from which torchrun reads its options (Kubernetes' operators
+// set them).
 constexpr OtherName kOtherNames[] = {
     {"PACELINE_RUN_N", &Given::processes},
     {"PACELINE_RUN_NPROC_PER_NODE", &Given::processes},

@@ -1,4 +1,4 @@
-// `paceline simulate`: what schedules would take, in virtual time.
+// `paceline simulate`: computes how long schedules would take, in virtual time.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

@@ -1,4 +1,4 @@
-// `paceline bench calibrate`: what links and cores cost here, as a profile.
+// `paceline bench calibrate`: measures the costs of links and cores here, as a profile.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

@@ -1,4 +1,4 @@
-// `paceline bench schedule`: what schedules gain on these links.
+// `paceline bench schedule`: measures the gain of schedules on these links.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

@@ -1,5 +1,5 @@
-// What `paceline bench choose` found: for each length a call without a name beside all algorithms
-// that could have carried it.
+// The result of `paceline bench choose`: for each length, a call without a named algorithm beside
+// all algorithms that could have carried it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct ChoiceCell {
   struct Candidate {
     std::string algorithm;
     double model_us = 0, measured_us = 0;
-    double ratio = 1;  // of its time to that of the fastest: the median of the blocks' ratios
+    double ratio = 1;  // its time over the fastest one's: the median of the blocks' ratios
   };
 
   Operation operation = Operation::all_reduce;
@@ -22,25 +22,25 @@ struct ChoiceCell {
   Dtype dtype = Dtype::f32;
   int ranks = 1;
   std::size_t bytes = 0;
-  // What carried a call without a name: an algorithm; "board", within a host; "mpi".
+  // The carrier of a call without a name: an algorithm; "board", within a host; "mpi".
   std::string chosen;
-  double measured_us = 0;                  // of such a call
+  double measured_us = 0;                  // the time of such a call
   std::vector<Candidate> candidates = {};  // the cheapest by the model first
-  // Of such a call to the candidate that was the fastest in all other blocks, block by block.
-  // Who is the fastest by chance in some block wins nothing by it.
+  // For each block, the time of such a call over that of the candidate that was the fastest in all
+  // other blocks. So a candidate gains nothing by being the fastest in one block by chance.
   std::vector<double> ratios = {};
 
   const Candidate& fastest() const;
   double regret() const;         // the median of the ratios less one, or 0
-  double surest_regret() const;  // what nine of ten blocks exceed: above it is no noise
+  double surest_regret() const;  // nine of ten blocks exceed it, so it is not noise
 };
 
-// `comparison`: of a call without a name first, then of the forecasts' algorithms in their order.
+// `comparison` holds a call without a name first, then the forecasts' algorithms in their order.
 // REQUIRES: at least one forecast.
 ChoiceCell cell_of(const std::vector<Forecast>& forecasts, const measure::Comparison& comparison,
                    int ranks, const std::string& transport);
 
-// Of cells whose regret is at most this much; 1 of none.
+// The share of cells whose regret is at most this much; 1 when there are no cells.
 double share_within(const std::vector<ChoiceCell>& cells, double regret);
 
 // "within 10 % of the fastest: 92 % of the sizes; 1 more may be, by the spread of their blocks"

@@ -12,7 +12,7 @@
 
 namespace paceline::cli {
 
-// As given.
+// The options as the user wrote them.
 struct CollectiveOptions {
   CollectiveOptions();
 
@@ -23,7 +23,7 @@ struct CollectiveOptions {
   bool yardstick = false, back_to_back = false;
 };
 
-// Checked, as far as it can be without the ranks.
+// The options after the checks that need no ranks.
 struct CollectiveRequest {
   Operation operation = Operation::all_reduce;
   Dtype dtype = Dtype::f32;

@@ -1,5 +1,4 @@
-// What `paceline bench collective` measured, as a page to look at: one file, nothing from
-// elsewhere.
+// Writes the measurements of `paceline bench collective` as a page: one file, which loads nothing.
 #pragma once
 
 #include <string>

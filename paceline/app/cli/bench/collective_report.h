@@ -1,5 +1,5 @@
-// What `paceline bench collective` measured: as a table like that of nccl-tests, as JSON, and as
-// the lines that the peers of bench/against print.
+// The measurements of `paceline bench collective` as a table like that of nccl-tests, as JSON, and
+// as the lines that the peers of bench/against print.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct CollectiveRow {
   Dtype dtype = Dtype::f32;
   int ranks = 1;
   std::size_t bytes = 0, count = 0;  // of one rank's buffer
-  std::size_t operations = 0;        // that were measured
+  std::size_t operations = 0;        // the number measured
   double p10_us = 0, p50_us = 0, p90_us = 0, mean_us = 0;
   std::int64_t errors = 0;
   std::optional<Yardstick> yardstick = {};

@@ -1,5 +1,5 @@
-// What `paceline bench schedule` found: for each model and method the time of a step, beside what
-// was forecast and what no schedule can beat.
+// The result of `paceline bench schedule`: for each model and method the time of a step, beside the
+// forecast and the bound that no schedule can beat.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct ScheduleRow {
 
   double step() const;  // the median
   double samples_per_second() const;
-  // Of the communication that could be hidden at all: what was.
+  // The share that was hidden of the communication that could be hidden.
   double hidden() const;
-  double forecast_error() const;  // relative to what was measured
+  double forecast_error() const;  // relative to the measurement
 };
 
 std::string schedule_head();

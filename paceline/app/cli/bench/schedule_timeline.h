@@ -1,5 +1,5 @@
-// What was under way when in `paceline bench schedule`, as a picture: for each method the last step
-// that it took, on rank 0.
+// Draws when each part of a step ran in `paceline bench schedule`: for each method its last step,
+// on rank 0.
 #pragma once
 
 #include <cstdint>

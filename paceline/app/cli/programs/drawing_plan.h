@@ -1,4 +1,4 @@
-// Where everything stands in the picture of a collective: values, before any SVG is written.
+// Places everything in the picture of a collective: values, before any SVG is written.
 //
 // Internal to drawing.h and its tests.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace paceline::cli {
 
-// What one rank sends another in one round: one arrow.
+// The data that one rank sends to another in one round: one arrow.
 struct Arrow {
   int from = -1;
   int to = -1;
@@ -25,7 +25,7 @@ struct Arrow {
   bool operator==(const Arrow&) const = default;
 };
 
-// What one rank does for itself in one round.
+// The local work of one rank in one round.
 struct Mark {
   int rank = -1;
   int time = 0;                  // at the end of it

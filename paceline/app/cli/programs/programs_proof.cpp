@@ -15,7 +15,7 @@ namespace {
 
 using collective::Algorithm;
 
-// One algorithm for one rank count: done by one thread.
+// The proof of one algorithm for one rank count, which one thread does.
 struct Task {
   const Algorithm* algorithm = nullptr;
   int ranks = 0;
@@ -54,7 +54,7 @@ class Queue {
     double all = 0;
     for (const Task* task : tasks_) all += cost(*task);
     const auto all_ended = [&] { return ended_tasks_ == tasks_.size(); };
-    bool is_told = false;  // that all have ended
+    bool is_told = false;  // progress has reported the end
     std::unique_lock lock(mutex_);
     do {
       ended_.wait_for(lock, std::chrono::milliseconds(200), all_ended);

@@ -1,4 +1,4 @@
-// What `paceline programs verify` does: proves a catalogue for many rank counts, on all cores.
+// The work of `paceline programs verify`: proves a catalogue for many rank counts, on all cores.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,12 @@ namespace paceline::cli {
 
 struct Proofs {
   long passed = 0;                  // shapes with a root
-  std::vector<std::string> failed;  // what the verifier has against each, in the catalogue's order
+  std::vector<std::string> failed;  // the verifier's objections, in the catalogue's order
 };
 
 // Proves every algorithm for every one of the rank counts: each shape of shapes_of with each root
-// of roots_of. `progress` is called with what part is done, now and then, by this thread.
+// of roots_of. `progress`
+// is called now and then by this thread, with the part that is done.
 Proofs prove_all(const collective::Catalogue& catalogue, const std::vector<int>& rank_counts,
                  int threads, const std::function<void(double)>& progress);
 

@@ -33,7 +33,7 @@ std::string balanced_text(const std::vector<int>& counts) {
   return text.size() <= kTold ? text : text.substr(0, text.rfind(',', kTold)) + ",..";
 }
 
-// all_to_all's chunks are those of all pairs of ranks, and a rank has its own alone. A barrier's
+// all_to_all has a chunk for each pair of ranks, and a rank holds only its own. A barrier's chunks
 // have no bytes.
 double vectors(const Algorithm& algorithm, int chunks, const collective::Counters& counters,
                int ranks) {

@@ -1,4 +1,4 @@
-// What `paceline programs` lists: the catalogue as a table and as JSON.
+// The lists of `paceline programs`: the catalogue as a table and as JSON.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace paceline::cli {
 struct ProgramsRow {
   collective::Algorithm algorithm;
   std::vector<int> balanced_for;  // rank counts up to 64 with the balanced summation tree
-  bool fits = false;              // it has programs for a shape of so many ranks
+  bool fits = false;              // it has programs for a shape of this many ranks
   collective::Shape shape;        // that shape
   collective::Counters counters;
   double sent = 0;  // by the rank that sends most, in lengths of a rank's longest vector

@@ -18,7 +18,7 @@ constexpr std::size_t kLongestTree = 72;
 
 std::vector<std::string> lines_of(const Program& program, int rank) {
   std::vector<std::string> lines = split(to_string(program), '\n');
-  lines.pop_back();  // behind the last line break
+  lines.pop_back();  // the empty text after the last line break
   if (lines.empty()) lines.emplace_back("does nothing");
   lines.insert(lines.begin(), fmt::format("rank {}", rank));
   return lines;

@@ -1,4 +1,4 @@
-// What `paceline programs show` prints: the programs of one shape as text.
+// The text of `paceline programs show`: the programs of one shape.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace paceline::cli {
 
-// Two lines: what it costs, and in which order it sums.
+// Two lines: the costs, and the order of summation.
 std::string programs_header(const collective::Algorithm& algorithm, const collective::Shape& shape,
                             const collective::Proof& proof);
 
-// All ranks beside each other where they fit into `columns`, else below each other; where that is
-// more than a reader wants, how to see less at a time.
+// Puts all ranks beside each other when they fit into `columns`, else below each other; a text that
+// is too long to read says how to see less at a time.
 std::string programs_text(const std::vector<collective::Program>& programs, std::size_t columns);
 
 }  // namespace paceline::cli

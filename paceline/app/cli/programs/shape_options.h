@@ -1,4 +1,4 @@
-// The options that say for which shape a collective's programs are made.
+// The options that give the shape for which a collective's programs are made.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ std::string shape_text(Operation operation, const collective::Shape& shape);
 // "--ranks 8 --root 0 --dimensions 4x2"
 std::string as_options(const collective::Shape& shape);
 
-// THROWS Error (misuse) that names what there is.
+// THROWS Error (misuse) that names the known ones.
 Operation parse_operation(std::string_view option, const std::string& name);
 const collective::Algorithm& parse_algorithm(const collective::Catalogue& catalogue,
                                              Operation operation, const std::string& name);

@@ -1,4 +1,4 @@
-// Options that `paceline run` and what else starts jobs have in common.
+// Options that `paceline run` shares with the other subcommands that start jobs.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace paceline::cli {
 
-// As --transport and --determinism name them. THROWS Error (misuse)
+// Checks the values of --transport and --determinism. THROWS Error (misuse)
 std::string parse_transport(const std::string& text);
-// Of a job that is ours to start: not mpi, which wants its own launcher.
+// Checks the transport of a job that Paceline starts: mpi is excluded, because it needs its own
+// launcher.
 std::string parse_own_transport(const std::string& text);
-// THROWS Error (misuse) that says what of the plugin, the driver or a device is missing on this
-// host.
+// THROWS Error (misuse) that says which is missing on this host: the plugin, the driver or a
+// device.
 void check_nccl_is_here();
 std::string parse_determinism(const std::string& text);
 
@@ -21,8 +22,8 @@ struct GivenHosts {
   std::string hosts, hostfile, ssh;
 };
 
-// Fills options.hosts, options.ssh and, from the hosts, options.processes: as many of them as
-// `processes` says (0: every slot). Without hosts nothing changes. THROWS Error (misuse)
+// Fills options.hosts, options.ssh and options.processes: `processes` of the hosts' slots (0: every
+// slot). Without hosts nothing changes. THROWS Error (misuse)
 void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& options);
 
 }  // namespace paceline::cli

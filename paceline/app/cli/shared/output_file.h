@@ -1,4 +1,4 @@
-// The files that options name.
+// Writes the files that options name.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace paceline::cli {
 
-// To stdout where the file is "-". THROWS Error (misuse) when it cannot be written.
+// Writes to stdout when the file is "-". THROWS Error (misuse) when it cannot be written.
 void write_output(std::string_view option, const std::string& file, std::string_view text);
 
 }  // namespace paceline::cli

@@ -1,4 +1,4 @@
-// The frame of every page that the command writes: one file, light or dark, nothing from elsewhere.
+// The frame of every page that the command writes: one file, light or dark, which loads nothing.
 #pragma once
 
 #include <string>

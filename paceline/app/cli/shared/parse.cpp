@@ -13,7 +13,7 @@
 namespace paceline::cli {
 
 bool parse(CLI::App& app, std::vector<std::string> words) {
-  std::ranges::reverse(words);  // as CLI11 wants them
+  std::ranges::reverse(words);  // CLI11 expects them in reverse
   try {
     app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {

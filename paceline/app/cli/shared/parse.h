@@ -1,4 +1,4 @@
-// How every subcommand reads its options.
+// Reads the options of every subcommand.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ class App;
 
 namespace paceline::cli {
 
-// False when --help was among them: then the help stands on stdout and there is nothing more to do.
+// False when --help was among them: the help has then been written to stdout, and the subcommand
+// ends.
 // THROWS Error (misuse).
 bool parse(CLI::App& app, std::vector<std::string> words);
 

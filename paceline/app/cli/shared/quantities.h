@@ -1,4 +1,4 @@
-// The values of options, from text. Each function takes the option's name for its error text.
+// Reads the values of options from text. Each function takes the option's name for its error text.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ std::string parse_choice(std::string_view option, const std::string& text,
 
 // "4", "16KiB", "64MiB", "1GiB": bytes, more than zero. THROWS Error (misuse)
 std::size_t parse_size(std::string_view option, const std::string& text);
-// "4..256MiB" goes from the one to the other by factors of 4; "4,1MiB,4MiB..64MiB" is a list. In
-// the order given. THROWS Error (misuse)
+// "4..256MiB" goes from the first to the last by factors of 4; "4,1MiB,4MiB..64MiB" is a list. The
+// order is kept. THROWS Error (misuse)
 std::vector<std::size_t> parse_sizes(std::string_view option, const std::string& text);
 // "4 B", "16 KiB", "1.5 MiB"
 std::string size_text(std::size_t bytes);
@@ -48,7 +48,7 @@ struct Address {
 };
 // "10.0.0.1:5000". THROWS Error (misuse)
 Address parse_address(std::string_view option, const std::string& text);
-// "127.0.0.1:5000", "localhost:0". THROWS Error (misuse), also for any host but this one.
+// "127.0.0.1:5000", "localhost:0". THROWS Error (misuse), even for a valid address of another host.
 Address parse_loopback_address(std::string_view option, const std::string& text);
 
 }  // namespace paceline::cli

@@ -1,5 +1,5 @@
-// Where the options of `paceline run` end and the user's program begins: at "--", or at the first
-// word that is neither an option nor an option's value (as torchrun and mpirun do it).
+// Finds where the options of `paceline run` end and the user's program begins: at "--", or at the
+// first word that is neither an option nor an option's value (as in torchrun and mpirun).
 #pragma once
 
 #include <string>

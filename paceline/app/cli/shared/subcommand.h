@@ -1,4 +1,4 @@
-// What cli.cpp knows of a subcommand, and how one of several is found and run.
+// A subcommand as cli.cpp sees it, and the functions that find and run one of several.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,22 @@ namespace paceline::cli {
 struct Subcommand {
   std::string_view name;
   std::string_view summary;  // one line for `paceline --help`
-  // Gets what stands behind its name and returns the exit code. THROWS Error; misuse is a usage
+  // Gets the arguments after its name and returns the exit code. THROWS Error; misuse is a usage
   // error.
   int (*main)(const std::vector<std::string>& arguments);
   // Its options and texts, from which man pages and completions are made.
   std::shared_ptr<const CLI::App> (*described)();
 };
 
-// A line for each: its name, what it does.
+// The list for --help: a line for each with its name and summary.
 std::string list_of(const std::vector<Subcommand>& subcommands);
 
-// Tells what was wrong on stderr; `who` is "paceline" or "paceline bench". Returns 2.
+// Prints the error on stderr; `who` is "paceline" or "paceline bench". Returns 2.
 int usage_error(std::string_view who, std::string_view what);
 
-// Runs the one that arguments[0] names, with what stands behind it; an unknown one is a usage error
-// that suggests one of them or of `options`. Returns the exit code: failures are told on stderr.
+// Runs the subcommand that arguments[0] names, with the arguments after it. An unknown one is a
+// usage error that suggests a subcommand or one of `options`. Returns the exit code; failures are
+// printed on stderr.
 int run_one_of(const std::vector<Subcommand>& subcommands, std::string_view who,
                const std::vector<std::string>& options, const std::vector<std::string>& arguments);
 

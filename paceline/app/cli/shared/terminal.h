@@ -1,11 +1,11 @@
-// How wide what the user sees is.
+// Finds the width of the user's terminal.
 #pragma once
 
 #include <cstddef>
 
 namespace paceline::cli {
 
-// Of the terminal behind stdout; `otherwise` where stdout is none.
+// The columns of the terminal behind stdout; `otherwise` when stdout is not a terminal.
 std::size_t terminal_columns(std::size_t otherwise);
 
 }  // namespace paceline::cli

@@ -1,4 +1,4 @@
-// How far a long measurement is: says so on stderr, at most every two seconds.
+// Prints on stderr how far a long measurement is, at most every two seconds.
 #pragma once
 
 #include <fmt/format.h>

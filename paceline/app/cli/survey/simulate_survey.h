@@ -1,4 +1,4 @@
-// `paceline simulate survey`: the survey's tables beside what the simulator makes of them.
+// `paceline simulate survey`: the survey's tables beside the simulator's.
 #pragma once
 
 #include "paceline/app/cli/shared/subcommand.h"

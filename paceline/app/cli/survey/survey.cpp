@@ -48,7 +48,7 @@ double start_of(const SurveyConstants& constants, std::string_view network, int 
                                    [index_of(workers)];
 }
 
-// Seconds a byte, of what BSP takes longer than one GPU alone, less the start-ups.
+// The seconds a byte costs: BSP's time beyond that of one GPU alone, less the start-ups.
 double byte_seconds(const SurveyRow& row, int workers, double start_ups) {
   const double transfer = seconds_of(row, workers) - row.batch / row.single - start_ups;
   PACELINE_CHECK(transfer > 0,
@@ -65,7 +65,8 @@ double server_byte_seconds(const SurveyRow& row, int workers, const SurveyConsta
   return byte_seconds(row, workers, parts * constants.server_part);
 }
 
-// The mean of the network's models whose row can be trusted; that of the model where none can.
+// The mean over the network's models whose rows can be trusted; the model's own value when none
+// can.
 double trusted_server_byte(const SurveyTable& table, const SurveyConstants& constants,
                            std::string_view network, std::string_view model, int workers) {
   double sum = 0;

@@ -1,4 +1,4 @@
-// How well a simulation of the survey meets what was measured (docs/guide/simulate.md).
+// Compares a simulation of the survey with the measurements (docs/guide/simulate.md).
 #pragma once
 
 #include <span>
@@ -16,11 +16,12 @@ struct SurveyError {
   std::string worst_cell = {};
 };
 
-// Which measured cells an error counts. Those of BSP are never counted: they are the calibration.
+// The measured cells that an error counts. Cells of BSP are never counted: they are the
+// calibration.
 struct SurveyCells {
   std::string_view model = {}, method = {};  // empty: all
-  // Leaves out what acceptance excludes (docs/guide/simulate.md): PS rows that are suspicious, and
-  // ByteScheduler-A2A of ResNet-50.
+  // Leaves out the cells that acceptance excludes (docs/guide/simulate.md): PS rows that are
+  // suspicious, and ByteScheduler-A2A of ResNet-50.
   bool accepted_only = true;
 };
 SurveyError survey_error(const SurveyTable& measured, std::span<const SurveyForecast> simulated,

@@ -14,7 +14,7 @@ std::string number_text(double value) {
   return fmt::format("{:g}", value);
 }
 
-// One kind of throughput of every method, over the number of GPUs.
+// Plots one kind of throughput of every method over the number of GPUs.
 std::string plot(const SurveyFigure& figure, const std::string& kind,
                  double SurveyFigure::Cell::*part) {
   observe::LogPlot drawn;

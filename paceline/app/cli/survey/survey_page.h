@@ -1,4 +1,4 @@
-// What `paceline simulate survey` tells, as a page to look at: one file, nothing from elsewhere.
+// Writes the results of `paceline simulate survey` as a page: one file, which loads nothing.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ General             either        yes                where it pays  yes
 
 )";
 
-// Where a throughput comes from: measured, or simulated. 0: not known.
+// The source of a throughput, measured or simulated; it returns 0 when the value is not known.
 using Source = std::function<double(std::string_view network, std::string_view model,
                                     std::string_view method, int workers)>;
 
@@ -62,7 +62,7 @@ SurveyClaim speed_up(const SurveyRun& run, std::string_view model, int workers,
           row == nullptr ? "-" : fmt::format("{:.1f}x", best / row->single)};
 }
 
-// In how many of the cells that both know the first method is ahead of the second.
+// Counts the cells in which the first method is ahead of the second, among those with both.
 SurveyClaim ahead(const SurveyRun& run, std::string_view first, std::string_view second) {
   const Source measured = measured_by(run), simulated = simulated_by(run);
   int cells = 0, of_survey = 0, of_simulation = 0;

@@ -1,4 +1,4 @@
-// What `paceline simulate survey` tells: the seed's tables and figures, measured and simulated.
+// The output of `paceline simulate survey`: the seed's tables and figures, measured and simulated.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct SurveyRun {
   std::vector<SurveyForecast> simulated;
 };
 
-// A statement of the survey with a figure, or a count of cells, and the same of the simulation.
+// A statement of the survey with a figure or a count of cells, and the simulation's figure for it.
 struct SurveyClaim {
   std::string text, survey, simulated;
 };

@@ -94,7 +94,7 @@ Failure complaint(std::string_view origin, int line, std::string_view wanted) {
       {}};
 }
 
-// What is wrong with the fields, or nothing.
+// Returns the defect of the fields, or nothing.
 std::optional<std::string> take(const std::vector<std::string_view>& fields, SurveyRow& row) {
   if (fields.size() != kFields)
     return fmt::format("{} fields instead of {}", fields.size(), kFields);

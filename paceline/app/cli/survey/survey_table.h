@@ -1,4 +1,4 @@
-// What the survey measured (seed 001, figure 4; the authors' results of 2020-05-29): throughput of
+// The survey's measurements (seed 001, figure 4; the authors' results of 2020-05-29): throughput of
 // seven methods on 4 to 32 GPUs, four in a machine.
 #pragma once
 
@@ -31,7 +31,7 @@ const SurveyRow* find(const SurveyTable& table, std::string_view network, std::s
 const SurveyRow* find(const SurveyTable&&, std::string_view, std::string_view,
                       std::string_view) = delete;
 
-// The built-in copy: 48 rows. Of BERT-Base it has the BSP rows alone.
+// The built-in copy: 48 rows. For BERT-Base it has only the BSP rows.
 SurveyTable survey_table();
 
 // Comma-separated, with the head
