@@ -1,4 +1,4 @@
-// Which Paceline the command is.
+// The version of the command.
 #pragma once
 
 #include "paceline/core/base/version.h"

@@ -19,7 +19,7 @@ constexpr std::size_t kLargestIdx = std::size_t{1}
                                     << 30;  // bytes of elements that a header may make us allocate
 
 // Reads a plain or gzip file and checks all of it: header, length, checksum, nothing after the end.
-// THROWS Error (io) that names the file, what is wrong with it, and `remedy`.
+// THROWS Error (io) that names the file, its defect, and `remedy`.
 IdxArray read_idx(const std::string& path, const std::string& remedy = {});
 
 }  // namespace paceline::data

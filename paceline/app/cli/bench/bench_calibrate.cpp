@@ -110,7 +110,7 @@ int bench_calibrate_main(const std::vector<std::string>& arguments) {
   CalibrateOptions line;
   if (!parse(line.app, arguments)) return 0;
   const measure::CompareOptions options = checked(line);
-  ::unsetenv(membership::variable::kProfile);  // may name the file that is to be written here
+  ::unsetenv(membership::variable::kProfile);  // it may name the file that this command writes
   std::vector<std::string> words = {"bench", "calibrate"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {

@@ -57,7 +57,7 @@ struct ChooseOptions {
   }
 
   CLI::App app;
-  CollectiveOptions as;  // what is measured
+  CollectiveOptions as;  // the measurement's options
 };
 
 CollectiveRequest checked(const ChooseOptions& given) {

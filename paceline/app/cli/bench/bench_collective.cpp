@@ -26,7 +26,7 @@
 namespace paceline::cli {
 namespace {
 
-// As compare() takes them: "" is the communicator's own choice.
+// The names that compare() takes: "" is the communicator's own choice.
 std::vector<std::string> usable_algorithms(const CollectiveRequest& request,
                                            const Communicator& world) {
   const auto usable = world.algorithms(request.operation, request.dtype);
@@ -61,7 +61,7 @@ std::string processors_of(const topology::Topology& topology) {
   return fmt::format("{:g}", all);
 }
 
-// What rank 0 shows of the measurement: lines as they come, files at the end.
+// The output of rank 0: lines while it measures, files at the end.
 class Report {
  public:
   Report(const CollectiveOptions& given, const CollectiveRequest& request, Job& job)
@@ -129,7 +129,7 @@ class Report {
   std::vector<CollectiveRow> rows_;
 };
 
-// Nothing on the other ranks. THROWS Error (misuse), on all, when rank 0 cannot write its files.
+// Null on the other ranks. THROWS Error (misuse) on all ranks when rank 0 cannot write its files.
 std::unique_ptr<Report> report_of_rank_0(const CollectiveOptions& given,
                                          const CollectiveRequest& request, Job& job) {
   std::unique_ptr<Report> report;

@@ -131,7 +131,8 @@ struct ScheduleRequest {
   bool compute = false;
 };
 
-// "int8:bits=16,feedback=on" has commas of its own: what has no method's name goes on.
+// "int8:bits=16,feedback=on" has commas of its own: a part that begins with no method's name
+// continues the one before it.
 void take_codecs(const std::string& text, std::vector<std::string>& codecs) {
   const compress::Catalogue methods = compress::built_in_methods();
   for (const std::string& word : parse_list("--compression", text)) {
@@ -166,10 +167,10 @@ ScheduleRequest checked(const ScheduleOptions& given) {
   return request;
 }
 
-// One model with all methods and codecs, one after the other.
+// Runs one model with all methods and codecs, one after the other.
 class Comparison {
  public:
-  // `kernel`: nullptr where the computation is waited for.
+  // `kernel` is nullptr when the computation is replaced by a wait.
   Comparison(Job& job, const ScheduleRequest& request, const Costs& costs,
              schedule::ComputeKernel* kernel, Model model)
       : job_(job), request_(request), costs_(costs), kernel_(kernel), model_(std::move(model)) {
@@ -177,7 +178,7 @@ class Comparison {
       model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
   }
 
-  // `told` hears of each method that is done, and where its last step was.
+  // `told` is called after each method, with the window of its last step.
   void run(std::vector<ScheduleRow>& rows,
            const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
     schedule::Trial bench(job_.world(), &job_, model_, kernel_);
@@ -196,7 +197,8 @@ class Comparison {
   }
 
  private:
-  // What has a codec has it for all groups; the general scheduler chooses for each.
+  // A method with a codec has it for all groups; the general scheduler chooses a codec for each
+  // group.
   Plan planned(const Method& method, const std::string& codec) const {
     Costs costs = costs_;
     std::erase_if(costs.codecs, [&codec](const schedule::CodecCost& cost) {

@@ -37,7 +37,7 @@ Files are written by rank 0, on its host, at the end and whole; - is stdout, wit
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
 )";
 
-// The value whose name is given, among those from `first` on that are `allowed`.
+// Finds the value of that name among the `allowed` ones from `first` on.
 template <typename T>
 T parse_name(std::string_view option, const std::string& text, T first,
              const std::function<bool(T)>& allowed) {

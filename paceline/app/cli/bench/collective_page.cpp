@@ -32,11 +32,11 @@ void add_point(std::vector<Curve>& curves, const std::string& name, bool dashed,
   auto found = std::ranges::find(curves, name, &Curve::name);
   if (found == curves.end())
     found = curves.insert(curves.end(), {.name = name, .points = {}, .dashed = dashed});
-  // Every algorithm of a length has been beside the same yardstick.
+  // All algorithms of a length were measured beside the same yardstick.
   if (found->points.empty() || found->points.back().first != x) found->points.emplace_back(x, y);
 }
 
-// A curve for each algorithm, and that of the yardstick last.
+// Plots a curve for each algorithm, and the yardstick's last.
 std::string plot(const std::string& title, const std::string& unit,
                  const std::vector<CollectiveRow>& rows, double (*of_row)(const CollectiveRow&),
                  double (*of_yardstick)(const CollectiveRow&)) {

@@ -19,7 +19,7 @@ constexpr double kNano = 1e-9, kMega = 1e-6;
 enum Kind : std::size_t { kForward, kBackward, kUpdate, kWaiting, kMessage };
 const std::vector<std::string> kKinds = {"forward", "backward", "update", "waiting", "message"};
 
-// What is no pass stands around a whole run.
+// The pass of a span; null for other spans, which surround a whole run.
 const std::string* pass_of(const TraceSpan& span) {
   const auto pass = std::find(kKinds.begin(), kKinds.begin() + kWaiting, span.name);
   return span.lane == TraceLane::training && pass != kKinds.begin() + kWaiting ? &*pass : nullptr;
@@ -73,7 +73,7 @@ class Band {
                           .title = titled(what, since(span.end_ns) - since(span.begin_ns))});
   }
 
-  // A wait is no computation: the pass in which it lies is drawn around it.
+  // A wait is not computation: the pass in which it lies is drawn around it.
   void add_waits(std::span<const TraceSpan> spans) {
     for (const TraceSpan& span : spans) {
       if (span.lane != TraceLane::waiting || !span.name.starts_with("for ")) continue;

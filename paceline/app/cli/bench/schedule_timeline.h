@@ -13,7 +13,7 @@
 
 namespace paceline::cli {
 
-// Where one method's last step lies in the trace of a rank.
+// The place of one method's last step in the trace of a rank.
 struct ScheduleWindow {
   std::int64_t run_ns = 0;                 // the method began
   std::int64_t begin_ns = 0, end_ns = 0;   // of its last step

@@ -13,9 +13,9 @@ namespace paceline::cli {
 using namespace collective;
 namespace {
 
-constexpr std::size_t kMostLabels = 700;    // more arrows than these go without
+constexpr std::size_t kMostLabels = 700;    // more arrows than this have no labels
 constexpr std::size_t kLongestLabel = 11;   // characters
-constexpr double kCharacter = 5.7;          // how wide one is
+constexpr double kCharacter = 5.7;          // the width of one
 constexpr double kLeft = 56, kHeader = 96;  // where the columns begin
 constexpr double kGap = 10;                 // between two rounds
 constexpr double kMarkHeight = 18;
@@ -141,7 +141,7 @@ class Picture {
 
   double x_of(int rank) const { return kLeft + column_ * (rank + 0.5); }
   double top_of(int time) const { return tops_[static_cast<std::size_t>(time)]; }
-  // As the costs count them: rounds with messages have numbers.
+  // Rounds with messages have numbers, as the costs count them.
   const std::string& name_of_time(int time) const { return times_[static_cast<std::size_t>(time)]; }
   std::string label_of(const std::vector<int>& chunks) const {
     return shortened(chunk_list(chunks));
@@ -172,7 +172,7 @@ class Picture {
     return text;
   }
 
-  // A line and its head, which stops short of what stands at the end.
+  // A line and its head, which ends before the symbol at its target.
   std::string shaft_and_head(double x1, double y1, double x2, double y2, double short_of,
                              bool stores) const {
     const double length = std::hypot(x2 - x1, y2 - y1);
@@ -209,7 +209,7 @@ class Picture {
     return text + "</g>\n";
   }
 
-  // Above all lines.
+  // The sums are drawn above all lines.
   std::string sums() const {
     std::string text;
     for (const Arrow& arrow : plan_.arrows) {
@@ -259,7 +259,7 @@ class Picture {
         {marks(copies), use("copies", 5, 0), 10, "copies"}};
   }
 
-  // What stands in the picture, and nothing else.
+  // The legend explains the symbols of this picture, and no others.
   std::string legend() {
     std::string text;
     double x = 12;
@@ -281,7 +281,7 @@ class Picture {
   double lane_height_ = 0;
   double column_ = 0;
   std::vector<double> tops_;        // by time; the last one is the end
-  std::vector<std::string> times_;  // what they are called
+  std::vector<std::string> times_;  // their names
   double bottom_ = 0;
   double legend_width_ = 0;
 };

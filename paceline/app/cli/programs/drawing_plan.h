@@ -21,7 +21,7 @@ struct Arrow {
   std::vector<int> chunks = {};  // in the order of the steps
   bool stores = false;           // some step is a store
   bool reduces = false;          // some step meets a recv_reduce
-  bool completes = false;        // .. that completes
+  bool completes = false;        // some step meets one that completes
   bool operator==(const Arrow&) const = default;
 };
 
@@ -29,7 +29,7 @@ struct Arrow {
 struct Mark {
   int rank = -1;
   int time = 0;                  // at the end of it
-  std::vector<int> chunks = {};  // of the targets, in the order of the steps
+  std::vector<int> chunks = {};  // target chunks, in the order of the steps
   bool reduces = false;          // else it only copies
   bool completes = false;
   bool operator==(const Mark&) const = default;
@@ -38,7 +38,7 @@ struct Mark {
 struct DrawingPlan {
   std::vector<Arrow> arrows;  // by time, lane, sender
   std::vector<Mark> marks;    // by rank, then by time
-  std::vector<int> lanes;     // by time: how many
+  std::vector<int> lanes;     // the number of lanes, by time
 };
 
 // REQUIRES: the programs have met as `meeting` says.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMargin = .03;
 
-// Which orders of the survey can be asserted.
+// The orders of the survey that can be asserted.
 struct Relation {
   std::string_view first, second;
   bool both_ways;

@@ -1,4 +1,4 @@
-// What the launcher orders its agent on another host: a value, sent as JSON.
+// The launcher's orders to its agent on another host: a value, sent as JSON.
 #pragma once
 
 #include <string>

@@ -111,7 +111,7 @@ RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEv
 
 RemoteWorkers::~RemoteWorkers() {
   watch(false);
-  channel_.to.reset();  // end of file: the agent kills what is left and ends
+  channel_.to.reset();  // end of file: the agent kills all workers and ends
   if (channel_.process <= 0) return;
   const Deadline soon = gone_by_.sooner(Deadline::in(kEnd));
   while (::waitpid(channel_.process, nullptr, WNOHANG) == 0) {
