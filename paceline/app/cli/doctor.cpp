@@ -81,7 +81,7 @@ struct DoctorLine {
   DoctorLine() {
     app.footer(kDoctorMore);
     app.add_option("--json", json, "write the findings as JSON")->type_name("FILE");
-    app.add_flag("--as-worker", as_worker)->group("");  // what check_transport starts
+    app.add_flag("--as-worker", as_worker)->group("");  // check_transport starts it
   }
   CLI::App app{kDoctorAbout, "paceline doctor"};
   std::string json;

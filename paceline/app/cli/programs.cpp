@@ -244,7 +244,7 @@ int programs_main(const std::vector<std::string>& arguments) {
     return 0;
   }
   CLI::App& app = *line.app.get_subcommand(part);
-  app.name("paceline programs " + part);  // as its help names it
+  app.name("paceline programs " + part);  // the name in its help
   if (!take_options(app, {arguments.begin() + (names_part ? 1 : 0), arguments.end()})) return 0;
   if (part == "show") return show_main(line.show);
   return part == "list" ? list_main(line.list) : verify_main(line.verify);

@@ -135,7 +135,7 @@ void add_options(CLI::App& app, Given& given) {
       "only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
   add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK", "to the file and the terminal (3)");
   app.add_flag("--dry-run", given.dry_run, "show what would be started where, and start nothing");
-  app.add_flag("--as-agent", given.as_agent)->group("");  // what --ssh starts
+  app.add_flag("--as-agent", given.as_agent)->group("");  // --ssh starts it
   app.add_flag("--no-prefix", given.no_prefix, "lines without \"[rank] \" before them")
       ->envname("PACELINE_RUN_NO_PREFIX");
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kWarmUp = 5;  // operations, to see how long one takes
 constexpr int kBlock = 20, kLongestBlock = 400, kShortestBlock = 3;
-constexpr double kLeastSeconds = 5e-3, kMostSeconds = 1;  // of a block, if its length allows it
+constexpr double kLeastSeconds = 5e-3,
+                 kMostSeconds = 1;  // a block's duration, if its length allows it
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

@@ -40,7 +40,7 @@ class GlobalBatches {
 
  private:
   Options options_;
-  std::int64_t epoch_ = -1;  // of order_
+  std::int64_t epoch_ = -1;  // the epoch of order_
   at::Tensor order_;
 };
 

@@ -16,14 +16,14 @@ namespace paceline::cli {
 struct CollectiveRow {
   struct Yardstick {
     double p50_us = 0;
-    double ratio_p10 = 0, ratio_p50 = 0, ratio_p90 = 0;  // of the blocks' ratios
+    double ratio_p10 = 0, ratio_p50 = 0, ratio_p90 = 0;  // quantiles of the blocks' ratios
   };
 
   Operation operation = Operation::all_reduce;
   std::string algorithm, transport;
   Dtype dtype = Dtype::f32;
   int ranks = 1;
-  std::size_t bytes = 0, count = 0;  // of one rank's buffer
+  std::size_t bytes = 0, count = 0;  // length of one rank's buffer
   std::size_t operations = 0;        // the number measured
   double p10_us = 0, p50_us = 0, p90_us = 0, mean_us = 0;
   std::int64_t errors = 0;

@@ -8,19 +8,19 @@
 
 namespace paceline::cli {
 
-inline constexpr double kMilli = 1e3;  // of a second, in one
+inline constexpr double kMilli = 1e3;  // milliseconds in a second
 
 struct ScheduleRow {
   std::string model, method, plan;  // plan: in words
   std::string transport, codec = "none";
   int ranks = 1, divide = 1;
-  bool computes = false;                           // by kernels; else it is waited for
+  bool computes = false;                           // kernels compute; else a wait replaces them
   double rho = 0;                                  // 0: the model's own computation
   int batch = 1;                                   // samples of a rank
   std::vector<double> seconds = {}, exposed = {};  // of each step
   double compute = 0, transfer = 0;                // seconds of a step that each alone takes
   double forecast = 0;                             // seconds of a step
-  double bound = 0;                                // of a plan of this kind: D, or with a barrier
+  double bound = 0;                                // the bound for such plans: D, or with a barrier
   std::int64_t errors = 0;
 
   double step() const;  // the median

@@ -16,8 +16,8 @@ namespace paceline::cli {
 // The place of one method's last step in the trace of a rank.
 struct ScheduleWindow {
   std::int64_t run_ns = 0;                 // the method began
-  std::int64_t begin_ns = 0, end_ns = 0;   // of its last step
-  std::vector<std::string> messages = {};  // what each carries, in the plan's order
+  std::int64_t begin_ns = 0, end_ns = 0;   // its last step
+  std::vector<std::string> messages = {};  // the content of each, in the plan's order
 };
 
 // "message 2 of 3: gradients 4 to 9 (fc.weight to conv1.weight), 1.20 MB"; gradients from 1, in the

@@ -36,8 +36,8 @@ struct Mark {
 };
 
 struct DrawingPlan {
-  std::vector<Arrow> arrows;  // by time, lane, sender
-  std::vector<Mark> marks;    // by rank, then by time
+  std::vector<Arrow> arrows;  // sorted by time, lane, sender
+  std::vector<Mark> marks;    // sorted by rank, then by time
   std::vector<int> lanes;     // the number of lanes, by time
 };
 

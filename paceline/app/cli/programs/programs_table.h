@@ -13,9 +13,9 @@ struct ProgramsRow {
   collective::Algorithm algorithm;
   std::vector<int> balanced_for;  // rank counts up to 64 with the balanced summation tree
   bool fits = false;              // it has programs for a shape of this many ranks
-  collective::Shape shape;        // that shape
+  collective::Shape shape;        // the shape that fits
   collective::Counters counters;
-  double sent = 0;  // by the rank that sends most, in lengths of a rank's longest vector
+  double sent = 0;  // the most that a rank sends, in lengths of a rank's longest vector
 };
 
 std::vector<ProgramsRow> programs_rows(const collective::Catalogue& catalogue, int ranks);

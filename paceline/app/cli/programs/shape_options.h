@@ -19,7 +19,7 @@ struct ShapeOptions {
   std::string dimensions = {};  // "4x2"
 
   void add_to(CLI::App& app);
-  collective::Shape shape() const;  // of rank 0. THROWS Error (misuse)
+  collective::Shape shape() const;  // rank 0's. THROWS Error (misuse)
 };
 
 // "8 ranks, root 3, dimensions 4x2"; without a root where the operation has none.

@@ -39,7 +39,7 @@ struct SurveyForecast {
   std::string network, model, method;  // the seven, and "General"
   int workers = 0;
   double samples_per_second = 0;
-  std::string plan = {};  // of General, in words
+  std::string plan = {};  // General's plan, in words
 };
 
 // Whether a row repeats that of a slower network within 2.5 % although all_reduce was faster: such

@@ -19,7 +19,7 @@ namespace paceline::launch {
 
 struct OutputOptions {
   bool prefix = true;
-  bool colour = true;  // of the prefix, on a terminal
+  bool colour = true;  // colours the prefix on a terminal
 
   LogFiles* files = nullptr;  // a second place for lines, the only one for some
 
@@ -69,7 +69,7 @@ class Output {
   std::unique_ptr<Sink> output_,
       error_;  // error_ is empty when both lead to the same file, so that lines do not mix
   std::list<Stream> streams_;
-  std::map<std::pair<int, bool>, Stream*> fed_;  // of ranks on other hosts
+  std::map<std::pair<int, bool>, Stream*> fed_;  // streams of ranks on other hosts
   std::vector<std::function<void()>> when_room_;
 };
 

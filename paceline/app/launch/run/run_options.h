@@ -20,7 +20,7 @@ struct RunOptions {
   std::vector<std::string> command;  // argv, the program's name as the user wrote it first
 
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
-  std::optional<Clock::duration> timeout = {};      // of the whole run
+  std::optional<Clock::duration> timeout = {};      // limit of the whole run
 
   // Settings in the workers' environment; empty: the launcher's own environment decides, else the
   // workers' default.
