@@ -29,6 +29,7 @@
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/parallel/optimizer_factory.h"
 
 namespace paceline {
 
@@ -46,10 +47,6 @@ enum class BufferMode : std::uint8_t {
   broadcast,  // all take those of the lowest rank whose weight is not 0
   average,    // weighted mean of f32 and f64 buffers; the others as with broadcast
 };
-
-// Makes an optimizer of one parameter. The same on all ranks.
-using OptimizerFactory =
-    std::function<std::unique_ptr<torch::optim::Optimizer>(const at::Tensor& parameter)>;
 
 struct DataParallelOptions {
   // Small, so that the first message starts early.
@@ -94,7 +91,8 @@ struct DataParallelOptions {
   // the schedules priority and general may cross the barrier: step() returns before all gradients
   // are back, and each parameter is updated when an operator first reads it. (What reads its memory
   // past libtorch's operators calls finish() before.) Gradients are consumed by such steps:
-  // zero_grad() is not needed, and clip_grad_norm() not possible.
+  // zero_grad() is not needed, and clip_grad_norm() not possible. optimizer_factory.h tells how to
+  // give groups of parameters their own options, and all of them a learning-rate schedule.
   OptimizerFactory optimizer = {};
 };
 

@@ -60,7 +60,7 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, 
       policy_(policy_of(options)),
       name_(options.schedule),
       codec_(options.compression),
-      crosses_barrier_(options.optimizer != nullptr) {
+      crosses_barrier_(static_cast<bool>(options.optimizer)) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(matrix_rows(parameter.tensor));

@@ -12,7 +12,7 @@ void OwnUpdates::be_for(const std::vector<Parameter>& parameters) {
   for (const Parameter& parameter : parameters) {
     parameters_.push_back(parameter.tensor);
     auto& optimizer = optimizers_[parameter.tensor.unsafeGetTensorImpl()];
-    if (optimizer == nullptr) optimizer = factory_(parameter.tensor);
+    if (optimizer == nullptr) optimizer = factory_(parameter.tensor, parameter.name);
     if (optimizer == nullptr)
       throw_misuse(c10::str("DataParallelOptions::optimizer returned null for parameter '",
                             parameter.name, "': it makes an optimizer for each parameter"));
