@@ -1,4 +1,4 @@
-// Do all ranks have the same model?
+// Do all ranks have the same model and the same options?
 #pragma once
 
 #include <string>
@@ -8,9 +8,18 @@
 
 namespace paceline::parallel {
 
-// Every rank hands in lines that describe what must be the same everywhere. Two small all_gathers
+// Every rank hands in lines that describe what must be the same everywhere. One small all_gather
 // when all agree. THROWS Error (mismatch), on every rank, that names the first rank that differs
 // from rank 0 and the first line in which it does.
 void require_agreement(Communicator& group, const std::vector<std::string>& lines);
+
+// One option of a user's, and its value as messages tell it, in one line.
+struct Setting {
+  std::string name, value;
+};
+
+// Every rank hands in the same names. One small all_gather when all agree. THROWS Error (mismatch),
+// on every rank, that tells each setting that differs, with rank 0's value and the other one.
+void require_same_settings(Communicator& group, const std::vector<Setting>& settings);
 
 }  // namespace paceline::parallel

@@ -34,22 +34,34 @@ std::vector<Parameter> trained(const ModelParts& parts) {
   return all;
 }
 
-std::string line_of(const DataParallelOptions& options) {
-  return c10::str("options: first_bucket_bytes ", options.first_bucket_bytes, ", bucket_bytes ",
-                  options.bucket_bytes, ", buffers ", static_cast<int>(options.buffers),
-                  ", static_order ", options.static_order, ", backward_passes_per_step ",
-                  options.backward_passes_per_step, ", check_replicas_every ",
-                  options.check_replicas_every, ", schedule ", options.schedule, ", compression ",
-                  options.compression, ", optimizer ", options.optimizer ? "given" : "not given");
+std::string name_of(BufferMode mode) {
+  switch (mode) {
+    case BufferMode::off: return "off";
+    case BufferMode::broadcast: return "broadcast";
+    case BufferMode::average: return "average";
+  }
+  return "unknown";
+}
+
+// Those that must be the same on all ranks.
+std::vector<parallel::Setting> compared_options(const DataParallelOptions& options) {
+  return {{"first_bucket_bytes", c10::str(options.first_bucket_bytes)},
+          {"bucket_bytes", c10::str(options.bucket_bytes)},
+          {"buffers", name_of(options.buffers)},
+          {"static_order", options.static_order ? "true" : "false"},
+          {"backward_passes_per_step", c10::str(options.backward_passes_per_step)},
+          {"check_replicas_every", c10::str(options.check_replicas_every)},
+          {"schedule", options.schedule},
+          {"compression", options.compression},
+          {"optimizer", options.optimizer ? "given" : "not given"}};
 }
 
 // Makes all replicas equal to the root's, after a check that they can be.
 void equalise(const ModelParts& parts, Communicator& group, Job* job, int root,
               const DataParallelOptions& options) {
   if (group.size() == 1) return;
-  auto lines = parts.description();
-  lines.push_back(line_of(options));
-  parallel::require_agreement(group, lines);
+  parallel::require_agreement(group, parts.description());
+  parallel::require_same_settings(group, compared_options(options));
   parallel::CoalescedTensors(parts.all(), job).broadcast(group, root);
 }
 

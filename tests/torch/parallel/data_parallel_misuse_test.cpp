@@ -35,6 +35,29 @@ TEST(DataParallel, models_that_differ_are_refused_on_every_rank_with_the_first_d
   });
 }
 
+TEST(DataParallel, options_that_differ_are_told_one_by_one_with_both_values) {
+  run_ranks(3, [&](Job& job) {
+    nn::Sequential model(nn::Linear(3, 4));
+    DataParallelOptions options;
+    if (job.rank() == 1) options.schedule = "priority";
+    if (job.rank() == 2) options.buffers = BufferMode::average;
+    if (job.rank() > 0) options.check_replicas_every = 10;
+    try {
+      DataParallel(model, job, options);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::mismatch);
+      EXPECT_EQ(std::string(error.what()),
+                "DataParallelOptions must be the same on all ranks, but buffers is 'broadcast' on "
+                "rank 0 and 'average' on rank 2; check_replicas_every is '100' on rank 0 and '10' "
+                "on rank 1; schedule is 'buckets' on rank 0 and 'priority' on rank 1. Make them in "
+                "the same way on every rank");
+      EXPECT_EQ(error.failure().ranks, (std::vector<int>{0, 1, 2}));
+    }
+    DataParallel(model, job);  // the group goes on
+  });
+}
+
 TEST(DataParallel, models_that_cannot_be_trained_are_refused_with_a_remedy) {
   run_ranks(1, [&](Job& job) {
     nn::Sequential waves(nn::Linear(3, 4));
