@@ -307,16 +307,20 @@ def links_resolve(tree):
                     yield Violation(path, number, f"the link {link} leads nowhere", "correct it, or write the page")
 
 
+def _stripped(text):
+    return "\n".join(line.strip() for line in text.split("\n"))
+
+
 def guide_programs_run(tree):
-    """the programs in the guides for newcomers are the tested ones"""
+    """the programs in the guides for newcomers are the tested ones, and so is code that names its source"""
     tested = "tests/processes/torch_programs/coming_from.cpp"
-    lines = "\n".join(line.strip() for line in tree.text(tested).split("\n")) if tree.exists(tested) else ""
-    for path in tree.files("docs/guide", ".md"):
-        if "/coming_from_" not in path:
-            continue
-        for program in re.findall(r"^```cpp\n(.*?)\n```$", tree.text(path), re.S | re.M):
-            if "\n".join(line.strip() for line in program.split("\n")) not in lines:
-                yield Violation(path, 1, f"its program is not in {tested}", "copy it from there, where it is run")
+    for path in tree.files("docs", ".md"):
+        for source, program in re.findall(r"(?:^<!-- (\S+) -->\n)?^```cpp\n(.*?)\n```$", tree.text(path), re.S | re.M):
+            if not source and not path.startswith("docs/guide/coming_from_"):
+                continue
+            source = source or tested
+            if _stripped(program) not in (_stripped(tree.text(source)) if tree.exists(source) else ""):
+                yield Violation(path, 1, f"its program is not in {source}", "copy it from there, where it is run")
 
 
 def formatted(tree):

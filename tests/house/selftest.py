@@ -65,6 +65,7 @@ BROKEN = [
         '#include "paceline/core/base/bytes.h"\nauto x = std::getenv("PACELINE_RANK");\n'}),
     (rules.links_resolve, {"docs/map.md": SOUND["docs/map.md"] + "[x](nowhere.md#there)\n"}),
     (rules.guide_programs_run, {"docs/guide/coming_from_x.md": "```cpp\nint x;\n```\n"}),
+    (rules.guide_programs_run, {"docs/guide/x.md": "<!-- docs/map.md -->\n```cpp\nint x;\n```\n"}),
     (rules.formatted, {".clang-format": "BasedOnStyle: Google\n",
                        "paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t   f( );\n"}),
 ]
