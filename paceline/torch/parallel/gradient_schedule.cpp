@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <numeric>
 
 #include "paceline/core/base/base.h"
@@ -147,7 +148,7 @@ GradientLayout GradientSchedule::coded_buckets() const {
 }
 
 std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
-  ++plans_;
+  if (++plans_ == 1 && group.rank() == 0) tell_what_may_vary();
   is_observing_ = false;
   if (measures()) {
     const schedule::Model model = model_of(order_, alignment_of(codec_));
@@ -159,6 +160,20 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   auto layout = by_agreed_plan(group);
   if (present_ && present_ == before) return std::nullopt;
   return layout;
+}
+
+// Once a run: numbers that differ from run to run look like a defect to those who do not expect it.
+void GradientSchedule::tell_what_may_vary() const {
+  if (policy_ == nullptr || !policy_->chooses_codecs || codec_ == schedule::kUncompressed) return;
+  const std::string text = c10::str(
+      "paceline: schedule '", name_,
+      "' decides by times that it measures which gradients travel "
+      "as ",
+      compression_,
+      " and which travel whole, so results may differ from run to run. To fix "
+      "the choice, load the state of a run that has made it (torch::save and torch::load of the "
+      "DataParallel), or take a schedule that encodes all of them, such as 'merged'\n");
+  std::fputs(text.c_str(), stderr);
 }
 
 // For the offers that were chosen.

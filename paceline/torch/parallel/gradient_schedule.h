@@ -78,6 +78,7 @@ class GradientSchedule {
   bool has_drifted(Communicator& group, double seconds);
   GradientLayout coded_buckets() const;
   std::optional<GradientLayout> by_policy(Communicator& group);
+  void tell_what_may_vary() const;
   GradientLayout by_agreed_plan(Communicator& group);
   schedule::Offers chosen(const schedule::Allowance& allowance,
                           const schedule::Offers& present) const;

@@ -290,5 +290,31 @@ TEST(DataParallel, steps_of_its_own_need_optimizers_and_leave_no_norm_to_clip) {
   });
 }
 
+// What ranks print while they train some steps.
+std::string printed_by(const std::string& schedule, const std::string& compression) {
+  ::testing::internal::CaptureStderr();
+  run_ranks(2, kTcp, [&](Job& job) {
+    Net net(at::kFloat);
+    DataParallel parallel(net, job, {.schedule = schedule, .compression = compression});
+    auto optimizer = sgd(net);
+    for (int step = 0; step < 7; ++step) {
+      loss_of(net, samples(step * 2 + job.rank(), 4)).backward();
+      parallel.step(optimizer);
+    }
+    EXPECT_GT(parallel.last_step().plans, 0);
+  });
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(DataParallel, a_choice_of_codecs_that_may_differ_from_run_to_run_is_told_once) {
+  const std::string codec = "int8:min_compress_bytes=0";
+  const std::string told = printed_by("general", codec);
+  EXPECT_THAT(told, AllOf(HasSubstr("results may differ from run to run"), HasSubstr("int8:"),
+                          HasSubstr("torch::load"), HasSubstr("'merged'")));
+  EXPECT_EQ(std::ranges::count(told, '\n'), 1);
+  EXPECT_EQ(printed_by("general", "none"), "");
+  EXPECT_EQ(printed_by("merged", codec), "");
+}
+
 }  // namespace
 }  // namespace paceline
