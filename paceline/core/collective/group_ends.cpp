@@ -47,7 +47,8 @@ void Group::check_departed() {
     return mesh().fail(members_.failure(
         Fault::peer_lost,
         fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "
-                    "operations before they end",
+                    "operations before they end. If it ran out of batches sooner than others: "
+                    "DataParallel::join keeps ranks with different numbers of batches together",
                     members_.name(peer), members_.name(members_.rank()), waiting),
         {peer}));
   }

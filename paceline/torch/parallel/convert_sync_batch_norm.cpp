@@ -66,11 +66,11 @@ std::size_t convert_sync_batch_norm(torch::nn::Module& model) {
   return convert_below(model);
 }
 
-std::vector<SyncBatchNormImpl*> sync_batch_norms_in(torch::nn::Module& model) {
-  std::vector<SyncBatchNormImpl*> found;
-  if (auto* norm = model.as<SyncBatchNormImpl>()) found.push_back(norm);
-  for (const auto& module : model.modules(/*include_self=*/false)) {
-    if (auto* norm = module->as<SyncBatchNormImpl>()) found.push_back(norm);
+std::vector<NamedSyncBatchNorm> sync_batch_norms_in(torch::nn::Module& model) {
+  std::vector<NamedSyncBatchNorm> found;
+  if (auto* norm = model.as<SyncBatchNormImpl>()) found.push_back({model.name(), norm});
+  for (const auto& item : model.named_modules(/*name_prefix=*/{}, /*include_self=*/false)) {
+    if (auto* norm = item.value()->as<SyncBatchNormImpl>()) found.push_back({item.key(), norm});
   }
   return found;
 }

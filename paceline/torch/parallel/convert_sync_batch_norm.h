@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "paceline/torch/parallel/sync_batch_norm.h"
@@ -18,7 +19,12 @@ namespace paceline {
 // finds what was there.
 std::size_t convert_sync_batch_norm(torch::nn::Module& model);
 
+struct NamedSyncBatchNorm {
+  std::string name;  // its path in the model
+  SyncBatchNormImpl* layer = nullptr;
+};
+
 // Those in the model, itself included.
-std::vector<SyncBatchNormImpl*> sync_batch_norms_in(torch::nn::Module& model);
+std::vector<NamedSyncBatchNorm> sync_batch_norms_in(torch::nn::Module& model);
 
 }  // namespace paceline

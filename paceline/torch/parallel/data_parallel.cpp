@@ -56,6 +56,21 @@ std::vector<parallel::Setting> compared_options(const DataParallelOptions& optio
           {"optimizer", options.optimizer ? "given" : "not given"}};
 }
 
+// What ends a step in a mismatch is mostly a loop that is shorter on one rank.
+template <typename Call>
+auto with_remedy(const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::mismatch) throw;
+    Failure failure = error.failure();
+    failure.what +=
+        ". This rank was in a step: if ranks have different numbers of batches, walk the loader by "
+        "parallel.join(loader), which keeps them together";
+    throw Error(std::move(failure));
+  }
+}
+
 // Makes all replicas equal to the root's, after a check that they can be.
 void equalise(const ModelParts& parts, Communicator& group, Job* job, int root,
               const DataParallelOptions& options) {
@@ -116,11 +131,14 @@ class DataParallel::Impl {
     bind(group, root);
   }
 
-  void compute_over_ranks(const std::vector<SyncBatchNormImpl*>& norms) {
+  void compute_over_ranks(const std::vector<NamedSyncBatchNorm>& norms) {
     if (norms.empty()) return;
     layers_mix_ = true;
     give_layers_a_group();
-    for (SyncBatchNormImpl* norm : norms) norm->compute_over(ranks_);
+    for (const NamedSyncBatchNorm& norm : norms) {
+      norm.layer->compute_over(ranks_, static_cast<int>(ranks_->layers.size()));
+      ranks_->layers.push_back(norm.name);
+    }
   }
 
   void set_weight(double weight) {
@@ -134,7 +152,7 @@ class DataParallel::Impl {
 
   bool synchronize() {
     check_replicas();
-    return take_buffers(reducer().finish());
+    return take_buffers(with_remedy([this] { return reducer().finish(); }));
   }
 
   bool step(torch::optim::Optimizer& optimizer) {
@@ -155,8 +173,10 @@ class DataParallel::Impl {
     check_replicas();
     finish();  // before the next one's `prepare`
     updates_->prepare(std::move(prepare));
-    const auto outcome = reducer().finish_early(
-        [this](const schedule::Bucket& bucket) { updates_->update(bucket.gradients); });
+    const auto outcome = with_remedy([this] {
+      return reducer().finish_early(
+          [this](const schedule::Bucket& bucket) { updates_->update(bucket.gradients); });
+    });
     if (outcome.total_weight > 0 && !outcome.overflowed) {
       if (outcome.is_under_way) update_at_first_use();
       else reducer().tell_update(updates_->update_all());

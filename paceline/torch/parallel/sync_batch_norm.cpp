@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,23 +63,53 @@ Moments combined(const std::vector<Moments>& parts) {
   return sum;
 }
 
-Moments over_all_ranks(const Moments& own, Communicator& group) {
+std::string name_of(const BatchRanks& ranks, double layer) {
+  const bool is_known = layer >= 0 && layer < static_cast<double>(ranks.layers.size());
+  return is_known ? "'" + ranks.layers[static_cast<std::size_t>(layer)] + "'" : "without a name";
+}
+
+// Waits for what the layer has called; a failure tells in which layer this rank was.
+void wait_in(const BatchRanks& ranks, int layer, const std::function<Work()>& call) {
+  try {
+    call().wait();
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    failure.what = c10::str("in SyncBatchNorm layer ", name_of(ranks, layer), ": ", failure.what,
+                            ". Every rank runs the same layers in the same order, also a rank of "
+                            "weight 0 with an empty batch");
+    throw Error(std::move(failure));
+  }
+}
+
+Moments over_all_ranks(const Moments& own, const BatchRanks& ranks, int layer) {
+  Communicator& group = *ranks.group;
   const at::Tensor message =
-      at::cat({at::full({1}, own.count, at::kDouble), own.mean, own.squares});
+      at::cat({at::full({1}, own.count, at::kDouble),
+               at::full({1}, static_cast<double>(layer), at::kDouble), own.mean, own.squares});
   const std::int64_t length = message.numel(), channels = own.mean.numel();
   const at::Tensor all = at::empty({group.size(), length}, at::kDouble);
-  group.all_gather(buffer_of(message), buffer_of(all)).wait();
+  wait_in(ranks, layer, [&] { return group.all_gather(buffer_of(message), buffer_of(all)); });
   std::vector<Moments> parts;
   for (int r = 0; r < group.size(); ++r) {
     const at::Tensor part = all[r];
-    parts.push_back({part[0].item<double>(), part.narrow(0, 1, channels),
-                     part.narrow(0, 1 + channels, channels)});
+    const auto of_first = all[0][1].item<double>(), of_rank = part[1].item<double>();
+    if (of_rank != of_first) {
+      throw Error({Fault::mismatch,
+                   c10::str("rank 0 is in SyncBatchNorm layer ", name_of(ranks, of_first),
+                            " while rank ", r, " is in layer ", name_of(ranks, of_rank),
+                            ": every rank runs the same layers in the same order, also a rank of "
+                            "weight 0 with an empty batch"),
+                   {0, r}});
+    }
+    parts.push_back({part[0].item<double>(), part.narrow(0, 2, channels),
+                     part.narrow(0, 2 + channels, channels)});
   }
   return combined(parts);
 }
 
 struct Exchange : torch::CustomClassHolder {
   BatchRanks ranks;
+  int layer = -1;
   Moments moments;
 };
 
@@ -111,7 +143,9 @@ class Normalise : public torch::autograd::Function<Normalise> {
                      product = (dy * centred).sum(dimensions, false, at::kDouble);
 
     at::Tensor totals = at::cat({sum, product}) * ranks.weight;
-    if (ranks.group != nullptr) ranks.group->all_reduce(buffer_of(totals)).wait();
+    if (ranks.group != nullptr) {
+      wait_in(ranks, exchange.layer, [&] { return ranks.group->all_reduce(buffer_of(totals)); });
+    }
     at::Tensor dx = at::zeros_like(input);
     if (ranks.weight > 0) {
       const at::Tensor gain = inverse * weight.to(at::kDouble);
@@ -144,8 +178,9 @@ SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_opt
   train(norm.is_training());
 }
 
-void SyncBatchNormImpl::compute_over(std::shared_ptr<const BatchRanks> ranks) {
+void SyncBatchNormImpl::compute_over(std::shared_ptr<const BatchRanks> ranks, int layer) {
   ranks_ = std::move(ranks);
+  layer_ = layer;
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
@@ -166,13 +201,14 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   }
   auto exchange = c10::make_intrusive<Exchange>();
   if (ranks_) exchange->ranks = *ranks_;
+  exchange->layer = layer_;
   const bool counts = exchange->ranks.weight > 0;
   {
     const at::NoGradGuard no_grad;
     const Moments own = moments_of(counts ? input : input.narrow(0, 0, 0));
     const bool alone = exchange->ranks.group == nullptr || !is_training();
     if (alone) exchange->ranks.group = nullptr;
-    exchange->moments = alone ? own : over_all_ranks(own, *exchange->ranks.group);
+    exchange->moments = alone ? own : over_all_ranks(own, exchange->ranks, layer_);
     const Moments& all = exchange->moments;
     if (all.count == 1) {
       throw_misuse(

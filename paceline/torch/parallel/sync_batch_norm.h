@@ -15,6 +15,8 @@
 #include <torch/nn/pimpl.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "paceline/core/collective/communicator.h"
 
@@ -24,6 +26,7 @@ namespace paceline {
 struct BatchRanks {
   Communicator* group = nullptr;  // null: this rank's batch alone
   double weight = 1;  // with which this rank's gradients will be averaged; 0: its rows do not count
+  std::vector<std::string> layers = {};  // their names in the model, the same on all ranks
 };
 
 // Parameters, buffers and options are those of torch::nn::BatchNorm1d/2d/3d, for input (N, C) and
@@ -43,8 +46,9 @@ class SyncBatchNormImpl
   // DataParallel does it with its own ranks, in a group made for these layers; when it ends, the
   // layer is a plain batch norm again. A copy of the layer (clone) shares them. Who does it by
   // hand: layers need a group (Communicator::split) of their own, because their collectives stand
-  // between those of the gradients.
-  void compute_over(std::shared_ptr<const BatchRanks> ranks);
+  // between those of the gradients. `layer`: which of BatchRanks::layers this is; a failure tells
+  // its name, and ranks that are in different layers at a time are told of both.
+  void compute_over(std::shared_ptr<const BatchRanks> ranks, int layer = -1);
 
   void pretty_print(std::ostream& stream) const override;
 
@@ -53,6 +57,7 @@ class SyncBatchNormImpl
 
  private:
   std::shared_ptr<const BatchRanks> ranks_;
+  int layer_ = -1;
 };
 TORCH_MODULE(SyncBatchNorm);
 

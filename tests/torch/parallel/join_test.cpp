@@ -1,5 +1,6 @@
 // Ranks without a batch take part as shadows.
 #include <algorithm>
+#include <optional>
 
 #include "tests/torch/parallel/small_training.h"
 
@@ -180,6 +181,37 @@ TEST(Join, refuses_to_throw_away_accumulated_gradients) {
                 }),
                 HasSubstr("gradients that this rank accumulated"));
   });
+}
+
+TEST(Join, is_named_to_a_rank_whose_loop_is_longer_than_the_others) {
+  for (const bool ends : {false, true}) {  // or goes on with something else
+    run_ranks(2, [&](Job& job) {
+      Net net;
+      std::optional<DataParallel> parallel(std::in_place, net, job);
+      auto optimizer = sgd(net);
+      const auto step = [&](int number) {
+        optimizer.zero_grad();
+        loss_of(net, samples(number, 4)).backward();
+        parallel->step(optimizer);
+      };
+      for (int number = 0; number < 2; ++number) step(number);
+      if (job.rank() == 1) {
+        parallel.reset();
+        if (!ends) {
+          EXPECT_THROW(job.world().barrier().wait(), Error);
+        }
+        return;
+      }
+      try {
+        step(2);
+        ADD_FAILURE() << "a step that only one rank made";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.fault(), ends ? Fault::peer_lost : Fault::mismatch);
+        EXPECT_THAT(error.what(), HasSubstr("join"));
+        EXPECT_THAT(error.what(), HasSubstr("different numbers of batches"));
+      }
+    });
+  }
 }
 
 }  // namespace

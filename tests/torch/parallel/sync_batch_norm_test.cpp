@@ -199,5 +199,43 @@ TEST(SyncBatchNorm, needs_more_than_one_value_for_each_channel) {
   });
 }
 
+struct TwoNorms : nn::Module {
+  explicit TwoNorms(std::int64_t second_channels)
+      : second(register_module("second", SyncBatchNorm(nn::BatchNormOptions(second_channels)))) {}
+  SyncBatchNorm first = register_module("first", SyncBatchNorm(nn::BatchNormOptions(3)));
+  SyncBatchNorm second;
+};
+
+Failure failure_in(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.failure();
+  }
+  return {Fault::io, "nothing was thrown", {}};
+}
+
+TEST(SyncBatchNorm, ranks_in_different_layers_are_told_the_layers) {
+  for (const std::int64_t channels : {3, 5}) {
+    run_ranks(2, [&](Job& job) {
+      TwoNorms net(channels);
+      const DataParallel parallel(net, job);
+      const Failure failure = failure_in([&] {
+        if (job.rank() == 0) net.first->forward(at::ones({4, 3}));
+        else net.second->forward(at::ones({4, channels}));
+      });
+      EXPECT_EQ(failure.fault, Fault::mismatch);
+      const bool same_shape = channels == 3;  // what is sent then looks alike
+      if (same_shape || job.rank() == 0) {
+        EXPECT_THAT(failure.what, HasSubstr("layer 'first'"));
+      }
+      if (same_shape || job.rank() == 1) {
+        EXPECT_THAT(failure.what, HasSubstr("layer 'second'"));
+      }
+      EXPECT_THAT(failure.what, HasSubstr("the same layers in the same order"));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace paceline
