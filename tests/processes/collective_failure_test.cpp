@@ -1,5 +1,6 @@
 // What happens to all ranks when one of them dies, gives up, or does something else
-// (covers paceline/core/membership/mesh.h and paceline/core/collective/group.h between processes).
+// (covers paceline/core/membership/mesh.h, paceline/core/job/leaving.h and
+// paceline/core/collective/group.h between processes).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -193,6 +194,10 @@ TEST(CollectiveFailure, WhoGivesUpIsTheFirstCause) {
       for (const int rank : {0, 2}) {
         const auto line = said(result.output, rank, "failed ");
         EXPECT_THAT(line, HasSubstr("rank 1 ")) << result.output << result.error;
+        if (row.behaviour == "throw") {
+          EXPECT_THAT(line, HasSubstr("rank 1 threw an exception that nobody caught, and ended: "
+                                      "something else went wrong"));
+        }
       }
       EXPECT_LE(lines_of(result.error).size(), 20U);
     }
@@ -207,6 +212,7 @@ TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
       const auto line = said(result.output, rank, "failed ");
       EXPECT_THAT(line, HasSubstr("failed peer lost: rank 2 has left the job"))
           << result.output << result.error;
+      EXPECT_THAT(line, HasSubstr("DataParallel::join")) << "the remedy of a training loop";
     }
     EXPECT_THAT(result.error, HasSubstr("rank 2 has left the job")) << "the verdict tells why";
   }

@@ -12,7 +12,6 @@ namespace {
 
 // How long a leaving rank waits until its last frames are out.
 constexpr std::chrono::seconds kLeave{1};
-constexpr std::chrono::milliseconds kLookAgain{1};
 
 }  // namespace
 
@@ -23,7 +22,8 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
           membership::MeshIdentity{.rank = environment.rank,
                                    .size = environment.world_size,
                                    .job = membership::job_fingerprint(environment.job),
-                                   .generation = environment.generation})) {
+                                   .generation = environment.generation})),
+      uncaught(*reactor, *mesh) {
   reactor->status().join(environment.job, environment.generation, environment.rank,
                          environment.world_size);
 }
@@ -31,16 +31,7 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
 Job::Impl::~Impl() {
   world.reset();
   reactor->run([this] { mesh->leave(); });
-  std::atomic<bool> flushed = false;
-  const auto is_flushed = [this, &flushed] {
-    if (reactor->driven_by_this_thread()) flushed = mesh->flushed();  // the links are the driver's
-    return flushed.load();
-  };
-  // No descriptor tells that a peer's host has taken the last bytes.
-  const Deadline deadline = Deadline::in(kLeave);
-  while (!deadline.passed() &&
-         !reactor->drive_until(is_flushed, deadline.sooner(Deadline::in(kLookAgain)))) {
-  }
+  job::flush(*reactor, *mesh, Deadline::in(kLeave));
   reactor->stop();
   reactor->run([this] {
     mesh->close();

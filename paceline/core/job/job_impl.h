@@ -6,6 +6,7 @@
 #include <string>
 
 #include "paceline/core/job/job.h"
+#include "paceline/core/job/leaving.h"
 #include "paceline/core/membership/environment.h"
 #include "paceline/core/membership/meeting.h"
 #include "paceline/core/membership/mesh.h"
@@ -25,6 +26,7 @@ class Job::Impl {
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
   std::shared_ptr<membership::Mesh> mesh;
+  job::UncaughtExceptions uncaught;
   std::unique_ptr<transport::FabricDriver> fabric;  // under the mesh's links, where there is one
   std::unique_ptr<membership::HostedStore>
       hosted_store;  // in rank 0, when no launcher of ours serves one

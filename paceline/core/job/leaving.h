@@ -1,0 +1,33 @@
+// What a rank's peers are told before it goes.
+#pragma once
+
+#include <string>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/membership/mesh.h"
+#include "paceline/core/transport/reactor.h"
+
+namespace paceline::job {
+
+// Drives until the last frames are out, or the deadline has passed. THREAD: any but the driver.
+void flush(transport::Reactor& reactor, membership::Mesh& mesh, Deadline deadline);
+
+// An exception that nobody catches ends the process without running any destructor. While this
+// lives, all peers are told of it first, with its text, by a handler of std::terminate, which then
+// goes on with the handler that was there before. Both must outlive this.
+class UncaughtExceptions {
+ public:
+  UncaughtExceptions(transport::Reactor& reactor, membership::Mesh& mesh);
+  ~UncaughtExceptions();
+  UncaughtExceptions(const UncaughtExceptions&) = delete;
+  UncaughtExceptions& operator=(const UncaughtExceptions&) = delete;
+
+  // Ends the generation with the text of the exception. THREAD: any.
+  void tell(const std::string& what);
+
+ private:
+  transport::Reactor& reactor_;
+  membership::Mesh& mesh_;
+};
+
+}  // namespace paceline::job
