@@ -267,7 +267,7 @@ TEST(DataParallel, what_a_schedule_or_compression_cannot_be_is_told_before_the_f
       ADD_FAILURE() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::mismatch);
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("schedule barrier"), HasSubstr("wait_free")));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("schedule is 'barrier'"), HasSubstr("wait_free")));
     }
   });
 }
