@@ -27,6 +27,8 @@ class MortalLink final : public transport::Link {
   std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t segment) override {
     return alive() ? inner_->memory(segment) : nullptr;
   }
+  bool begin_use() override { return alive() && inner_->begin_use(); }
+  bool end_use() override { return inner_ && inner_->end_use() && alive(); }
   void release(const FrameHeader& reference) override {
     if (life_.may_send()) inner_->release(reference);
   }

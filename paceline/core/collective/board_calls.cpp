@@ -78,6 +78,12 @@ void BoardCalls::give_up() {
   }
   reduction_.reset();
   board_.reset();
+  lent_.reset();
+}
+
+void BoardCalls::take_back() {
+  if (lent_) members_.mesh().take_back(*lent_);
+  give_up();
 }
 
 void BoardCalls::wake() {
@@ -106,7 +112,9 @@ SharedReduction::Offer BoardCalls::offer(const Request& request) {
   const auto& own = members_.mesh().segments();
   SharedReduction::Offer offer;
   offer.input = own.find(request.input.bytes()).value_or(transport::Remote{});
-  offer.output = own.find(request.output.bytes()).value_or(transport::Remote{});
+  lent_ = own.lend(request.output.bytes());
+  if (lent_) offer.output = lent_->place;
+  if (lent_) offer.writable = lent_->writable;
   offer.reaches = board_->reaches_all() &&
                   bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size());
   if (!offer.needs_stage()) return offer;
@@ -140,7 +148,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
   if (!reduction_) {
     switch (board_->state(sequence, request.print)) {
       case Board::State::some_missing: return Progress::waiting;
-      case Board::State::differs: return Progress::by_messages;
+      case Board::State::differs: lent_.reset(); return Progress::by_messages;
       case Board::State::all_equal: break;
     }
     if (Board::takes(bytes_of(request.call), members_.size())) {
@@ -150,6 +158,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
     reduction_.emplace(*board_, members_, sequence, request, stage_, read_);
     if (reduction_->is_impossible()) {
       reduction_.reset();
+      lent_.reset();
       return Progress::by_messages;
     }
   }
@@ -163,6 +172,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
   const auto others = static_cast<std::size_t>(members_.size() - 1);
   traffic_.bytes_reduced += own * others;
   traffic_.bytes_sent += bytes_of(request.call) - own + own * others;
+  lent_.reset();
   reduction_.reset();
   return Progress::done;
 }

@@ -33,6 +33,7 @@ class BoardCalls final : public PostedCalls {
 
   bool ready() const override { return board_.has_value(); }
   void give_up() override;
+  void take_back() override;
   void post(std::uint64_t sequence, const Request& request) override;
   bool has_posted(int rank, std::uint64_t sequence) const override {
     return board_ && board_->has_posted(rank, sequence);
@@ -66,6 +67,7 @@ class BoardCalls final : public PostedCalls {
   bool met_ = false;
   bool woke_ = false;
   std::optional<SharedReduction> reduction_;  // under way
+  std::optional<transport::Lent> lent_;       // the output of the call that was posted last
 };
 
 }  // namespace paceline::collective

@@ -88,7 +88,8 @@ std::vector<std::byte> encode(const Call& call) {
       .integer(call.dtype)
       .integer(std::uint8_t{call.weighted});
   w.integer(call.root).integer(call.count).real(call.weight);
-  w.integer(call.output.segment).integer(call.output.offset);
+  w.integer(call.output.place.segment).integer(call.output.place.offset);
+  w.integer(call.output.writable.begin).integer(call.output.writable.end);
   w.text(call.algorithm);
   write_counts(w, call.counts);
   write_counts(w, call.expected);
@@ -106,8 +107,10 @@ std::optional<Call> decode_call(Bytes payload) {
   call.root = r.integer<std::int32_t>();
   call.count = r.integer<std::uint64_t>();
   call.weight = r.real();
-  call.output.segment = r.integer<std::uint64_t>();
-  call.output.offset = r.integer<std::uint64_t>();
+  call.output.place.segment = r.integer<std::uint64_t>();
+  call.output.place.offset = r.integer<std::uint64_t>();
+  call.output.writable.begin = r.integer<std::uint64_t>();
+  call.output.writable.end = r.integer<std::uint64_t>();
   call.algorithm = r.text(kLongestName);
   call.counts = read_counts(r);
   call.expected = read_counts(r);

@@ -31,7 +31,7 @@ struct Call {
   // These fields each rank tells the others.
   std::vector<std::uint64_t> expected;  // all_to_all with counts: what this rank expects from each
   double weight = 1;
-  transport::Remote output;  // where its output lies, for stores
+  transport::Lent output;  // where its output lies, for stores; segment 0: nowhere
   std::vector<std::byte> note;
 };
 

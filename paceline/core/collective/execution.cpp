@@ -29,6 +29,17 @@ bool receives(Step::Kind kind) {
   return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce;
 }
 
+// What is written of `bytes` bytes from `offset` on, and what lies before and behind it.
+struct Parts {
+  std::size_t written, head, tail;
+};
+Parts without_edges(std::uint64_t offset, std::size_t bytes, transport::Extent writable) {
+  const transport::Extent part{std::max(offset, writable.begin),
+                               std::min(offset + bytes, writable.end)};
+  if (part.is_empty()) return {0, 0, 0};
+  return {part.size(), part.begin - offset, offset + bytes - part.end};
+}
+
 // `count` elements from `at` on.
 template <typename AnyBuffer>
 AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
@@ -96,8 +107,10 @@ void Execution::call_all() {
     transport::Link* link = members_.link(peer);
     if (link == nullptr) continue;
     own.output = {};
-    if (request_.plan)
-      own.output = link->remote_of(request_.output.bytes()).value_or(transport::Remote{});
+    if (request_.plan && link->remote_of(request_.output.bytes())) {
+      if (!lent_) lent_ = members_.mesh().segments().lend(request_.output.bytes());
+      own.output = lent_.value_or(transport::Lent{});
+    }
     link->send(header, encode(own));
   }
   if (auto advanced = advance_all(); !advanced) members_.mesh().fail(advanced.error());
@@ -146,6 +159,10 @@ void Execution::publish() {
   request_.work->total_weight = roll_.total_weight();
   for (int rank = 0; rank < members_.size(); ++rank)
     request_.work->notes.push_back(roll_.call_of(rank)->note);
+}
+
+void Execution::give_up() {
+  if (lent_) members_.mesh().take_back(*lent_);
 }
 
 // --- the life of a segment -----------------------------------------------------------------------
@@ -217,6 +234,8 @@ bool Execution::may_write(Segment& segment, const Step& step) const {
          (roll_.is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
 }
 
+// False until the message is here that says why, where a peer's call has failed: what was done
+// with its memory then does not count.
 Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
   const Action& action = request_.plan->rounds[segment.round][index];
   const Step& step = action.step;
@@ -243,18 +262,27 @@ bool Execution::attempt_send(Segment& segment, const Action& action) {
   const Bytes bytes = segment.readable(step.source);
   if (!roll_.is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
     return false;
-  ++traffic_.messages_sent;
-  traffic_.bytes_sent += bytes.size();
   transport::Link& link = *members_.link(step.peer);
   if (step.kind == Step::Kind::store) {
-    const MutableBytes window = peers_output(segment, step);
-    if (!window.empty()) {
+    const Window window = peers_output(segment, step);
+    if (!window.bytes.empty()) {
       const bool written = segment.stored_ahead == static_cast<int>(segment.round);
-      if (!written) std::memcpy(window.data(), bytes.data(), bytes.size());
-      link.send(header(FrameType::stored, step.peer, segment, action.number), {});
+      if (!written) {
+        if (!use_.begin(link)) return false;
+        std::memcpy(window.bytes.data(), bytes.data() + window.head, window.bytes.size());
+        if (!use_.end()) return false;
+      }
+      ++traffic_.messages_sent;
+      traffic_.bytes_sent += bytes.size();
+      const Bytes head = bytes.first(window.head), tail = bytes.last(window.tail);
+      std::vector<std::byte> edges(head.begin(), head.end());
+      edges.insert(edges.end(), tail.begin(), tail.end());
+      link.send(header(FrameType::stored, step.peer, segment, action.number), edges);
       return true;
     }
   }
+  ++traffic_.messages_sent;
+  traffic_.bytes_sent += bytes.size();
   const std::size_t slot = segment.slot_number(step.source);
   ++segment.readers(slot);
   ++segment.all_readers;
@@ -275,26 +303,45 @@ void Execution::sent(std::uint64_t cookie) {
   else if (done()) on_done_();
 }
 
+// Where a slot is a view of a peer's memory, its use begins.
+bool Execution::use_view(const Segment& segment, const Slot& slot) {
+  if (slot.space != Slot::Space::scratch) return true;
+  const Segment::View& view = segment.view(slot);
+  return view.until < 0 || use_.begin(*members_.link(view.peer));
+}
+
 bool Execution::attempt_receive(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const auto found = segment.arrivals.find({step.peer, action.number});
   if (found == segment.arrivals.end() || !may_write(segment, step)) return false;
+  const bool is_borrowed = found->second.kind == Arrival::Kind::borrowed;
+  const bool is_view = is_borrowed && action.view_until >= 0;
+  const bool reduces = step.kind == Step::Kind::recv_reduce;
+  const bool may_use = (!is_borrowed || is_view || use_.begin(*members_.link(step.peer))) &&
+                       (!reduces || use_view(segment, step.operand));
+  if (!may_use) {
+    use_.end();
+    return false;
+  }
   Arrival arrival = std::move(found->second);
   segment.arrivals.erase(found);
   const Bytes bytes = arrival.owned.empty() ? arrival.bytes : Bytes(arrival.owned);
-  if (arrival.kind == Arrival::Kind::borrowed && action.view_until >= 0) {
+  if (is_view) {
     segment.view(step.target) = {bytes, arrival.header, step.peer, action.view_until};
     return true;
   }
-  if (step.kind == Step::Kind::recv_reduce) {
+  if (reduces) {
     const ConstBuffer own = segment.operand(step.operand, false);
     const ConstBuffer theirs{bytes.data(), own.count, own.dtype};
     combine(step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own,
             segment.sum(step.target, false), factor_of(step));
-  } else if (arrival.kind == Arrival::Kind::payload || arrival.kind == Arrival::Kind::borrowed) {
+  } else if (arrival.kind == Arrival::Kind::payload || is_borrowed) {
     std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
+  } else if (arrival.kind == Arrival::Kind::stored) {
+    take_edges(own_output(segment, step.target), bytes);
   }
-  if (arrival.kind == Arrival::Kind::borrowed) members_.link(step.peer)->release(arrival.header);
+  if (!use_.end()) return false;
+  if (is_borrowed) members_.link(step.peer)->release(arrival.header);
   give_view_back(segment, step.target);
   return true;
 }
@@ -302,6 +349,12 @@ bool Execution::attempt_receive(Segment& segment, const Action& action) {
 bool Execution::attempt_local(Segment& segment, const Action& action) {
   const Step& step = action.step;
   if (!may_write(segment, step)) return false;
+  const bool may_use = use_view(segment, step.source) &&
+                       (step.kind == Step::Kind::copy || use_view(segment, step.operand));
+  if (!may_use) {
+    use_.end();
+    return false;
+  }
   if (step.kind == Step::Kind::copy) {
     const Bytes source = segment.readable(step.source);
     const MutableBytes target = segment.writable(step.target);
@@ -313,6 +366,7 @@ bool Execution::attempt_local(Segment& segment, const Action& action) {
             segment.operand(step.operand, action.wide_operand),
             segment.sum(step.target, action.wide_target), factor_of(step));
   }
+  if (!use_.end()) return false;
   give_view_back(segment, step.target);
   return true;
 }
@@ -330,11 +384,11 @@ void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, doub
 // memory is out of reach.
 bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const Step& step = action.step;
-  std::vector<MutableBytes> windows;
+  std::vector<Window> windows;
   for (const int i : action.stores) {
-    windows.push_back(peers_output(
-        segment, request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step));
-    if (windows.back().empty()) return false;
+    const Step& store = request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step;
+    windows.push_back(peers_output(segment, store));
+    if (windows.back().bytes.empty() || !use_.begin(*members_.link(store.peer))) return false;
   }
   if (windows.empty() || !roll_.is_complete()) return false;
   const ConstBuffer left = segment.operand(step.source, action.wide_source);
@@ -346,8 +400,14 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
     const std::size_t count = std::min(longest, target.count - at);
     const Buffer block = part_of(target, at, count);
     combine(part_of(left, at, count), part_of(right, at, count), block, factor);
-    for (const MutableBytes window : windows)
-      std::memcpy(window.data() + at * element, block.data, block.size_bytes());
+    const std::size_t begin = at * element, end = begin + block.size_bytes();
+    for (const Window& window : windows) {
+      const std::size_t from = std::max(begin, window.head);
+      const std::size_t to = std::min(end, window.head + window.bytes.size());
+      if (from >= to) continue;
+      std::memcpy(window.bytes.data() + (from - window.head), block.data + (from - begin),
+                  to - from);
+    }
   }
   segment.stored_ahead = static_cast<int>(segment.round) + 1;
   return true;
@@ -355,9 +415,9 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
 
 // Where the peer's output holds the chunk: at its beginning where that is all the output holds,
 // else where ours does.
-MutableBytes Execution::peers_output(const Segment& segment, const Step& store) const {
+Execution::Window Execution::peers_output(const Segment& segment, const Step& store) const {
   const auto& call = roll_.call_of(store.peer);
-  if (!call || call->output.segment == 0) return {};
+  if (!call || call->output.place.segment == 0) return {};
   const Operation operation = request_.call.operation;
   const bool own_chunk_only =
       operation == Operation::reduce_scatter || operation == Operation::scatter;
@@ -365,9 +425,28 @@ MutableBytes Execution::peers_output(const Segment& segment, const Step& store) 
       own_chunk_only
           ? 0
           : request_.output_chunks().chunks[static_cast<std::size_t>(store.target.chunk)].offset;
-  transport::Remote target = call->output;
+  transport::Remote target = call->output.place;
   target.offset += (begin + segment.begin_in(store.target.chunk)) * size_of(request_.call.dtype);
-  return members_.link(store.peer)->window(target, segment.slot_bytes(store.target));
+  const auto [written, head, tail] =
+      without_edges(target.offset, segment.slot_bytes(store.target), call->output.writable);
+  if (written == 0) return {};
+  target.offset += head;
+  return {members_.link(store.peer)->window(target, written), head, tail};
+}
+
+Execution::Window Execution::own_output(Segment& segment, const Slot& slot) const {
+  const MutableBytes target = segment.writable(slot);
+  if (!lent_) return {target, 0, 0};
+  const auto offset = static_cast<std::size_t>(target.data() - request_.output.data);
+  const auto [written, head, tail] =
+      without_edges(lent_->place.offset + offset, target.size(), lent_->writable);
+  return {target, head, tail};
+}
+
+void Execution::take_edges(const Window& output, Bytes edges) const {
+  std::ranges::copy(edges.first(output.head), output.bytes.begin());
+  std::ranges::copy(edges.last(output.tail),
+                    output.bytes.end() - static_cast<std::ptrdiff_t>(output.tail));
 }
 
 // What was a view of the peer's memory is our own once it is written.
@@ -422,6 +501,14 @@ const Action* Execution::expected(int peer, const FrameHeader& header) const {
   return &request_.plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
 }
 
+bool Execution::has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const {
+  if (arrival.kind != Arrival::Kind::stored)
+    return arrival.bytes.size() == segment.slot_bytes(step.target);
+  if (step.kind != Step::Kind::recv || step.target.space != Slot::Space::output) return false;
+  const Window output = own_output(segment, step.target);
+  return arrival.bytes.size() == output.head + output.tail;
+}
+
 Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival) {
   const auto unexpected = [&](std::string_view why) {
     return members_.failure(
@@ -436,12 +523,8 @@ Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
   const int number = static_cast<int>(header.index / receives_from.size());
   Segment& segment = activate(number);
-  const bool right_length =
-      arrival.kind == Arrival::Kind::stored
-          ? step.kind == Step::Kind::recv && step.target.space == Slot::Space::output
-          : arrival.bytes.size() == segment.slot_bytes(step.target);
   const auto round = receives_from[static_cast<std::size_t>(action->number)].round;
-  if (!right_length || static_cast<std::size_t>(round) < segment.round)
+  if (!has_right_length(segment, step, arrival) || static_cast<std::size_t>(round) < segment.round)
     return unexpected("of another length than expected");
   const std::pair key{peer, action->number};
   if (!segment.arrivals.emplace(key, std::move(arrival)).second)
@@ -450,7 +533,8 @@ Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival
   if (const auto still = segments_.find(number); still != segments_.end()) {
     const auto waiting = still->second->arrivals.find(key);
     if (waiting != still->second->arrivals.end() &&
-        waiting->second.kind == Arrival::Kind::payload) {
+        (waiting->second.kind == Arrival::Kind::payload ||
+         waiting->second.kind == Arrival::Kind::stored)) {
       waiting->second.owned.assign(waiting->second.bytes.begin(), waiting->second.bytes.end());
     }
   }

@@ -15,9 +15,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/lent_use.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/posted_calls.h"
 #include "paceline/core/collective/request.h"
@@ -54,6 +56,9 @@ class Execution final : private transport::SendListener {
   bool done() const { return roll_.is_complete() && segments_left_ == 0; }
   // Weights and notes, into the work. Once done.
   void publish();
+  // The operation has failed, and the links were abandoned: once this has returned nobody writes to
+  // its output.
+  void give_up();
 
  private:
   void sent(std::uint64_t cookie) override;
@@ -73,11 +78,22 @@ class Execution final : private transport::SendListener {
   bool reduce_and_store(Segment& segment, const Action& action);
   void combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor);
   void give_view_back(Segment& segment, const Slot& slot);
-  MutableBytes peers_output(const Segment& segment, const Step& store) const;
+  // What a store writes in the peer's output, and what is left at its edges, where the memory
+  // cannot be taken back from us: that goes with the frame.
+  struct Window {
+    MutableBytes bytes;
+    std::size_t head = 0, tail = 0;
+  };
+  Window peers_output(const Segment& segment, const Step& store) const;
+  // The same of own output, all of it, which a peer stores to.
+  Window own_output(Segment& segment, const Slot& target) const;
+  void take_edges(const Window& output, Bytes edges) const;
+  bool use_view(const Segment& segment, const Slot& slot);
   bool may_write(Segment& segment, const Step& step) const;
 
   const Action* expected(
       int peer, const transport::FrameHeader& header) const;  // the action that takes the message
+  bool has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const;
   Result<> arrived(int peer, const transport::FrameHeader& header, Arrival arrival);
   transport::FrameHeader header(transport::FrameType type, int peer, const Segment& segment,
                                 int number) const;
@@ -93,7 +109,9 @@ class Execution final : private transport::SendListener {
   const bool wide_sums_;  // partial sums of 16-bit types are held in f32
 
   Roll roll_;
-  bool posted_ = false;  // and not called
+  std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
+  LentUse use_;                          // of an action
+  bool posted_ = false;                  // and not called
   int segments_left_ = 0;
   int next_segment_ = 0;
   std::vector<bool> finished_;  // by segment

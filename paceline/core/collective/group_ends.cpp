@@ -14,8 +14,9 @@ void Group::failed(const Failure& why) {
   early_.clear();
   carriage_.reset();
   if (engine_) engine_->abandon();
-  posted_calls_.give_up();
+  posted_calls_.take_back();
   if (current_) {
+    current_->give_up();
     const auto work = current_->request().work;
     // It may be in the middle of one of its own methods: it ends when the driver is out of there.
     reactor_->post([dead = std::shared_ptr<Execution>(std::move(current_))] {});

@@ -35,6 +35,7 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   bool takes(std::size_t input_bytes) const { return input_bytes <= longest_; }
   bool ready() const override { return !given_up_; }
   void give_up() override { given_up_ = true; }
+  void take_back() override { give_up(); }  // nobody writes there
   void post(std::uint64_t sequence, const Request& request) override;
   bool has_posted(int rank, std::uint64_t sequence) const override;
   Result<Progress> advance(std::uint64_t sequence, const Request& request) override;

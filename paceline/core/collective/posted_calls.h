@@ -22,6 +22,9 @@ class PostedCalls {
   virtual bool ready() const = 0;
   // From now on all calls are messages, and no memory of callers is touched.
   virtual void give_up() = 0;
+  // The same when calls fail, and the links were abandoned: once it has returned, no other rank
+  // writes to the memory of what was posted.
+  virtual void take_back() = 0;
 
   // Takes part in the call; only the first post of an operation counts. REQUIRES: ready().
   virtual void post(std::uint64_t sequence, const Request& request) = 0;

@@ -57,6 +57,7 @@ class Segment {
     int until = -1;  // round; -1: none
   };
   View& view(const Slot& slot) { return views_[static_cast<std::size_t>(slot.place)]; }
+  const View& view(const Slot& slot) const { return views_[static_cast<std::size_t>(slot.place)]; }
   std::vector<View>& views() { return views_; }
 
   const int number;

@@ -22,6 +22,22 @@ SharedReduction::Offer offer_of(Bytes posted) {
   return offer;
 }
 
+transport::Extent whole_of(std::size_t bytes) {
+  return {0, bytes};
+}
+
+transport::Extent common(transport::Extent a, transport::Extent b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+// Whatever a rank has posted, it lies in an output of so many bytes.
+transport::Extent written_by_others(const SharedReduction::Offer& offer, std::size_t bytes) {
+  const std::uint64_t begin = offer.output.offset;
+  const transport::Extent part = common(offer.writable, {begin, begin + bytes});
+  return part.is_empty() ? transport::Extent{}
+                         : transport::Extent{part.begin - begin, part.end - begin};
+}
+
 }  // namespace
 
 SharedReduction::SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
@@ -43,8 +59,12 @@ SharedReduction::SharedReduction(Board& board, const Members& members, std::uint
     rank.offer = offer_of(board.posted(static_cast<int>(r), sequence));
     rank.hides_input = rank.offer.input.segment == 0;
     rank.hides_output = rank.offer.output.segment == 0;
+    if (!rank.hides_output) rank.written = written_by_others(rank.offer, count_ * element_);
   }
   reaches_ = wants_to_reach();
+  for (Rank& rank : ranks_) {
+    rank.takes = rank.hides_output ? stages() : rank.written != whole_of(count_ * element_);
+  }
   // Whole cache lines, so that no two ranks write the same one.
   const std::size_t line = kLine / element_, ranks = ranks_.size();
   const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
@@ -159,13 +179,12 @@ bool SharedReduction::may_stage() const {
 bool SharedReduction::may_reduce() const {
   if (reaches_) return reduced_ < pieces_;
   const bool has_place =
-      !ranks_[own_].hides_output || reduced_ < least(Counter::taken, &Rank::hides_output) + kPlaces;
+      !ranks_[own_].hides_output || reduced_ < least(Counter::taken, &Rank::takes) + kPlaces;
   return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::hides_input) && has_place;
 }
 
 bool SharedReduction::may_take() const {
-  return stages() && ranks_[own_].hides_output && taken_ < pieces_ &&
-         taken_ < least(Counter::reduced);
+  return ranks_[own_].takes && taken_ < pieces_ && taken_ < least(Counter::reduced);
 }
 
 bool SharedReduction::is_through(int rank) const {
@@ -175,7 +194,7 @@ bool SharedReduction::is_through(int rank) const {
   const Rank& r = ranks_[static_cast<std::size_t>(rank)];
   return has_counted_all(Counter::reduced) &&
          (!stages() || !r.hides_input || has_counted_all(Counter::staged)) &&
-         (!stages() || !r.hides_output || has_counted_all(Counter::taken));
+         (!r.takes || has_counted_all(Counter::taken));
 }
 
 void SharedReduction::stage_piece() {
@@ -210,14 +229,28 @@ bool SharedReduction::write_sums(Piece all) {
   return true;
 }
 
-bool SharedReduction::reduce_piece() {
-  const Piece all = piece(own_, reduced_);
-  if (!summed_up_) {  // once only: the sums may lie where the inputs did
-    if (reaches_ && !read_inputs(all)) return false;
-    sum_up(all);
-    summed_up_ = true;
+bool SharedReduction::use_all() {
+  for (int r = 0; r < members_.size(); ++r) {
+    transport::Link* const link = members_.link(r);
+    if (link != nullptr && !use_.begin(*link)) {
+      use_.end();
+      return false;
+    }
   }
-  if (reaches_ && !write_sums(all)) return false;
+  return true;
+}
+
+bool SharedReduction::reduce_piece() {
+  if (!use_all()) return false;
+  const Piece all = piece(own_, reduced_);
+  bool whole = true;
+  if (!summed_up_) {  // once only: the sums may lie where the inputs did
+    whole = !reaches_ || read_inputs(all);
+    if (whole) sum_up(all);
+    summed_up_ = whole;
+  }
+  whole = whole && (!reaches_ || write_sums(all));
+  if (!use_.end() || !whole) return false;
   summed_up_ = false;
   board_.count(sequence_, Counter::reduced, ++reduced_);
   return true;
@@ -240,21 +273,43 @@ void SharedReduction::sum_up(Piece all) {
     if (stages() && own().hides_output)  // for those whose outputs are out of reach as well
       std::memcpy(staged(own(), own_, reduced_) + at * element_, sum, bytes);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (r != own_ && !ranks_[r].hides_output) std::memcpy(ranks_[r].output + offset, sum, bytes);
+      if (r == own_ || ranks_[r].hides_output) continue;
+      const transport::Extent part = common(ranks_[r].written, {offset, offset + bytes});
+      if (!part.is_empty())
+        std::memcpy(ranks_[r].output + part.begin, sum + (part.begin - offset), part.size());
     }
   }
 }
 
-void SharedReduction::take_piece() {
-  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
-    const Piece to = piece(chunk, taken_);
-    const Rank& owner = ranks_[chunk];
-    if (chunk == own_ || to.count == 0) continue;
-    const std::byte* const sum =
-        owner.hides_output ? staged(owner, chunk, taken_) : owner.output + to.offset * element_;
-    std::memcpy(own().output + to.offset * element_, sum, to.count * element_);
+// Part of a chunk, of the piece that is taken now.
+bool SharedReduction::take(std::size_t chunk, transport::Extent part) {
+  if (part.is_empty()) return true;
+  const Rank& owner = ranks_[chunk];
+  const MutableBytes target{own().output + part.begin, part.size()};
+  if (owner.hides_output && reaches_) {
+    return transport::read_memory(board_.door(static_cast<int>(chunk)),
+                                  owner.offer.output_address + part.begin, target);
   }
+  const std::byte* const sum =
+      owner.hides_output
+          ? staged(owner, chunk, taken_) + (part.begin - bytes_of(piece(chunk, taken_)).begin)
+          : owner.output + part.begin;
+  std::memcpy(target.data(), sum, target.size());
+  return true;
+}
+
+bool SharedReduction::take_piece() {
+  if (!use_all()) return false;
+  bool all = true;
+  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+    if (chunk == own_) continue;
+    const transport::Extent sums = bytes_of(piece(chunk, taken_)), there = own().written;
+    all = all && take(chunk, common(sums, {0, there.begin})) &&
+          take(chunk, common(sums, {there.end, count_ * element_}));
+  }
+  if (!use_.end() || !all) return false;
   board_.count(sequence_, Counter::taken, ++taken_);
+  return true;
 }
 
 Result<SharedReduction::Progress> SharedReduction::advance() {
@@ -266,7 +321,7 @@ Result<SharedReduction::Progress> SharedReduction::advance() {
   }
   bool moved = true;
   if (may_reduce()) moved = reduce_piece();
-  else if (may_take()) take_piece();
+  else if (may_take()) moved = take_piece();
   else if (may_stage()) stage_piece();
   else moved = false;
   if (is_done()) return Progress::done;

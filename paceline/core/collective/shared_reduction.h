@@ -11,7 +11,12 @@
 // read it piece by piece, and write the sums into hidden outputs. Else, and where that is slower,
 // its rank copies its pieces to a stage that all see, and takes the sums from the others' stages.
 //
-// A rank whose call fails may free its buffers: it forbids writes before (Board::forbid_writes).
+// A rank whose call fails may use its buffers for something else, and free them, as soon as that
+// call has returned. Before, it says that its call has failed, and takes back what others may
+// write: hidden outputs by Board::forbid_writes, others by Mesh::take_back. Of these only whole
+// pages can be taken back, so the edges of an output that does not fill its pages are not written
+// by others: its rank takes them from where the others' sums lie. Who has read the memory of a rank
+// whose call has failed does not count the piece (lent_use.h), so nobody takes it for a sum.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
@@ -24,6 +29,7 @@
 #include <vector>
 
 #include "paceline/core/collective/board.h"
+#include "paceline/core/collective/lent_use.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/request.h"
 
@@ -45,6 +51,7 @@ class SharedReduction {
   // What a rank posts: where others find its buffers. Segment 0: hidden.
   struct Offer {
     transport::Remote input, output;
+    transport::Extent writable;                           // by others, of the output's segment
     std::uint64_t stage = 0;                              // the segment of its stage
     std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: out of reach
     bool reaches = false;  // this rank can reach all others' memory, and it is worth it
@@ -75,6 +82,8 @@ class SharedReduction {
   struct Rank {
     Offer offer;
     bool hides_input = false, hides_output = false;
+    transport::Extent written = {};  // what others write in its output, in bytes from its begin
+    bool takes = false;              // the rest itself
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
     std::byte* stage = nullptr;
@@ -93,6 +102,9 @@ class SharedReduction {
   bool stages() const { return !reaches_; }  // what is hidden
   // Where on the rank's stage a piece of the chunk lies.
   std::byte* staged(const Rank& rank, std::size_t chunk, std::uint64_t number) const;
+  transport::Extent bytes_of(Piece all) const {
+    return {all.offset * element_, (all.offset + all.count) * element_};
+  }
   std::byte* read_place(std::size_t rank) const;
   // Where a piece of the own chunk lies that the rank hides, when it was read or staged.
   const std::byte* at_hand(std::size_t rank, std::uint64_t number) const;
@@ -104,13 +116,15 @@ class SharedReduction {
   bool may_take() const;
   bool is_through(int rank) const;
   bool is_done() const;
-  // False: what must be reached cannot be now. Its rank is about to fail, and will say so.
+  // False: what must be reached cannot be now, or a call has failed. Its rank will say so.
   bool read_inputs(Piece all);
   bool write_sums(Piece all);
   bool reduce_piece();
   void stage_piece();
   void sum_up(Piece all);
-  void take_piece();
+  bool take_piece();
+  bool take(std::size_t chunk, transport::Extent part);
+  bool use_all();
 
   Board& board_;
   const Members& members_;
@@ -123,6 +137,7 @@ class SharedReduction {
   std::size_t longest_piece_ = 0;  // elements
   std::uint64_t pieces_ = 0;       // of each chunk
   std::vector<Rank> ranks_;
+  LentUse use_;  // of the others' memory, by one piece
   std::vector<ConstBuffer> inputs_;
   TreeSum tree_sum_;
   std::vector<std::byte>& read_;

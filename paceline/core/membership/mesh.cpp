@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace paceline::membership {
 
@@ -138,6 +139,17 @@ void Mesh::unshare(std::uint64_t segment) {
   segments_.remove(segment);
   for (const auto& link : links_) {
     if (link) link->withdraw(segment);
+  }
+}
+
+void Mesh::take_back(const transport::Lent& lent) {
+  const auto found = segments_.segments().find(lent.place.segment);
+  if (found == segments_.segments().end() || lent.writable.is_empty()) return;
+  if (!found->second->take_back(lent.writable)) {
+    fmt::print(stderr,
+               "paceline: the system refuses {} bytes of memory to take a buffer back from other "
+               "ranks: they may still write to it, though its call has failed\n",
+               lent.writable.size());
   }
 }
 

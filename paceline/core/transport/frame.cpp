@@ -20,7 +20,6 @@ std::size_t longest_payload(FrameType type) {
     case FrameType::data:
     case FrameType::message: return kLongestPayload;
     case FrameType::taken:
-    case FrameType::stored:
     case FrameType::matched:
     case FrameType::goodbye:
     case FrameType::nudge:

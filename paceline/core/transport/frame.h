@@ -24,7 +24,8 @@ enum class FrameType : std::uint8_t {
   data,       // payload of a program's step
   reference,  // the same, lying in the sender's shared memory: {segment, offset, length}
   taken,      // the receiver no longer reads the reference
-  stored,     // the data was written into the receiver's shared memory
+  stored,     // the data was written into the receiver's shared memory, but for its edges, which
+              // are the payload
   announce,   // point-to-point: a send, with its payload when it is short
   matched,    // point-to-point: the send has met its recv
   message,    // point-to-point: a piece of a long send

@@ -43,6 +43,12 @@ class Link {
   // be empty.
   virtual std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) = 0;
 
+  // What the peer has lent (window, memory, borrowed payloads) is used between these two, which may
+  // be nested. False: the peer's call has failed. Then begin_use has begun nothing, and what was
+  // read before end_use is to be forgotten; the peer will say why it failed.
+  virtual bool begin_use() { return true; }
+  virtual bool end_use() { return true; }
+
   // Ends the reading of a reference that `borrowed` told of.
   virtual void release(const FrameHeader& reference) = 0;
 
@@ -55,7 +61,8 @@ class Link {
   virtual void withdraw(std::uint64_t segment) = 0;
 
   // Lets go of callers' memory: from now on none is read or written, and no listener is called;
-  // frames that hold copies still go out.
+  // frames that hold copies still go out. The peer's uses of lent memory end, or will be told that
+  // they failed; what it may write must be taken back besides.
   virtual void abandon() = 0;
 
   // Everything queued has reached the peer, or at least its host: closing loses nothing.

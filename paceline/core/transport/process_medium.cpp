@@ -28,6 +28,7 @@ class ProcessMedium final : public SharedMedium {
 
   MutableBytes region() override { return region_.bytes(); }
   int side() const override { return side_; }
+  bool in_one_process() const override { return false; }
 
   void ring_bell() override {
     static const auto kBell = record(RecordKind::bell, 0, 0);

@@ -22,8 +22,10 @@ struct alignas(64) RingCounters {
 // At the start of the shared region; side 0 writes ring 0 and reads ring 1.
 struct RingPair {
   RingCounters rings[2];
-  struct alignas(64) {
+  struct alignas(64) Side {
     std::atomic<std::uint32_t> asleep;  // side s sleeps: ring its bell after moving a counter
+    alignas(64) std::atomic<std::uint32_t> failed;  // lending.h
+    alignas(64) std::atomic<std::uint32_t> uses;
   } sides[2];
 };
 

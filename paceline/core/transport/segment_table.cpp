@@ -19,9 +19,17 @@ std::optional<Remote> SegmentTable::find(Bytes bytes) const {
   if (after == by_address_.begin()) return std::nullopt;
   const auto& [start, id] = *std::prev(after);
   const auto offset = static_cast<std::size_t>(bytes.data() - start);
-  const std::size_t size = segments_.at(id)->bytes().size();
-  if (offset > size || bytes.size() > size - offset) return std::nullopt;
+  const SharedMemory& memory = *segments_.at(id);
+  const std::size_t size = memory.bytes().size();
+  if (!memory.is_shared() || offset > size || bytes.size() > size - offset) return std::nullopt;
   return Remote{id, offset};
+}
+
+std::optional<Lent> SegmentTable::lend(Bytes bytes) const {
+  const auto place = find(bytes);
+  if (!place) return std::nullopt;
+  const SharedMemory& memory = *segments_.at(place->segment);
+  return Lent{*place, memory.whole_pages({place->offset, place->offset + bytes.size()})};
 }
 
 }  // namespace paceline::transport

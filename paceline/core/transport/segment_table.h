@@ -18,6 +18,14 @@ struct Remote {
   bool operator==(const Remote&) const = default;
 };
 
+// A buffer that its owner lends to other ranks. They may read all of it, and write what can be
+// taken back from them.
+struct Lent {
+  Remote place;
+  Extent writable;  // of the segment
+  bool operator==(const Lent&) const = default;
+};
+
 // THREAD: reactor's driver only.
 class SegmentTable {
  public:
@@ -25,6 +33,7 @@ class SegmentTable {
   void remove(std::uint64_t id);
   // Returns where `bytes` lie, if all of them lie in one segment.
   std::optional<Remote> find(Bytes bytes) const;
+  std::optional<Lent> lend(Bytes bytes) const;
   const std::map<std::uint64_t, std::shared_ptr<const SharedMemory>>& segments() const {
     return segments_;
   }

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "paceline/core/transport/lending.h"
 #include "paceline/core/transport/ring.h"
 #include "paceline/core/transport/staging.h"
 #include "paceline/core/transport/wire.h"
@@ -28,6 +29,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
              const SegmentTable& segments, LinkOwner& owner, Reactor& reactor)
       : medium_(std::move(medium)),
         channel_(medium_->region(), medium_->side()),
+        lending_(medium_->region(), medium_->side(), medium_->in_one_process()),
         stream_(channel_, *this, identity, false),
         peer_(static_cast<int>(identity.peer_rank)),
         segments_(segments),
@@ -71,6 +73,9 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     return open_ ? medium_->memory(segment) : nullptr;
   }
 
+  bool begin_use() override { return lending_.begin_use(); }
+  bool end_use() override { return lending_.end_use(); }
+
   void release(const FrameHeader& reference) override {
     borrowed_.erase(key_of(reference));
     if (!open_) return;
@@ -84,6 +89,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   std::optional<Remote> remote_of(Bytes own) const override { return segments_.find(own); }
 
   void abandon() override {
+    lending_.fail();
     references_.clear();
     borrowed_.clear();
     abandoned_ = true;  // nobody reads here any more
@@ -219,6 +225,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
 
   std::unique_ptr<SharedMedium> medium_;
   RingChannel channel_;
+  Lending lending_;
   FrameStream stream_;
   const int peer_;
   const SegmentTable& segments_;

@@ -15,9 +15,10 @@ namespace paceline::transport {
 class SharedMedium {
  public:
   virtual ~SharedMedium() = default;
-  virtual MutableBytes region() = 0;  // where the rings lie
-  virtual int side() const = 0;       // 0 or 1
-  virtual void ring_bell() = 0;       // wakes the peer's poller
+  virtual MutableBytes region() = 0;        // where the rings lie
+  virtual int side() const = 0;             // 0 or 1
+  virtual bool in_one_process() const = 0;  // both ends are
+  virtual void ring_bell() = 0;             // wakes the peer's poller
   virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
   virtual void withdraw(std::uint64_t segment) = 0;  // the peer has withdrawn it
   // The peer's memory, mapped for as long as it is held; nullptr when there is none of this name.

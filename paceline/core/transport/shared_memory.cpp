@@ -40,15 +40,27 @@ bool above_file_size_limit(std::size_t bytes) {
          bytes > limit.rlim_cur;
 }
 
+std::size_t page_size() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+// Up to the end of a page.
+std::uint64_t whole(std::uint64_t bytes) {
+  return (bytes + page_size() - 1) / page_size() * page_size();
+}
+
 }  // namespace
 
-SharedMemory::SharedMemory(FileDescriptor fd, std::byte* data, std::size_t size)
-    : fd_(std::move(fd)), data_(data), size_(size) {}
+SharedMemory::SharedMemory(FileDescriptor fd, std::byte* data, std::size_t size, std::size_t length)
+    : fd_(std::move(fd)), data_(data), size_(size), length_(length) {}
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : fd_(std::move(other.fd_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      length_(other.length_),
+      is_shared_(other.is_shared_) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   if (this != &other) {
@@ -56,6 +68,8 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
     fd_ = std::move(other.fd_);
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
+    length_ = other.length_;
+    is_shared_ = other.is_shared_;
   }
   return *this;
 }
@@ -65,10 +79,9 @@ SharedMemory::~SharedMemory() {
 }
 
 Result<SharedMemory> SharedMemory::create(std::size_t bytes, const char* name) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   // fallocate takes what there is and may leave the rest to the out-of-memory killer.
   if (bytes > available_memory()) return refused(bytes, "available memory", ENOMEM);
-  const std::size_t size = (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
+  const std::size_t size = whole(std::max<std::size_t>(bytes, 1));
   if (above_file_size_limit(size)) return refused(size, "RLIMIT_FSIZE", EFBIG);
   FileDescriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.is_open()) return refused(size, "memfd_create", errno);
@@ -80,7 +93,7 @@ Result<SharedMemory> SharedMemory::create(std::size_t bytes, const char* name) {
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return refused(size, "F_ADD_SEALS", errno);
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return refused(size, "mmap", errno);
-  return SharedMemory(std::move(fd), static_cast<std::byte*>(data), size);
+  return SharedMemory(std::move(fd), static_cast<std::byte*>(data), size, bytes);
 }
 
 Result<SharedMemory> SharedMemory::attach(FileDescriptor fd, std::size_t bytes) {
@@ -94,7 +107,26 @@ Result<SharedMemory> SharedMemory::attach(FileDescriptor fd, std::size_t bytes) 
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return refused(bytes, "mmap of a peer's memory", errno);
-  return SharedMemory(std::move(fd), static_cast<std::byte*>(data), bytes);
+  return SharedMemory(std::move(fd), static_cast<std::byte*>(data), bytes, bytes);
+}
+
+Extent SharedMemory::whole_pages(Extent part) const {
+  const std::uint64_t end = part.end >= length_ ? part.end : part.end / page_size() * page_size();
+  const Extent pages{whole(part.begin), end};
+  return pages.is_empty() ? Extent{} : pages;
+}
+
+bool SharedMemory::take_back(Extent pages) const {
+  is_shared_ = false;
+  const std::size_t bytes = whole(pages.end) - pages.begin;
+  void* const own =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (own == MAP_FAILED) return false;
+  std::memcpy(own, data_ + pages.begin, bytes);
+  if (::mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + pages.begin) != MAP_FAILED)
+    return true;
+  ::munmap(own, bytes);
+  return false;
 }
 
 }  // namespace paceline::transport

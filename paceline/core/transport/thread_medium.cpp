@@ -39,6 +39,7 @@ class ThreadMedium final : public SharedMedium {
 
   MutableBytes region() override { return {common_->region, common_->size}; }
   int side() const override { return side_; }
+  bool in_one_process() const override { return true; }
 
   void ring_bell() override {
     const std::lock_guard lock(common_->mutex);

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <set>
 
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
@@ -24,7 +26,8 @@ constexpr std::uint64_t kData = 1, kStage = 2;
 // A link to a peer whose memory is all that is asked for.
 class MemoryLink final : public transport::Link {
  public:
-  MemoryLink(int peer, const Segments& segments) : peer_(peer), segments_(segments) {}
+  MemoryLink(int peer, const Segments& segments, const std::set<int>& left)
+      : peer_(peer), segments_(segments), left_(left) {}
   int peer() const override { return peer_; }
   Memory memory(std::uint64_t segment) override {
     const auto found = segments_.find(segment);
@@ -39,10 +42,14 @@ class MemoryLink final : public transport::Link {
   void withdraw(std::uint64_t) override {}
   void abandon() override {}
   bool flushed() const override { return true; }
+  // A use of a peer ends unsound when it has left before, as between processes.
+  bool begin_use() override { return true; }
+  bool end_use() override { return !left_.contains(peer_); }
 
  private:
   const int peer_;
   const Segments& segments_;
+  const std::set<int>& left_;
 };
 
 struct Setting {
@@ -102,6 +109,12 @@ class World {
   bool begins_with_sum(const std::byte* output, std::size_t bytes) const {
     return std::memcmp(output, wanted_.data(), bytes) == 0;
   }
+  // The call of the rank has failed, and its caller may do the same.
+  void leave(int rank) {
+    left_->insert(rank);
+    spoil(static_cast<std::size_t>(rank));
+  }
+  std::span<std::byte> output(std::size_t rank) { return ranks_[rank].request.output.bytes(); }
   Board& board(std::size_t rank) { return *ranks_[rank].board; }
   SharedReduction::Offer& offer(std::size_t rank) { return ranks_[rank].offer; }
   void post(std::size_t rank) {
@@ -145,8 +158,8 @@ class World {
         membership::MeshIdentity{.rank = rank, .size = setting_.ranks});
     for (int peer = 0; peer < setting_.ranks; ++peer) {
       if (peer == rank) continue;
-      mesh->attach(peer,
-                   std::make_unique<MemoryLink>(peer, segments_[static_cast<std::size_t>(peer)]));
+      mesh->attach(peer, std::make_unique<MemoryLink>(
+                             peer, segments_[static_cast<std::size_t>(peer)], *left_));
     }
     Rank& r = ranks_.emplace_back();
     r.members = std::make_unique<Members>(mesh, Members::all_of(*mesh));
@@ -174,6 +187,10 @@ class World {
     r.request.output = {output, setting_.count, setting_.dtype};
     if (shares_input) r.offer.input = {kData, input_at};
     if (shares_output) r.offer.output = {kData, output_at};
+    // All of it, all but its edges, or nothing.
+    const std::uint64_t edge = std::array{0, 0, 1, 200, 1 << 30}[numbers_.below(5)];
+    const std::uint64_t begin = output_at + edge, end = output_at + bytes();
+    if (shares_output) r.offer.writable = {begin, end - std::min<std::uint64_t>(edge, end)};
     r.offer.reaches = setting_.reaches && r.board->reaches_all();
     r.offer.input_address = reinterpret_cast<std::uint64_t>(input);
     r.offer.output_address = reinterpret_cast<std::uint64_t>(output);
@@ -184,6 +201,7 @@ class World {
   const Setting setting_;
   SeededNumbers numbers_;
   std::vector<Segments> segments_;
+  std::unique_ptr<std::set<int>> left_ = std::make_unique<std::set<int>>();
   std::vector<Memory> pages_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<std::byte>> inputs_;
@@ -295,6 +313,40 @@ TEST(SharedReduction, ABufferOutsideOfWhatItsRankSharesIsRefusedAndNamed) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().ranks, std::vector{1});
   }
+}
+
+// Rank 1 waits for the sums of rank 0's chunk, which rank 0 has spoilt what it needs for.
+TEST(SharedReduction, APieceThatWasReadFromARankThatHasLeftIsNotCounted) {
+  for (const bool reaches : {false, true}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      World world({.ranks = 3, .count = 50'000, .seed = seed, .reaches = reaches});
+      for (std::size_t r = 0; r < 3; ++r) world.post(r);
+      world.begin(0);
+      SharedReduction& second = world.begin(1);
+      world.leave(0);
+      for (int i = 0; i < 20; ++i) ASSERT_TRUE(second.advance());
+      EXPECT_EQ(world.board(2).counted(1, 1, Board::Counter::reduced), 0U) << seed;
+      EXPECT_EQ(world.board(2).counted(1, 1, Board::Counter::taken), 0U) << seed;
+    }
+  }
+}
+
+// They cannot be taken back from others, and somebody else's bytes lie beside them.
+TEST(SharedReduction, TheEdgesOfAnOutputAreWrittenByItsRankAlone) {
+  World world = world_in_which_rank_1_shares();
+  const std::uint64_t begin = world.offer(1).output.offset;
+  world.offer(1).writable = {begin + 100, begin + world.bytes() - 60};
+  world.post(0);
+  world.post(1);
+  SharedReduction &first = world.begin(0), &second = world.begin(1);
+  const std::vector<std::byte> before(world.output(1).begin(), world.output(1).end());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(first.advance());
+  EXPECT_TRUE(std::ranges::equal(world.output(1).first(100), std::span(before).first(100)));
+  EXPECT_FALSE(
+      std::ranges::equal(world.output(1).subspan(100, 100), std::span(before).subspan(100, 100)));
+  for (int i = 0; i < 100 && second.advance().value() != Progress::done; ++i)
+    ASSERT_TRUE(first.advance());
+  EXPECT_TRUE(world.holds_sum(1));
 }
 
 // A world in which rank 1 hides its buffers, rank 0 has one for both, and all reach.

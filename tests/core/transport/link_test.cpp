@@ -1,5 +1,5 @@
 // What every link must do, whatever carries it: two threads' memory, two processes' memory, TCP, a
-// fabric. Also covers paceline/plugins/ucx/ucx_port.cpp and ucx_fabric.cpp, where they are built.
+// fabric. Also covers paceline/core/transport/lending.h, and paceline/plugins/ucx/ucx_port.cpp and ucx_fabric.cpp, where they are built.
 #include "paceline/core/transport/link.h"
 
 #include <gtest/gtest.h>
@@ -183,6 +183,41 @@ TEST_P(LinkConformance, StoresLandInThePeersMemory) {
   ASSERT_TRUE(other.wait_for_heard(1));
   other.reactor.run([&] { EXPECT_EQ(other.heard[0].header.type, FrameType::stored); });
   EXPECT_TRUE(std::equal(payload.begin(), payload.end(), memory->bytes().begin() + 100));
+}
+
+TEST_P(LinkConformance, UsesOfAPeersMemoryAreUnsoundOnceItHasAbandonedTheLink) {
+  one.reactor.run([&] {
+    EXPECT_TRUE(one.link->begin_use());
+    EXPECT_TRUE(one.link->begin_use());
+    EXPECT_TRUE(one.link->end_use());
+    EXPECT_TRUE(one.link->end_use());
+  });
+  other.reactor.run([&] { other.link->abandon(); });
+  one.reactor.run([&] { EXPECT_EQ(one.link->begin_use(), !shares()); });
+  other.reactor.run([&] { EXPECT_TRUE(other.link->begin_use()) << "the other way it goes on"; });
+  other.reactor.run([&] { EXPECT_TRUE(other.link->end_use()); });
+}
+
+// Between processes a use that has begun ends at once, and is told; between threads it is waited
+// for.
+TEST_P(LinkConformance, AUseThatHasBegunIsToldOrWaitedForByWhoAbandons) {
+  if (!shares()) return;
+  std::atomic<bool> abandoned = false;
+  one.reactor.run([&] { ASSERT_TRUE(one.link->begin_use()); });
+  std::jthread abandoning([&] {
+    other.reactor.run([&] { other.link->abandon(); });
+    abandoned = true;
+  });
+  bool sound = true, waited = false;
+  one.reactor.run([&] {
+    const Deadline deadline = Deadline::in(50ms);  // only to look whether it waits
+    while (!abandoned && !deadline.passed()) std::this_thread::yield();
+    waited = !abandoned;
+    sound = one.link->end_use();
+  });
+  abandoning.join();
+  EXPECT_EQ(sound, waited) << "what was read is sound if nobody went on meanwhile";
+  EXPECT_TRUE(abandoned);
 }
 
 TEST_P(LinkConformance, ThereIsNoWindowOutsideThePeersMemory) {

@@ -71,6 +71,39 @@ TEST(SharedMemory, TwoMappingsAreTheSameMemory) {
   EXPECT_NE(same.bytes().data(), memory.bytes().data());
 }
 
+TEST(SharedMemory, WhatWasTakenBackKeepsWhatItHeldAndIsWrittenByNobodyElse) {
+  const auto memory = SharedMemory::create(4 * 4096).value();
+  const auto peers = SharedMemory::attach(FileDescriptor(::dup(memory.fd())), 4 * 4096).value();
+  for (std::size_t i = 0; i < memory.bytes().size(); ++i)
+    memory.bytes()[i] = static_cast<std::byte>(i / 4096 + i % 7);
+  EXPECT_TRUE(memory.is_shared());
+  ASSERT_TRUE(memory.take_back({4096, 3 * 4096}));
+  EXPECT_FALSE(memory.is_shared());
+  for (std::size_t i = 0; i < memory.bytes().size(); ++i)
+    ASSERT_EQ(memory.bytes()[i], static_cast<std::byte>(i / 4096 + i % 7)) << i;
+  std::ranges::fill(peers.bytes(), std::byte{99});
+  for (std::size_t i = 0; i < memory.bytes().size(); ++i) {
+    const bool is_own = i >= 4096 && i < std::size_t{3} * 4096;
+    ASSERT_EQ(memory.bytes()[i] != std::byte{99}, is_own) << i;
+  }
+  std::ranges::fill(memory.bytes(), std::byte{1});
+  EXPECT_EQ(peers.bytes()[4096], std::byte{99});
+  EXPECT_EQ(peers.bytes()[0], std::byte{1}) << "the other pages are as they were";
+}
+
+TEST(SharedMemory, CanTakeBackThePagesThatLieWhollyInAPart) {
+  const auto memory = SharedMemory::create(3 * 4096 + 100).value();
+  const std::uint64_t end = 3 * 4096 + 100;
+  EXPECT_EQ(memory.whole_pages({0, 4096}), (Extent{0, 4096}));
+  EXPECT_EQ(memory.whole_pages({1, 3 * 4096}), (Extent{4096, 3 * 4096}));
+  EXPECT_EQ(memory.whole_pages({4096, 2 * 4096 + 4095}), (Extent{4096, 2 * 4096}));
+  EXPECT_EQ(memory.whole_pages({100, end}), (Extent{4096, end}))
+      << "the last page has no neighbour";
+  EXPECT_EQ(memory.whole_pages({0, end - 1}), (Extent{0, 3 * 4096}));
+  for (const Extent part : {Extent{10, 4000}, Extent{1, 8191}, Extent{3 * 4096 + 1, end}, Extent{}})
+    EXPECT_TRUE(memory.whole_pages(part).is_empty()) << part.begin;
+}
+
 TEST(SharedMemory, MovedItIsMappedOnce) {
   auto one = SharedMemory::create(4096).value();
   std::byte* const data = one.bytes().data();
