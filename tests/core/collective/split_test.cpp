@@ -6,7 +6,9 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <unordered_map>
 
+#include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {
@@ -89,6 +91,41 @@ TEST(Split, OfASplitAndAgainAndAgainLeavesNothingBehind) {
       ASSERT_EQ(sum_of(*turned), job.rank() < 2 ? 1 : 5);
     }
   });
+}
+
+// Two colors, of the world's first split and of its second, whose groups have the same number: by
+// number_of in split.cpp, whose numbers have 31 bits.
+std::pair<int, int> colors_of_one_number() {
+  const auto number = [](std::uint64_t split, int color) {
+    const std::uint64_t mixed = mix(mix(mix(0, split), static_cast<std::uint64_t>(color)), 0);
+    return static_cast<std::uint32_t>(mixed >> 32) | 1;
+  };
+  std::unordered_map<std::uint32_t, int> of_first;
+  for (int color = 0; color < 200'000; ++color) of_first.emplace(number(1, color), color);
+  for (int color = 0;; ++color) {
+    if (const auto found = of_first.find(number(2, color)); found != of_first.end())
+      return {found->second, color};
+  }
+}
+
+TEST(Split, ANumberThatOneRankHasInUseIsTakenByNone) {
+  const auto [first, second] = colors_of_one_number();
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(3, options, [&, first = first, second = second](Job& job) {
+      const auto two = job.world().split(job.rank() < 2 ? first : -1);
+      const auto before = job.world().traffic().operations;
+      const auto all = job.world().split(second);
+      // What all wish, then one question for each number that was tried.
+      ASSERT_EQ(job.world().traffic().operations - before, 1U + 2U)
+          << "the numbers are the same no longer: this test knows how number_of makes them";
+      for (int i = 0; i < 20; ++i) {
+        if (two) {
+          ASSERT_EQ(sum_of(*two), 1);
+        }
+        ASSERT_EQ(sum_of(*all), 3);
+      }
+    });
+  }
 }
 
 TEST(Subgroup, IsTheListInItsOrder) {

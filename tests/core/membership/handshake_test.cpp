@@ -141,6 +141,28 @@ TEST(Handshake, AReflectedHelloIsRefused) {
             Fault::refused);
 }
 
+// What a responder proves says that it is the responder: a stranger who sends it back, as an
+// initiator's proof over the same words, has proved nothing.
+TEST(Handshake, AResponderIsNotPassedByItsOwnProof) {
+  std::array<int, 2> ends;
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const FileDescriptor speaker(ends[0]), theirs(ends[1]);
+  std::array<std::byte, 72> hello;
+  std::jthread initiator(
+      [&] { (void)introduce(speaker.get(), kClient, Secret::random(), Deadline::in(50ms)); });
+  ASSERT_TRUE(transport::receive_all(theirs.get(), hello, Deadline::in(5s)));
+  initiator.join();
+
+  Responder responder;
+  const auto socket = responder.connect();
+  std::array<std::byte, 72 + 32> answer;
+  ASSERT_TRUE(transport::send_all(socket.get(), hello, Deadline::in(5s)));
+  ASSERT_TRUE(transport::receive_all(socket.get(), answer, Deadline::in(5s)));
+  ASSERT_TRUE(transport::send_all(socket.get(), Bytes(answer).subspan(72), Deadline::in(5s)));
+  EXPECT_EQ(bytes_until_closed(socket.get()), 0U);
+  EXPECT_EQ(responder.accepted, 0);
+}
+
 TEST(Handshake, GarbageHttpAndTlsAreClosedWithoutAWord) {
   Responder responder;
   SeededNumbers numbers(2);

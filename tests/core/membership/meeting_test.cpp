@@ -2,6 +2,7 @@
 // paceline/core/membership/exchange.h.
 #include "paceline/core/membership/meeting.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +10,9 @@
 #include <thread>
 
 #include "paceline/core/base/result.h"
+#include "paceline/core/membership/handshake.h"
+#include "paceline/core/transport/socket.h"
+#include "tests/support/another_user.h"
 
 namespace paceline::membership {
 namespace {
@@ -59,6 +63,26 @@ TEST(Meeting, TwoRank0OfOneJobAreRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::misuse);
     EXPECT_THAT(error.what(), HasSubstr("another rank 0"));
+  }
+}
+
+// Whoever listens there would tell where the store is, and its secret.
+TEST(Meeting, AMeetingPointOfAnotherUserIsNotBelieved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "NOT TESTED: only root can be another user";
+  transport::Reactor reactor;
+  Environment e = rank_of(1, 2, "usurped");
+  const std::string name =
+      fmt::format("paceline.meet.{}.{:016x}.{}", ::geteuid(), job_fingerprint(e.job), e.generation);
+  const test::AnotherUser usurper([&] {
+    static auto kept = transport::listen_unix(name);
+    if (!kept) ::_exit(1);
+  });
+  try {
+    meet(e, reactor);
+    FAIL() << "it took a stranger's word";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::refused) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("belongs to another user's process"));
   }
 }
 

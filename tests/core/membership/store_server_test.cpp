@@ -157,6 +157,8 @@ TEST(StoreServer, ARankWhoseProcessEndedMayComeAgain) {
   }
 }
 
+// Everything that a worker can make the store keep has a limit: values, their number, the length
+// of a key and of a value, and questions without an answer.
 TEST(StoreServer, ItsMemoryIsBoundedWhateverAWorkerAsks) {
   StoreWorld world;
   {
@@ -164,6 +166,19 @@ TEST(StoreServer, ItsMemoryIsBoundedWhateverAWorkerAsks) {
     for (int i = 0; i < 1200; ++i)
       greedy.send(FrameType::store_set, set_of("k" + std::to_string(i) + "/1", 60 << 10));
     EXPECT_TRUE(greedy.is_dropped());
+  }
+  {
+    Rogue busy(world, 1);
+    for (int i = 0; i <= 1 << 16; ++i)
+      busy.send(FrameType::store_set, set_of(std::to_string(i) + "/1", 0));
+    EXPECT_TRUE(busy.is_dropped()) << "more than 65536 keys";
+  }
+  for (const auto& [key, value] : {std::pair(1025, 0), std::pair(10, (64 << 10) + 1)}) {
+    Rogue wordy(world, 1);
+    wordy.send(FrameType::store_set,
+               set_of(std::string(static_cast<std::size_t>(key) - 2, 'x') + "/1",
+                      static_cast<std::size_t>(value)));
+    EXPECT_TRUE(wordy.is_dropped()) << key << " bytes of key, " << value << " of value";
   }
   {
     Rogue patient(world, 2);  // waits for one key, again and again

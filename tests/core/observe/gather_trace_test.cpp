@@ -46,6 +46,40 @@ TEST(GatherTraces, BringsEveryRanksOperationsAndWaitsToRankZeroOnOneClock) {
   });
 }
 
+// Rank 1 speaks for another host, whose clock is an hour ahead.
+TEST(GatherTraces, ARanksClockIsComparedWithRankZerosWhateverItsTraceClaims) {
+  constexpr std::int64_t kSecond = 1'000'000'000, kAhead = 3600 * kSecond;
+  test::run_ranks(2, [](Job& job) {
+    Communicator& world = job.world();
+    if (job.rank() == 0) {
+      const std::int64_t begin = TraceLog::now();
+      const auto traces = gather_traces(world, job.trace());
+      ASSERT_EQ(traces.size(), 2U);
+      ASSERT_EQ(traces[1].spans.size(), 1U);
+      EXPECT_LT(std::abs(traces[1].clock_ns - kAhead), 100 * kSecond);
+      const std::int64_t when = traces[1].spans[0].begin_ns - traces[1].clock_ns;
+      EXPECT_LT(std::abs(when - begin), 100 * kSecond) << "on rank 0's clock it is now";
+      return;
+    }
+    std::vector<std::int64_t> word(1);
+    for (int exchange = 0; exchange < 8; ++exchange) {
+      world.recv(buffer_of(word), 0).wait();
+      word[0] = TraceLog::now() + kAhead;
+      world.send(const_buffer_of(word), 0).wait();
+    }
+    const std::int64_t now = TraceLog::now() + kAhead;
+    const std::string trace =
+        encode({1, "elsewhere", -5, {{TraceLane::training, "step", now, now + 1}}, 0});
+    word[0] = static_cast<std::int64_t>(trace.size());
+    world.send(const_buffer_of(word), 0).wait();
+    world
+        .send(
+            ConstBuffer{reinterpret_cast<const std::byte*>(trace.data()), trace.size(), Dtype::u8},
+            0)
+        .wait();
+  });
+}
+
 TEST(GatherTraces, AWorldOfOneHasItsOwn) {
   test::run_ranks(1, [](Job& job) {
     job.trace().enable();

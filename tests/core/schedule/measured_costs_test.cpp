@@ -49,6 +49,18 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   EXPECT_EQ(found[0], found[2]);
 }
 
+// What each rank takes in an all_gather of n bytes from each is half of what it takes and sends on
+// in an all_reduce of as many bytes as all ranks have together.
+TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
+  constexpr int kRanks = 3;
+  test::run_ranks(kRanks, [&](Job& job) {
+    const LinkCosts links = measured_costs(job.world(), &job, {}, {.longest = 64 << 10}).links;
+    ASSERT_GT(links.all_reduce.beta, 0);
+    for (const double bytes : {4e3, 1e6})
+      EXPECT_NEAR(links.all_gather(bytes) / links.all_reduce(kRanks * bytes), 0.5, 1e-12);
+  });
+}
+
 // What PowerSGD of rank 1 makes of n rows of m elements is n + m of n m.
 TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
   const Model model{.name = "one", .tensors = {{.bytes = 4 << 20, .rows = 1024}}};

@@ -1,7 +1,10 @@
 #include "paceline/core/transport/reactor.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -193,6 +196,38 @@ TEST(Reactor, ABusyLinkStarvesNeitherTimersNorDeadlines) {
   EXPECT_FALSE(reactor.drive_until([] { return false; }, Deadline::in(5ms)));
   EXPECT_LT(Clock::now() - begin, 5s);
   reactor.run([&] { reactor.remove(busy); });
+}
+
+// Counts how often it is looked after.
+class Counted final : public Pollable {
+ public:
+  int polls = 0;
+  bool poll() override {
+    ++polls;
+    return false;
+  }
+  void set_asleep(bool) override {}
+};
+
+TEST(Reactor, ACallerThatOnlyTriesStarvesNeitherLinksNorSocketsNorTimers) {
+  Reactor reactor;
+  reactor.stop();  // nobody but this caller drives
+  Counted link;
+  reactor.add(link);
+  bool timer = false, socket = false;
+  std::array<int, 2> ends;
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const FileDescriptor from(ends[0]), to(ends[1]);
+  reactor.poller().after(0ms, [&] { timer = true; });
+  reactor.poller().watch(from.get(), EPOLLIN, [&](std::uint32_t) { socket = true; });
+  ASSERT_EQ(::write(to.get(), "x", 1), 1);
+  constexpr int kTries = 4096;
+  for (int i = 0; i < kTries; ++i) ASSERT_TRUE(reactor.try_drive([] {}));
+  EXPECT_GE(link.polls, kTries / 64);
+  EXPECT_TRUE(timer);
+  EXPECT_TRUE(socket);
+  reactor.poller().forget(from.get());
+  reactor.remove(link);
 }
 
 // Goes from its own poll, as a link that a failure ends.

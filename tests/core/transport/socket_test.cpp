@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "paceline/core/transport/shared_memory.h"
+#include "tests/support/another_user.h"
 
 namespace paceline::transport {
 namespace {
@@ -99,6 +100,23 @@ TEST(Socket, AcceptGivesNothingWhenNobodyWaitsAndTheConnectionWhenSomebodyDoes) 
   ASSERT_TRUE(send_record(one.get(), bytes_of(42)));
   ASSERT_TRUE(wait_for(other.get(), POLLIN, soon()));
   EXPECT_EQ(receive_record(other.get()).value().bytes.size(), sizeof 42);
+}
+
+TEST(Socket, AUnixSocketLetsInNoProcessOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "NOT TESTED: only root can be another user";
+  const std::string name = "paceline.test.other." + std::to_string(::getpid());
+  const auto listener = listen_unix(name).value();
+  {
+    const test::AnotherUser stranger([&] {
+      static auto kept = connect_unix(name, soon());
+      if (!kept) ::_exit(1);
+    });
+    ASSERT_TRUE(wait_for(listener.get(), POLLIN, soon()));
+    EXPECT_FALSE(accept(listener.get()).value().is_open());
+  }
+  const auto own = connect_unix(name, soon()).value();
+  ASSERT_TRUE(wait_for(listener.get(), POLLIN, soon()));
+  EXPECT_TRUE(accept(listener.get()).value().is_open());
 }
 
 TEST(Socket, WholeMessagesArriveAndTheirDeadlineHolds) {

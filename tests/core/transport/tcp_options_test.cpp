@@ -38,7 +38,11 @@ TEST(TcpOptions, BothEndsOfAConnectionHaveThem) {
   for (const int fd : {near.get(), far.get()}) {
     EXPECT_NE(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
     EXPECT_NE(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
-    EXPECT_GT(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    // Who answers nothing is lost after 20 s: docs/errors.md says so.
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 20000);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 1);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPINTVL), 1);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPCNT), 2);
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT), 512 << 10);
     EXPECT_FALSE(congestion_control(fd).starts_with("bbr")) << "within a host nothing is paced";
   }
