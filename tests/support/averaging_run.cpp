@@ -10,6 +10,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/compress/message.h"
+#include "tests/support/extremes.h"
 
 namespace paceline::test {
 namespace {
@@ -243,7 +244,7 @@ double lost_over(int steps, AveragingRun& run, int ranks, std::size_t elements,
   }
   const auto left = pending(run);
   double lost = 0;
-  for (std::size_t i = 0; i < elements; ++i) lost = std::max(lost, std::abs(balance[i] + left[i]));
+  for (std::size_t i = 0; i < elements; ++i) lost = larger(lost, std::abs(balance[i] + left[i]));
   return lost;
 }
 

@@ -130,16 +130,28 @@ TEST(Work, TheFailureOfADroppedOneIsThrownByTheNextCall) {
 }
 
 TEST(Work, WaitingInsideACallbackIsRefused) {
-  run_ranks(2, [](Job& job) {
-    std::atomic<int> fault = 0;
+  // Rank 1 joins the first barrier when rank 0's callback is in place, and the second when it has
+  // run: so there is something to wait for.
+  std::atomic<bool> in_place = false, has_run = false;
+  run_ranks(2, [&](Job& job) {
+    if (job.rank() == 1) {
+      while (!in_place) std::this_thread::yield();
+      job.world().barrier().wait();
+      while (!has_run) std::this_thread::yield();
+      job.world().barrier().wait();
+      return;
+    }
+    std::optional<Failure> failure;
     const Work first = job.world().barrier(), second = job.world().barrier();
     first.on_done([&](const Result<>&) {
-      const auto failure = failure_of([&] { second.wait(); });
-      fault = failure.what.empty() ? 99 : static_cast<int>(failure.fault);
+      failure = failure_of([&] { second.wait(); });
+      has_run = true;
     });
+    in_place = true;
     second.wait();
-    // 99: it came too late to wait for anything.
-    EXPECT_TRUE(fault == static_cast<int>(Fault::misuse) || fault == 99) << fault;
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->fault, Fault::misuse) << failure->what;
+    EXPECT_THAT(failure->what, HasSubstr("callback"));
   });
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/support/every_target.h"
+#include "tests/support/extremes.h"
 #include "tests/support/gradients.h"
 
 namespace paceline::compress {
@@ -113,13 +114,13 @@ TEST(Quantise, IsRightInTheMeanAndErrsNoMoreThanItMay) {
         const double beside = static_cast<double>(back[i]) - values[i];
         sums[i] += beside;
         error += beside * beside;
-        worst = std::max(worst, std::abs(beside) / scale.step(i / s.length));
+        worst = test::larger(worst, std::abs(beside) / scale.step(i / s.length));
       }
     }
     double furthest = 0;
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const double deviation = scale.step(i / s.length) / 2 / std::sqrt(kDraws);
-      furthest = std::max(furthest, std::abs(sums[i]) / kDraws / deviation);
+      furthest = test::larger(furthest, std::abs(sums[i]) / kDraws / deviation);
     }
     EXPECT_LT(furthest, 5) << s.name;
     EXPECT_LE(error / kDraws, s.omega * test::squares(values)) << s.name;

@@ -54,6 +54,16 @@ struct Started {
   }
 };
 
+// So many bytes of what it writes; fewer when it ends before.
+std::string text_of(int fd, std::size_t count) {
+  ::fcntl(fd, F_SETFL, 0);
+  std::string text(count, '\0');
+  std::size_t read = 0;
+  for (ssize_t more; read < count && (more = ::read(fd, &text[read], count - read)) > 0;)
+    read += static_cast<std::size_t>(more);
+  return text.substr(0, read);
+}
+
 TEST(WorkerProcess, TellsItsStartItsEndAndThatNothingIsLeft) {
   Started started("exit 3");
   const auto begun = started.worker.read();
@@ -76,12 +86,19 @@ TEST(WorkerProcess, TellsWhyAProgramCannotBeExecuted) {
 }
 
 TEST(WorkerProcess, ForwardsSignalsToTheGroup) {
-  Started started("trap 'exit 9' USR1; while :; do :; done");
+  // The worker and a child of it say "set" once their traps are set. The child's end is awaited.
+  Started started(
+      "(trap 'echo heard; exit' USR1; echo set; while :; do :; done) & "
+      "trap 'wait; exit 9' USR1; echo set; while :; do :; done");
+  const auto from = started.worker.take_output();
+  ASSERT_EQ(text_of(from.get(), 8), "set\nset\n");
+  started.worker.forward(SIGUSR1);
+  EXPECT_EQ(text_of(from.get(), 6), "heard\n");
+  std::optional<int> ended;
   while (const auto message = started.worker.read()) {
-    if (message->kind == ShimMessage::Kind::started) started.worker.forward(SIGUSR1);
-    if (message->kind != ShimMessage::Kind::ended) continue;
-    EXPECT_TRUE(message->value == 9 << 8 || message->value == SIGUSR1);  // before its trap was set
+    if (message->kind == ShimMessage::Kind::ended) ended = message->value;
   }
+  EXPECT_EQ(ended, 9 << 8);
 }
 
 TEST(WorkerProcess, IsKilledWithItsWholeSubtree) {

@@ -7,6 +7,7 @@
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/compress/momentum_selection_average.h"
 #include "tests/support/averaging_run.h"
+#include "tests/support/extremes.h"
 
 namespace paceline::compress::dgc_claims {
 namespace {
@@ -18,9 +19,11 @@ using test::run_of;
 constexpr std::size_t kElements = 60;
 
 double largest_difference(const std::vector<float>& one, const std::vector<double>& other) {
+  EXPECT_EQ(one.size(), other.size());
+  if (one.size() != other.size()) return INFINITY;
   double largest = 0;
   for (std::size_t i = 0; i < one.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(one[i]) - other[i]));
+    largest = test::larger(largest, std::abs(static_cast<double>(one[i]) - other[i]));
   return largest;
 }
 
