@@ -13,6 +13,7 @@
 #include "paceline/core/collective/contract.h"
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::test {
 namespace {
@@ -45,7 +46,7 @@ std::string said(const std::string& output, int rank, const std::string& begin) 
 
 // Lets the stream run for a moment that is another one each time.
 void let_it_run(int most_milliseconds) {
-  static std::mt19937 random(7);
+  static std::mt19937 random(static_cast<unsigned>(test::seed(7)));
   std::this_thread::sleep_for(std::chrono::milliseconds(
       static_cast<int>(random() % static_cast<unsigned>(most_milliseconds))));
 }

@@ -11,6 +11,7 @@
 
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::test {
 namespace {
@@ -41,8 +42,7 @@ constexpr long kOfPages = 48 << 20;
 
 TEST(Soak, LegalCollectivesOnGroupsThatComeAndGoLeaveNothingBehind) {
   const bool nightly = is_nightly();
-  const char* const given = std::getenv("PACELINE_SEED");
-  const std::string seed = given == nullptr ? "1" : given;
+  const std::string seed = std::to_string(test::seed(1));
   const long calls = nightly ? 1'000'000 : 6'000;
   for (const std::string& transport : transports()) {
     SCOPED_TRACE(fmt::format("{}, seed {}", transport, seed));

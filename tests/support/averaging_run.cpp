@@ -11,6 +11,7 @@
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/compress/message.h"
 #include "tests/support/extremes.h"
+#include "tests/support/seed.h"
 
 namespace paceline::test {
 namespace {
@@ -265,7 +266,7 @@ std::vector<double> mean_of(const Gradients& gradients) {
 }
 
 Gradients gradients_of(int ranks, std::size_t elements, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   Gradients gradients(static_cast<std::size_t>(ranks), std::vector<float>(elements));
   for (auto& gradient : gradients) {
     for (float& value : gradient) {

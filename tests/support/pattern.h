@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::test {
 
 inline std::vector<std::byte> pattern(std::size_t count, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   std::vector<std::byte> bytes(count);
   for (std::byte& b : bytes) b = static_cast<std::byte>(numbers());
   return bytes;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline {
 namespace {
@@ -25,7 +26,7 @@ std::uint32_t by_definition(Bytes data) {
 }
 
 std::vector<std::byte> any_bytes(std::size_t count, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   std::vector<std::byte> data(count);
   for (std::byte& byte : data) byte = static_cast<std::byte>(numbers.next());
   return data;

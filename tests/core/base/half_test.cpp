@@ -12,6 +12,7 @@
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
 #include "tests/support/every_target.h"
+#include "tests/support/seed.h"
 
 namespace paceline {
 namespace {
@@ -104,7 +105,7 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
 }
 
 TEST(Half, EveryInstructionSetGivesTheSameBits) {
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   std::vector<float> floats(5003);
   for (float& f : floats) f = std::bit_cast<float>(static_cast<std::uint32_t>(numbers.next()));
   for (const Format& f : kFormats) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline {
 namespace {
@@ -59,7 +60,7 @@ TEST(ProcessorPools, AQuotaIsSharedByItsGroupAndAddsUpOverGroups) {
 }
 
 TEST(ProcessorPools, HaveEachRankOnceAndTheUnionOfItsProcessors) {
-  SeededNumbers numbers(11);
+  SeededNumbers numbers(test::seed(11));
   for (int round = 0; round < 500; ++round) {
     std::vector<Processors> ranks(1 + numbers.below(12));
     for (Processors& own : ranks) {

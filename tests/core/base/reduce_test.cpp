@@ -11,6 +11,7 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline {
 namespace {
@@ -129,7 +130,7 @@ TYPED_TEST_SUITE(Reduce, ElementTypes);
 
 TYPED_TEST(Reduce, IsTheReferenceBitForBitForEveryOperationAndCount) {
   using T = TypeParam;
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : kCounts) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
@@ -143,7 +144,7 @@ TYPED_TEST(Reduce, IsTheReferenceBitForBitForEveryOperationAndCount) {
 
 TYPED_TEST(Reduce, MayWriteOverEitherOperand) {
   using T = TypeParam;
-  SeededNumbers numbers(2);
+  SeededNumbers numbers(test::seed(2));
   for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : kCounts) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
@@ -160,7 +161,7 @@ TYPED_TEST(Reduce, MayWriteOverEitherOperand) {
 
 TYPED_TEST(Reduce, DoesNotDependOnWhereInMemoryTheElementsLie) {
   using T = TypeParam;
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : kCounts) {
       const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
@@ -184,7 +185,7 @@ TYPED_TEST(Reduce, DoesNotDependOnWhereInMemoryTheElementsLie) {
 
 TYPED_TEST(Reduce, LeavesTheBytesAroundTheTargetAlone) {
   using T = TypeParam;
-  SeededNumbers numbers(4);
+  SeededNumbers numbers(test::seed(4));
   for (const std::size_t count : kCounts) {
     const auto left = any_values<T>(count, numbers), right = any_values<T>(count, numbers);
     std::vector<T> target(count + 2, T{42});
@@ -197,7 +198,7 @@ TYPED_TEST(Reduce, LeavesTheBytesAroundTheTargetAlone) {
 
 TYPED_TEST(Reduce, ExtremesDoNotDependOnTheOrderUnlessBothAreNaN) {
   using T = TypeParam;
-  SeededNumbers numbers(5);
+  SeededNumbers numbers(test::seed(5));
   const auto left = any_values<T>(1003, numbers), right = any_values<T>(1003, numbers);
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
     std::vector<T> one(1003), other(1003);
@@ -267,7 +268,7 @@ TEST(ReduceInteger, SumsWrap) {
 
 template <typename T>
 void expect_scale_multiplies_once() {
-  SeededNumbers numbers(6);
+  SeededNumbers numbers(test::seed(6));
   for (const std::size_t count : kCounts) {
     for (const std::size_t from : {0u, 1u}) {
       auto values = any_values<T>(count + from + 1, numbers);
@@ -370,7 +371,7 @@ struct Halves {
 };
 
 TEST(ReduceHalf, IsTheReductionInFloatsRoundedOnceWhereverOperandsAndTargetLie) {
-  SeededNumbers numbers(7);
+  SeededNumbers numbers(test::seed(7));
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
     for (const ReduceOp op : kOps) {
       if (!can_reduce(op, dtype)) continue;
@@ -403,7 +404,7 @@ TEST(ReduceHalf, IsTheReductionInFloatsRoundedOnceWhereverOperandsAndTargetLie) 
 }
 
 TEST(ReduceHalf, MayWriteOverAnOperandOfTheOtherWidth) {
-  SeededNumbers numbers(9);
+  SeededNumbers numbers(test::seed(9));
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
     for (const std::size_t count : {1, 1024, 1025, 5000}) {
       const Halves left(dtype, count, numbers), right(dtype, count, numbers);
@@ -427,7 +428,7 @@ TEST(ReduceHalf, MayWriteOverAnOperandOfTheOtherWidth) {
 }
 
 TEST(ReduceHalf, ScalesInFloats) {
-  SeededNumbers numbers(8);
+  SeededNumbers numbers(test::seed(8));
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
     Halves values(dtype, 2500, numbers);
     scale(Dtype::f32, writable(values.floats), 1.0 / 3);

@@ -13,6 +13,7 @@
 #include "paceline/core/collective/plan.h"
 #include "tests/core/collective/programs.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective {
 namespace {
@@ -239,7 +240,7 @@ TEST(Catalogue, NoAlgorithmSurvivesOneWrongStep) {
   const int tries = test::is_brief() ? 200 : 2000;
   constexpr std::uint64_t kSeed = 20240607;
   for (const Algorithm& algorithm : built_in_algorithms()) {
-    SeededNumbers numbers(kSeed);
+    SeededNumbers numbers(test::seed(kSeed));
     for (int i = 0; i < tries; ++i) {
       const int ranks = 1 + static_cast<int>(numbers.below(7));
       if (!algorithm.fits({.ranks = ranks})) continue;

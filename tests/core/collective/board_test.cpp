@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/seed.h"
 #include "tests/support/shared_memory.h"
 
 namespace paceline::collective {
@@ -30,7 +31,7 @@ std::vector<Board> boards_of(int ranks) {
 }
 
 std::vector<std::byte> input_of(int rank, std::uint64_t sequence, std::size_t bytes) {
-  SeededNumbers numbers(sequence * 1000 + static_cast<std::uint64_t>(rank));
+  SeededNumbers numbers(test::seed(sequence * 1000 + static_cast<std::uint64_t>(rank)));
   std::vector<std::byte> input(bytes);
   for (std::byte& b : input) b = static_cast<std::byte>(numbers.below(256));
   return input;

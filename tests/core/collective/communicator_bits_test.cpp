@@ -10,13 +10,14 @@
 
 #include "paceline/core/collective/algorithm_catalogue.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::testing {
 namespace {
 
 // Numbers of all sizes, so that every order of summation gives other bits.
 std::vector<float> wild(int rank, std::size_t count) {
-  std::mt19937 random(static_cast<unsigned>(rank) + 4711);
+  std::mt19937 random(static_cast<unsigned>(test::seed(static_cast<unsigned>(rank) + 4711)));
   std::uniform_real_distribution<float> mantissa(-1, 1);
   std::uniform_int_distribution<int> exponent(-12, 12);
   std::vector<float> values(count);
@@ -108,7 +109,8 @@ TEST(CommunicatorBits, DelaysLeaveThemUnchanged) {
       std::mutex mutex;
       run_ranks(kRanks, options, [&](Job& job) {
         for (unsigned seed = 0; seed < kSeeds; ++seed) {
-          std::mt19937 random(seed * kRanks + static_cast<unsigned>(job.rank()));
+          std::mt19937 random(
+              static_cast<unsigned>(test::seed(seed * kRanks + static_cast<unsigned>(job.rank()))));
           std::this_thread::sleep_for(std::chrono::microseconds(seed == 0 ? 0 : random() % 2000));
           auto values = wild(job.rank(), kCount);
           job.world().all_reduce(buffer_of(values), {.algorithm = algorithm.name}).wait();

@@ -9,6 +9,7 @@
 #include "tests/core/collective/worlds.h"
 #include "tests/support/nightly.h"
 #include "tests/support/reference.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::testing {
 namespace {
@@ -42,7 +43,7 @@ TEST(CommunicatorDtypes, ReproducibleSumsOf16BitsAreTheBalancedTreeInFloatsRound
       std::vector<std::vector<float>> inputs(static_cast<std::size_t>(ranks),
                                              std::vector<float>(kCount));
       std::vector<std::vector<std::uint16_t>> halves;
-      SeededNumbers numbers(7);
+      SeededNumbers numbers(test::seed(7));
       for (auto& input : inputs) {
         auto& bits = halves.emplace_back(kCount);
         for (float& f : input) f = static_cast<float>(numbers.unit() * 2000 - 1000);

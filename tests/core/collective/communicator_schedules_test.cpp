@@ -9,13 +9,15 @@
 
 #include "tests/core/collective/worlds.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::testing {
 namespace {
 
 // A schedule that all ranks draw from the same seed; each rank's delays come from another.
 void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
-  std::mt19937_64 common(seed), own(seed * 31 + static_cast<std::uint64_t>(job.rank()));
+  std::mt19937_64 common(test::seed(seed)),
+      own(test::seed(seed * 31 + static_cast<std::uint64_t>(job.rank())));
   const auto draw = [](std::mt19937_64& from, std::uint64_t below) { return from() % below; };
   Communicator& world = job.world();
   const auto ranks = static_cast<std::uint64_t>(world.size());

@@ -11,6 +11,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/seed.h"
 
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // GCC 12 has no header of it
 
@@ -105,10 +106,10 @@ TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothi
       std::vector<std::vector<std::unique_ptr<Communicator>>> groups;
       for (int t = 0; t < kThreads; ++t) groups.push_back(groups_of(job.world()));
       const auto run = [&](int thread, std::uint64_t seed, int steps) {
-        SeededNumbers choice(seed * 100 + static_cast<std::uint64_t>(thread));
+        SeededNumbers choice(test::seed(seed * 100 + static_cast<std::uint64_t>(thread)));
         for (int i = 0; i < steps; ++i) {
           auto& group = groups[static_cast<std::size_t>(thread)][choice.below(4)];
-          SeededNumbers numbers(choice.next());
+          SeededNumbers numbers(test::seed(choice.next()));
           if (group) step(*group, numbers);
         }
       };

@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/programs.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective {
 namespace {
@@ -152,7 +153,7 @@ Program by_hosts(const Shape& shape, const std::vector<std::vector<int>>& hosts)
 }
 
 TEST(Composition, HostsOfAnySizesMakeAHierarchy) {
-  SeededNumbers numbers(7);
+  SeededNumbers numbers(test::seed(7));
   for (int i = 0; i < 60; ++i) {
     std::vector<std::vector<int>> hosts;
     int ranks = 0;

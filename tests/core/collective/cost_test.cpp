@@ -8,6 +8,7 @@
 #include "paceline/core/collective/composition.h"
 #include "tests/core/collective/programs.h"
 #include "tests/core/collective/random_hosts.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective {
 namespace {
@@ -98,7 +99,7 @@ topology::Profile random_profile(SeededNumbers& numbers) {
 }
 
 TEST(Cost, IsNeverBelowWhatTheAlgorithmStates) {
-  SeededNumbers numbers(5);
+  SeededNumbers numbers(test::seed(5));
   const Catalogue catalogue = built_in_algorithms();
   for (int ranks = 1; ranks <= (test::kSanitized ? 6 : 20); ++ranks) {
     const auto groups = random_hosts(numbers, ranks, true).groups;

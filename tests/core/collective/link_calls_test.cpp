@@ -7,6 +7,7 @@
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
 #include "tests/support/pattern.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::testing {
 namespace {
@@ -58,7 +59,7 @@ TEST(LinkCalls, OfRanksThatRunAheadAndOfSeveralGroupsNeverMix) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 3; ++t) {
       threads.emplace_back([&, t] {
-        SeededNumbers numbers(static_cast<std::uint64_t>(t));  // the same on both ranks
+        SeededNumbers numbers(test::seed(static_cast<std::uint64_t>(t)));  // the same on both ranks
         for (int i = 0; i < (kSanitized ? 100 : 1000); ++i) {
           const std::size_t count = numbers.below(8) == 0 ? 50000 : 1 + numbers.below(100);
           std::vector<int> values(count, t * 1000 + i + job.rank());

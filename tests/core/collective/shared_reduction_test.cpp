@@ -12,6 +12,7 @@
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/seed.h"
 #include "tests/support/shared_memory.h"
 
 namespace paceline::collective {
@@ -69,7 +70,7 @@ std::string label(const Setting& s) {
 // All ranks of an operation in one thread, which lets them advance in any order.
 class World {
  public:
-  explicit World(const Setting& setting) : setting_(setting), numbers_(setting.seed) {
+  explicit World(const Setting& setting) : setting_(setting), numbers_(test::seed(setting.seed)) {
     const auto ranks = static_cast<std::size_t>(setting.ranks);
     segments_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {

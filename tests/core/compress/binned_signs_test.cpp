@@ -6,6 +6,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -25,7 +26,7 @@ std::vector<std::byte> written(const BinnedSigns& signs, std::size_t elements, s
 }
 
 TEST(BinnedSigns, ComeBackAsTheyWereWhateverTheBins) {
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   for (const std::size_t bin : {1ul, 2ul, 50ul, 127ul, 128ul, 500ul, kLongestBin}) {
     for (const std::size_t elements : {0ul, 1ul, 49ul, 50ul, 51ul, 1003ul}) {
       const BinnedSigns signs = drawn(numbers, elements);
@@ -67,7 +68,7 @@ TEST(BinnedSigns, CutOffOrWrongInsideAreRefused) {
 }
 
 TEST(BinnedSigns, SurviveAnyBytes) {
-  SeededNumbers numbers(6);
+  SeededNumbers numbers(test::seed(6));
   for (int round = 0; round < (test::is_nightly() ? 200000 : 5000); ++round) {
     const std::size_t elements = numbers.below(100), bin = 1 + numbers.below(200);
     auto payload = written(drawn(numbers, elements), elements, bin);

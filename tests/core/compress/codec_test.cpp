@@ -15,6 +15,7 @@
 #include "tests/support/every_target.h"
 #include "tests/support/gradients.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -134,7 +135,7 @@ TEST_P(EveryCodec, RefusesPayloadsOfAnotherLength) {
 
 // Random bytes, and payloads with a few of them changed: refused, or decoded to finite values.
 TEST_P(EveryCodec, SurvivesAnyBytes) {
-  SeededNumbers numbers(6);
+  SeededNumbers numbers(test::seed(6));
   for (int round = 0; round < (test::is_nightly() ? 200000 : 2000); ++round) {
     const std::size_t n = numbers.below(100);
     auto payload = encoded(*codec_, gradient(n, numbers.next()));

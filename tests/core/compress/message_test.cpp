@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -44,7 +45,7 @@ TEST(CompressedMessage, HasTheSpecificationsBytes) {
 }
 
 TEST(CompressedMessage, SeveralOfABufferAreReadOneAfterTheOther) {
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   std::vector<std::byte> buffer;
   std::vector<std::vector<std::byte>> payloads;
   for (std::size_t i = 0; i < 40; ++i) {
@@ -68,7 +69,7 @@ TEST(CompressedMessage, SeveralOfABufferAreReadOneAfterTheOther) {
 }
 
 TEST(CompressedMessage, WithAnyBitTurnedIsRefused) {
-  SeededNumbers numbers(2);
+  SeededNumbers numbers(test::seed(2));
   const auto good = sealed(kHeader, random_bytes(numbers, 24));
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     auto bad = good;
@@ -78,7 +79,7 @@ TEST(CompressedMessage, WithAnyBitTurnedIsRefused) {
 }
 
 TEST(CompressedMessage, CutOffAnywhereOrRandomIsRefused) {
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   const auto good = sealed(kHeader, random_bytes(numbers, 24));
   for (std::size_t length = 0; length < good.size(); ++length)
     EXPECT_FALSE(open(Bytes(good).first(length))) << length;

@@ -1,6 +1,5 @@
 // What holds for every compression method, also for one that is added tomorrow. Also covers
-// paceline/core/compress/slots.h and paceline/core/compress/sign_chunks.h, which several are made
-// of.
+// paceline/core/compress/sign_chunks.h, which several are made of.
 #include "paceline/core/compress/method_catalogue.h"
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "paceline/core/compress/message.h"
 #include "tests/support/averaging_run.h"
 #include "tests/support/gradients.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -247,7 +247,7 @@ TEST(CompressionMethods, NameTheRankWhoseMessageIsDamaged) {
 
 // Whatever a peer sends behind a right header: a failure that names it, or a result.
 TEST(CompressionMethods, RefuseOrSurviveAnyPayload) {
-  SeededNumbers numbers(11);
+  SeededNumbers numbers(test::seed(11));
   const auto replace = [&numbers](MutableBytes received) {
     MessageHeader header = open(received).value().header;
     const std::size_t longest = received.size() - MessageHeader::kBytes;

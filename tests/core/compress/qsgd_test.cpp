@@ -8,6 +8,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/compress/level_bits.h"
 #include "tests/support/gradients.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -111,7 +112,7 @@ TEST(Qsgd, RefusesSettingsOutOfRange) {
 }
 
 TEST(LevelBits, AreALittleEndianStreamOfTwosComplement) {
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   for (int bits = 2; bits <= 8; ++bits) {
     const std::uint64_t top = (1u << (bits - 1)) - 1;
     for (std::size_t count = 0; count <= 70; ++count) {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -74,7 +75,7 @@ double end_of(std::span<const Menu> menus, const Choice& choice, std::span<const
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 TEST(FewestBytes, AreThoseOfBruteForceAndNoMoreThanTheReferences) {
-  SeededNumbers numbers(9);
+  SeededNumbers numbers(test::seed(9));
   constexpr std::size_t kBins = 500;
   for (int i = 0; i < 200; ++i) {
     const std::size_t tensors = 1 + numbers.below(5), offers = 2 + numbers.below(3);
@@ -112,7 +113,7 @@ TEST(FewestBytes, AreNoneWhereNothingMeetsTheLimit) {
 }
 
 TEST(EarliestEnd, IsThatOfBruteForce) {
-  SeededNumbers numbers(10);
+  SeededNumbers numbers(test::seed(10));
   const Carrier carrier{5e-5, 1e-6};
   int sooner = 0;
   for (int i = 0; i < 100; ++i) {
@@ -135,7 +136,7 @@ TEST(EarliestEnd, IsThatOfBruteForce) {
 }
 
 TEST(EarliestEnd, RelaxedIsNoLaterAndLosesNoMoreAndNothingOfWhatIsHidden) {
-  SeededNumbers numbers(11);
+  SeededNumbers numbers(test::seed(11));
   const Carrier carrier{5e-5, 1e-6};
   int less = 0;
   for (int i = 0; i < 100; ++i) {

@@ -10,6 +10,7 @@
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/seed.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -147,7 +148,7 @@ TEST(SavedState, ADescriptionThatIsWrongIsRefusedThoughItsChecksumIsRight) {
 
 TEST(SavedState, SurvivesAnyDescription) {
   const std::uint64_t seed = 11;
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   const std::string good = description_of(bytes_of(sample()));
   for (int round = 0; round < (test::is_brief() ? 2000 : 20000); ++round) {
     std::string text = good;

@@ -11,6 +11,7 @@
 #include "paceline/core/compress/top_k.h"
 #include "tests/support/every_target.h"
 #include "tests/support/gradients.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress {
 namespace {
@@ -87,7 +88,7 @@ TEST(SelectLargest, IsTheModelForLongTensors) {
 }
 
 TEST(SelectLargest, OrdersTheWholeRangeOfFloats) {
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   std::vector<float> values(20000);
   for (float& value : values) {
     do value = std::bit_cast<float>(static_cast<std::uint32_t>(numbers.next()));

@@ -14,6 +14,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/transport/socket.h"
 #include "tests/core/membership/strangers.h"
+#include "tests/support/seed.h"
 
 namespace paceline::membership {
 namespace {
@@ -115,7 +116,7 @@ TEST(Handshake, AWrongSecretJobGenerationOrTargetIsRefusedAtOnce) {
 }
 
 TEST(Handshake, WhoeverAnswersWithoutTheSecretIsRefused) {
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   for (int i = 0; i < 50; ++i) {
     std::array<int, 2> ends;
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -165,7 +166,7 @@ TEST(Handshake, AResponderIsNotPassedByItsOwnProof) {
 
 TEST(Handshake, GarbageHttpAndTlsAreClosedWithoutAWord) {
   Responder responder;
-  SeededNumbers numbers(2);
+  SeededNumbers numbers(test::seed(2));
   std::string garbage(300, ' '), tls("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
   for (char& c : garbage) c = static_cast<char>(numbers());
   tls.resize(517, 'r');

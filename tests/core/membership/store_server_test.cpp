@@ -6,6 +6,7 @@
 #include "paceline/core/transport/socket.h"
 #include "paceline/core/transport/wire.h"
 #include "tests/core/membership/store_world.h"
+#include "tests/support/seed.h"
 
 namespace paceline::membership {
 namespace {
@@ -59,7 +60,7 @@ std::vector<std::byte> set_of(const std::string& key, std::size_t value_bytes) {
 TEST(StoreServer, MalformedFramesCloseThatConnectionOnly) {
   StoreWorld world;
   const auto good = world.client(0);
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   const std::vector<std::pair<FrameType, std::vector<std::byte>>> bad = {
       {FrameType::store_set, {}},
       {FrameType::store_set, set_of("key/1", (64 << 10) + 1)},

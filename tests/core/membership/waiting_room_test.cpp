@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::membership {
 namespace {
@@ -54,7 +55,7 @@ TEST(WaitingRoom, WhoHasLeftMakesRoom) {
 TEST(WaitingRoom, NobodyIsCrowdedOutWhoTakesLessThanAnEvenPart) {
   constexpr std::size_t kPlaces = 40, kShare = 16, kStrangers = 9, kOwn = 3;
   static_assert(kOwn < kPlaces / (kStrangers + 1));
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   WaitingRoom room(kPlaces, kShare);
   for (int connection = 0; connection < static_cast<int>(kOwn); ++connection)
     EXPECT_EQ(room.enter({connection, "rank"}), std::nullopt);

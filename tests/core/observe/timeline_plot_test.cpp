@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::observe {
 namespace {
@@ -49,7 +50,7 @@ TEST(TimelinePlot, TheWidthOfASpanIsItsTimeOnOneAxisForAllBands) {
 }
 
 TEST(TimelinePlot, SpansThatOverlapNeverCoverEachOther) {
-  SeededNumbers numbers(4);
+  SeededNumbers numbers(test::seed(4));
   for (int round = 0; round < 30; ++round) {
     std::vector<TimelineSpan> given;
     for (int i = 0; i < 40; ++i) {

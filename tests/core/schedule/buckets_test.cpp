@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -85,7 +86,7 @@ TEST(Buckets, an_order_that_is_no_permutation_is_refused) {
 TEST(Buckets, laws_hold_for_random_models_and_orders) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     const int count = static_cast<int>(numbers.below(40));
     const BucketCaps caps{1 + numbers.below(200), 1 + numbers.below(2000)};
     std::vector<Gradient> gradients;

@@ -9,6 +9,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/simulate.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -35,7 +36,7 @@ struct Choosing {
 
 // Every third tensor is not compressed. More bytes, less error.
 Choosing random_choosing(std::uint64_t seed) {
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   Choosing one;
   for (int i = 0; i < 8; ++i) {
     const std::size_t bytes = i % 3 == 2 ? 1000 : 100000 + numbers.below(4000000);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/core/schedule/random_instance.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -62,7 +63,7 @@ Prices random_prices(SeededNumbers& numbers) {
 }
 
 TEST(CodedFusion, is_the_best_of_all_groupings_and_codecs_up_to_10_tensors) {
-  SeededNumbers numbers(7);
+  SeededNumbers numbers(test::seed(7));
   for (int trial = 0; trial < 120; ++trial) {
     const Instance one = random_instance(numbers, trial < 4 ? 10 : 2 + trial % 6);
     const Prices prices = random_prices(numbers);
@@ -83,7 +84,7 @@ TEST(CodedFusion, is_the_best_of_all_groupings_and_codecs_up_to_10_tensors) {
 }
 
 TEST(CodedFusion, with_one_way_that_needs_no_encoding_is_the_exact_fusion) {
-  SeededNumbers numbers(9);
+  SeededNumbers numbers(test::seed(9));
   for (int trial = 0; trial < 100; ++trial) {
     const Instance one = random_instance(numbers, 1 + trial % 20);
     const Prices prices = random_prices(numbers);
@@ -94,7 +95,7 @@ TEST(CodedFusion, with_one_way_that_needs_no_encoding_is_the_exact_fusion) {
 }
 
 TEST(CodedFusion, with_few_states_is_a_real_plan_though_not_always_the_best) {
-  SeededNumbers numbers(11);
+  SeededNumbers numbers(test::seed(11));
   for (int trial = 0; trial < 50; ++trial) {
     const Instance one = random_instance(numbers, 8);
     const Prices prices = random_prices(numbers);

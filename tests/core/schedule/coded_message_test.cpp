@@ -13,6 +13,7 @@
 #include "paceline/core/schedule/policies.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -26,7 +27,7 @@ Model mixed_model() {
 }
 
 std::vector<float> gradient_of(std::size_t elements, int rank) {
-  SeededNumbers numbers(static_cast<std::uint64_t>(rank) + 77);
+  SeededNumbers numbers(test::seed(static_cast<std::uint64_t>(rank) + 77));
   std::vector<float> values(elements);
   for (float& v : values) v = static_cast<float>(numbers.below(2001)) / 1000 - 1;
   return values;

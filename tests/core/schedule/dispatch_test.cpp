@@ -7,6 +7,7 @@
 #include "paceline/core/base/result.h"
 #include "paceline/core/base/seed.h"
 #include "paceline/core/schedule/policies.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -60,7 +61,7 @@ std::vector<int> groups_sent(Dispatch& dispatch, int tensors, SeededNumbers& num
 
 TEST(Dispatch, SendsEachMessageOnceInThePlansOrderWhateverHappensWhen) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     const Model model = model_of_random_sizes(numbers);
     Plan plan = random_plan(model, numbers);
     std::vector<int> order;
@@ -79,7 +80,7 @@ TEST(Dispatch, SendsEachMessageOnceInThePlansOrderWhateverHappensWhen) {
 
 // A codec takes a piece of odd length for a vector, which travels whole.
 TEST(Dispatch, LongPartsTileTheirGroupInWholeBlocks) {
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   for (int i = 0; i < 200; ++i) {
     const std::size_t elements = 100000 + numbers.below(10'000'000), parts = 1 + numbers.below(6);
     const Model model{.name = "one", .tensors = {{.bytes = 4 * elements}}};
@@ -99,7 +100,7 @@ TEST(Dispatch, LongPartsTileTheirGroupInWholeBlocks) {
 }
 
 TEST(Dispatch, LongPartsForACodecBeginAtRowsOfTheTensorThatIsCut) {
-  SeededNumbers numbers(4);
+  SeededNumbers numbers(test::seed(4));
   for (int i = 0; i < 200; ++i) {
     Model model{.name = "matrices", .tensors = {}};
     for (int t = 0; t < 3; ++t) {
@@ -122,7 +123,7 @@ TEST(Dispatch, LongPartsForACodecBeginAtRowsOfTheTensorThatIsCut) {
 
 TEST(Dispatch, PartsTileTheirGroupsAndGroupsTheModel) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     const Model model = model_of_random_sizes(numbers);
     const Dispatch dispatch(model, random_plan(model, numbers));
     std::vector<std::size_t> next(dispatch.plan().groups.size());

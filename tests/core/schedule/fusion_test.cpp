@@ -8,6 +8,7 @@
 
 #include "paceline/core/schedule/replay_models.h"
 #include "tests/core/schedule/random_instance.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -20,7 +21,7 @@ double best_of_all(const Instance& one, const TransferTime& transfer) {
 }
 
 TEST(ExactFusion, is_the_best_of_all_groupings_up_to_12_tensors) {
-  SeededNumbers numbers(7);
+  SeededNumbers numbers(test::seed(7));
   for (int trial = 0; trial < 120; ++trial) {
     const Instance one = random_instance(numbers, trial < 10 ? 12 : 1 + trial % 9);
     const double a = one_of(numbers, {0, .01, .1, .5, 1}), b = one_of(numbers, {.1, .5, 1, 2});
@@ -36,7 +37,7 @@ TEST(ExactFusion, is_the_best_of_all_groupings_up_to_12_tensors) {
 }
 
 TEST(ExactFusion, is_never_later_than_the_released_rule_wait_free_or_barrier) {
-  SeededNumbers numbers(11);
+  SeededNumbers numbers(test::seed(11));
   for (int trial = 0; trial < 500; ++trial) {
     const Instance one = random_instance(numbers, 1 + trial % 30);
     const int tensors = static_cast<int>(one.bytes.size());
@@ -51,7 +52,7 @@ TEST(ExactFusion, is_never_later_than_the_released_rule_wait_free_or_barrier) {
 }
 
 TEST(ExactFusion, without_start_up_nothing_beats_single_tensors) {
-  SeededNumbers numbers(13);
+  SeededNumbers numbers(test::seed(13));
   for (int trial = 0; trial < 100; ++trial) {
     const Instance one = random_instance(numbers, 12);
     const topology::Line line{0, 1};
@@ -61,7 +62,7 @@ TEST(ExactFusion, without_start_up_nothing_beats_single_tensors) {
 }
 
 TEST(ExactFusion, under_a_huge_start_up_all_travel_together) {
-  SeededNumbers numbers(17);
+  SeededNumbers numbers(test::seed(17));
   for (int trial = 0; trial < 100; ++trial) {
     const Instance one = random_instance(numbers, 12);
     EXPECT_EQ(exact_fusion(one.ready, one.bytes, topology::Line{1e6, 1}).cuts, one_group(12));

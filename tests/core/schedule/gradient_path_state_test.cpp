@@ -13,6 +13,7 @@
 #include "paceline/core/schedule/policies.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -50,7 +51,7 @@ std::vector<std::string> compressions() {
 }
 
 std::vector<float> brought(int rank, int step) {
-  SeededNumbers numbers(static_cast<std::uint64_t>(step * 10 + rank));
+  SeededNumbers numbers(test::seed(static_cast<std::uint64_t>(step * 10 + rank)));
   std::vector<float> values(kElements);
   for (float& v : values) v = static_cast<float>(numbers.below(2001)) / 1000 - 1;
   return values;

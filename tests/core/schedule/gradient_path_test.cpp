@@ -15,6 +15,7 @@
 #include "paceline/core/schedule/simulate.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -60,7 +61,7 @@ struct Gradients {
   }
   void fill(const Dispatch& dispatch, int place, int step, int rank) {
     auto& group = groups_[static_cast<std::size_t>(dispatch.group_of(place))];
-    SeededNumbers numbers(static_cast<std::uint64_t>((step * 100 + place) * 10 + rank));
+    SeededNumbers numbers(test::seed(static_cast<std::uint64_t>((step * 100 + place) * 10 + rank)));
     for (std::size_t i = 0; i < counts_[static_cast<std::size_t>(place)]; ++i)
       group[dispatch.offset(place) + i] = static_cast<float>(numbers.below(1000)) / 7 - 70;
   }

@@ -11,6 +11,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/schedule/replay_models.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline::schedule {
@@ -48,7 +49,7 @@ std::string complaint(const Json& json) {
 TEST(ModelFile, ComesBackFromItsJsonToTheBit) {
   for (const Model& model : replay_models())
     EXPECT_EQ(parse_model(json_of(model), "").value(), model);
-  SeededNumbers numbers(11);
+  SeededNumbers numbers(test::seed(11));
   for (int round = 0; round < 200; ++round) {
     const Model model = any_model(numbers);
     EXPECT_EQ(parse_model(json_of(model), "").value(), model);
@@ -65,7 +66,7 @@ TEST(ModelFile, WhatIsLeftOutOfATensorIsNotKnown) {
 }
 
 TEST(ModelFile, EveryKeyThatIsMissingIsNamed) {
-  SeededNumbers numbers(5);
+  SeededNumbers numbers(test::seed(5));
   const Json good = Json::parse(json_of(any_model(numbers)));
   for (const char* key : {"paceline_model", "name", "batch", "tensors"}) {
     Json bad = good;
@@ -81,7 +82,7 @@ TEST(ModelFile, EveryKeyThatIsMissingIsNamed) {
 }
 
 TEST(ModelFile, EveryValueThatIsWrongIsNamedWithItsTensor) {
-  SeededNumbers numbers(6);
+  SeededNumbers numbers(test::seed(6));
   Json good = Json::parse(json_of(any_model(numbers)));
   good["tensors"].push_back(good["tensors"][0]);
   const std::vector<Json> no_text = {1, nullptr, Json::array(), std::string(201, 'x')};
@@ -114,7 +115,7 @@ TEST(ModelFile, EveryValueThatIsWrongIsNamedWithItsTensor) {
 }
 
 TEST(ModelFile, KeysThatThereAreNoneOfAreNamed) {
-  SeededNumbers numbers(7);
+  SeededNumbers numbers(test::seed(7));
   const Json good = Json::parse(json_of(any_model(numbers)));
   Json bad = good;
   bad["tensor"] = 1;
@@ -131,7 +132,7 @@ TEST(ModelFile, AModelThatComputesNothingIsNone) {
 
 // Whatever stands in the file: a model, or a complaint. Never anything else.
 TEST(ModelFile, OfAnyBytesIsAModelWithinItsBoundsOrAComplaint) {
-  SeededNumbers numbers(8);
+  SeededNumbers numbers(test::seed(8));
   for (int round = 0; round < 3000; ++round) {
     std::string text = json_of(any_model(numbers));
     const std::uint64_t changes = 1 + numbers.below(4);

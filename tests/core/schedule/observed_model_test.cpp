@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -20,7 +21,7 @@ ObservedStep step_of(const Model& model, const std::vector<int>& order) {
 }
 
 TEST(ObservedModel, OfAModelsOwnStepsHasItsReadyTimesUpdateAndBytes) {
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   for (int round = 0; round < 50; ++round) {
     const int tensors = 2 + static_cast<int>(numbers.below(20));
     std::vector<int> order(static_cast<std::size_t>(tensors));

@@ -6,6 +6,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -40,7 +41,7 @@ TEST(SendingWindow, ShortMessagesAndThoseThatBecomeShortGoInNumbers) {
 
 // So ranks cannot wait for each other, whatever each of them has prepared.
 TEST(SendingWindow, TheFirstThatIsNotOverIsAlwaysAdmittedAndWhatComesBeforeAnAdmittedOneIsToo) {
-  SeededNumbers numbers(7);
+  SeededNumbers numbers(test::seed(7));
   SendingWindow window;
   std::vector<int> open;
   for (int next = 0; next < 5000;) {

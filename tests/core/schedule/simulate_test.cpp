@@ -12,6 +12,7 @@
 #include "paceline/core/schedule/fusion.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/replay_models.h"
+#include "tests/support/seed.h"
 
 namespace paceline::schedule {
 namespace {
@@ -60,7 +61,7 @@ Group random_group(SeededNumbers& numbers, int begin, int tensors) {
 
 Case random_case(std::uint64_t seed) {
   constexpr std::size_t kWindows[] = {0, 200000, 600000};
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   Case one{.model = random_model(numbers), .costs = {}, .plan = {.name = "random"}};
   one.costs.links = random_links(numbers);
   for (const CodecCost& codec : example_codecs()) one.costs.codecs.push_back(codec);

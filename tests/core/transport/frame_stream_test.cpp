@@ -7,6 +7,7 @@
 #include "paceline/core/base/seed.h"
 #include "tests/core/transport/stream_ends.h"
 #include "tests/support/pattern.h"
+#include "tests/support/seed.h"
 
 namespace paceline::transport::testing {
 namespace {
@@ -15,7 +16,7 @@ using test::pattern;
 
 // Frames of all kinds and sizes, as they must arrive.
 std::vector<Heard> send_mixed(FrameStream& stream, int count, std::uint64_t seed) {
-  SeededNumbers numbers(seed);
+  SeededNumbers numbers(test::seed(seed));
   std::vector<Heard> sent;
   for (int i = 0; i < count; ++i) {
     const std::size_t size =
@@ -34,7 +35,7 @@ std::vector<Heard> send_mixed(FrameStream& stream, int count, std::uint64_t seed
 
 TEST(FrameStream, AnySplitOfTheBytesGivesTheSameFrames) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     Pipe pipe;
     pipe.portion = [&] { return seed == 1 ? 1 : numbers.below(seed * 40); };
     Receiver receiver;
@@ -56,7 +57,7 @@ TEST(FrameStream, RandomAndDamagedBytesAreRefusedAndNeverHandedOver) {
   ASSERT_TRUE(out.flush());
   const std::vector<std::byte> whole(good.bytes.begin(), good.bytes.end());
   for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     auto bytes = numbers.below(4) == 0 ? pattern(200, seed) : whole;
     bytes[numbers.below(bytes.size())] ^= std::byte{1} << numbers.below(8);
     const bool truncated = numbers.below(3) == 0;
@@ -245,7 +246,7 @@ TEST(FrameStream, AShortFrameOfOneGroupOvertakesLongOnesOfAnother) {
 
 TEST(FrameStream, FramesOfEachGroupKeepTheirOrderHoweverManyTakeTurns) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     Pipe pipe;
     Receiver receiver;
     FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);

@@ -5,6 +5,7 @@
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/seed.h"
 #include "paceline/core/transport/wire.h"
+#include "tests/support/seed.h"
 
 namespace paceline::transport {
 namespace {
@@ -33,7 +34,7 @@ RawFrameHeader forged(RawFrameHeader raw, std::size_t at, Bytes value) {
 }
 
 TEST(Frame, EveryHeaderComesBackAsItWas) {
-  SeededNumbers numbers(1);
+  SeededNumbers numbers(test::seed(1));
   for (int i = 0; i < 2000; ++i) {
     const FrameHeader header = any_header(numbers);
     EXPECT_EQ(decode(encode(header)).value(), header);
@@ -41,7 +42,7 @@ TEST(Frame, EveryHeaderComesBackAsItWas) {
 }
 
 TEST(Frame, EverySingleFlippedBitOfAHeaderIsRefused) {
-  SeededNumbers numbers(2);
+  SeededNumbers numbers(test::seed(2));
   for (int i = 0; i < 50; ++i) {
     const RawFrameHeader good = encode(any_header(numbers));
     for (std::size_t bit = 0; bit < 8 * kFrameHeaderBytes; ++bit) {
@@ -53,7 +54,7 @@ TEST(Frame, EverySingleFlippedBitOfAHeaderIsRefused) {
 }
 
 TEST(Frame, RandomHeadersAreRefusedWithAReason) {
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   for (int i = 0; i < 20000; ++i) {
     RawFrameHeader raw;
     for (std::byte& b : raw) b = static_cast<std::byte>(numbers());
@@ -124,7 +125,7 @@ TEST(Frame, MalformedFailuresAreRefusedAndNeverReadPastTheirEnd) {
   auto unknown = good;
   unknown[0] = std::byte{99};
   EXPECT_FALSE(decode_failure(unknown));
-  SeededNumbers numbers(4);
+  SeededNumbers numbers(test::seed(4));
   for (int i = 0; i < 20000; ++i) {
     auto bad = good;
     for (int flips = 0; flips < 3; ++flips)

@@ -10,6 +10,7 @@
 #include "paceline/core/base/seed.h"
 #include "tests/core/transport/link_ends.h"
 #include "tests/support/pattern.h"
+#include "tests/support/seed.h"
 
 namespace paceline::transport {
 namespace {
@@ -393,7 +394,7 @@ TEST_P(LinkConformance, AThousandMixedMessagesBothWays) {
   const auto run = [&](End& end, std::uint64_t id) {
     const auto memory = share(end, id, 1 << 18);
     std::ranges::copy(pattern(1 << 18, id), memory->bytes().begin());
-    SeededNumbers numbers(id);
+    SeededNumbers numbers(test::seed(id));
     for (std::uint64_t i = 0; i < 1000; ++i) {
       const std::size_t size = numbers.below(4) == 0 ? numbers.below(100000) : numbers.below(300);
       const Bytes payload = memory->bytes().subspan(numbers.below((1 << 18) - size), size);
@@ -410,7 +411,7 @@ TEST_P(LinkConformance, AThousandMixedMessagesBothWays) {
   }
   const auto check = [](End& end, std::uint64_t id) {
     const auto source = pattern(1 << 18, id);
-    SeededNumbers numbers(id);
+    SeededNumbers numbers(test::seed(id));
     end.reactor.run([&] {
       ASSERT_EQ(end.heard.size(), 1000u);
       for (std::uint64_t i = 0; i < 1000; ++i) {

@@ -8,6 +8,7 @@
 #include "paceline/core/transport/ring.h"
 #include "paceline/core/transport/wire.h"
 #include "tests/core/transport/link_ends.h"
+#include "tests/support/seed.h"
 #include "tests/support/shared_memory.h"
 
 namespace paceline::transport {
@@ -94,7 +95,7 @@ TEST(ProcessMedium, APeerThatSendsNoRegionIsNotWaitedForLongerThanTheDeadline) {
 // S10: a process that writes anything anywhere in the rings ends the link, and never this process.
 TEST(ProcessMedium, ALinkSurvivesAScribblerWithAnErrorAtMost) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     auto [socket, theirs] = test::record_pair();
     const auto region = test::shared_memory_of(ring_region_bytes(4096));
     ASSERT_TRUE(send_record(theirs.get(), record(2, 0, region->bytes().size()), region->fd()));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::transport {
 namespace {
@@ -172,7 +173,7 @@ TEST_F(ProcessMemoryOfAnother, IsNotWrittenByWhoWasStoppedAtTheSystemsDoorAndGoe
 }
 
 TEST_F(ProcessMemoryOfAnother, StaysAsItIsOnceAWriteWasEndedWhereverTheWriterIs) {
-  SeededNumbers numbers(5);
+  SeededNumbers numbers(test::seed(5));
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(round);
     new (shared_) Shared{};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
 
 namespace paceline::transport {
 namespace {
@@ -34,7 +35,7 @@ std::byte nth(std::uint64_t n) {
 
 TEST(Ring, AnyInterleavingKeepsTheBytesInOrderBothWays) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     Region region;
     std::array<RingChannel, 2> sides = {RingChannel(region.bytes(), 0),
                                         RingChannel(region.bytes(), 1)};
@@ -72,7 +73,7 @@ TEST(Ring, TwoThreadsPassAMegabyteEachWayUnharmed) {
   Region region;
   const auto run = [&](int side) {
     RingChannel channel(region.bytes(), side);
-    SeededNumbers numbers(static_cast<std::uint64_t>(side));
+    SeededNumbers numbers(test::seed(static_cast<std::uint64_t>(side)));
     std::uint64_t written = 0, read = 0;
     std::array<std::byte, 1500> buffer;
     while (written < kBytes || read < kBytes) {
@@ -94,7 +95,7 @@ TEST(Ring, TwoThreadsPassAMegabyteEachWayUnharmed) {
 
 TEST(Ring, ScribbledCountersAreAnErrorAndNeverAnAccessOutside) {
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     Region region;
     RingChannel one(region.bytes(), 0), other(region.bytes(), 1);
     const auto payload = std::vector<std::byte>(numbers.below(kCapacity));
@@ -119,7 +120,7 @@ TEST(Ring, ScribbledCountersAreAnErrorAndNeverAnAccessOutside) {
 
 TEST(Ring, AllOfTheSharedRegionMayBeScribbledOn) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    SeededNumbers numbers(seed);
+    SeededNumbers numbers(test::seed(seed));
     Region region;
     RingChannel one(region.bytes(), 0), other(region.bytes(), 1);
     std::vector<std::byte> buffer(2000);

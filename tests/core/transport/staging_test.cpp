@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/support/pattern.h"
+#include "tests/support/seed.h"
 
 namespace paceline::transport {
 namespace {
@@ -28,7 +29,7 @@ TEST(Staging, PiecesAreCopiesThatNeverOverlapAndRoomComesBackWhole) {
     std::vector<std::byte> content;
   };
   std::vector<Held> held;
-  SeededNumbers numbers(3);
+  SeededNumbers numbers(test::seed(3));
   const auto intact = [&](const Held& h) {
     return std::ranges::equal(staging.memory()->bytes().subspan(h.piece.offset, h.piece.bytes),
                               h.content);

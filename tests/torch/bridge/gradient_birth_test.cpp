@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "paceline/torch/bridge/tensors.h"
+#include "tests/support/seed.h"
 
 namespace paceline {
 namespace {
@@ -34,7 +35,8 @@ struct Watched {
 };
 
 at::Tensor f64(at::IntArrayRef shape, int seed) {
-  at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
+  at::Generator generator =
+      at::detail::createCPUGenerator(test::seed(static_cast<std::uint64_t>(seed)));
   return at::randn(shape, generator, at::TensorOptions().dtype(at::kDouble));
 }
 

@@ -1,5 +1,6 @@
 // DataParallel where a compression has a menu (schedule/offer_choice.h).
 #include "paceline/torch/parallel/model_parts.h"
+#include "tests/support/seed.h"
 #include "tests/torch/parallel/saved_training.h"
 #include "tests/torch/parallel/small_training.h"
 
@@ -21,7 +22,8 @@ std::vector<parallel::Parameter> three_parameters() {
 // Multiples of 2^-10, so that sums are exact; from step 30 on eight times as large.
 std::vector<at::Tensor> gradients(int rank, int step) {
   const int seed = step * kRanks + rank;
-  at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed + 1));
+  at::Generator generator =
+      at::detail::createCPUGenerator(test::seed(static_cast<std::uint64_t>(seed + 1)));
   std::vector<at::Tensor> all;
   for (const auto& parameter : three_parameters())
     all.push_back(at::randint(-1000, 1000, parameter.tensor.sizes(), generator, at::kFloat) / 1024);

@@ -1,6 +1,7 @@
 // Sparse gradients of embeddings: the numbers of dense ones, in one process.
 #include "paceline/torch/parallel/sparse_gradients.h"
 
+#include "tests/support/seed.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
@@ -27,7 +28,8 @@ struct Table : nn::Module {
 };
 
 at::Tensor indices(int step, std::int64_t count) {
-  return at::randint(12, {count}, at::detail::createCPUGenerator(static_cast<std::uint64_t>(step)),
+  return at::randint(12, {count},
+                     at::detail::createCPUGenerator(test::seed(static_cast<std::uint64_t>(step))),
                      at::TensorOptions(at::kLong));
 }
 

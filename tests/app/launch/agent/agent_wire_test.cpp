@@ -7,6 +7,7 @@
 #include <random>
 
 #include "paceline/app/launch/agent/agent_orders.h"
+#include "tests/support/seed.h"
 
 namespace paceline::launch {
 namespace {
@@ -21,7 +22,7 @@ TEST(AgentWire, MessagesComeOutAsTheyWentInHoweverTheStreamIsCut) {
       {Kind::done, -1, -7, ""},       {Kind::drained, -1, 0, ""}};
   std::string stream;
   for (const auto& message : sent) append(message, stream);
-  std::mt19937 random(7);
+  std::mt19937 random(static_cast<unsigned>(test::seed(7)));
   for (int round = 0; round < 20; ++round) {
     AgentReader reader;
     std::vector<AgentMessage> got;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <random>
 
+#include "tests/support/seed.h"
+
 namespace paceline::launch {
 namespace {
 
@@ -232,7 +234,7 @@ TEST(Supervisor, AProgramThatCannotBeStartedFailsTheRun) {
 TEST(Supervisor, EveryStoppedRunEndsInBoundedTime) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    std::mt19937 random(seed);
+    std::mt19937 random(static_cast<unsigned>(test::seed(seed)));
     const int ranks = 1 + static_cast<int>(random() % 5);
     auto supervisor = started(ranks);
     int told = 0, now = 0;

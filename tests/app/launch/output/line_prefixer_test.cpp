@@ -5,6 +5,8 @@
 
 #include <random>
 
+#include "tests/support/seed.h"
+
 namespace paceline::launch {
 namespace {
 
@@ -52,7 +54,7 @@ TEST(LinePrefixer, ALongerLineComesInMarkedPieces) {
 TEST(LinePrefixer, AnySplitOfTheStreamGivesTheSameLines) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    std::mt19937 random(seed);
+    std::mt19937 random(static_cast<unsigned>(test::seed(seed)));
     std::string text;
     const auto size = random() % 300;
     for (std::size_t i = 0; i < size; ++i) text += "ab\n\r\0["[random() % 6];

@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/support/averaging_run.h"
+#include "tests/support/seed.h"
 
 namespace paceline::compress::gtop_k_claims {
 namespace {
@@ -45,7 +46,7 @@ double mass_lost(AveragingRun& run, int ranks, const Gradients& gradients, std::
 }
 
 TEST(GlobalTopK, LosesNothingOnAnyNumberOfRanks) {
-  SeededNumbers numbers(6);
+  SeededNumbers numbers(test::seed(6));
   for (int ranks = 1; ranks <= 17; ++ranks) {
     for (const auto& [elements, ratio] : {std::pair{1, 1.0}, {50, 0.1}, {400, 0.05}}) {
       SCOPED_TRACE(fmt::format("{} ranks, {} elements", ranks, elements));
@@ -58,7 +59,7 @@ TEST(GlobalTopK, LosesNothingOnAnyNumberOfRanks) {
 }
 
 TEST(GlobalTopK, AsThePaperHasItLosesWhatMergesDrop) {
-  SeededNumbers numbers(6);
+  SeededNumbers numbers(test::seed(6));
   AveragingRun run = run_of("gtop_k:ratio=0.1,mode=paper", 8, 1, 50);
   double lost = 0;
   for (std::uint32_t step = 0; step < 3; ++step)

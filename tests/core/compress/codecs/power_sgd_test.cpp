@@ -62,7 +62,8 @@ TEST(PowerSgd, IsTheMeanWhereThatHasNoHigherRank) {
       AveragingRun run =
           run_of("power_sgd:min_rate=1,rank=" + std::to_string(rank), c.ranks, c.rows, c.columns);
       const auto result = run.step(gradients, 0).means.front();
-      EXPECT_LT(norm(difference(result, mean)), 1e-5 * norm(mean))
+      // f32's rounding times the condition of random factors; one rank less would leave a third.
+      EXPECT_LT(norm(difference(result, mean)), 1e-3 * norm(mean))
           << c.rows << " x " << c.columns << ", rank " << rank;
       EXPECT_EQ(run.reduced_bytes, 4 * rank * (c.rows + c.columns));
       EXPECT_EQ(run.payload_bytes, 0u);

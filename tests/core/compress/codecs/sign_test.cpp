@@ -1,4 +1,4 @@
-// Also covers paceline/core/compress/vote_average.h.
+// Also covers paceline/core/compress/vote_average.h and paceline/core/compress/slots.h.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/core/collective/random_hosts.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::all_reduce_hierarchical {
 namespace {
@@ -45,7 +46,7 @@ TEST(HierarchicalAllReduce, IsThisPictureForHostsOfTwoAndOne) {
 }
 
 TEST(HierarchicalAllReduce, IsProvenForAnyHosts) {
-  SeededNumbers numbers(20260);
+  SeededNumbers numbers(test::seed(20260));
   for (int ranks = 1; ranks <= (test::kSanitized ? 12 : 64); ++ranks) {
     for (int i = 0; i < 3; ++i) {
       const Shape shape = random_hosts(numbers, ranks, i % 2 == 0);
@@ -59,7 +60,7 @@ TEST(HierarchicalAllReduce, IsProvenForAnyHosts) {
 }
 
 TEST(HierarchicalAllReduce, EveryHostSendsTheLeastThatCanDo) {
-  SeededNumbers numbers(20261);
+  SeededNumbers numbers(test::seed(20261));
   for (int i = 0; i < 60; ++i) {
     const int ranks = 1 + static_cast<int>(numbers.below(40));
     for (const Shape& shape : {random_hosts(numbers, ranks, false), on_hosts_of(1, ranks),

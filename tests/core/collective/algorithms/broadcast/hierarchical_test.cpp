@@ -2,6 +2,7 @@
 
 #include "paceline/core/collective/balanced_tree.h"
 #include "tests/core/collective/random_hosts.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::broadcast_hierarchical {
 namespace {
@@ -13,7 +14,7 @@ Algorithm algorithm() {
 }
 
 TEST(HierarchicalBroadcast, IsProvenForAnyHostsAndRoots) {
-  SeededNumbers numbers(20262);
+  SeededNumbers numbers(test::seed(20262));
   for (int ranks = 1; ranks <= (test::kSanitized ? 12 : 48); ++ranks) {
     for (const bool in_order : {true, false}) {
       Shape shape = random_hosts(numbers, ranks, in_order);
@@ -26,7 +27,7 @@ TEST(HierarchicalBroadcast, IsProvenForAnyHostsAndRoots) {
 }
 
 TEST(HierarchicalBroadcast, TheBufferGoesOnceToEveryOtherHost) {
-  SeededNumbers numbers(20265);
+  SeededNumbers numbers(test::seed(20265));
   for (int ranks = 1; ranks <= 33; ++ranks) {
     Shape shape = random_hosts(numbers, ranks, false);
     shape.root = static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks)));

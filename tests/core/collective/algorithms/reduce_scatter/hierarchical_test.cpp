@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/core/collective/random_hosts.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::reduce_scatter_hierarchical {
 namespace {
@@ -12,7 +13,7 @@ Algorithm algorithm() {
 }
 
 TEST(HierarchicalReduceScatter, IsProvenForAnyHosts) {
-  SeededNumbers numbers(20262);
+  SeededNumbers numbers(test::seed(20262));
   for (int ranks = 1; ranks <= (test::kSanitized ? 12 : 48); ++ranks) {
     for (const bool in_order : {true, false}) {
       const Shape shape = random_hosts(numbers, ranks, in_order);
@@ -23,7 +24,7 @@ TEST(HierarchicalReduceScatter, IsProvenForAnyHosts) {
 }
 
 TEST(HierarchicalReduceScatter, AHostSendsEachChunkOfTheOthersOnce) {
-  SeededNumbers numbers(20264);
+  SeededNumbers numbers(test::seed(20264));
   for (int ranks = 1; ranks <= 33; ++ranks) {
     const Shape shape = random_hosts(numbers, ranks, false);
     const Hosts hosts = hosts_of(shape);
