@@ -225,23 +225,86 @@ def pictures_are_current(tree):
 
 
 def sources_tested(tree):
-    """every source of core and app is tested"""
-    # Tested means: the mirrored test exists, or some test includes its header or names it in a comment (an inner part:
-    # "also covers paceline/core/..."), or, for a subcommand, a test of processes names it as a string.
-    named = "\n".join(tree.text(path) for path in tree.sources("tests"))
-    spoken = "\n".join(tree.text(path) for path in tree.files("tests/processes", ".cpp", ".h"))
+    """every source of core and app is tested, by more than a comment"""
+    # Tested means: a test includes its header; or the mirrored test, or one that names it in a comment (an inner part: "also
+    # covers paceline/core/..."), reaches it; or, for a subcommand, a test of processes names it as a string.
+    tests = tree.sources("tests")
+    included = {include.path for path in tests for include in tree.includes(path)}
+    spoken = "\n".join("\n".join(tree.code(path)) for path in tree.files("tests/processes", ".cpp", ".h"))
     for floor in ("core", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
             if "/algorithms/" in path or "/codecs/" in path or "/policies/" in path or path == "paceline/app/cli/main.cpp":
                 continue
             stem = path[len("paceline/"):-4]
             name = stem.rsplit("/", 1)[-1]
-            if tree.exists(f"tests/{stem}_test.cpp") or path in named or f"paceline/{stem}.h" in named:
+            if f"paceline/{stem}.h" in included:
                 continue
             if path.startswith("paceline/app/cli/") and f'"{name}"' in spoken:
                 continue
-            yield Violation(path, 1, "nothing tests this file",
-                            f"write tests/{stem}_test.cpp, or name {path} or its header in the test that covers it")
+            mirror = f"tests/{stem}_test.cpp"
+            claims = [test for test in tests
+                      if test == mirror or path in tree.text(test) or f"paceline/{stem}.h" in tree.text(test)]
+            if not claims:
+                yield Violation(path, 1, "nothing tests this file",
+                                f"write {mirror}, or name {path} or its header in the test that covers it")
+            elif not any(_reaches(tree, test, path) for test in claims):
+                yield Violation(claims[0], 1, f"claims to test {path}, but nothing that it includes or calls leads there",
+                                "include its header and test what it promises, or name it in the test that does use it")
+
+
+def _reaches(tree, test, path):
+    """Whether a test's code leads to a source: by includes, by a function's name, or by starting the command."""
+    code = "\n".join(tree.code(test))
+    header = path[:-4] + ".h"
+    if not tree.exists(header):  # its functions are declared elsewhere
+        defined = re.findall(r"^\w[^;=]*?\b(\w+)\([^;]*$", "\n".join(tree.code(path)), re.M)
+        return any(re.search(rf"\b{name}\b", code) for name in defined)
+    starts = re.search(r'\b(paceline_run|run_probe|run_over)\(|\bbinary\("paceline"\)', code)
+    command = tuple(tree.files("paceline/app/cli", ".cpp")) if starts else ()
+    mirrored = "paceline/" + test[len("tests/"):-len("_test.cpp")] + ".cpp"
+    return header in _closure(tree, (test, *command, *([mirrored] if mirrored != path else [])))
+
+
+def _closure(tree, paths):
+    """What files include, and what the sources behind these headers include, and so on."""
+    found, todo = set(), [path for path in paths if tree.exists(path)]
+    while todo:
+        for include in tree.includes(todo.pop()):
+            for path in (include.path, include.path[:-2] + ".cpp"):
+                if path not in found and path.startswith(("paceline/", "tests/")) and tree.exists(path):
+                    found.add(path)
+                    todo.append(path)
+    return found
+
+
+def tests_never_sleep(tree):
+    """a test never sleeps, it waits for an event"""
+    sleep = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|clock_nanosleep)\s*\(|(?<![\w.])sleep\(|::sleep\(|\btime\.sleep\(")
+    for path in tree.files("tests", ".cpp", ".h", ".py"):
+        if path in MAY_SLEEP or path.startswith("tests/house/"):
+            continue
+        lines = tree.text(path).split("\n") if path.endswith(".py") else tree.code(path)
+        for number, line in enumerate(lines, 1):
+            if sleep.search(line):
+                yield Violation(path, number, "sleeps",
+                                "wait for what shall happen, with a deadline; where time itself is the subject, add the file "
+                                "and the reason to MAY_SLEEP in tests/house/rules.py")
+    for path in MAY_SLEEP:
+        if tree.exists(path) and not sleep.search(tree.text(path)):
+            yield Violation("tests/house/rules.py", 1, f"{path} does not sleep any more", "take it out of MAY_SLEEP")
+
+
+# Where time itself is the subject of a test.
+MAY_SLEEP = {
+    "tests/core/collective/communicator_bits_test.cpp": "ranks come at random moments",
+    "tests/core/collective/work_test.cpp": "who waits late is another case than who waits at once",
+    "tests/core/transport/process_memory_test.cpp": "a writer is stopped at a random moment",
+    "tests/processes/collective_failure_test.cpp": "a rank is killed at a random moment",
+    "tests/processes/programs/collective_worker.cpp": "looks whether somebody still writes into memory after a failure",
+    "tests/processes/programs/patient.cpp": "a rank is late, and what the others burn meanwhile is measured",
+    "tests/readers/readers_test.py": "asks a server again until it answers, with a deadline",
+    "tests/torch/parallel/data_parallel_schedules_test.cpp": "a layer takes longer from some step on",
+}
 
 
 def sources_built(tree):
@@ -342,5 +405,5 @@ def formatted(tree):
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
     headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, methods_and_policies_documented, pictures_are_current,
-    sources_tested, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
+    sources_tested, tests_never_sleep, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
 ]

@@ -1,4 +1,5 @@
-// `paceline top` looks at real ranks from outside.
+// `paceline top` looks at real ranks from outside. Also covers paceline/app/cli/shared/terminal.h,
+// which asks the terminal and nothing else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

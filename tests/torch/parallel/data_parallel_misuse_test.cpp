@@ -1,4 +1,5 @@
 // What DataParallel refuses, and what it says.
+#include <atomic>
 #include <cmath>
 #include <thread>
 #include <utility>
@@ -208,11 +209,14 @@ TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
 
 // Rank 1 is alive, but does something else.
 TEST(DataParallel, a_rank_that_does_not_come_is_told_with_the_bucket_that_waits_for_it) {
-  run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [](Job& job) {
+  std::atomic<bool> told = false;
+  run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [&told](Job& job) {
     Net net;
     DataParallel parallel(net, job, kSmallBuckets);
     if (job.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      const Deadline deadline = Deadline::in(std::chrono::seconds(60));
+      while (!told && !deadline.passed()) std::this_thread::yield();
+      EXPECT_TRUE(told);
       return;
     }
     loss_of(net, samples(0, 4)).backward();
@@ -226,6 +230,7 @@ TEST(DataParallel, a_rank_that_does_not_come_is_told_with_the_bucket_that_waits_
                                         HasSubstr("rank 1")));
       }
     }
+    told = true;
   });
 }
 

@@ -1,4 +1,3 @@
-// Also covers paceline/app/cli/shared/terminal.h, which asks the terminal and nothing else.
 #include "paceline/app/cli/programs/programs_text.h"
 
 #include <gmock/gmock.h>
