@@ -8,6 +8,7 @@
 #   tests/readers/            traces, TensorBoard and Prometheus as the readers of others see them
 #   tests/net/                *_test.cpp -> test_net: several hosts, and launchers of others
 #   tests/house/              rules about the code, in Python
+#   tests/skips.py            after all others: whether those that were skipped may be (tests/allowed_skips.txt)
 
 # Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
 # No stack-use-after-return: GCC 12 puts AVX-512 spills on a misaligned fake stack (GCC PR 110027) and crashes.
@@ -16,6 +17,9 @@ set(PACELINE_TEST_ENVIRONMENT
   "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=0"
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+
+# Where each executable leaves what became of its tests, for tests/skips.py.
+set(PACELINE_TEST_RESULTS "${CMAKE_CURRENT_BINARY_DIR}/test_results")
 
 set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Sanitize>:-Og>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -70,7 +74,9 @@ function(paceline_test target)
   endif()
   add_test(NAME ${PACELINE_TEST_PREFIX}${target} COMMAND ${target})
   set_tests_properties(${PACELINE_TEST_PREFIX}${target} PROPERTIES
-    TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_CORES} ENVIRONMENT "${PACELINE_TEST_ENVIRONMENT}")
+    TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_CORES}
+    ENVIRONMENT "${PACELINE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PACELINE_TEST_RESULTS}/${target}.xml")
+  set_property(GLOBAL APPEND PROPERTY PACELINE_TEST_EXECUTABLES ${target})
   if(arg_CORES EQUAL 1)
     set_tests_properties(${PACELINE_TEST_PREFIX}${target} PROPERTIES COST ${PACELINE_TEST_COST})
   endif()
@@ -192,6 +198,17 @@ function(paceline_house_tests)
              COMMAND "${Python3_EXECUTABLE}" "${script}" "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}")
     set_tests_properties(${PACELINE_TEST_PREFIX}house PROPERTIES TIMEOUT 120 COST ${PACELINE_TEST_COST})
   endif()
+endfunction()
+
+# paceline_skips_test(): runs when all tests of GoogleTest have; fails where one was skipped that may not be.
+function(paceline_skips_test)
+  get_property(executables GLOBAL PROPERTY PACELINE_TEST_EXECUTABLES)
+  list(JOIN executables "\n" lines)
+  file(WRITE "${PACELINE_TEST_RESULTS}/tests" "${lines}\n")
+  list(TRANSFORM executables PREPEND "${PACELINE_TEST_PREFIX}")
+  add_test(NAME ${PACELINE_TEST_PREFIX}skips
+           COMMAND "${Python3_EXECUTABLE}" -B "${CMAKE_CURRENT_SOURCE_DIR}/tests/skips.py" --check "${PACELINE_TEST_RESULTS}")
+  set_tests_properties(${PACELINE_TEST_PREFIX}skips PROPERTIES TIMEOUT 60 DEPENDS "${executables}")
 endfunction()
 
 # paceline_reader_tests(): see tests/readers/readers_test.py.

@@ -53,7 +53,7 @@ double accuracy(const Options& options) {
 // 1-bit SGD's have a pair of means for each column. 1-bit Adam wants a variance that no element
 // lacks.
 TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
-  if (!is_nightly()) GTEST_SKIP() << "45 minutes: scripts/nightly";
+  if (!is_nightly()) GTEST_SKIP() << "45 minutes: runs with PACELINE_NIGHTLY=1";
   const Options momentum = {"--learning-rate", "0.05", "--momentum", "0.9"},
                 plain = {"--learning-rate", "0.5", "--momentum", "0"},
                 own_momentum = {"--learning-rate", "0.05", "--momentum", "0"},
