@@ -266,7 +266,11 @@ std::vector<double> mean_of(const Gradients& gradients) {
 }
 
 Gradients gradients_of(int ranks, std::size_t elements, std::uint64_t seed) {
-  SeededNumbers numbers(test::seed(seed));
+  return fixed_gradients_of(ranks, elements, test::seed(seed));
+}
+
+Gradients fixed_gradients_of(int ranks, std::size_t elements, std::uint64_t seed) {
+  SeededNumbers numbers(seed);
   Gradients gradients(static_cast<std::size_t>(ranks), std::vector<float>(elements));
   for (auto& gradient : gradients) {
     for (float& value : gradient) {

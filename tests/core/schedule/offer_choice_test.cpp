@@ -22,7 +22,7 @@ OfferChoice choice_of(std::string_view text =
 }
 
 std::vector<float> steady_gradient(int rank, int step) {
-  return test::gradients_of(1, kEach, static_cast<std::uint64_t>(7 * step + rank)).front();
+  return test::fixed_gradients_of(1, kEach, static_cast<std::uint64_t>(7 * step + rank)).front();
 }
 
 Offers fewest(const Allowance& allowance, const Offers& present) {

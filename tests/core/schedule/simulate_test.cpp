@@ -61,7 +61,7 @@ Group random_group(SeededNumbers& numbers, int begin, int tensors) {
 
 Case random_case(std::uint64_t seed) {
   constexpr std::size_t kWindows[] = {0, 200000, 600000};
-  SeededNumbers numbers(test::seed(seed));
+  SeededNumbers numbers(seed);
   Case one{.model = random_model(numbers), .costs = {}, .plan = {.name = "random"}};
   one.costs.links = random_links(numbers);
   for (const CodecCost& codec : example_codecs()) one.costs.codecs.push_back(codec);
@@ -212,7 +212,7 @@ TEST(Simulation, of_one_serial_link_ends_when_the_recursion_says) {
 
 TEST(Simulation, never_takes_less_than_the_bounds) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    const Case one = random_case(seed);
+    const Case one = random_case(test::seed(seed));
     double ratio = 1;
     for (const Group& group : one.plan.groups)
       ratio = std::min(ratio, one.costs.codec(group.codec).ratio);
@@ -300,7 +300,7 @@ TEST(Simulation, computation_that_takes_processors_has_what_the_link_leaves) {
 
 TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_work) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    Case one = random_case(seed);
+    Case one = random_case(test::seed(seed));
     one.plan.crosses_barrier = false;
     one.plan = plan_of("one codec", cuts_of(one.plan), {.codec = "fp16"});
     for (Tensor& tensor : one.model.tensors) tensor.bytes += std::size_t{1} << 16;
@@ -321,7 +321,7 @@ TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_
 // Of one message after the other: where some overtake, slower may be better.
 TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    Case one = random_case(seed);
+    Case one = random_case(test::seed(seed));
     one.plan.crosses_barrier = false;
     one.plan = plan_of("one codec", cuts_of(one.plan), {.codec = "fp16"});
     for (Tensor& tensor : one.model.tensors) tensor.bytes += std::size_t{1} << 16;
@@ -340,7 +340,7 @@ TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
 
 TEST(Simulation, gives_up_only_on_what_exceeds_the_limit) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    const Case one = random_case(seed);
+    const Case one = random_case(test::seed(seed));
     const double whole = iteration_seconds(one.model, one.costs, one.plan, one.conditions);
     const auto within = [&](double limit) {
       return iteration_seconds_within(limit, one.model, one.costs, one.plan, one.conditions);
@@ -362,7 +362,7 @@ TEST(Simulation, refuses_what_does_not_fit_together) {
 
 TEST(Ordered, has_each_message_once_and_goes_by_the_plan_where_nothing_has_priority) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const Case c = random_case(seed);
+    const Case c = random_case(test::seed(seed));
     std::vector<int> messages;
     bool has_priorities = false;
     for (std::size_t g = 0; g < c.plan.groups.size(); ++g) {
