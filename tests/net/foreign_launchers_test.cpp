@@ -83,26 +83,12 @@ Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::stri
   return run(options, deadline);
 }
 
-// The one word behind `key` on every rank's line, "" when ranks differ or are missing.
-std::string agreed(const std::string& output, const std::string& key, int ranks) {
-  std::string word;
-  int seen = 0;
-  for (const std::string& line : lines_of(output)) {
-    const auto at = line.find(key + " ");
-    if (at == std::string::npos) continue;
-    const auto found = line.substr(at + key.size() + 1);
-    if (seen++ > 0 && found != word) return {};
-    word = found;
-  }
-  return seen == ranks ? word : std::string();
-}
-
 // What `ranks` ranks of `paceline run` say: every launcher must give the same.
 std::string expected_hash(int ranks) {
   const auto result =
       run(paceline_run({"-n", std::to_string(ranks)}, {binary("collective_worker"), "hash"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  return agreed(result.output, "hash", ranks);
+  return told_by_all(result.output, "hash", ranks);
 }
 
 class ForeignLauncher : public ::testing::TestWithParam<Launcher> {};
@@ -111,14 +97,14 @@ TEST_P(ForeignLauncher, GivesTheBitsOfPacelineRun) {
   NEED(GetParam().needs);
   const auto result = run_by(GetParam(), 3, {binary("collective_worker"), "hash"});
   EXPECT_EQ(result.exit_code, 0) << result.error << result.output;
-  EXPECT_EQ(agreed(result.output, "hash", 3), expected_hash(3)) << result.error;
+  EXPECT_EQ(told_by_all(result.output, "hash", 3), expected_hash(3)) << result.error;
 }
 
 TEST_P(ForeignLauncher, FindsItsRanksThroughWrappers) {
   NEED(GetParam().needs);
   const auto result =
       run_by(GetParam(), 2, {"bash", "-c", binary("collective_worker") + " hash; true"});
-  EXPECT_EQ(agreed(result.output, "hash", 2), expected_hash(2)) << result.error;
+  EXPECT_EQ(told_by_all(result.output, "hash", 2), expected_hash(2)) << result.error;
 }
 
 TEST_P(ForeignLauncher, ARankThatDiesEndsTheOthers) {
@@ -157,7 +143,7 @@ TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
     EXPECT_EQ(exit_code(node->wait(Deadline::in(60s))), 0) << node->error();
     output += node->output();
   }
-  EXPECT_EQ(agreed(output, "hash", 4), expected_hash(4));
+  EXPECT_EQ(told_by_all(output, "hash", 4), expected_hash(4));
 }
 
 class Slurm : public ::testing::Test {
@@ -184,13 +170,14 @@ class Slurm : public ::testing::Test {
 
 TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   const auto plain = srun({"-N2", "-n4", binary("collective_worker"), "hash"});
-  EXPECT_EQ(agreed(plain.output, "hash", 4), expected_hash(4)) << plain.error << plain.output;
+  EXPECT_EQ(told_by_all(plain.output, "hash", 4), expected_hash(4)) << plain.error << plain.output;
   const auto pmi2 = srun({"--mpi=pmi2", "-N2", "-n3", binary("collective_worker"), "hash"});
-  EXPECT_EQ(agreed(pmi2.output, "hash", 3), expected_hash(3)) << pmi2.error << pmi2.output;
+  EXPECT_EQ(told_by_all(pmi2.output, "hash", 3), expected_hash(3)) << pmi2.error << pmi2.output;
   const auto secret = srun(
       {"-N2", "-n3", binary("collective_worker"), "hash"},
       {{"PACELINE_SECRET_FILE", secret_file_in(folder_)}, {"PACELINE_STORE", "127.0.0.1:26820"}});
-  EXPECT_EQ(agreed(secret.output, "hash", 3), expected_hash(3)) << secret.error << secret.output;
+  EXPECT_EQ(told_by_all(secret.output, "hash", 3), expected_hash(3))
+      << secret.error << secret.output;
   // The names of these nodes do not resolve: that is told, with the remedy.
   const auto unknown = srun({"-N2", "-n3", binary("collective_worker"), "hash"},
                             {{"PACELINE_SECRET_FILE", secret_file_in(folder_)}});
@@ -226,8 +213,8 @@ TEST(TfConfig, ChiefAndWorkersTrainTogetherAndAnEvaluatorIsAlone) {
                         {"worker", {"127.0.0.1:26831", "127.0.0.1:26832"}},
                         {"evaluator", {"127.0.0.1:26833"}}};
   const std::string trained = run_cluster(cluster, {{"worker", 1}, {"chief", 0}, {"worker", 0}});
-  EXPECT_EQ(agreed(trained, "hash", 3), expected_hash(3));
-  EXPECT_EQ(agreed(run_cluster(cluster, {{"evaluator", 0}}), "hash", 1), expected_hash(1));
+  EXPECT_EQ(told_by_all(trained, "hash", 3), expected_hash(3));
+  EXPECT_EQ(told_by_all(run_cluster(cluster, {{"evaluator", 0}}), "hash", 1), expected_hash(1));
 }
 
 TEST(TfConfig, WithASecretRank0ListensAtItsOwnEntry) {
@@ -235,7 +222,7 @@ TEST(TfConfig, WithASecretRank0ListensAtItsOwnEntry) {
   const json cluster = {{"worker", {"127.0.0.1:26834", "localhost:26835"}}};
   const auto trained = run_cluster(cluster, {{"worker", 1}, {"worker", 0}},
                                    {{"PACELINE_SECRET_FILE", secret_file_in(folder)}});
-  EXPECT_EQ(agreed(trained, "hash", 2), expected_hash(2));
+  EXPECT_EQ(told_by_all(trained, "hash", 2), expected_hash(2));
 }
 
 TEST(TfConfig, AnotherHostWithoutASecretIsRefusedWithTheRemedy) {
@@ -280,6 +267,7 @@ class SameParameters : public Slurm {
     std::ifstream lines(metrics());
     for (std::string line; std::getline(lines, line);) summary = json::parse(line, nullptr, false);
     fs::remove(metrics());
+    EXPECT_TRUE(summary.is_object() && summary.contains("parameters_sha256")) << finished.output;
     return summary.is_object() ? summary.value("parameters_sha256", std::string("none"))
                                : std::string("no summary");
   }
@@ -289,15 +277,18 @@ class SameParameters : public Slurm {
   }
 };
 
-TEST_F(SameParameters, UnderTorchrunAndBothMpis) {
+class SameParametersUnder : public SameParameters,
+                            public ::testing::WithParamInterface<Launcher> {};
+
+TEST_P(SameParametersUnder, AnotherLauncher) {
+  NEED(GetParam().needs);
   const std::string own = expected(2);
-  ASSERT_EQ(own.size(), 64U);
-  for (const Launcher& launcher : launchers_of_others()) {
-    if (!is_there(launcher.needs)) continue;  // the tests above say so
-    SCOPED_TRACE(launcher.name);
-    EXPECT_EQ(parameters(run_by(launcher, 2, example(), Deadline::in(90s))), own);
-  }
+  EXPECT_EQ(own.size(), 64U) << own;
+  EXPECT_EQ(parameters(run_by(GetParam(), 2, example(), Deadline::in(90s))), own);
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, SameParametersUnder, ::testing::ValuesIn(launchers_of_others()),
+                         [](const auto& one) { return one.param.name; });
 
 TEST_F(SameParameters, UnderSrunOnTwoNodes) {
   Slurm::SetUp();

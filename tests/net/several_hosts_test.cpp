@@ -39,24 +39,11 @@ pid_t launcher_of(pid_t worker) {
   return std::atoi(stat.c_str() + stat.rfind(')') + 4);
 }
 
-// The one hash that all ranks said; else what is wrong.
-std::string hash_in(const std::string& output, int ranks) {
-  std::string hash;
-  int seen = 0;
-  for (const auto& line : lines_of(output)) {
-    const auto at = line.find("] hash ");
-    if (at == std::string::npos) continue;
-    if (seen++ > 0 && line.substr(at) != hash) return "different";
-    hash = line.substr(at);
-  }
-  return seen == ranks ? hash : fmt::format("{} of {} ranks", seen, ranks);
-}
-
 TEST_F(SeveralHosts, GiveTheBitsOfOne) {
   const auto here = run(paceline_run({"-n", "4"}, {binary("collective_worker"), "hash"}));
   const auto there = run(run_over(2, {}, {binary("collective_worker"), "hash"}), Deadline::in(30s));
   EXPECT_EQ(there.exit_code, 0) << there.error;
-  EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4));
+  EXPECT_EQ(told_by_all(there.output, "] hash", 4), told_by_all(here.output, "] hash", 4));
 }
 
 TEST_F(SeveralHosts, AreMeasuredByABenchmarkThatStartsItsRanksOnThem) {
@@ -101,7 +88,8 @@ TEST_F(SeveralHosts, AlsoWithoutSshByOneLauncherOnEachNode) {
                             hosts_script(), node(1), node(0))),
       Deadline::in(30s));
   EXPECT_EQ(there.exit_code, 0) << there.error;
-  EXPECT_EQ(hash_in(there.output, 4), hash_in(here.output, 4)) << there.output;
+  EXPECT_EQ(told_by_all(there.output, "] hash", 4), told_by_all(here.output, "] hash", 4))
+      << there.output;
 }
 
 TEST_F(SeveralHosts, AWorkerKnowsItsPlace) {

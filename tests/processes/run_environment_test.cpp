@@ -1,8 +1,10 @@
 // What a worker finds when it starts: variables, secret, descriptors, signals.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <fstream>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -30,6 +32,11 @@ std::vector<json> told_by(const ProcessOptions& options, int ranks) {
     }
   }
   return by_rank;
+}
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string at(const json& told, const char* name) {
@@ -93,9 +100,21 @@ TEST(RunEnvironment, TheSecretReachesAGrandchildThroughWrappersThatCloseDescript
 }
 
 TEST(RunEnvironment, TheSecretIsNotInItNorInAnyCommandLine) {
-  const auto told = told_by(run_probe(1, {"environment"}), 1);
-  const auto secret = told[0]["secret"]["text"].get<std::string>();
-  EXPECT_EQ(told[0]["environment"].dump().find(secret), std::string::npos);
+  Process launcher(run_probe(2, {"wait"}));
+  const auto workers = ready(launcher, 2);
+  ASSERT_EQ(workers.size(), 2U);
+  const std::string secret = text_of_file(variable_of(workers[0], "PACELINE_SECRET_FILE"));
+  ASSERT_GE(secret.size(), 64U);
+  // The launcher, a shim and the worker of each rank.
+  std::vector<pid_t> processes = {launcher.pid()};
+  for (const pid_t worker : workers) processes.insert(processes.end(), {worker, shim_of(worker)});
+  for (const pid_t process : processes) {
+    for (const char* name : {"cmdline", "environ"}) {
+      const std::string text = text_of_file(fmt::format("/proc/{}/{}", process, name));
+      EXPECT_THAT(text, HasSubstr(name == std::string("cmdline") ? "launch_probe" : "PATH="));
+      EXPECT_EQ(text.find(secret.substr(0, 64)), std::string::npos) << name << " of " << process;
+    }
+  }
 }
 
 TEST(RunEnvironment, AWorkerStartsWithThreeDescriptorsAndDefaultSignals) {

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/extremes.h"
 #include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
 
@@ -41,9 +42,10 @@ Trained train(int ranks, const std::string& transport, std::vector<std::string> 
 }
 
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size() || a.empty()) return INFINITY;
   double furthest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) furthest = std::max(furthest, std::fabs(a[i] - b[i]));
-  return a.size() == b.size() && !a.empty() ? furthest : INFINITY;
+  for (std::size_t i = 0; i < a.size(); ++i) furthest = larger(furthest, std::fabs(a[i] - b[i]));
+  return furthest;
 }
 
 std::string sha256(const Trained& trained) {

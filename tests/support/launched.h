@@ -1,6 +1,7 @@
 // `paceline run` under test.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -57,6 +58,21 @@ inline std::optional<int> told(const std::string& output, int rank, const std::s
     if (line.starts_with(begin)) return std::atoi(line.c_str() + begin.size());
   }
   return std::nullopt;
+}
+
+// The words behind `key` and a space that all `ranks` ranks said alike. Where one said nothing or
+// something else the test fails here, so that two outputs without any such line are never equal.
+inline std::string told_by_all(const std::string& output, const std::string& key, int ranks) {
+  std::vector<std::string> words;
+  for (const std::string& line : lines_of(output)) {
+    const auto at = line.find(key + " ");
+    if (at != std::string::npos) words.push_back(line.substr(at + key.size() + 1));
+  }
+  EXPECT_EQ(words.size(), static_cast<std::size_t>(ranks)) << "lines with '" << key << "' in\n"
+                                                           << output;
+  for (const std::string& word : words) EXPECT_EQ(word, words.front()) << output;
+  EXPECT_FALSE(words.empty() || words.front().empty()) << output;
+  return words.empty() ? "nothing" : words.front();
 }
 
 // Process ids of all ranks, when each has said "ready"; empty when they did not in time.

@@ -1,13 +1,16 @@
 // Models of 16-bit types.
+#include "tests/support/extremes.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
 namespace {
 
 double distance(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  if (a.size() != b.size()) return INFINITY;
   double furthest = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
-    furthest = std::max(furthest, difference(a[i].to(at::kDouble), b[i].to(at::kDouble)));
+    furthest = test::larger(furthest, difference(a[i].to(at::kDouble), b[i].to(at::kDouble)));
   return furthest;
 }
 

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "tests/support/seed.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
@@ -11,7 +12,7 @@ namespace {
 const auto kDoubles = at::TensorOptions().dtype(at::kDouble);
 
 at::Tensor numbers(std::uint64_t seed, at::IntArrayRef sizes) {
-  return at::randn(sizes, at::detail::createCPUGenerator(seed), kDoubles);
+  return at::randn(sizes, at::detail::createCPUGenerator(test::seed(seed)), kDoubles);
 }
 
 // Rows of each rank, and what comes of them.
@@ -84,6 +85,24 @@ TEST(SyncBatchNorm, equals_batch_norm_of_the_whole_batch_also_where_ranks_have_f
   expect_equals_batch_norm({{1, 2}, {3, 2}});
   expect_equals_batch_norm({{3, 2}, {}, false});
   expect_equals_batch_norm({{7}, {}});
+}
+
+// Without a momentum the running statistics are the plain means over all batches so far.
+TEST(SyncBatchNorm, without_momentum_averages_all_batches_as_batch_norm_does) {
+  const auto options = nn::BatchNormOptions(4).momentum(c10::nullopt);
+  nn::BatchNorm1d one(options);
+  one->to(at::kDouble);
+  run_ranks(1, [&](Job& job) {
+    SyncBatchNorm norm(options);
+    norm->to(at::kDouble);
+    norm->compute_over(std::make_shared<BatchRanks>(BatchRanks{&job.world(), 1}));
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      const at::Tensor x = numbers(step, {6, 4}) + static_cast<double>(step);
+      one->forward(x);
+      norm->forward(x);
+      expect_equal(norm->buffers(), one->buffers(), 1e-12);
+    }
+  });
 }
 
 // A layer before and behind the norm, so that gradients flow through it.
