@@ -300,6 +300,7 @@ MAY_SLEEP = {
     "tests/core/collective/work_test.cpp": "who waits late is another case than who waits at once",
     "tests/core/transport/process_memory_test.cpp": "a writer is stopped at a random moment",
     "tests/processes/collective_failure_test.cpp": "a rank is killed at a random moment",
+    "tests/processes/lent_memory_test.cpp": "a rank is stopped at a random moment, and goes on after a while",
     "tests/processes/programs/collective_worker.cpp": "looks whether somebody still writes into memory after a failure",
     "tests/processes/programs/patient.cpp": "a rank is late, and what the others burn meanwhile is measured",
     "tests/readers/readers_test.py": "asks a server again until it answers, with a deadline",
