@@ -106,11 +106,7 @@ FrameSink* Mesh::sink(std::uint32_t group) const {
 }
 
 void Mesh::fail(Failure why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = why;
-  }
+  if (std::exchange(failing_, true)) return;
   for (const auto& link : links_) {
     if (!link) continue;
     link->abandon();
@@ -121,6 +117,9 @@ void Mesh::fail(Failure why) {
   for (const auto& [group, sink] : sinks) {
     if (sinks_.contains(group)) sink->failed(why);  // one sink's end may be another's
   }
+  // Callers that find it throw it at once, and may free what they have lent.
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(why);
 }
 
 std::optional<Failure> Mesh::failure() const {

@@ -88,7 +88,7 @@ class Mesh final : private transport::LinkOwner {
 
   // Ends the generation; the first call wins. THREAD: driver.
   void fail(Failure why);
-  // THREAD: any.
+  // Once all peers are stopped and all that was in flight has ended. THREAD: any.
   std::optional<Failure> failure() const;
   // Called once with the failure that this rank found or was told (at once if it has). THREAD:
   // driver.
@@ -138,6 +138,7 @@ class Mesh final : private transport::LinkOwner {
   bool shares_memory_ = false;
   Hosts hosts_;
   bool leaving_ = false;
+  bool failing_ = false;
   std::atomic<std::uint64_t> last_segment_ = 0;
   std::function<void(const Failure&)> on_failure_;
   mutable std::mutex mutex_;

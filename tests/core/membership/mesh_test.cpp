@@ -35,7 +35,11 @@ class Wire final : public transport::Link {
     offered.push_back(segment);
   }
   void withdraw(std::uint64_t segment) override { withdrawn.push_back(segment); }
-  void abandon() override { ++abandons; }
+  void abandon() override {
+    ++abandons;
+    on_abandon();
+  }
+  std::function<void()> on_abandon = [] {};
   bool flushed() const override { return sent.empty(); }
 
  private:
@@ -99,6 +103,21 @@ TEST_F(MeshTest, KnowsItsLinksAndNoneToItself) {
   EXPECT_EQ(identity.own_rank, 1u);
   EXPECT_EQ(identity.job, 9u);
   EXPECT_EQ(identity.generation, 4u);
+}
+
+// A caller that looks for a failure throws it at once, and may then free what it has lent.
+TEST_F(MeshTest, TellsCallersOfAFailureWhenItsPeersAreStoppedAndItsGroupsHaveEnded) {
+  Sink sink, other;
+  int told_early = 0;
+  const auto look = [&] { told_early += mesh.failure() ? 1 : 0; };
+  for (const std::size_t peer : {0U, 2U}) wires[peer]->on_abandon = look;
+  sink.on_failed = other.on_failed = look;
+  mesh.subscribe(kGroup, &sink);
+  mesh.subscribe(kGroup + 1, &other);
+  mesh.fail(kWhy);
+  EXPECT_EQ(told_early, 0);
+  EXPECT_EQ(mesh.failure(), kWhy);
+  EXPECT_EQ(sink.failures.size() + other.failures.size(), 2U);
 }
 
 TEST_F(MeshTest, FramesReachTheSinkOfTheirGroup) {
