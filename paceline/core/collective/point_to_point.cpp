@@ -307,13 +307,17 @@ std::string PointToPoint::unreceived_from(int peer) const {
 std::optional<Failure> PointToPoint::overdue(Clock::time_point now) {
   if (!due_.passed(now)) return std::nullopt;
   std::optional<int> late;
-  each_waiting(*this, [&](std::string_view, const Transfer& t, ConstBuffer, std::string_view) {
-    if (!late && t.deadline.passed(now)) late = t.peer;
+  std::string what_is_late;
+  each_waiting(*this, [&](std::string_view what, const Transfer& t, ConstBuffer buffer,
+                          std::string_view side) {
+    if (late || !t.deadline.passed(now)) return;
+    late = t.peer;
+    what_is_late = describe(what, t, buffer, side);
   });
   if (!late) return std::nullopt;
   std::string text =
       fmt::format("{}: {} was not met by {} before its deadline", members_.name(members_.rank()),
-                  waits_for(*late), *late == kAnyRank ? "any rank" : members_.name(*late));
+                  what_is_late, *late == kAnyRank ? "any rank" : members_.name(*late));
   if (*late == kAnyRank) return members_.failure(Fault::timed_out, std::move(text), {});
   const std::string instead = unreceived_from(*late);
   if (!instead.empty()) text += fmt::format("; it has called {} instead", instead);

@@ -293,6 +293,27 @@ TEST(PointToPoint, DeadlinesNameTheOtherSide) {
   }
 }
 
+TEST(PointToPoint, TheDeadlineNamesTheTransferThatIsLate) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<bool> failed = false;
+    run_ranks(2, options, [&](Job& job) {
+      if (job.rank() == 1) {
+        while (!failed) std::this_thread::yield();
+        return;
+      }
+      std::vector<std::uint8_t> first(10), late(20);
+      const auto failure = failure_of([&] {
+        const Work other = job.world().recv(buffer_of(first), 1, {.tag = 1, .within = 60s});
+        job.world().recv(buffer_of(late), 1, {.tag = 2, .within = 50ms}).wait(Deadline::in(5s));
+        other.wait(Deadline::in(5s));
+      });
+      failed = true;
+      EXPECT_THAT(failure.what, HasSubstr("recv u8[20] from rank 1, tag 2"));
+      EXPECT_THAT(failure.what, ::testing::Not(HasSubstr("u8[10]")));
+    });
+  }
+}
+
 TEST(PointToPoint, FromAnyRankTakesEveryMessageOnceAndTellsWhose) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(4, options, [](Job& job) {
