@@ -149,7 +149,8 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   request.may_post = !by_engine && algorithm.empty() && group->posts(call);
   if (request.may_post) {
     request.print = fingerprint(call);
-    if (collective::BoardCalls::is_short(call) && group->try_at_once(request)) return {};
+    if (collective::BoardCalls::is_short(call) && group->try_at_once(request))
+      return Work::over_at_once(size);
   }
   if (by_engine) choose_engine(request);
   else if (collective::is_carried_by_programs(call.operation)) choose_program(request, algorithm);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/work_state.h"
@@ -12,6 +14,17 @@ namespace {
 
 // A caller that waits this soon after its call does not compute meanwhile: it drives.
 constexpr std::chrono::nanoseconds kAtOnce = std::chrono::microseconds(100);
+
+// The driver goes on, whatever a callback throws.
+void call_back(const std::function<void(const Result<>&)>& callback, const Result<>& result) {
+  try {
+    callback(result);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "paceline: a callback of Work::on_done threw: {}\n", error.what());
+  } catch (...) {
+    fmt::print(stderr, "paceline: a callback of Work::on_done threw\n");
+  }
+}
 
 }  // namespace
 
@@ -71,7 +84,7 @@ void Work::State::finish(std::optional<Failure> failure) {
   }
   reactor_->note_completion();
   const Result<> result = failure_ ? Result<>(*failure_) : Result<>(Done{});
-  for (const auto& callback : callbacks) callback(result);
+  for (const auto& callback : callbacks) call_back(callback, result);
 }
 
 bool Work::done() const {
@@ -92,7 +105,14 @@ void Work::keep(std::any what) const {
 }
 
 double Work::total_weight() const {
-  return state_ && done() ? state_->total_weight : 0;
+  if (!state_) return total_weight_;
+  return done() ? state_->total_weight : 0;
+}
+
+Work Work::over_at_once(int ranks) {
+  Work work;
+  work.total_weight_ = ranks;
+  return work;
 }
 
 Bytes Work::note(int rank) const {

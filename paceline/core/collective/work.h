@@ -27,14 +27,16 @@ class [[nodiscard]] Work {
   void wait(Deadline deadline = {}) const;
 
   // Runs `callback` once, on the thread that drives the operation to its end (at once if it is
-  // done). It must not block.
+  // done). It must not block. What it throws is told on stderr; if the operation is done already,
+  // it is thrown here.
   void on_done(std::function<void(const Result<>&)> callback) const;
 
   // Holds `what` until the operation is done.
   void keep(std::any what) const;
 
-  // Once done: the sum of all ranks' weights (AllReduceOptions::weight), and the note that rank
-  // `rank` attached. The note's bytes live as long as a Work of this operation.
+  // Once a collective is done: the sum of all ranks' weights (AllReduceOptions::weight), in which a
+  // rank that gave none counts as 1, however the call was carried; and the note that rank `rank`
+  // attached. The note's bytes live as long as a Work of this operation.
   double total_weight() const;
   Bytes note(int rank) const;
 
@@ -46,8 +48,12 @@ class [[nodiscard]] Work {
   // done.
   static Work all_of(std::vector<Work> parts);
 
+  // Of a collective without weights and notes that was over within its call.
+  static Work over_at_once(int ranks);
+
  private:
   std::shared_ptr<State> state_;
+  double total_weight_ = 0;  // without a state
 };
 
 }  // namespace paceline

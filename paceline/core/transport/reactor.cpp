@@ -70,6 +70,20 @@ void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
   if (std::exchange(parked_, false)) communicator_changed_.notify_all();
 }
 
+class Reactor::Baton {
+ public:
+  Baton(Reactor& reactor, std::unique_lock<std::mutex>& lock) : reactor_(reactor), lock_(lock) {
+    reactor_.take_baton(lock_);
+  }
+  ~Baton() { reactor_.drop_baton(lock_); }
+  Baton(const Baton&) = delete;
+  Baton& operator=(const Baton&) = delete;
+
+ private:
+  Reactor& reactor_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
 void Reactor::wake_if_asleep() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (asleep_.load(std::memory_order_seq_cst)) poller_.wake();
@@ -84,9 +98,8 @@ void Reactor::post(std::function<void()> task) {
     wake_if_asleep();
     return;
   }
-  take_baton(lock);
+  const Baton baton(*this, lock);
   turn();
-  drop_baton(lock);
 }
 
 bool Reactor::try_take_baton() {
@@ -219,9 +232,10 @@ bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) 
   std::unique_lock lock(mutex_);
   while (!done() && !deadline.passed()) {
     if (!driven_) {
-      take_baton(lock);
-      drive(done, deadline, options_.spin);
-      drop_baton(lock);
+      {
+        const Baton baton(*this, lock);
+        drive(done, deadline, options_.spin);
+      }
       last_caller_ = Clock::now();
     } else {
       wake_if_asleep();  // the communication thread hands the baton over to whoever waits
@@ -246,10 +260,9 @@ void Reactor::communicate() {
       park(lock);
       continue;
     }
-    take_baton(lock);
+    const Baton baton(*this, lock);
     drive([this] { return waiters_ > 0 || callers_drive() || stopping_; }, Deadline::never(),
           std::chrono::microseconds(0));
-    drop_baton(lock);
   }
 }
 

@@ -66,10 +66,9 @@ class Reactor {
   // THREAD: any but the driver.
   template <typename Task>
   bool try_drive(Task task) {
-    if (!try_take_baton()) return false;
-    task();
-    drop_baton_of_try();
-    return true;
+    const Try baton(*this);
+    if (baton.has_it) task();
+    return baton.has_it;
   }
 
   // Drives, or waits while another thread does, until done() is true or the deadline has passed;
@@ -115,6 +114,17 @@ class Reactor {
   }
 
  private:
+  class Baton;  // held while it lives
+  struct Try {  // the baton for a task of try_drive, given back however the task ends
+    explicit Try(Reactor& r) : reactor(r), has_it(r.try_take_baton()) {}
+    ~Try() {
+      if (has_it) reactor.drop_baton_of_try();
+    }
+    Try(const Try&) = delete;
+    Try& operator=(const Try&) = delete;
+    Reactor& reactor;
+    const bool has_it;
+  };
   bool turn();  // one look at everything but the poller; returns whether anything moved
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);

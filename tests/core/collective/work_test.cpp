@@ -110,6 +110,46 @@ TEST(Work, CallbacksRunOnceWithTheResultAndWhatIsKeptIsFreedThen) {
   });
 }
 
+TEST(Work, ACallbackThatThrowsHarmsNobody) {
+  run_ranks(2, [](Job& job) {
+    for (int i = 0; i < 10; ++i) {
+      std::atomic<int> calls = 0;
+      const Work work = job.world().barrier();
+      try {
+        work.on_done([](const Result<>&) { throw std::runtime_error("out of a callback"); });
+      } catch (const std::runtime_error&) {  // it was done already, so its caller hears of it
+      }
+      work.on_done([&](const Result<>&) { ++calls; });
+      EXPECT_NO_THROW(work.wait(Deadline::in(5s)));
+      const Deadline deadline = Deadline::in(5s);
+      while (calls < 1 && !deadline.passed()) std::this_thread::yield();
+      if (!work.done()) return;
+    }
+  });
+}
+
+// A call may be over at once, go over a board or by frames, and be carried by a program.
+TEST(Work, TheTotalWeightIsTheNumberOfRanksThatGaveNoneHoweverTheCallWasCarried) {
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(2, options, [](Job& job) {
+      for (const std::size_t count : {1, 100, 100'000, 1'000'000}) {
+        std::vector<float> values(count);
+        for (int i = 0; i < 20; ++i) {
+          const Work unnamed = job.world().all_reduce(buffer_of(values));
+          unnamed.wait();
+          ASSERT_EQ(unnamed.total_weight(), 2) << count << ", call " << i;
+        }
+        const Work named = job.world().all_reduce(buffer_of(values), {.algorithm = "direct"});
+        named.wait();
+        EXPECT_EQ(named.total_weight(), 2);
+      }
+      const Work barrier = job.world().barrier();
+      barrier.wait();
+      EXPECT_EQ(barrier.total_weight(), 2);
+    });
+  }
+}
+
 TEST(Work, TheFailureOfADroppedOneIsThrownByTheNextCall) {
   run_ranks(2, [](Job& job) {
     std::vector<float> values(4);

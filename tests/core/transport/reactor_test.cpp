@@ -76,6 +76,24 @@ TEST(Reactor, RunThrowsWhatTheTaskThrowsAndGoesOn) {
   EXPECT_TRUE(ran);
 }
 
+TEST(Reactor, ATaskThatThrowsLosesNoBaton) {
+  Reactor reactor;
+  const Deadline deadline = Deadline::in(10s);
+  bool thrown = false;
+  while (!thrown && !deadline.passed()) {
+    reactor.run([] {});  // a caller has the baton, so that it is free soon
+    try {
+      reactor.try_drive([] { throw std::runtime_error("x"); });
+    } catch (const std::runtime_error&) {
+      thrown = true;
+    }
+  }
+  EXPECT_TRUE(thrown);
+  std::atomic<bool> ran = false;
+  reactor.post([&] { ran = true; });
+  EXPECT_TRUE(reactor.drive_until([&] { return ran.load(); }, Deadline::in(5s)));
+}
+
 TEST(Reactor, TasksThatTasksPostRunToo) {
   Reactor reactor;
   std::atomic<int> depth = 0;
