@@ -42,6 +42,7 @@ class BoardCalls final : public PostedCalls {
   Result<Progress> advance(std::uint64_t sequence, const Request& request) override;
   bool works() const override { return reduction_.has_value(); }
   std::vector<int> awaited() const override;
+  std::uint64_t movement() const override { return reduction_ ? reduction_->movement() : 0; }
 
   void set_asleep(bool asleep) {
     if (board_) board_->set_asleep(asleep);

@@ -20,7 +20,14 @@ using transport::FrameType;
 // them until they are wanted.
 constexpr std::size_t kEager = 32 << 10;
 
-constexpr std::uint64_t kSlotBits = 24;
+// A send is known by its segment, the rank it goes to, and its slot.
+constexpr int kSlotBits = 24, kRankBits = 16;
+
+std::uint64_t cookie_of(int segment, int rank, std::size_t slot) {
+  return ((static_cast<std::uint64_t>(segment) << kRankBits | static_cast<std::uint64_t>(rank))
+          << kSlotBits) |
+         slot;
+}
 
 bool sends(Step::Kind kind) {
   return kind == Step::Kind::send || kind == Step::Kind::store;
@@ -63,7 +70,8 @@ Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uin
       descriptor_(fingerprint(request_.call)),
       wide_sums_(request_.plan && request_.plan->has_wide_sums && is_half(request_.call.dtype) &&
                  rounds(request_.call.op, request_.call.dtype)),
-      roll_(members.size()) {
+      roll_(members.size()),
+      unread_(static_cast<std::size_t>(members.size())) {
   if (!request_.plan) return;
   segments_left_ = request_.segments;
   finished_.resize(static_cast<std::size_t>(request_.segments));
@@ -153,6 +161,14 @@ std::vector<int> Execution::awaited() const {
     }
   }
   return {peers.begin(), peers.end()};
+}
+
+std::vector<int> Execution::readers() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (unread_[static_cast<std::size_t>(rank)] > 0) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 void Execution::publish() {
@@ -286,13 +302,15 @@ bool Execution::attempt_send(Segment& segment, const Action& action) {
   const std::size_t slot = segment.slot_number(step.source);
   ++segment.readers(slot);
   ++segment.all_readers;
+  ++unread_[static_cast<std::size_t>(step.peer)];
   link.send(header(FrameType::data, step.peer, segment, action.number), bytes, this,
-            (static_cast<std::uint64_t>(segment.number) << kSlotBits) | slot);
+            cookie_of(segment.number, step.peer, slot));
   return true;
 }
 
 void Execution::sent(std::uint64_t cookie) {
-  const auto found = segments_.find(static_cast<int>(cookie >> kSlotBits));
+  --unread_[(cookie >> kSlotBits) & ((std::uint64_t{1} << kRankBits) - 1)];
+  const auto found = segments_.find(static_cast<int>(cookie >> (kSlotBits + kRankBits)));
   if (found == segments_.end()) return;
   Segment& segment = *found->second;
   --segment.readers(cookie & ((std::uint64_t{1} << kSlotBits) - 1));

@@ -48,12 +48,15 @@ class Execution final : private transport::SendListener {
   const Roll& roll() const { return roll_; }  // who has called
   std::vector<int> missing() const;           // ranks that have not called
   std::vector<int> awaited() const;           // ranks whose messages the running segments wait for
+  std::vector<int> readers() const;           // ranks that have not taken what was sent to them
 
   MutableBytes place(int peer, const transport::FrameHeader& header);
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload);
 
-  bool done() const { return roll_.is_complete() && segments_left_ == 0; }
+  bool done() const {
+    return roll_.is_complete() && segments_left_ == 0 && !posted_calls_.is_sending();
+  }
   // Weights and notes, into the work. Once done.
   void publish();
   // The operation has failed, and the links were abandoned: once this has returned nobody writes to
@@ -112,6 +115,7 @@ class Execution final : private transport::SendListener {
   std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
   LentUse use_;                          // of an action
   bool posted_ = false;                  // and not called
+  std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;
   int next_segment_ = 0;
   std::vector<bool> finished_;  // by segment

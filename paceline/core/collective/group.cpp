@@ -171,6 +171,10 @@ void Group::go_on() {
 // Looks for what no frame tells of.
 bool Group::poll() {
   if (!current_) return false;
+  if (current_->done() && !current_->request().by_engine) {  // the last of what was posted has left
+    go_on();
+    return true;
+  }
   // A rank that works on the same operation is soon through with its piece.
   constexpr int kLooks = 16;
   auto moved = current_->look_at_post();

@@ -156,9 +156,10 @@ std::string Group::whom_it_waits_for() const {
     whom = "the data, which the library of its engine carries; every rank has called it";
   } else {
     const auto awaited = current_->awaited();
-    whom = awaited.empty() ? "its messages to be taken"
-                           : fmt::format("data of {}, which {} called it", members_.names(awaited),
-                                         awaited.size() == 1 ? "has" : "have");
+    whom = awaited.empty()
+               ? fmt::format("{} to take what was sent to it", members_.names(current_->readers()))
+               : fmt::format("data of {}, which {} called it", members_.names(awaited),
+                             awaited.size() == 1 ? "has" : "have");
   }
   return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()),
                      to_string(current_->request().call), where(), whom);
@@ -166,7 +167,8 @@ std::string Group::whom_it_waits_for() const {
 
 // Grows while data comes, goes or is worked on.
 std::uint64_t Group::movement() const {
-  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced;
+  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced +
+         posted_calls_.movement();
 }
 
 bool Group::is_stalled(Clock::time_point now) {
@@ -195,6 +197,7 @@ void Group::on_timer() {
     if (due) {
       auto blamed = current_->missing();
       if (blamed.empty()) blamed = current_->awaited();
+      if (blamed.empty()) blamed = current_->readers();
       const std::string behind =
           late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
       const std::string remedy = blamed.empty()

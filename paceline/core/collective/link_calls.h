@@ -41,6 +41,7 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   Result<Progress> advance(std::uint64_t sequence, const Request& request) override;
   bool works() const override { return false; }  // it is over when all have posted
   std::vector<int> awaited() const override { return {}; }
+  bool is_sending() const override { return unsent_ > 0; }
 
   // A frame of type `posted` from a peer, of an operation that this rank is in or comes to next.
   MutableBytes place(int peer, const transport::FrameHeader& header);

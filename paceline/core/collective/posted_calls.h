@@ -36,6 +36,10 @@ class PostedCalls {
   virtual Result<Progress> advance(std::uint64_t sequence, const Request& request) = 0;
   virtual bool works() const = 0;                // all have posted, and none can leave
   virtual std::vector<int> awaited() const = 0;  // who has posted, and is not through
+  // Changes while any rank works on the call.
+  virtual std::uint64_t movement() const { return 0; }
+  // What was posted is still sent from its input, whose operation must not end.
+  virtual bool is_sending() const { return false; }
 };
 
 }  // namespace paceline::collective

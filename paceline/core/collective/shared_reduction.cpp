@@ -341,6 +341,15 @@ std::vector<int> SharedReduction::awaited() const {
   return ranks;
 }
 
+std::uint64_t SharedReduction::movement() const {
+  std::uint64_t pieces = 0;
+  for (int r = 0; r < members_.size(); ++r) {
+    for (const Counter counter : {Counter::staged, Counter::reduced, Counter::taken})
+      pieces += board_.counted(r, sequence_, counter);
+  }
+  return pieces;
+}
+
 std::size_t SharedReduction::bytes_of_own_chunk() const {
   const std::size_t begin = std::min(count_, own_ * chunk_);
   return (std::min(count_, begin + chunk_) - begin) * element_;

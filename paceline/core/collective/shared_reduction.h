@@ -77,6 +77,7 @@ class SharedReduction {
 
   std::vector<int> awaited() const;  // the other ranks that are not through
   std::size_t bytes_of_own_chunk() const;
+  std::uint64_t movement() const;  // the pieces of all ranks
 
  private:
   struct Rank {

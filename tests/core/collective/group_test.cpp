@@ -9,6 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "paceline/core/collective/algorithm_catalogue.h"
+#include "paceline/core/collective/work_state.h"
 #include "tests/core/collective/worlds.h"
 
 namespace paceline::collective::testing {
@@ -96,6 +98,99 @@ TEST(Group, ASendThatIsDoneIsNotInFlight) {
     job.world().barrier().wait();
     if (job.rank() == 1) job.world().recv(buffer_of(values), 0).wait();
   });
+}
+
+// A link whose frames wait until they are let out, to a peer that the test plays.
+class HeldLink final : public transport::Link {
+ public:
+  int peer() const override { return 1; }
+  void send(const transport::FrameHeader&, Bytes, transport::SendListener* listener,
+            std::uint64_t cookie) override {
+    if (listener != nullptr) held.emplace_back(listener, cookie);
+  }
+  void let_out() {
+    for (const auto& [listener, cookie] : std::exchange(held, {})) listener->sent(cookie);
+  }
+  MutableBytes window(transport::Remote, std::size_t) override { return {}; }
+  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t) override { return nullptr; }
+  void release(const transport::FrameHeader&) override {}
+  std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
+  void offer(std::uint64_t, std::shared_ptr<const transport::SharedMemory>) override {}
+  void withdraw(std::uint64_t) override {}
+  void abandon() override { held.clear(); }
+  bool flushed() const override { return held.empty(); }
+
+  std::vector<std::pair<transport::SendListener*, std::uint64_t>> held;
+};
+
+// Rank 0 of two, and what rank 1 tells it.
+class GroupOfTwo : public ::testing::Test {
+ protected:
+  GroupOfTwo() {
+    auto link = std::make_unique<HeldLink>();
+    link_ = link.get();
+    mesh_->attach(1, std::move(link));
+    group_ = std::make_shared<Group>(1, "world", reactor_, Members(mesh_, {0, 1}));
+    group_->open();
+  }
+  ~GroupOfTwo() override {
+    group_->close();
+    reactor_->run([this] { mesh_->close(); });
+  }
+  std::shared_ptr<Work::State> submit(Request request) {
+    auto work = request.work = group_->new_work(to_string(request.call));
+    Group::submit(group_, std::move(request));
+    return work;
+  }
+  void peer_calls(const Call& call) {
+    reactor_->run([&] {
+      const transport::FrameHeader header{
+          .type = transport::FrameType::call, .sequence = 1, .group = 1};
+      EXPECT_TRUE(mesh_->link_owner().received(1, header, encode(call), false));
+    });
+  }
+
+  const std::shared_ptr<transport::Reactor> reactor_ = std::make_shared<transport::Reactor>();
+  const std::shared_ptr<membership::Mesh> mesh_ =
+      std::make_shared<membership::Mesh>(membership::MeshIdentity{.rank = 0, .size = 2});
+  HeldLink* link_ = nullptr;
+  std::shared_ptr<Group> group_;
+};
+
+// Rank 1 has named an algorithm, so it does not post; rank 0 does, and then calls as well.
+TEST_F(GroupOfTwo, AnOperationIsNotOverBeforeWhatItPostedHasLeft) {
+  const Call call{.operation = Operation::barrier};
+  const auto work = submit({.call = call, .may_post = true, .print = fingerprint(call)});
+  reactor_->run([this] { EXPECT_EQ(link_->held.size(), 1U) << "it is sent from the input"; });
+  peer_calls(call);
+  reactor_->run([] {});
+  EXPECT_FALSE(work->done()) << "its caller may free the input";
+  reactor_->run([this] { link_->let_out(); });
+  EXPECT_TRUE(reactor_->drive_until([&] { return work->done(); }, Deadline::in(5s)));
+}
+
+TEST_F(GroupOfTwo, ADeadlineNamesTheRankThatDoesNotTakeItsMessages) {
+  std::vector<float> values(1 << 16);
+  Request request{.input = const_buffer_of(values), .output = buffer_of(values)};
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    if (algorithm.operation == Operation::broadcast && algorithm.name == "binomial")
+      request.plan = make_plan(algorithm.build({.ranks = 2}), 2);
+  }
+  ASSERT_TRUE(request.plan);
+  request.call = {.operation = Operation::broadcast,
+                  .dtype = Dtype::f32,
+                  .count = values.size(),
+                  .algorithm = "binomial"};
+  request.input_chunks = Partition::even(values.size(), request.plan->chunks);
+  request.deadline = Deadline::in(50ms);
+  const Call call = request.call;
+  const auto work = submit(std::move(request));
+  peer_calls(call);
+  const auto failure = failure_of([&] { work->wait(Deadline::in(5s)); });
+  EXPECT_EQ(failure.fault, Fault::timed_out);
+  EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+  EXPECT_THAT(failure.what, HasSubstr("for rank 1 to take"));
+  EXPECT_THAT(failure.what, HasSubstr("broadcast f32[65536]"));
 }
 
 }  // namespace

@@ -350,6 +350,20 @@ TEST(SharedReduction, TheEdgesOfAnOutputAreWrittenByItsRankAlone) {
   EXPECT_TRUE(world.holds_sum(1));
 }
 
+// A group that waits looks at it, to tell a stall from work.
+TEST(SharedReduction, MovesWithEachPieceOfAnyRank) {
+  World world = world_in_which_rank_1_shares();
+  world.post(0);
+  world.post(1);
+  SharedReduction &first = world.begin(0), &second = world.begin(1);
+  const std::uint64_t before = first.movement();
+  ASSERT_EQ(second.advance().value(), Progress::moved);
+  const std::uint64_t after = first.movement();
+  EXPECT_NE(before, after);
+  ASSERT_NE(first.advance().value(), Progress::waiting);
+  EXPECT_NE(first.movement(), after);
+}
+
 // A world in which rank 1 hides its buffers, rank 0 has one for both, and all reach.
 World world_in_which_rank_1_hides() {
   for (std::uint64_t seed = 0;; ++seed) {
