@@ -29,7 +29,7 @@ namespace paceline::compress {
 // same kind, element type, op and root; counts may be 0.
 struct Exchange {
   enum class Kind : std::uint8_t {
-    all_reduce,  // in place; the same bits on all ranks
+    all_reduce,  // in place or into another buffer; the same bits on all ranks
     all_gather,  // equal parts; in place: the input is part `rank` of the output
     all_to_all,  // as many elements as the counts say
     broadcast,   // in place

@@ -7,7 +7,8 @@ namespace paceline::schedule {
 Work start(Communicator& group, const compress::Exchange& exchange) {
   using Kind = compress::Exchange::Kind;
   switch (exchange.kind) {
-    case Kind::all_reduce: return group.all_reduce(exchange.output, {.op = exchange.op});
+    case Kind::all_reduce:
+      return group.all_reduce(exchange.input, exchange.output, {.op = exchange.op});
     case Kind::all_gather: return group.all_gather(exchange.input, exchange.output);
     case Kind::broadcast: return group.broadcast(exchange.output, exchange.root);
     case Kind::all_to_all:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "paceline/core/base/seed.h"
@@ -103,6 +104,84 @@ TEST(CodedMessage, PiecesOfAMatrixAreMatricesThatPowerSgdCompresses) {
       }
     }
     EXPECT_EQ(elements, model.bytes() / 4);
+  }
+}
+
+// The Euclidean norm.
+double length_of(std::span<const float> values) {
+  double squares = 0;
+  for (const float v : values) squares += static_cast<double>(v) * static_cast<double>(v);
+  return std::sqrt(squares);
+}
+double error_of(const std::vector<float>& result, const std::vector<float>& mean) {
+  std::vector<float> difference(result.size());
+  for (std::size_t i = 0; i < result.size(); ++i) difference[i] = result[i] - mean[i];
+  return length_of(difference);
+}
+
+TEST(CodedMessage, AMatrixAloneInItsMessageIsApproximatedAndAHigherRankComesNearer) {
+  const Model model{
+      .name = "matrices",
+      .tensors = {{.bytes = 4 * 200 * 100, .rows = 200}, {.bytes = 4 * 150 * 200, .rows = 150}}};
+  const auto mean = mean_of(2, model);
+  for (const Plan& plan : {wait_free(model), barrier(model)}) {
+    const auto low = averaged("power_sgd:rank=1", plan, 2, model);
+    const auto high = averaged("power_sgd:rank=8", plan, 2, model);
+    EXPECT_EQ(low[1], low[0]) << plan.name;
+    EXPECT_EQ(high[1], high[0]) << plan.name;
+    EXPECT_LT(error_of(low[0], mean), length_of(mean)) << plan.name;
+    EXPECT_LT(error_of(high[0], mean), error_of(low[0], mean)) << plan.name;
+  }
+}
+
+// Two steps of some matrices in one message, on two ranks.
+std::vector<float> two_steps_of(std::span<const std::uint32_t> tensors, const std::string& text) {
+  constexpr std::size_t kRows = 150, kColumns = 200;
+  const auto methods = compress::built_in_methods();
+  const auto compression = compress::parse_compression(text, methods).value();
+  std::vector<float> result;
+  test::run_ranks(2, [&](Job& job) {
+    std::vector<PlacedPart> parts;
+    for (const std::uint32_t tensor : tensors)
+      parts.push_back({{.tensor = tensor,
+                        .rows = kRows,
+                        .columns = kColumns,
+                        .rank = job.rank(),
+                        .ranks = 2,
+                        .seed = 1}});
+    const auto averaging = averaging_of(parts, compression);
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      std::vector<float> values;
+      for (const std::uint32_t tensor : tensors) {
+        const auto own =
+            gradient_of(kRows * kColumns, static_cast<int>(10 * tensor + 2 * step) + job.rank());
+        values.insert(values.end(), own.begin(), own.end());
+      }
+      auto exchange = averaging->begin(values, step);
+      while (exchange) {
+        start(job.world(), *exchange).wait();
+        exchange = averaging->next().value();
+      }
+      EXPECT_FALSE(averaging->overflowed()) << text;
+      EXPECT_TRUE(averaging->finish()) << text;
+      if (job.rank() == 0 && step == 1) result = values;
+    }
+  });
+  return result;
+}
+
+TEST(CodedMessage, AMatrixAloneInItsMessageEndsWithTheBitsThatItHasBesideAnother) {
+  for (const auto& method : compress::built_in_methods()) {
+    const bool has_feedback = std::ranges::any_of(
+        method.settings, [](const auto& setting) { return setting.name == "feedback"; });
+    for (const std::string end : {"", ":feedback=on", ":feedback=off"}) {
+      if (!end.empty() && !has_feedback) continue;
+      const std::string text = std::string(method.name) + end;
+      auto alone = two_steps_of(std::array{1u}, text);
+      const auto other = two_steps_of(std::array{2u}, text);
+      alone.insert(alone.end(), other.begin(), other.end());
+      EXPECT_TRUE(alone == two_steps_of(std::array{1u, 2u}, text)) << text;
+    }
   }
 }
 
