@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/job/job.h"
@@ -113,7 +114,7 @@ double length_of(std::span<const float> values) {
   for (const float v : values) squares += static_cast<double>(v) * static_cast<double>(v);
   return std::sqrt(squares);
 }
-double error_of(const std::vector<float>& result, const std::vector<float>& mean) {
+double distance_between(const std::vector<float>& result, const std::vector<float>& mean) {
   std::vector<float> difference(result.size());
   for (std::size_t i = 0; i < result.size(); ++i) difference[i] = result[i] - mean[i];
   return length_of(difference);
@@ -129,8 +130,22 @@ TEST(CodedMessage, AMatrixAloneInItsMessageIsApproximatedAndAHigherRankComesNear
     const auto high = averaged("power_sgd:rank=8", plan, 2, model);
     EXPECT_EQ(low[1], low[0]) << plan.name;
     EXPECT_EQ(high[1], high[0]) << plan.name;
-    EXPECT_LT(error_of(low[0], mean), length_of(mean)) << plan.name;
-    EXPECT_LT(error_of(high[0], mean), error_of(low[0], mean)) << plan.name;
+    EXPECT_LT(distance_between(low[0], mean), length_of(mean)) << plan.name;
+    EXPECT_LT(distance_between(high[0], mean), distance_between(low[0], mean)) << plan.name;
+  }
+}
+
+TEST(CodedMessage, ThePartsOfAPlanHaveDifferentNumbersHoweverManyAMessageHolds) {
+  Model model{.name = "many", .tensors = {}};
+  for (int t = 0; t < 300; ++t) model.tensors.push_back({.bytes = 4 * 10, .rows = 2});
+  for (const Plan& plan :
+       {barrier(model), wait_free(model), plan_of("some", {0, 40, 240, 300}, {})}) {
+    const Dispatch dispatch(model, plan);
+    std::set<std::uint32_t> numbers;
+    for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m)
+      for (const PlacedPart& placed : parts_of(dispatch, model, m, {0, 2, 1}))
+        EXPECT_TRUE(numbers.insert(placed.part.tensor).second) << plan.name << ", message " << m;
+    EXPECT_EQ(numbers.size(), 300u) << plan.name;
   }
 }
 

@@ -117,6 +117,14 @@ TEST(PowerSgd, DrawsDirectionsThatAGradientLostAnew) {
   }
 }
 
+TEST(PowerSgd, WithAColdStartDrawsOtherDirectionsInEachStep) {
+  AveragingRun run = run_of("power_sgd:min_rate=1,start=cold,feedback=off", 2, 24, 16);
+  const auto gradients = test::gradients_of(2, 24 * 16, 8);
+  const auto first = run.step(gradients, 0).means.front();
+  EXPECT_NE(run.step(gradients, 1).means.front(), first);
+  EXPECT_EQ(run.step(gradients, 0).means.front(), first) << "the step alone decides";
+}
+
 TEST(PowerSgd, LosesNoMoreThanRounding) {
   for (const char* text : {"power_sgd:min_rate=1", "power_sgd:min_rate=1,start=cold"}) {
     AveragingRun run = run_of(text, 4, 59, 17);
