@@ -1,0 +1,72 @@
+// The store's logic as a pure machine: which keys there are, who waits for them, who is objected
+// to, and which verdict ends the run. Sockets stand around it (store_server.h).
+//
+// Peers are the connections that have passed the handshake, as the owner numbers them; a connection
+// begins with hello(). Messages have the kinds of frames (docs/wire.md). Keys are set once, and
+// read by waiting for them; those of one generation are not seen by another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/transport/wire.h"
+
+namespace paceline::membership {
+
+class StoreMachine final : public machine::Machine {
+ public:
+  // Reports of ranks are sent to this address, as {index: the rank, payload: the failure}.
+  static constexpr int kOwner = -1;
+
+  explicit StoreMachine(int world_size) : world_size_(world_size) {}
+
+  // The first message of a connection, made by the owner of what the handshake has told it.
+  static machine::Message hello(int rank, int world_size, std::uint64_t generation);
+
+  machine::Actions on_message(int client, const machine::Message& message,
+                              machine::Time now) override;
+  machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
+  machine::Actions on_lost(int client, machine::Time now) override;
+
+  // Tells every client, and each that comes later, that the run has failed, and why.
+  machine::Actions tell(const Failure& verdict);
+
+ private:
+  struct Client {
+    int rank = -1;
+    std::uint64_t generation = 0;
+    bool objected = false;    // told why, and not served
+    std::size_t waiting = 0;  // requests without an answer
+  };
+  struct Waiting {
+    int client;
+    std::uint32_t request;
+  };
+
+  machine::Actions admit(int id, const machine::Message& hello);
+  std::optional<Failure> object_to(const Client& newcomer, int world_size) const;
+  machine::Actions set(int id, transport::WireReader reader);
+  machine::Actions get(int id, std::uint32_t request, transport::WireReader reader);
+  machine::Actions report(int id, const machine::Message& message) const;
+  void answer_waiting(const std::string& key, machine::Actions& actions);
+  void answer(const Waiting& to, const std::string& key, machine::Actions& actions) const;
+  bool is_there(const std::string& key) const;
+  machine::Actions refuse(int id, std::string_view what);
+  void forget(int id);
+
+  const int world_size_;
+  std::map<int, Client> clients_;
+  // Keys begin with their generation.
+  std::map<std::string, std::vector<std::byte>> values_;
+  std::size_t stored_bytes_ = 0;
+  std::map<std::string, int> ranks_in_;  // by folder: how many ranks have set their key there
+  std::map<std::string, std::vector<Waiting>> waiting_;
+  std::optional<Failure> verdict_;
+};
+
+}  // namespace paceline::membership
