@@ -34,6 +34,12 @@ std::vector<Parameter> trained(const ModelParts& parts) {
   return all;
 }
 
+std::vector<Parameter> trained_and_frozen(const ModelParts& parts) {
+  std::vector<Parameter> all = trained(parts);
+  all.insert(all.end(), parts.frozen.begin(), parts.frozen.end());
+  return all;
+}
+
 std::string name_of(BufferMode mode) {
   switch (mode) {
     case BufferMode::off: return "off";
@@ -100,6 +106,7 @@ class DataParallel::Impl {
   void bind(Communicator& group, int root) {
     ranks_->group = nullptr;
     layers_.reset();
+    checks_.reset();
     equalise(parts_, group, job_, root, options_);
     group_ = &group;
     const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
@@ -111,6 +118,7 @@ class DataParallel::Impl {
       updates_ = std::make_unique<parallel::OwnUpdates>(options_.optimizer);
     if (updates_) updates_->be_for(trained(parts_));
     ranks_->weight = 1;
+    if (group.size() > 1 && options_.check_replicas_every > 0) checks_ = group.split(0);
     if (layers_mix_) give_layers_a_group();
   }
 
@@ -121,8 +129,7 @@ class DataParallel::Impl {
     }
     first_use_.reset();
     reducer_.reset();  // lets go of the hooks and of the gradients in its memory
-    std::vector<Parameter> named = trained(parts_);
-    named.insert(named.end(), parts_.frozen.begin(), parts_.frozen.end());
+    const std::vector<Parameter> named = trained_and_frozen(parts_);
     std::vector<std::string> sparse;
     for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
     ModelParts now = parallel::parts_of(named, sparse);
@@ -268,18 +275,17 @@ class DataParallel::Impl {
     ranks_->group = layers_.get();
   }
 
-  // Compares the parameters that the last optimizer step left; nobody writes to them now.
+  // Looks at the parameters as the last optimizer step left them; nobody writes to them now. What
+  // makes replicas differ from the beginning shows after the first step already.
   void check_replicas() {
     const std::int64_t step = reducer().report().step + 1;
-    if (group_->size() == 1 || options_.check_replicas_every <= 0 ||
-        step % options_.check_replicas_every != 0)
-      return;
+    if (checks_ == nullptr || (step != 2 && step % options_.check_replicas_every != 0)) return;
     reducer().receive_all();
     std::vector<std::string> names;
-    const auto all = trained(parts_);
+    const auto all = trained_and_frozen(parts_);
     for (const Parameter& parameter : all) names.push_back(parameter.name);
     try {
-      parallel::require_equal_replicas(*group_, tensors_of(all), names, step);
+      parallel::require_equal_replicas(*checks_, tensors_of(all), names, step);
     } catch (const Error&) {
       reducer().fail(std::current_exception());
       throw;
@@ -296,6 +302,8 @@ class DataParallel::Impl {
   std::unique_ptr<FirstUse> first_use_;  // while updates are under way
   bool layers_mix_ = false;
   std::unique_ptr<Communicator> layers_;
+  // The check stands between messages of gradients in an order that may differ from rank to rank.
+  std::unique_ptr<Communicator> checks_;  // none: nothing to compare
   std::shared_ptr<BatchRanks> ranks_ = std::make_shared<BatchRanks>();
 };
 

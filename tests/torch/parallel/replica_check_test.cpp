@@ -60,5 +60,70 @@ TEST(ReplicaCheck, is_silent_where_replicas_are_equal_or_nobody_asked) {
   EXPECT_TRUE(failures_of(3, 2, 0).empty());
 }
 
+// Rank 0 has sent gradients that rank 1, which does not use the side branch, sends only at the end.
+TEST(ReplicaCheck, does_not_mind_ranks_that_use_different_parameters) {
+  run_ranks(2, [&](Job& job) {
+    Net net;
+    auto options = kSmallBuckets;
+    options.check_replicas_every = 2;
+    DataParallel parallel(net, job, options);
+    auto optimizer = sgd(net);
+    for (int step = 1; step <= 5; ++step) {
+      optimizer.zero_grad();
+      loss_of(net, samples(step, 4), job.rank() == 0).backward();
+      EXPECT_NO_THROW(parallel.step(optimizer)) << "step " << step;
+    }
+  });
+}
+
+TEST(ReplicaCheck, does_not_mind_the_shadows_of_a_join) {
+  run_ranks(2, [&](Job& job) {
+    Net net;
+    auto options = kSmallBuckets;
+    options.check_replicas_every = 2;
+    DataParallel parallel(net, job, options);
+    auto optimizer = sgd(net);
+    const std::vector<int> loader(job.rank() == 0 ? 1U : 5U);
+    const auto train = [&] {
+      for (auto turn : parallel.join(loader)) {
+        optimizer.zero_grad();
+        if (turn) loss_of(net, samples(job.rank(), 4)).backward();
+        parallel.step(optimizer);
+      }
+    };
+    EXPECT_NO_THROW(train());
+  });
+}
+
+TEST(ReplicaCheck, looks_after_the_first_step_and_at_frozen_parameters) {
+  for (const bool frozen : {false, true}) {
+    std::mutex mutex;
+    int told = 0;
+    run_ranks(2, [&](Job& job) {
+      Net net;
+      if (frozen) net.second->weight.requires_grad_(false);
+      DataParallel parallel(net, job);  // compares every 100 steps
+      auto optimizer = sgd(net);
+      for (int step = 1; step <= 3; ++step) {
+        optimizer.zero_grad();
+        loss_of(net, samples(step, 4)).backward();
+        try {
+          parallel.step(optimizer);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.fault(), Fault::mismatch);
+          EXPECT_THAT(error.what(),
+                      AllOf(HasSubstr("before step 2"), HasSubstr("'second.weight'")));
+          const std::lock_guard lock(mutex);
+          ++told;
+          return;
+        }
+        auto* bits = static_cast<std::uint64_t*>(net.second->weight.mutable_data_ptr());
+        if (job.rank() == 1) bits[7] ^= 1;
+      }
+    });
+    EXPECT_EQ(told, 2) << (frozen ? "frozen" : "trained");
+  }
+}
+
 }  // namespace
 }  // namespace paceline
