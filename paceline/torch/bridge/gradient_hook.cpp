@@ -86,6 +86,10 @@ GradientHook::~GradientHook() {
   accumulator_->del_post_hook(after_);
 }
 
+bool GradientHook::is_in_force(const at::Tensor& leaf) const {
+  return torch::autograd::impl::try_get_grad_accumulator(leaf) == accumulator_;
+}
+
 int current_backward() {
   return torch::autograd::get_current_graph_task_id();
 }

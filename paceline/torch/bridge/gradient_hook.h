@@ -42,6 +42,10 @@ class GradientHook {
   GradientHook& operator=(GradientHook&&) = delete;
   ~GradientHook();
 
+  // Whether gradients of the leaf still come by here. Not once its type has changed, or
+  // set_data() gave it other memory, as loading does: then autograd has another node for it.
+  bool is_in_force(const at::Tensor& leaf) const;
+
  private:
   std::shared_ptr<torch::autograd::Node> accumulator_;
   std::shared_ptr<const GradientEvents> events_;

@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "paceline/core/base/stopwatch.h"
@@ -127,6 +129,7 @@ class DataParallel::Impl {
       throw_misuse(
           c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
     }
+    synchronized_.reset();
     first_use_.reset();
     reducer_.reset();  // lets go of the hooks and of the gradients in its memory
     const std::vector<Parameter> named = trained_and_frozen(parts_);
@@ -149,6 +152,7 @@ class DataParallel::Impl {
   }
 
   void set_weight(double weight) {
+    synchronized_.reset();
     reducer().set_weight(weight);
     ranks_->weight = weight;
   }
@@ -158,12 +162,20 @@ class DataParallel::Impl {
   }
 
   bool synchronize() {
+    const std::string unfrozen = unfrozen_parameter();
+    synchronized_.reset();
     check_replicas();
-    return take_buffers(with_remedy([this] { return reducer().finish(); }));
+    const auto outcome = with_remedy([this] { return reducer().finish(); });
+    const bool any_batch = take_buffers(outcome);
+    if (!unfrozen.empty()) refuse_unfrozen(unfrozen);
+    synchronized_ = outcome;
+    return any_batch;
   }
 
   bool step(torch::optim::Optimizer& optimizer) {
+    const std::string stranger = stranger_of(optimizer);
     if (!synchronize()) return false;
+    if (!stranger.empty()) refuse_stranger(stranger);
     if (reducer().report().overflowed) return true;
     const Stopwatch watch;
     optimizer.step();
@@ -177,9 +189,16 @@ class DataParallel::Impl {
           "DataParallel::step() without an optimizer needs DataParallelOptions::optimizer, which "
           "makes one for each parameter: set it, or call step(optimizer)");
     }
-    check_replicas();
     finish();  // before the next one's `prepare`
     updates_->prepare(std::move(prepare));
+    const auto before = std::exchange(synchronized_, std::nullopt);
+    if (before && !reducer().has_gradients()) {
+      if (before->total_weight > 0 && !before->overflowed)
+        reducer().tell_update(updates_->update_all());
+      return before->total_weight > 0;
+    }
+    const std::string unfrozen = unfrozen_parameter();
+    check_replicas();
     const auto outcome = with_remedy([this] {
       return reducer().finish_early(
           [this](const schedule::Bucket& bucket) { updates_->update(bucket.gradients); });
@@ -188,7 +207,37 @@ class DataParallel::Impl {
       if (outcome.is_under_way) update_at_first_use();
       else reducer().tell_update(updates_->update_all());
     }
-    return take_buffers(outcome);
+    const bool any_batch = take_buffers(outcome);
+    if (!unfrozen.empty()) refuse_unfrozen(unfrozen);
+    return any_batch;
+  }
+
+  // The parameter, if any, that has a gradient and which `optimizer` would step although its
+  // gradient is not averaged.
+  std::string stranger_of(const torch::optim::Optimizer& optimizer) const {
+    std::set<const c10::TensorImpl*> owned;
+    for (const Parameter& parameter : trained(parts_))
+      owned.insert(parameter.tensor.unsafeGetTensorImpl());
+    const auto& groups = optimizer.param_groups();
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (std::size_t i = 0; i < groups[g].params().size(); ++i) {
+        const at::Tensor& tensor = groups[g].params()[i];
+        if (!tensor.grad().defined() || owned.contains(tensor.unsafeGetTensorImpl())) continue;
+        for (const Parameter& frozen : parts_.frozen)
+          if (frozen.tensor.is_same(tensor)) return c10::str("'", frozen.name, "'");
+        return c10::str("parameter ", i, " of the optimizer's group ", g);
+      }
+    }
+    return {};
+  }
+
+  [[noreturn]] static void refuse_stranger(const std::string& stranger) {
+    throw_misuse(c10::str(
+        stranger,
+        " has a gradient of this rank alone, with which the optimizer would let the replicas drift "
+        "apart: it was frozen when DataParallel was made, or came to the optimizer later. Unfreeze "
+        "before DataParallel is made, or call rebind(group) afterwards; give a parameter that is "
+        "not the model's an optimizer of its own; drop a gradient that is left over"));
   }
 
   void finish() {
@@ -249,6 +298,19 @@ class DataParallel::Impl {
   }
 
  private:
+  std::string unfrozen_parameter() const {
+    for (const Parameter& frozen : parts_.frozen)
+      if (frozen.tensor.requires_grad() && frozen.tensor.grad().defined()) return frozen.name;
+    return {};
+  }
+
+  [[noreturn]] static void refuse_unfrozen(const std::string& name) {
+    throw_misuse(c10::str("parameter '", name,
+                          "' was frozen when DataParallel was made and has a gradient now, of this "
+                          "rank alone: unfreeze parameters before DataParallel is made, or call "
+                          "rebind(group) afterwards"));
+  }
+
   bool take_buffers(const parallel::Reducer::Outcome& outcome) {
     if (outcome.total_weight == 0) return false;
     if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
@@ -300,6 +362,8 @@ class DataParallel::Impl {
   std::unique_ptr<parallel::OwnUpdates> updates_;  // none: the caller has an optimizer
   std::unique_ptr<parallel::Reducer> reducer_;
   std::unique_ptr<FirstUse> first_use_;  // while updates are under way
+  // What synchronize() ended with, until the next step.
+  std::optional<parallel::Reducer::Outcome> synchronized_;
   bool layers_mix_ = false;
   std::unique_ptr<Communicator> layers_;
   // The check stands between messages of gradients in an order that may differ from rank to rank.
@@ -353,6 +417,11 @@ bool DataParallel::step(torch::optim::Optimizer& optimizer) {
 
 bool DataParallel::step(Prepare prepare) {
   return impl_->step(std::move(prepare));
+}
+
+void DataParallel::require_own_gradients(const torch::optim::Optimizer& optimizer) const {
+  if (const std::string stranger = impl_->stranger_of(optimizer); !stranger.empty())
+    Impl::refuse_stranger(stranger);
 }
 
 void DataParallel::finish() {

@@ -164,17 +164,22 @@ class DataParallel {
   // before, where gradients accumulate); the grad of a parameter that no rank used is as it was.
   // The bits are the same on all ranks. False when the weights of all ranks are 0: nobody has a
   // batch left, nothing changed, and the loop is over. THROWS Error: what ended the communication;
-  // misuse when parameters or gradients were changed since backward().
+  // misuse when parameters or gradients were changed since backward(), when a parameter was loaded,
+  // converted or unfrozen since this was made, or when no rank made a gradient though weights are
+  // above 0; the step has ended then, and the next one may be a good one.
   bool synchronize();
 
   // synchronize(), then optimizer.step() unless that told false or the step overflowed. Returns
-  // what synchronize() did.
+  // what synchronize() did. THROWS Error (misuse), after synchronize() and before anything is
+  // updated: the optimizer has a parameter with a gradient that is not averaged, because it was
+  // frozen when this was made or is not the model's.
   bool step(torch::optim::Optimizer& optimizer);
 
   // The same with the optimizers of DataParallelOptions::optimizer; the gradients are gone
   // afterwards. Before each of them steps, `prepare` may set what has changed, such as the learning
-  // rate; it may be called as late as in the next forward pass. THROWS Error (misuse): there are
-  // none.
+  // rate; it may be called as late as in the next forward pass. After synchronize(), and perhaps
+  // clip_grad_norm(), without a backward() since, it updates with the gradients as they are. THROWS
+  // Error (misuse): there are none.
   using Prepare = std::function<void(torch::optim::Optimizer& optimizer)>;
   bool step(Prepare prepare = {});
   // Until the updates of the last step are done on this rank.
@@ -231,8 +236,11 @@ class DataParallel {
 
  private:
   friend class JoinedLoop;
+  friend class DistributedOptimizer;
   parallel::RankWeight said_weight() const;
   void restore_weight(parallel::RankWeight weight);
+  // THROWS Error (misuse): `optimizer` would step a parameter whose gradient is not averaged.
+  void require_own_gradients(const torch::optim::Optimizer& optimizer) const;
 
   class Impl;
   std::unique_ptr<Impl> impl_;

@@ -50,7 +50,10 @@ bool DistributedOptimizer::step() {
     synchronize();
   }
   synchronized_ = false;
-  if (any_batch_) optimizer_.step();
+  if (any_batch_) {
+    parallel_.require_own_gradients(optimizer_);
+    optimizer_.step();
+  }
   return any_batch_;
 }
 

@@ -212,7 +212,8 @@ void Reducer::contribute_without_gradient(std::size_t i) {
   at::Tensor slot = buckets_->slot(i);
   at::Tensor& grad = parameters_[i].tensor.mutable_grad();
   if (is_same_memory(grad, slot)) grad = grad.clone();
-  if (weight_.weight == 0 || !grad.defined() || grad.layout() != at::kStrided) {
+  if (weight_.weight == 0 || !grad.defined() || grad.layout() != at::kStrided ||
+      grad.sizes() != slot.sizes()) {
     slot.zero_();
   } else {
     slot.copy_(grad);

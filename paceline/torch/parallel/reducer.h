@@ -93,6 +93,8 @@ class Reducer {
   }
   const StepReport& report() const { return report_; }
   bool in_step() const { return open_; }
+  // Whether backward made a gradient since the last step ended.
+  bool has_gradients() const;
   bool is_under_way() const { return is_step_open_late_; }
 
  private:
@@ -107,6 +109,7 @@ class Reducer {
   void accumulated(std::size_t i, bool held_elsewhere);
   std::shared_ptr<void> birthplace(std::size_t i);
   void refuse_second_backward(std::size_t i) const;
+  std::string complaint() const;
   void take(std::size_t i, bool held_elsewhere);
   void contribute_without_gradient(std::size_t i);
   void filled(std::size_t i);

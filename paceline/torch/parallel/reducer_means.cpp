@@ -20,6 +20,24 @@ Reducer::Outcome Reducer::finish_early(std::function<void(const schedule::Bucket
   return end_of_step(crosses_barrier_);
 }
 
+bool Reducer::has_gradients() const {
+  return open_ || std::ranges::any_of(progress_, &Progress::accumulated);
+}
+
+// What is to be told of a model that is not as it was; empty: nothing.
+std::string Reducer::complaint() const {
+  if (std::string touched = watch_.complaint(); !touched.empty()) return touched;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (hooks_[i].is_in_force(parameters_[i].tensor)) continue;
+    return c10::str("parameter '", parameters_[i].name,
+                    "' was loaded or converted after DataParallel was made (torch::load(model), "
+                    "model.to(dtype), set_data()), so its gradients are no longer averaged: load "
+                    "and convert a model before DataParallel is made, or call rebind(group) "
+                    "afterwards");
+  }
+  return {};
+}
+
 Reducer::Outcome Reducer::end_of_step(bool early) {
   if (failure_) std::rethrow_exception(failure_);
   if (paused_)
@@ -27,10 +45,11 @@ Reducer::Outcome Reducer::end_of_step(bool early) {
         "DataParallel::synchronize() under no_sync(): end its guard before the last backward() of "
         "the window");
   const at::NoGradGuard no_grad;
-  const std::string complaint = watch_.complaint();
+  std::string complaint = this->complaint();
   Outcome outcome{.total_weight = weight_.weight, .root = weight_.weight > 0 ? 0 : -1};
   if (alone()) {
-    current_.used = current_.gradients;
+    current_.used = static_cast<int>(std::ranges::count_if(
+        progress_, [](const Progress& each) { return each.fired || each.accumulated; }));
     current_.shadows = weight_.weight > 0 ? 0 : 1;
   } else {
     if (!open_) lay_out_next();  // no gradient did
@@ -41,6 +60,12 @@ Reducer::Outcome Reducer::end_of_step(bool early) {
       failure_ = std::current_exception();
       throw;
     }
+  }
+  if (complaint.empty() && outcome.total_weight > 0 && current_.used == 0) {
+    complaint =
+        "no rank made a gradient in this step, though their weights say that there were batches: "
+        "call backward() before synchronize() or step(); after synchronize() call "
+        "optimizer.step() itself; a rank without a batch says weight(0)";
   }
   report(outcome);
   record();
