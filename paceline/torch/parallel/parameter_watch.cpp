@@ -9,12 +9,13 @@
 namespace paceline::parallel {
 namespace {
 
-// The bits of a few elements. libtorch's C++ SGD updates through `.data()`, which leaves the
-// version counter alone, so the version does not show every optimizer step; values do, unless the
-// gradient was zero in all of these places.
+// The bits of a few elements. libtorch's C++ SGD and clip_grad_norm_ write through `.data()`, which
+// leaves the version counter alone, so the version does not show every optimizer step; values do,
+// unless the gradient was zero in all of these places.
 std::uint64_t probe(const at::Tensor& parameter) {
   constexpr std::size_t kProbes = 8;
-  if (!parameter.is_contiguous() || parameter.numel() == 0) return 0;
+  if (parameter.layout() != at::kStrided || !parameter.is_contiguous() || parameter.numel() == 0)
+    return 0;
   const auto* bytes = static_cast<const std::byte*>(parameter.const_data_ptr());
   const std::size_t size = parameter.element_size(),
                     last = static_cast<std::size_t>(parameter.numel()) - 1;
@@ -41,6 +42,7 @@ void ParameterWatch::gradient_moved(std::size_t i) {
   const at::Tensor& grad = parameters_[i].tensor.grad();
   seen_[i].gradient = grad.unsafeGetTensorImpl();
   seen_[i].gradient_version = grad._version();
+  seen_[i].gradient_probe = probe(grad);
 }
 
 std::string ParameterWatch::changed_parameter() const {
@@ -68,7 +70,8 @@ std::string ParameterWatch::complaint() const {
     if (!before.made) continue;
     const at::Tensor& grad = parameters_[i].tensor.grad();
     if (!grad.defined() || grad.unsafeGetTensorImpl() != before.gradient ||
-        grad._version() != before.gradient_version) {
+        grad._version() != before.gradient_version ||
+        (!before.is_on_its_way && probe(grad) != before.gradient_probe)) {
       return c10::str("the gradient of '", parameters_[i].name,
                       "' was changed or dropped between backward() and synchronize(), while it was "
                       "being averaged. Set, clip or zero gradients before backward() or after "

@@ -21,6 +21,8 @@ class ParameterWatch {
   void gradient_made(std::size_t i);
   // Its grad is another tensor now, with right.
   void gradient_moved(std::size_t i);
+  // Its grad's values become those of all ranks from now on.
+  void gradient_sent(std::size_t i) { seen_[i].is_on_its_way = true; }
   void forget() { seen_.assign(parameters_.size(), {}); }
 
   // The name of a parameter that changed; empty: none did.
@@ -35,6 +37,8 @@ class ParameterWatch {
     std::uint64_t parameter_probe = 0;
     const void* gradient = nullptr;  // which tensor grad was, and at which version
     std::uint32_t gradient_version = 0;
+    std::uint64_t gradient_probe = 0;
+    bool is_on_its_way = false;  // its values change with right
   };
 
   const std::vector<Parameter>& parameters_;

@@ -237,6 +237,8 @@ void Reducer::carry(std::size_t bucket) {
     load.note.used.push_back(progress_[static_cast<std::size_t>(index)].fired &&
                              weight_.weight > 0);
   }
+  for (int index : present_plan()[bucket].gradients)
+    watch_.gradient_sent(static_cast<std::size_t>(index));
   is_carried_[bucket] = true;
   if (schedule_.sees_gradients()) show(bucket);
   try {

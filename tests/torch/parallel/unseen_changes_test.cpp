@@ -121,6 +121,27 @@ TEST(UnseenChanges, a_step_to_which_no_rank_brought_a_gradient_is_refused) {
   });
 }
 
+TEST(UnseenChanges, libtorchs_clipping_before_the_step_is_refused) {
+  in_one_and_two_ranks([](Job& job) {
+    Net net;
+    DataParallel parallel(net, job);
+    auto optimizer = sgd(net);
+    const auto backward = [&] {
+      optimizer.zero_grad();
+      (loss_of(net, samples(job.rank(), 4)) * 100).backward();
+    };
+    for (int step = 0; step < 3; ++step) {
+      backward();
+      torch::nn::utils::clip_grad_norm_(net.parameters(), 0.01);
+      EXPECT_THAT(misuse_of([&] { parallel.step(optimizer); }),
+                  AllOf(HasSubstr("was changed or dropped between backward() and synchronize()"),
+                        HasSubstr("after synchronize()")));
+      backward();
+      EXPECT_TRUE(parallel.step(optimizer)) << "the next step is a good one";
+    }
+  });
+}
+
 // The bits of a training with optimizers of DataParallel's own, and of how many parameters the last
 // step changed.
 std::string trained_by_own(const std::string& schedule, bool synchronizes_first, bool clips) {
