@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "paceline/core/base/result.h"
@@ -92,6 +93,20 @@ bool GradientHook::is_in_force(const at::Tensor& leaf) const {
 
 int current_backward() {
   return torch::autograd::get_current_graph_task_id();
+}
+
+bool is_nested_backward() {
+  using torch::autograd::GraphTask;
+  const auto* member = torch::autograd::get_current_graph_task_exec_info();
+  if (member == nullptr) return false;
+    // libtorch hands out no task, only members of the present one.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+  constexpr std::size_t kOffset = offsetof(GraphTask, exec_info_);
+#pragma GCC diagnostic pop
+  const auto* task =
+      reinterpret_cast<const GraphTask*>(reinterpret_cast<const std::byte*>(member) - kOffset);
+  return task->reentrant_depth_ > 0;
 }
 
 bool backward_builds_graph() {

@@ -57,6 +57,9 @@ class GradientHook {
 // Inside an event, these tell which backward() this is (each call has another number), and whether
 // it was asked to build a graph of its own (create_graph).
 int current_backward();
+// Whether it runs within another one, as when a function recomputes its activations in its
+// backward. Its number is above that of the one around it.
+bool is_nested_backward();
 bool backward_builds_graph();
 
 }  // namespace paceline

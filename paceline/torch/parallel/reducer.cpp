@@ -138,18 +138,16 @@ bool Reducer::arriving(std::size_t i) {
                  "cannot synchronise (at '",
                  name, "'): compute them with torch::autograd::grad, which leaves .grad alone"));
   }
-  if (open_ && current_backward() != backward_) refuse_second_backward(i);
+  if (open_ && !is_nested_backward() && begins_pass(i)) refuse_second_backward(i);
   if (progress_[i].filled) {
     throw_misuse(c10::str(
         "a second gradient for parameter '", name,
-        "' while the first one is in flight: a parameter may get one gradient in each step. Call "
-        "synchronize() or step(optimizer) in between, or run the earlier passes under no_sync()"));
+        "' while the first one is in flight, by a second backward() or by two within one: a "
+        "parameter may get one gradient in each step. Call synchronize() or step(optimizer) in "
+        "between, or run the earlier passes under no_sync()"));
   }
-  if (current_backward() != backward_) {
-    backward_ = current_backward();
-    if (!paused_) ++passes_;
-  }
-  if (!accumulating() && !open_) begin(backward_);
+  enter_pass(i);
+  if (!accumulating() && !open_) begin();
   if (weight_.weight != 0) return true;
   // A shadow's gradient counts for nothing: grad stays as on the ranks that ran no backward at all.
   // But it keeps the order of messages, in which layers that communicate within backward may stand.
@@ -161,8 +159,29 @@ bool Reducer::arriving(std::size_t i) {
   return false;
 }
 
+// A nested backward belongs to the pass around it, which has numbers below its own: of two that are
+// nested, the second gradient of a parameter tells that they are of two passes.
+bool Reducer::begins_pass(std::size_t i) const {
+  const int backward = current_backward();
+  if (backward == pass_.latest) return false;
+  if (pass_.number == 0) return true;
+  if (is_nested_backward()) return progress_[i].pass == pass_.number;
+  return backward != pass_.outer && (pass_.outer >= 0 || backward > pass_.nested);
+}
+
+void Reducer::enter_pass(std::size_t i) {
+  if (begins_pass(i)) {
+    pass_ = {.number = pass_.number + 1};
+    if (!paused_) ++passes_;
+  }
+  pass_.latest = current_backward();
+  if (!is_nested_backward()) pass_.outer = pass_.latest;
+  else if (pass_.nested < 0) pass_.nested = pass_.latest;
+  progress_[i].pass = pass_.number;
+}
+
 std::shared_ptr<void> Reducer::birthplace(std::size_t i) {
-  const bool last_pass = passes_ + (current_backward() != backward_ ? 1 : 0) >= passes_of_a_step_;
+  const bool last_pass = passes_ + (begins_pass(i) ? 1 : 0) >= passes_of_a_step_;
   const bool in_flight = progress_[i].filled;
   if (paused_ || !last_pass || weight_.weight == 0 || in_flight || next_layout_) return nullptr;
   return buckets_->lend(i);
@@ -279,15 +298,14 @@ void Reducer::carry_the_rest() {
   }
 }
 
-void Reducer::begin(int backward) {
+void Reducer::begin() {
   if (!alone()) lay_out_next();
   open_ = true;
-  backward_ = backward;
 }
 
 void Reducer::end() {
   open_ = false;
-  backward_ = -1;
+  pass_ = {};
   passes_ = 0;
   observed_ = {};
   progress_.assign(parameters_.size(), {});

@@ -103,11 +103,22 @@ class Reducer {
     bool fired = false;        // its gradient was made in this step, and counts
     bool filled = false;       // its slot holds what this rank contributes
     bool accumulated = false;  // a gradient was made while hooks only accumulate
+    int pass = 0;              // the last pass that made one
+  };
+  // A backward pass as the user sees it: with those that run within it. A nested one may make a
+  // gradient before the one around it does; then it is not known yet which one that is.
+  struct Pass {
+    int number = 0;   // of this step's, from 1
+    int latest = -1;  // backward() that made a gradient
+    int outer = -1;   // -1: not known yet
+    int nested = -1;  // the first one; -1: there is none
   };
 
   bool arriving(std::size_t i);
   void accumulated(std::size_t i, bool held_elsewhere);
   std::shared_ptr<void> birthplace(std::size_t i);
+  bool begins_pass(std::size_t i) const;
+  void enter_pass(std::size_t i);
   void refuse_second_backward(std::size_t i) const;
   std::string complaint() const;
   void take(std::size_t i, bool held_elsewhere);
@@ -130,7 +141,7 @@ class Reducer {
   void go_on_with(GradientLayout layout);
   void require_between_steps(const char* call) const;
   void require_own(const TrainingState& state) const;
-  void begin(int backward);
+  void begin();
   void end();
   void expect_all();
   void lay_out_next();
@@ -158,8 +169,8 @@ class Reducer {
   bool paused_ = false;
 
   bool open_ = false;                    // in a step: from the first gradient to finish()
-  int backward_ = -1;                    // the last backward pass that made a gradient
-  int passes_ = 0;                       // backward passes of this step so far
+  Pass pass_;                            // the present one, or the last
+  int passes_ = 0;                       // of this step so far, without those under no_sync()
   std::vector<Progress> progress_;       // by parameter
   schedule::ObservedStep observed_;      // dense ones
   std::vector<std::size_t> missing_;     // by bucket: gradients that are not in their slots
