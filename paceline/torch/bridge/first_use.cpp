@@ -16,6 +16,10 @@ struct Watching {
 };
 thread_local Watching watching;
 
+const void* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
 }  // namespace
 
 struct FirstUseCallback {
@@ -35,9 +39,12 @@ struct FirstUseCallback {
   }
 };
 
-FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen) : seen_(std::move(seen)) {
-  for (std::size_t i = 0; i < tensors.size(); ++i)
+FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen)
+    : was_seen_(tensors.size()), seen_(std::move(seen)) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
     places_.emplace(tensors[i].unsafeGetTensorImpl(), i);
+    if (tensors[i].has_storage()) places_.emplace(storage_of(tensors[i]), i);
+  }
   if (watching.all.empty()) {
     watching.handle =
         at::addThreadLocalCallback(at::RecordFunctionCallback(&FirstUseCallback::on_operator)
@@ -53,12 +60,22 @@ FirstUse::~FirstUse() {
 }
 
 void FirstUse::look_at(const at::Tensor& tensor) {
-  const auto found = places_.find(tensor.unsafeGetTensorImpl());
-  if (found == places_.end()) return;
-  const std::size_t place = found->second;
-  places_.erase(found);
+  look_for(tensor.unsafeGetTensorImpl());
+  if (tensor.has_storage()) look_for(storage_of(tensor));
+}
+
+void FirstUse::look_for(const void* tensor_or_storage) {
+  const auto [first, last] = places_.equal_range(tensor_or_storage);
+  if (first == last) return;
+  std::vector<std::size_t> found;
+  for (auto each = first; each != last; ++each) found.push_back(each->second);
+  places_.erase(first, last);
   const at::DisableRecordFunctionGuard no_record;
-  seen_(place);
+  for (const std::size_t place : found) {
+    if (was_seen_[place]) continue;
+    was_seen_[place] = true;
+    seen_(place);
+  }
 }
 
 }  // namespace paceline

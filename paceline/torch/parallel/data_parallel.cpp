@@ -156,9 +156,16 @@ class DataParallel::Impl {
     reducer().set_weight(weight);
     ranks_->weight = weight;
   }
+  // For destructors: after a rebind() that failed there is nothing to restore.
   void restore_weight(parallel::RankWeight weight) {
+    if (!reducer_) return;
+    synchronized_.reset();
     reducer().restore(weight);
     ranks_->weight = weight.weight;
+  }
+
+  void resume() {
+    if (reducer_) reducer_->resume();
   }
 
   bool synchronize() {
@@ -460,7 +467,7 @@ DataParallel::NoSync DataParallel::no_sync() {
 }
 
 DataParallel::NoSync::~NoSync() {
-  if (parallel_ != nullptr) parallel_->impl_->reducer().resume();
+  if (parallel_ != nullptr) parallel_->impl_->resume();
 }
 
 const std::vector<schedule::Bucket>& DataParallel::buckets() const {

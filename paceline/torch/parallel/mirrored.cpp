@@ -6,6 +6,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/parallel/convert_sync_batch_norm.h"
 
 namespace paceline {
 
@@ -14,6 +15,7 @@ struct MirroredModules::Replica {
   std::shared_ptr<torch::nn::Module> model;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<DataParallel> parallel;
+  bool mixes_rows = false;  // has layers in which replicas wait for each other's rows
 };
 
 namespace {
@@ -54,6 +56,7 @@ MirroredModules::MirroredModules(const std::vector<torch::Device>& devices, cons
     auto optimizer = make_optimizer(model->parameters());
     replicas_.push_back(std::make_unique<Replica>(
         Replica{std::move(job), std::move(model), std::move(optimizer), nullptr}));
+    replicas_.back()->mixes_rows = !sync_batch_norms_in(*replicas_.back()->model).empty();
   }
   on_each([&](Replica& replica, std::size_t) {
     replica.parallel =
@@ -108,10 +111,10 @@ double MirroredModules::step(const std::vector<at::Tensor>& batch, const Loss& l
     const auto own = static_cast<double>(part[0].size(0));
     replica.optimizer->zero_grad();
     replica.parallel->weight(own);
-    if (own > 0) {
+    if (own > 0 || replica.mixes_rows) {
       const at::Tensor value = loss(*replica.model, part);
       value.backward();
-      losses[i] = value.item<double>() * own;
+      if (own > 0) losses[i] = value.item<double>() * own;  // the mean of no rows is NaN
     }
     replica.parallel->step(*replica.optimizer);
   });

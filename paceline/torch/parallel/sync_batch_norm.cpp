@@ -130,6 +130,12 @@ class Normalise : public torch::autograd::Function<Normalise> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
+    if (at::GradMode::is_enabled()) {
+      throw_misuse(
+          "SyncBatchNorm: a backward with create_graph=true makes gradients of gradients, which "
+          "would leave out that mean and variance depend on the input: leave create_graph out, or "
+          "use torch::nn::BatchNorm where the loss has a gradient penalty");
+    }
     const auto saved = context->get_saved_variables();
     const at::Tensor &input = saved[0], &weight = saved[1], &inverse = saved[2];
     const auto capsule = context->saved_data["exchange"].toCapsule();

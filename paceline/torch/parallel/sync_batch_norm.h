@@ -40,7 +40,7 @@ class SyncBatchNormImpl
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm_options, const torch::nn::Module& norm);
 
   // THROWS Error: misuse when all ranks together have one value for each channel in training; what
-  // ended the communication.
+  // ended the communication. Its backward refuses create_graph (misuse).
   at::Tensor forward(const at::Tensor& input);
 
   // DataParallel does it with its own ranks, in a group made for these layers; when it ends, the

@@ -1,4 +1,7 @@
 // What belongs to one step, and how steps end that are not like others.
+#include <optional>
+
+#include "paceline/torch/parallel/mirrored.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
@@ -64,6 +67,111 @@ TEST(WholeSteps, a_backward_within_a_backward_belongs_to_its_step) {
       });
     }
   }
+}
+
+// A group whose models differ: rebind() fails, and there is no group until the next one.
+void fail_to_rebind(Net& net, DataParallel& parallel, Job& job) {
+  const at::NoGradGuard no_grad;
+  if (job.rank() == 1) net.first->bias.set_data(at::zeros({9}, at::kDouble));
+  EXPECT_THROW(parallel.rebind(job.world()), Error);
+}
+
+TEST(WholeSteps, guards_end_quietly_after_a_failed_rebind) {
+  run_ranks(2, [](Job& job) {
+    {
+      Net net;
+      DataParallel parallel(net, job);
+      const auto pause = parallel.no_sync();
+      fail_to_rebind(net, parallel, job);
+    }
+    Net net;
+    DataParallel parallel(net, job);
+    int turns = 0;
+    for (auto turn : parallel.join(std::vector<int>(3))) {
+      EXPECT_TRUE(turn);
+      ++turns;
+      fail_to_rebind(net, parallel, job);
+      break;
+    }
+    EXPECT_EQ(turns, 1);
+  });
+}
+
+// Written through tensors that are no parameters, while updates are under way.
+TEST(WholeSteps, other_tensors_over_a_parameter_wait_for_its_update) {
+  const auto trained = [](bool finishes) {
+    std::string digest;
+    run_ranks(2, {.share_memory = false}, [&](Job& job) {
+      Net net;
+      auto options = kSmallBuckets;
+      options.schedule = "priority";
+      options.optimizer = [](const at::Tensor& parameter) {
+        return std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter}, 0.1);
+      };
+      DataParallel parallel(net, job, options);
+      const at::Tensor kept = net.first->weight.detach();
+      for (int step = 0; step < 9; ++step) {
+        loss_of(net, samples(2 * step + job.rank(), 4)).backward();
+        EXPECT_TRUE(parallel.step());
+        if (finishes) parallel.finish();
+        const at::NoGradGuard no_grad;
+        kept.mul_(0.5);
+        for (auto& p : net.parameters()) p.data().clamp_(-0.2, 0.2);
+      }
+      parallel.finish();
+      if (job.rank() == 0) digest = sha256_of(net.parameters());
+    });
+    return digest;
+  };
+  EXPECT_EQ(trained(false), trained(true));
+}
+
+TEST(WholeSteps, batch_norm_over_all_ranks_refuses_gradients_of_gradients) {
+  const at::Tensor x = samples(0, 5).x.requires_grad_(true);
+  SyncBatchNorm norm(nn::BatchNormOptions(6));
+  norm->to(at::kDouble);
+  const at::Tensor loss = norm(x).pow(3).sum();
+  EXPECT_THAT(
+      misuse_of([&] { torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true); }),
+      AllOf(HasSubstr("SyncBatchNorm"), HasSubstr("create_graph")));
+  EXPECT_TRUE(torch::autograd::grad({loss}, {x})[0].defined());
+}
+
+struct Normalised : nn::Module {
+  Normalised() {
+    layer = register_module("layer", nn::Linear(6, 3));
+    norm = register_module("norm", SyncBatchNorm(nn::BatchNormOptions(3)));
+    const at::NoGradGuard no_grad;
+    for (auto& p : layer->parameters()) p.copy_(at::linspace(-1, 1, p.numel()).view(p.sizes()));
+    to(at::kDouble);
+  }
+  at::Tensor forward(const at::Tensor& x) { return norm(layer(x)); }
+  nn::Linear layer{nullptr};
+  SyncBatchNorm norm{nullptr};
+};
+
+TEST(WholeSteps, mirrored_batch_norm_takes_fewer_rows_than_replicas) {
+  const auto make_optimizer = [](std::vector<at::Tensor> parameters) {
+    return std::make_unique<torch::optim::SGD>(std::move(parameters), 0.1);
+  };
+  const auto loss = [](Normalised& net, const std::vector<at::Tensor>& part) {
+    return at::mse_loss(net.forward(part[0]), part[1]);
+  };
+  Normalised one;
+  torch::optim::SGD optimizer(one.parameters(), 0.1);
+  Mirrored<Normalised> mirrored({torch::kCPU, torch::kCPU, torch::kCPU},
+                                [] { return std::make_shared<Normalised>(); }, make_optimizer,
+                                {.world = {.operation_timeout = std::chrono::seconds(10)}});
+  for (int step = 0; step < 3; ++step) {
+    const Samples batch = samples(step, step == 0 ? 5 : 2);
+    optimizer.zero_grad();
+    const at::Tensor expected = loss(one, {batch.x, batch.y});
+    expected.backward();
+    optimizer.step();
+    EXPECT_NEAR(mirrored.step({batch.x, batch.y}, loss), expected.item<double>(), 1e-12);
+  }
+  for (std::size_t i = 0; i < 3; ++i)
+    expect_equal(mirrored.replica(i).parameters(), one.parameters(), 1e-12);
 }
 
 }  // namespace
