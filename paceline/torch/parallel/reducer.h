@@ -131,7 +131,7 @@ class Reducer {
   Outcome collect(bool early);
   std::vector<StepNote> read_notes(std::size_t bucket);
   bool wait_for(std::size_t bucket);
-  void drop_gradients();
+  void drop_gradients(std::size_t parameters);
   void hand_out(std::size_t bucket);
   void bring_home(std::size_t bucket);
   Outcome weigh(const std::vector<RankWeight>& weights);

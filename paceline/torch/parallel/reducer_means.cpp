@@ -103,7 +103,8 @@ Reducer::Outcome Reducer::collect(bool early) {
   }
   is_under_way_.assign(present_plan().size(), early);
   is_step_open_late_ = early;
-  if (early || overflowed) drop_gradients();
+  if (overflowed) drop_gradients(parameters_.size());
+  else if (early) drop_gradients(dense_);
   Outcome outcome = weigh(weights);
   if (!early) carrier_->end();
   outcome.overflowed = overflowed;
@@ -149,8 +150,9 @@ void Reducer::hand_out(std::size_t bucket) {
   }
 }
 
-void Reducer::drop_gradients() {
-  for (std::size_t i = 0; i < dense_; ++i) parameters_[i].tensor.mutable_grad().reset();
+// The first ones: the dense, or all.
+void Reducer::drop_gradients(std::size_t parameters) {
+  for (std::size_t i = 0; i < parameters; ++i) parameters_[i].tensor.mutable_grad().reset();
 }
 
 void Reducer::receive(std::size_t parameter) {

@@ -97,6 +97,48 @@ TEST(WholeSteps, guards_end_quietly_after_a_failed_rebind) {
   });
 }
 
+struct TableAndLayer : nn::Module {
+  TableAndLayer() {
+    table = register_module("table", nn::Embedding(nn::EmbeddingOptions(5, 3).sparse(true)));
+    layer = register_module("layer", nn::Linear(3, 2));
+    const at::NoGradGuard no_grad;
+    for (auto& p : parameters()) p.copy_(at::linspace(-1, 1, p.numel()).view(p.sizes()));
+  }
+  nn::Embedding table{nullptr};
+  nn::Linear layer{nullptr};
+};
+
+TEST(WholeSteps, a_step_that_overflows_leaves_sparse_gradients_out_too) {
+  for (const bool own : {false, true}) {
+    run_ranks(2, [&](Job& job) {
+      TableAndLayer net;
+      DataParallelOptions options;
+      options.compression = "fp16:min_compress_bytes=0";
+      const auto make = [](const at::Tensor& parameter) {
+        return std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter}, 0.1);
+      };
+      if (own) options.optimizer = make;
+      DataParallel parallel(net, job, options);
+      torch::optim::SGD optimizer(net.parameters(), 0.1);
+      for (int step = 0; step < 4; ++step) {
+        const bool overflows = step == 2;
+        const std::string before = sha256_of(net.parameters());
+        optimizer.zero_grad();
+        const at::Tensor x = net.layer(net.table(torch::tensor({job.rank(), 3}))).sum();
+        (x * (overflows && job.rank() == 1 ? 1e9 : 1)).backward();
+        if (own) parallel.step();
+        else parallel.step(optimizer);
+        EXPECT_EQ(parallel.last_step().overflowed, overflows);
+        EXPECT_EQ(sha256_of(net.parameters()) == before, overflows);
+        if (overflows) {
+          EXPECT_FALSE(net.layer->weight.grad().defined());
+          EXPECT_FALSE(net.table->weight.grad().defined());
+        }
+      }
+    });
+  }
+}
+
 // Written through tensors that are no parameters, while updates are under way.
 TEST(WholeSteps, other_tensors_over_a_parameter_wait_for_its_update) {
   const auto trained = [](bool finishes) {
