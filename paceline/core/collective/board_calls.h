@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "paceline/core/collective/board.h"
-#include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/posted_calls.h"
 #include "paceline/core/collective/shared_reduction.h"
+#include "paceline/core/collective/traffic.h"
 
 namespace paceline::collective {
 

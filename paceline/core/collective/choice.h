@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "paceline/core/collective/algorithm_catalogue.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/options.h"
 #include "paceline/core/collective/timetable.h"
 #include "paceline/core/topology/topology.h"
 

@@ -9,10 +9,8 @@
 // threads must be ordered by the caller.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,90 +19,13 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
 #include "paceline/core/collective/operation.h"
+#include "paceline/core/collective/options.h"
+#include "paceline/core/collective/traffic.h"
 #include "paceline/core/collective/work.h"
 #include "paceline/core/membership/allocation.h"
 #include "paceline/core/topology/hosts.h"
 
 namespace paceline {
-
-// The promise that the group makes about bits (docs/algorithms/README.md).
-enum class Determinism : std::uint8_t {
-  reproducible = 1,  // bits depend on values and rank count alone: every sum is the balanced tree
-                     // in rank order; of f16 and bf16 it is made in f32 and rounded once
-  fast,  // any algorithm; the same bits on all ranks, and from run to run for the same sizes; f16
-         // and bf16 are rounded whenever a partial sum travels
-};
-
-struct OperationOptions {
-  std::string_view algorithm =
-      {};  // empty: the cheapest that the determinism allows; else a name of the catalogue
-  std::chrono::milliseconds within =
-      {};  // the operation fails that long after this call; zero: the communicator's (10 min)
-};
-
-struct AllReduceOptions {
-  ReduceOp op = ReduceOp::sum;
-  // With ReduceOp::average: result = sum of weight * input over the ranks / sum of the weights.
-  // Unset on all ranks: every rank weighs 1. A weight of 0 contributes nothing (the input must
-  // still be finite); when all are 0 the result is 0. COST: one pass over the input, none when all
-  // ranks weigh the same. f16, bf16: inputs are multiplied by their share of the weights and
-  // rounded.
-  std::optional<double> weight = {};
-  Bytes note = {};  // up to 64 KiB that every rank gets to see (Work::note), at no extra message;
-                    // copied by the call
-  std::string_view algorithm = {};
-  std::chrono::milliseconds within = {};
-};
-
-struct ReduceOptions {
-  ReduceOp op = ReduceOp::sum;
-  std::string_view algorithm = {};
-  std::chrono::milliseconds within = {};
-};
-
-// Elements of each rank's part, the same list on all ranks; empty: parts by the chunk rule
-// (collective/partition.h).
-using Counts = std::span<const std::size_t>;
-
-struct ReduceScatterOptions {
-  ReduceOp op = ReduceOp::sum;
-  Counts counts = {};
-  std::string_view algorithm = {};
-  std::chrono::milliseconds within = {};
-};
-
-struct GatherOptions {  // also of all_gather and scatter
-  Counts counts = {};
-  std::string_view algorithm = {};
-  std::chrono::milliseconds within = {};
-};
-
-inline constexpr int kAnyRank = -1;
-
-struct PointToPointOptions {
-  std::uint32_t tag =
-      0;  // messages of one sender with the same tag arrive in the order of their sends
-  std::chrono::milliseconds within = {};
-};
-
-// The work that a communicator has done so far, on this rank. Messages and bytes are those of
-// programs: an engine (engine.h) does not tell its own.
-struct Traffic {
-  std::uint64_t operations = 0;     // collectives and point-to-point operations that ended
-  std::uint64_t messages_sent = 0;  // data messages, call frames not counted
-  std::uint64_t bytes_sent =
-      0;  // their payload, whether it was copied to a wire or read by the peer
-  std::uint64_t bytes_reduced = 0;          // bytes of results of two-operand reductions
-  std::chrono::nanoseconds in_flight = {};  // time in which at least one operation was in flight
-  std::chrono::nanoseconds waited = {};     // time that callers spent in Work::wait
-};
-
-// The time that an algorithm would take (collective/cost.h).
-struct Forecast {
-  std::string_view algorithm;
-  std::size_t piece_bytes = 0;  // of each chunk in one segment
-  double seconds = 0;
-};
 
 class Communicator {
  public:

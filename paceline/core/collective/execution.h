@@ -18,13 +18,13 @@
 #include <optional>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/lent_use.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/posted_calls.h"
 #include "paceline/core/collective/request.h"
 #include "paceline/core/collective/roll.h"
 #include "paceline/core/collective/segment.h"
+#include "paceline/core/collective/traffic.h"
 
 namespace paceline::collective {
 

@@ -12,9 +12,9 @@
 #include <array>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/collective/posted_calls.h"
+#include "paceline/core/collective/traffic.h"
 #include "paceline/core/collective/tree_sum.h"
 
 namespace paceline::collective {

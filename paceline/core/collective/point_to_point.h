@@ -15,8 +15,10 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
 #include "paceline/core/collective/members.h"
+#include "paceline/core/collective/options.h"
+#include "paceline/core/collective/traffic.h"
+#include "paceline/core/collective/work.h"
 
 namespace paceline::collective {
 
