@@ -29,6 +29,8 @@
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/parallel/data_parallel_options.h"
+#include "paceline/torch/parallel/step_report.h"
 #include "paceline/torch/parallel/optimizer_factory.h"
 
 namespace paceline {
@@ -40,85 +42,6 @@ struct RankWeight;
 
 template <typename Loader>
 class Join;
-
-// What happens to the model's buffers (running statistics and the like) at the end of each step.
-enum class BufferMode : std::uint8_t {
-  off,        // each rank keeps its own
-  broadcast,  // all take those of the lowest rank whose weight is not 0
-  average,    // weighted mean of f32 and f64 buffers; the others as with broadcast
-};
-
-struct DataParallelOptions {
-  // Small, so that the first message starts early.
-  std::size_t first_bucket_bytes = schedule::BucketCaps{}.first_bytes;
-  // Larger: fewer messages; smaller: more overlap.
-  std::size_t bucket_bytes = schedule::BucketCaps{}.bytes;
-  BufferMode buffers = BufferMode::broadcast;
-  // The messages of the first step are those of all steps: buckets in reverse order of
-  // registration, nothing observed, nothing broadcast after it. By default they follow, after the
-  // first step, the order in which rank 0's gradients came. Either way an order that changes later
-  // costs overlap (StepReport::late), never correctness: messages start in the order of the
-  // buckets.
-  bool static_order = false;
-  // So many backward passes make a step: all but the last only accumulate, as under no_sync(). A
-  // step that is ended earlier sends what there is.
-  int backward_passes_per_step = 1;
-  // Names of parameters whose gradients are sparse (layout), beside the weights of
-  // torch::nn::Embedding and EmbeddingBag with sparse(true), which are known by themselves. Their
-  // grad stays sparse: the coalesced mean of all ranks' rows.
-  std::vector<std::string> sparse = {};
-  // After the first step and every so many steps all ranks compare their parameters, also frozen
-  // ones; a difference is a mismatch that names the rank and the first parameter. 0: never. COST:
-  // reads the parameters once; by 100 less than a thousandth of a step of an mlp.
-  int check_replicas_every = 100;
-  // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of
-  // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in
-  // the whole process and to its end, by one that forwards to the old one.
-  bool born_in_place = true;
-  // Which gradients travel together, and when (docs/schedules/): `buckets` as above, or a policy:
-  // barrier, wait_free, merged, priority, general. merged, priority and general see the first steps
-  // go by in buckets, measure the links, and plan; anew when steps take another time for long. All
-  // give the same bits.
-  std::string schedule = "buckets";
-  // What becomes of gradients on their way (docs/compression/): a method and its settings, as
-  // "fp16" or "top_k:ratio=0.01"; of f32. The first steps, until the schedule is planned, go
-  // uncompressed. With several values of one setting, as in "top_k:ratio=0.01/0.001/0.1", each
-  // tensor has the one, or travels whole, that ends a step soonest while all lose no more than by
-  // the first; those whose gradients change fast are compressed least; chosen anew every
-  // choose_every steps (docs/compression/menus.md).
-  std::string compression = "none";
-  // Makes the optimizers that step() without an argument uses, one for each parameter. With them
-  // the schedules priority and general may cross the barrier: step() returns before all gradients
-  // are back, and each parameter is updated when an operator first reads it. (What reads its memory
-  // past libtorch's operators calls finish() before.) Gradients are consumed by such steps:
-  // zero_grad() is not needed, and clip_grad_norm() not possible. optimizer_factory.h tells how to
-  // give groups of parameters their own options, and all of them a learning-rate schedule.
-  OptimizerFactory optimizer = {};
-};
-
-// What the last step did on this rank.
-struct StepReport {
-  int buckets = 0;               // all_reduces of this step
-  int launched_in_backward = 0;  // of these, started while backward still ran
-  int gradients = 0;             // that backward made here
-  int gradients_at_first_launch =
-      0;  // made before the first all_reduce started; less than `gradients`: they overlapped
-  int copied = 0;           // gradients that were not computed right into their message's memory
-  int late = 0;             // gradients that came after one that stands later in the buckets
-  int used = 0;             // parameters that some rank of weight > 0 used
-  int shadows = 0;          // ranks of weight 0
-  double total_weight = 0;  // of all ranks
-  std::int64_t step = 0;    // 1 for the first
-  int plans = 0;            // how often the schedule was planned until then
-  int looks = 0;  // how often a compression with a menu has looked at gradients until then
-  // Bytes of the gradients that were compressed, and of what this rank brought to exchanges for
-  // them.
-  double coded_bytes = 0, wire_bytes = 0;
-  // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
-  bool overflowed = false;
-  double waited_seconds = 0;     // that this rank waited for gradients, since the step before
-  double under_way_seconds = 0;  // in which gradients were under way
-};
 
 // THREAD: one, that which also runs the backward passes. The model may live longer than this; the
 // Job must.

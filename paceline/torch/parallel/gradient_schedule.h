@@ -9,7 +9,8 @@
 
 #include "paceline/core/collective/communicator.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/parallel/data_parallel_options.h"
+#include "paceline/core/job/job.h"
 #include "paceline/torch/parallel/gradient_carrier.h"
 #include "paceline/torch/parallel/model_parts.h"
 

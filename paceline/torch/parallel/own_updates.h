@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/parallel/data_parallel_options.h"
 #include "paceline/torch/parallel/model_parts.h"
 
 namespace paceline::parallel {

@@ -8,7 +8,7 @@
 
 #include "paceline/core/compress/compression.h"
 #include "paceline/core/schedule/policy_catalogue.h"
-#include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/parallel/data_parallel_options.h"
 #include "paceline/torch/parallel/model_parts.h"
 
 namespace paceline::parallel {

@@ -1,0 +1,32 @@
+// What a step of a DataParallel did (parallel/data_parallel.h).
+#pragma once
+
+#include <cstdint>
+
+namespace paceline {
+
+// What the last step did on this rank.
+struct StepReport {
+  int buckets = 0;               // all_reduces of this step
+  int launched_in_backward = 0;  // of these, started while backward still ran
+  int gradients = 0;             // that backward made here
+  int gradients_at_first_launch =
+      0;  // made before the first all_reduce started; less than `gradients`: they overlapped
+  int copied = 0;           // gradients that were not computed right into their message's memory
+  int late = 0;             // gradients that came after one that stands later in the buckets
+  int used = 0;             // parameters that some rank of weight > 0 used
+  int shadows = 0;          // ranks of weight 0
+  double total_weight = 0;  // of all ranks
+  std::int64_t step = 0;    // 1 for the first
+  int plans = 0;            // how often the schedule was planned until then
+  int looks = 0;  // how often a compression with a menu has looked at gradients until then
+  // Bytes of the gradients that were compressed, and of what this rank brought to exchanges for
+  // them.
+  double coded_bytes = 0, wire_bytes = 0;
+  // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
+  bool overflowed = false;
+  double waited_seconds = 0;     // that this rank waited for gradients, since the step before
+  double under_way_seconds = 0;  // in which gradients were under way
+};
+
+}  // namespace paceline
