@@ -298,7 +298,7 @@ def tests_never_sleep(tree):
 MAY_SLEEP = {
     "tests/core/collective/communicator_bits_test.cpp": "ranks come at random moments",
     "tests/core/collective/work_test.cpp": "who waits late is another case than who waits at once",
-    "tests/core/transport/process_memory_test.cpp": "a writer is stopped at a random moment",
+    "tests/core/transport/memory/process_memory_test.cpp": "a writer is stopped at a random moment",
     "tests/processes/collective_failure_test.cpp": "a rank is killed at a random moment",
     "tests/processes/lent_memory_test.cpp": "a rank is stopped at a random moment, and goes on after a while",
     "tests/processes/programs/collective_worker.cpp": "looks whether somebody still writes into memory after a failure",

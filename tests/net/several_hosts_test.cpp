@@ -307,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return one.param.name; });
 
 // Nobody asks for a time: then the kernel gives the connection up after 20 s without an answer
-// (core/transport/socket.cpp).
+// (core/transport/socket/socket.cpp).
 TEST_F(SeveralHosts, ACableThatIsPulledIsNoticedWithoutAnyDeadline) {
   if (!is_nightly()) GTEST_SKIP() << "20 s: runs with PACELINE_NIGHTLY=1";
   Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));

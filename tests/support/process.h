@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::test {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "paceline/core/transport/shared_memory.h"
+#include "paceline/core/transport/memory/shared_memory.h"
 
 namespace paceline::test {
 

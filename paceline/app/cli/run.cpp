@@ -18,7 +18,7 @@
 #include "paceline/app/cli/shared/split_command.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/transport/resolve.h"
+#include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::cli {
 namespace {

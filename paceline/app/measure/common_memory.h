@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/transport/shared_memory.h"
+#include "paceline/core/transport/memory/shared_memory.h"
 
 namespace paceline::measure {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "paceline/core/collective/tree_sum.h"
-#include "paceline/core/transport/process_memory.h"
-#include "paceline/core/transport/shared_memory.h"
+#include "paceline/core/transport/memory/process_memory.h"
+#include "paceline/core/transport/memory/shared_memory.h"
 
 namespace paceline::collective {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::collective {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "paceline/core/base/reduce.h"
 #include "paceline/core/collective/operation.h"
-#include "paceline/core/transport/segment_table.h"
+#include "paceline/core/transport/memory/segment_table.h"
 
 namespace paceline::collective {
 

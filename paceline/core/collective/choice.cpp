@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/cost.h"
-#include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/frame/frame.h"
 
 namespace paceline::collective {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/core/collective/members.h"
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline::collective {
 

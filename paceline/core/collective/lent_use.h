@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "paceline/core/transport/link.h"
+#include "paceline/core/transport/link/link.h"
 
 namespace paceline::collective {
 

@@ -11,7 +11,7 @@
 #include "paceline/core/collective/engine.h"
 #include "paceline/core/collective/members.h"
 #include "paceline/core/topology/profile.h"
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline::collective {
 

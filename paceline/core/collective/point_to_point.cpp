@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "paceline/core/collective/work_state.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::collective {
 namespace {

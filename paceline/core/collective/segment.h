@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "paceline/core/collective/request.h"
-#include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/frame/frame.h"
 
 namespace paceline::collective {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "paceline/core/transport/shared_link.h"
+#include "paceline/core/transport/shared/shared_link.h"
 
 namespace paceline::collective {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "paceline/core/collective/work.h"
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline {
 

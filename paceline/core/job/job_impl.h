@@ -12,7 +12,7 @@
 #include "paceline/core/membership/mesh.h"
 #include "paceline/core/membership/store_client.h"
 #include "paceline/core/topology/profile.h"
-#include "paceline/core/transport/fabric_driver.h"
+#include "paceline/core/transport/fabric/fabric_driver.h"
 
 namespace paceline {
 

@@ -11,10 +11,10 @@
 #include "paceline/core/membership/configuration.h"
 #include "paceline/core/membership/endpoint.h"
 #include "paceline/core/membership/variables.h"
-#include "paceline/core/transport/fabric_link.h"
-#include "paceline/core/transport/fabric_meeting.h"
-#include "paceline/core/transport/fabric_plugin.h"
-#include "paceline/core/transport/rdma_devices.h"
+#include "paceline/core/transport/fabric/fabric_link.h"
+#include "paceline/core/transport/fabric/fabric_meeting.h"
+#include "paceline/core/transport/fabric/fabric_plugin.h"
+#include "paceline/core/transport/fabric/rdma_devices.h"
 
 namespace paceline::job {
 

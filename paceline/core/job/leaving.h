@@ -5,7 +5,7 @@
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/membership/mesh.h"
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline::job {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/core/job/job.h"
-#include "paceline/core/transport/link.h"
+#include "paceline/core/transport/link/link.h"
 
 namespace paceline {
 

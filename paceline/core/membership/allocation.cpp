@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "paceline/core/membership/mesh.h"
-#include "paceline/core/transport/private_memory.h"
+#include "paceline/core/transport/memory/private_memory.h"
 
 namespace paceline {
 

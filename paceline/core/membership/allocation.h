@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "paceline/core/base/bytes.h"
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline {
 

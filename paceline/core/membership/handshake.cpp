@@ -12,9 +12,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "paceline/core/transport/frame.h"
-#include "paceline/core/transport/socket.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/frame.h"
+#include "paceline/core/transport/frame/wire.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::membership {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "paceline/core/membership/secret.h"
 #include "paceline/core/membership/waiting_room.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
 
 namespace paceline::membership {
 

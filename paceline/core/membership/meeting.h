@@ -11,7 +11,7 @@
 
 #include "paceline/core/membership/environment.h"
 #include "paceline/core/membership/store_server.h"
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline::membership {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "paceline/core/membership/exchange.h"
-#include "paceline/core/transport/resolve.h"
+#include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::membership {
 namespace {

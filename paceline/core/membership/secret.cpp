@@ -10,7 +10,7 @@
 #include <cctype>
 #include <cerrno>
 
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::membership {
 namespace {

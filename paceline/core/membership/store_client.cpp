@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::membership {
 

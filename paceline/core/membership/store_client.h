@@ -9,7 +9,7 @@
 #include <string>
 
 #include "paceline/core/membership/handshake.h"
-#include "paceline/core/transport/frame_connection.h"
+#include "paceline/core/transport/link/frame_connection.h"
 
 namespace paceline::membership {
 

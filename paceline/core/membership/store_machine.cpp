@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/frame/frame.h"
 
 namespace paceline::membership {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::membership {
 

@@ -6,7 +6,7 @@
 #include "paceline/core/machine/port.h"
 #include "paceline/core/membership/handshake.h"
 #include "paceline/core/membership/store_machine.h"
-#include "paceline/core/transport/frame_connection.h"
+#include "paceline/core/transport/link/frame_connection.h"
 
 namespace paceline::membership {
 namespace {

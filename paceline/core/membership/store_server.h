@@ -13,7 +13,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/membership/secret.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
 
 namespace paceline::membership {
 

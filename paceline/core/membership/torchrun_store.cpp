@@ -4,8 +4,8 @@
 #include <poll.h>
 
 #include "paceline/core/membership/exchange.h"
-#include "paceline/core/transport/resolve.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
+#include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::membership {
 namespace {

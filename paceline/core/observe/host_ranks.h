@@ -1,12 +1,12 @@
 // Finds the ranks that run on this host now, by the status pages of this user's processes
-// (transport/status_page.h).
+// (transport/memory/status_page.h).
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/transport/status_page.h"
+#include "paceline/core/transport/memory/status_page.h"
 
 namespace paceline::observe {
 

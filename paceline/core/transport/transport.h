@@ -7,11 +7,11 @@
 // job. Start reading at link.h, then frame.h, then reactor.h.
 #pragma once
 
-#include "paceline/core/transport/fabric_driver.h"
-#include "paceline/core/transport/fabric_link.h"
-#include "paceline/core/transport/link.h"
-#include "paceline/core/transport/poller.h"
-#include "paceline/core/transport/reactor.h"
-#include "paceline/core/transport/shared_link.h"
-#include "paceline/core/transport/socket.h"
-#include "paceline/core/transport/tcp_link.h"
+#include "paceline/core/transport/fabric/fabric_driver.h"
+#include "paceline/core/transport/fabric/fabric_link.h"
+#include "paceline/core/transport/link/link.h"
+#include "paceline/core/transport/link/tcp_link.h"
+#include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/reactor/reactor.h"
+#include "paceline/core/transport/shared/shared_link.h"
+#include "paceline/core/transport/socket/socket.h"

@@ -2,7 +2,7 @@
 // shared memory, TCP; UCX_TLS and UCX's other variables choose).
 //
 // Programs need nothing from it: PACELINE_TRANSPORT=ucx makes every pair of ranks use it.
-// core/transport/fabric.h is the interface that it implements;
+// core/transport/fabric/fabric.h is the interface that it implements;
 // docs/decisions/0013-ucx-carries-frames.md lists its promises. Start reading at ucx_port.h, which
 // is one lane of active messages; ucx_fabric.cpp is the worker below all of them, and the plugin's
 // entry.

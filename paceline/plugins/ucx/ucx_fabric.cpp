@@ -7,7 +7,7 @@
 #include <array>
 #include <csignal>
 
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 #include "paceline/plugins/ucx/ucx.h"
 
 namespace paceline::ucx {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::ucx {
 namespace {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "paceline/core/transport/fabric.h"
+#include "paceline/core/transport/fabric/fabric.h"
 
 namespace paceline::ucx {
 

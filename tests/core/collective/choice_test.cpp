@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/frame/frame.h"
 #include "tests/core/collective/programs.h"
 #include "tests/core/collective/worlds.h"
 

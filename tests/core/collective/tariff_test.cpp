@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/core/transport/shared_link.h"
+#include "paceline/core/transport/shared/shared_link.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::collective {

@@ -12,7 +12,7 @@
 
 #include "paceline/core/membership/configuration.h"
 #include "paceline/core/membership/endpoint.h"
-#include "paceline/core/transport/fabric_plugin.h"
+#include "paceline/core/transport/fabric/fabric_plugin.h"
 #include "tests/core/membership/store_world.h"
 #include "tests/core/membership/strangers.h"
 #include "tests/support/process.h"

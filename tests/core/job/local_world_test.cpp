@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "paceline/core/job/job_impl.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::membership {
 namespace {

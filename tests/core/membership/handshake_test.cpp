@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/transport/socket.h"
+#include "paceline/core/transport/socket/socket.h"
 #include "tests/core/membership/strangers.h"
 #include "tests/support/seed.h"
 

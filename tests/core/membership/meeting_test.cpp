@@ -11,7 +11,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/membership/handshake.h"
-#include "paceline/core/transport/socket.h"
+#include "paceline/core/transport/socket/socket.h"
 #include "tests/support/another_user.h"
 
 namespace paceline::membership {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "paceline/core/membership/exchange.h"
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::membership {
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::membership {
 namespace {

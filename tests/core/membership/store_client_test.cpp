@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/core/transport/reactor.h"
+#include "paceline/core/transport/reactor/reactor.h"
 #include "tests/core/membership/store_world.h"
 
 namespace paceline::membership {

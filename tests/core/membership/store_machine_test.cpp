@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/machine/virtual_network.h"
-#include "paceline/core/transport/frame.h"
+#include "paceline/core/transport/frame/frame.h"
 
 namespace paceline::membership {
 namespace {

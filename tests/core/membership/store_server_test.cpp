@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/transport/socket.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
+#include "paceline/core/transport/socket/socket.h"
 #include "tests/core/membership/store_world.h"
 #include "tests/support/seed.h"
 

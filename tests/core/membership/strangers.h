@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/transport/socket.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::test {
 

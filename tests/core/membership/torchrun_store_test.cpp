@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "paceline/core/membership/exchange.h"
-#include "paceline/core/transport/socket.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::membership {
 namespace {

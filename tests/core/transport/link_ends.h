@@ -14,15 +14,15 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/core/transport/fabric_driver.h"
-#include "paceline/core/transport/fabric_link.h"
-#include "paceline/core/transport/fabric_meeting.h"
-#include "paceline/core/transport/fabric_plugin.h"
-#include "paceline/core/transport/link.h"
-#include "paceline/core/transport/reactor.h"
-#include "paceline/core/transport/shared_link.h"
-#include "paceline/core/transport/socket.h"
-#include "paceline/core/transport/tcp_link.h"
+#include "paceline/core/transport/fabric/fabric_driver.h"
+#include "paceline/core/transport/fabric/fabric_link.h"
+#include "paceline/core/transport/fabric/fabric_meeting.h"
+#include "paceline/core/transport/fabric/fabric_plugin.h"
+#include "paceline/core/transport/link/link.h"
+#include "paceline/core/transport/link/tcp_link.h"
+#include "paceline/core/transport/reactor/reactor.h"
+#include "paceline/core/transport/shared/shared_link.h"
+#include "paceline/core/transport/socket/socket.h"
 #include "tests/core/transport/loopback_fabric.h"
 
 namespace paceline::test {

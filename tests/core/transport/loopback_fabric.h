@@ -11,9 +11,9 @@
 #include <mutex>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/transport/fabric.h"
-#include "paceline/core/transport/file_descriptor.h"
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/fabric/fabric.h"
+#include "paceline/core/transport/frame/wire.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::test {
 

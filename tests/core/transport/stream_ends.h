@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/core/transport/frame_stream.h"
+#include "paceline/core/transport/frame/frame_stream.h"
 #include "tests/support/pattern.h"
 
 namespace paceline::transport::testing {

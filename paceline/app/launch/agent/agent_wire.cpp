@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "paceline/core/transport/wire.h"
+#include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::launch {
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "paceline/core/membership/handshake.h"
-#include "paceline/core/transport/poller.h"
-#include "paceline/core/transport/resolve.h"
+#include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::launch {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "paceline/app/launch/agent/remote_workers.h"
 #include "paceline/core/membership/secret.h"
-#include "paceline/core/transport/socket.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::launch {
 

@@ -9,7 +9,7 @@
 #include "paceline/app/launch/agent/agent_wire.h"
 #include "paceline/app/launch/output/output.h"
 #include "paceline/app/launch/workers/worker_host.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
 
 namespace paceline::launch {
 

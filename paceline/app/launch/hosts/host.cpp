@@ -14,7 +14,7 @@
 
 #include "paceline/core/base/processors.h"
 #include "paceline/core/base/result.h"
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

@@ -22,10 +22,10 @@
 #include "paceline/app/launch/process/program.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/core/collective/engine_plugin.h"
-#include "paceline/core/transport/fabric_plugin.h"
-#include "paceline/core/transport/rdma_devices.h"
-#include "paceline/core/transport/resolve.h"
-#include "paceline/core/transport/shared_memory.h"
+#include "paceline/core/transport/fabric/fabric_plugin.h"
+#include "paceline/core/transport/fabric/rdma_devices.h"
+#include "paceline/core/transport/memory/shared_memory.h"
+#include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::launch {
 namespace {

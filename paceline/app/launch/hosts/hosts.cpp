@@ -9,7 +9,7 @@
 
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/core/membership/node_list.h"
-#include "paceline/core/transport/resolve.h"
+#include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::launch {
 namespace {

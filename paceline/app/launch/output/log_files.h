@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "paceline/core/base/result.h"
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

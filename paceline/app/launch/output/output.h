@@ -12,8 +12,8 @@
 #include "paceline/app/launch/output/line_prefixer.h"
 #include "paceline/app/launch/output/log_files.h"
 #include "paceline/app/launch/output/sink.h"
-#include "paceline/core/transport/file_descriptor.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

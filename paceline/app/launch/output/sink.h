@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "paceline/core/transport/file_descriptor.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 namespace {

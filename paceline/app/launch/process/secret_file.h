@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "paceline/core/transport/file_descriptor.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

@@ -9,7 +9,7 @@
 
 #include "paceline/app/launch/process/shim.h"
 #include "paceline/core/base/result.h"
-#include "paceline/core/transport/file_descriptor.h"
+#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 

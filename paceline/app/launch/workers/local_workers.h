@@ -7,7 +7,7 @@
 #include "paceline/app/launch/output/output.h"
 #include "paceline/app/launch/process/worker_process.h"
 #include "paceline/app/launch/workers/worker_host.h"
-#include "paceline/core/transport/poller.h"
+#include "paceline/core/transport/reactor/poller.h"
 
 namespace paceline::launch {
 

@@ -1,0 +1,152 @@
+#include "paceline/core/transport/link/tcp_link.h"
+
+#include <sys/epoll.h>
+
+#include "paceline/core/transport/socket/socket.h"
+
+namespace paceline::transport {
+namespace {
+
+// Bytes of one turn in one direction, or a little more: reading and writing take turns, so that
+// neither of two peers fills the other's socket and then waits.
+constexpr std::size_t kTurn = 256 << 10;
+
+// Looks at the socket itself after something moved, each a short system call, before it is left to
+// the poller, whose look takes longer but is one for all links.
+constexpr int kLooks = 64;
+
+class TcpLink final : public Link, public Pollable, public FrameReceiver {
+ public:
+  TcpLink(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
+          LinkOwner& owner, Reactor& reactor)
+      : socket_(std::move(socket)),
+        channel_(socket_.get()),
+        stream_(channel_, *this, identity, payload_checksum),
+        peer_(static_cast<int>(identity.peer_rank)),
+        owner_(owner),
+        reactor_(reactor) {
+    reactor_.add(*this);
+    reactor_.poller().watch(socket_.get(), EPOLLIN,
+                            [this](std::uint32_t events) { on_ready(events); });
+  }
+
+  ~TcpLink() override {
+    reactor_.remove(*this);
+    if (open_) reactor_.poller().forget(socket_.get());
+  }
+
+  int peer() const override { return peer_; }
+
+  void send(const FrameHeader& header, Bytes payload, SendListener* listener,
+            std::uint64_t cookie) override {
+    if (!open_) return;
+    stream_.send(header, payload, listener, cookie);
+    reactor_.note_unsent();
+  }
+
+  MutableBytes window(Remote, std::size_t) override { return {}; }
+  std::shared_ptr<const SharedMemory> memory(std::uint64_t) override { return nullptr; }
+  void release(const FrameHeader&) override {}
+  std::optional<Remote> remote_of(Bytes) const override { return std::nullopt; }
+  void offer(std::uint64_t, std::shared_ptr<const SharedMemory>) override {}
+  void withdraw(std::uint64_t) override {}
+  void abandon() override { stream_.abandon(); }
+  bool flushed() const override {
+    return !open_ || (!stream_.has_unsent() && bytes_on_the_way(socket_.get()) == 0);
+  }
+
+  bool poll() override {
+    bool moved = flush();
+    if (open_ && looks_left_ > 0 && looked_at_ != reactor_.rests()) {
+      looked_at_ = reactor_.rests();
+      --looks_left_;
+      moved |= receive();
+    }
+    if (asleep_) watch_for_room();
+    return moved;
+  }
+
+  bool flush() override {
+    if (!open_ || !stream_.has_unsent()) return false;
+    auto moved = stream_.flush(kTurn);
+    if (!moved) {
+      end_heard_out(moved.error());
+      return true;
+    }
+    if (*moved) looks_left_ = kLooks;  // an answer may come
+    return *moved;
+  }
+
+  void set_asleep(bool asleep) override {
+    asleep_ = asleep;
+    if (asleep_) watch_for_room();
+  }
+
+  MutableBytes place(const FrameHeader& header) override { return owner_.place(peer_, header); }
+  Result<> received(const FrameHeader& header, Bytes payload, bool placed) override {
+    return owner_.received(peer_, header, payload, placed);
+  }
+
+ private:
+  bool receive() {
+    auto moved = stream_.receive(kTurn);
+    if (!moved) {
+      end(moved.error());
+      return true;
+    }
+    if (*moved) looks_left_ = kLooks;
+    return *moved;
+  }
+
+  void on_ready(std::uint32_t events) {
+    if ((events & EPOLLOUT) != 0) {
+      flush();
+      if (open_) watch_for_room();
+    }
+    if (open_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
+  }
+
+  // A driver that is awake tries again at each look; the poller is asked for those that sleep.
+  void watch_for_room() {
+    const bool watched = stream_.has_unsent();
+    if (!open_ || watched == room_watched_) return;
+    room_watched_ = watched;
+    reactor_.poller().change(socket_.get(), watched ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  }
+
+  // Writing failed, but the peer's last frames (its goodbye, or why it failed) may lie here unread.
+  void end_heard_out(const Failure& why) {
+    for (;;) {
+      auto moved = stream_.receive();
+      if (!moved) return end(moved.error());
+      if (!*moved) return end(why);
+    }
+  }
+
+  void end(const Failure& why) {
+    open_ = false;
+    reactor_.poller().forget(socket_.get());
+    owner_.lost(peer_, why);
+  }
+
+  FileDescriptor socket_;
+  SocketChannel channel_;
+  FrameStream stream_;
+  const int peer_;
+  LinkOwner& owner_;
+  Reactor& reactor_;
+  bool open_ = true;
+  bool asleep_ = false;
+  bool room_watched_ = false;
+  int looks_left_ = kLooks;
+  std::uint64_t looked_at_ = ~std::uint64_t{0};  // the reactor's rests then
+};
+
+}  // namespace
+
+std::unique_ptr<Link> make_tcp_link(FileDescriptor socket, const StreamIdentity& identity,
+                                    bool payload_checksum, LinkOwner& owner, Reactor& reactor) {
+  return std::make_unique<TcpLink>(std::move(socket), identity, payload_checksum, owner, reactor);
+}
+
+}  // namespace paceline::transport

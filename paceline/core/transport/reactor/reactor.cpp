@@ -1,0 +1,279 @@
+#include "paceline/core/transport/reactor/reactor.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <exception>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace paceline::transport {
+namespace {
+
+// While callers drive, the communication thread keeps out of their way; it looks this often whether
+// they stopped.
+constexpr std::chrono::milliseconds kPark{1};
+constexpr int kLooksBetweenPolls =
+    32;  // a look at the rings costs nanoseconds, one at the poller a system call
+
+// A thread spins this many times as long as what it moved took: where data come slowly, as over a
+// slow network, the processor is left to others, and to the kernel that carries them.
+constexpr int kPatience = 4;
+
+}  // namespace
+
+Reactor::Reactor(ReactorOptions options)
+    : options_(options), communication_thread_([this] { communicate(); }) {}
+
+Reactor::~Reactor() {
+  stop();
+}
+
+void Reactor::stop() {
+  if (!communication_thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);  // so that it is not missed between a test and its wait
+    stopping_ = true;
+  }
+  communicator_changed_.notify_all();
+  poller_.wake();
+  communication_thread_.join();
+}
+
+void Reactor::add(Pollable& pollable) {
+  pollables_.push_back(&pollable);
+}
+
+void Reactor::remove(Pollable& pollable) {
+  // Replaced, not erased: the driver may be going through the list.
+  std::ranges::replace(pollables_, &pollable, static_cast<Pollable*>(nullptr));
+}
+
+void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
+  driven_ = true;
+  ++drives_;
+  driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  lock.unlock();
+}
+
+void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
+  lock.lock();
+  while (!tasks_.empty()) {  // whoever posted them counted on this driver
+    lock.unlock();
+    turn();
+    lock.lock();
+  }
+  driver_.store(std::thread::id(), std::memory_order_relaxed);
+  driven_ = false;
+  if (waiters_ > 0) waiters_changed_.notify_all();
+  if (std::exchange(parked_, false)) communicator_changed_.notify_all();
+}
+
+class Reactor::Baton {
+ public:
+  Baton(Reactor& reactor, std::unique_lock<std::mutex>& lock) : reactor_(reactor), lock_(lock) {
+    reactor_.take_baton(lock_);
+  }
+  ~Baton() { reactor_.drop_baton(lock_); }
+  Baton(const Baton&) = delete;
+  Baton& operator=(const Baton&) = delete;
+
+ private:
+  Reactor& reactor_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
+void Reactor::wake_if_asleep() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_seq_cst)) poller_.wake();
+}
+
+void Reactor::post(std::function<void()> task) {
+  std::unique_lock lock(mutex_);
+  tasks_.push_back(std::move(task));
+  has_tasks_.store(true, std::memory_order_seq_cst);
+  if (driven_) {
+    lock.unlock();
+    wake_if_asleep();
+    return;
+  }
+  const Baton baton(*this, lock);
+  turn();
+}
+
+bool Reactor::try_take_baton() {
+  std::unique_lock lock(mutex_);
+  if (driven_ || !tasks_.empty()) return false;
+  take_baton(lock);
+  return true;
+}
+
+// A caller that does nothing else must not starve links, sockets and timers.
+void Reactor::drop_baton_of_try() {
+  ++tries_;
+  if (tries_ % kLooksBetweenPolls == 0) turn();
+  if (tries_ % (kLooksBetweenPolls * kLooksBetweenPolls) == 0)
+    poller_.wait(Deadline::in(std::chrono::seconds(0)));
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  drop_baton(lock);
+  caller_tried_ = true;
+}
+
+void Reactor::run(const std::function<void()>& task) {
+  std::atomic<bool> done = false;
+  std::exception_ptr thrown;
+  post([&] {
+    try {
+      task();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    done = true;
+    note_completion();
+  });
+  drive_until([&done] { return done.load(); }, Deadline::never());
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void Reactor::relax() {
+  ++rests_;
+  if (options_.share_cores) {
+    ::sched_yield();
+    return;
+  }
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+bool Reactor::turn() {
+  bool moved = false;
+  if (has_tasks_.load(std::memory_order_acquire)) {
+    std::vector<std::function<void()>> tasks;
+    {
+      const std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+      has_tasks_.store(false, std::memory_order_relaxed);
+    }
+    for (const auto& task : tasks) task();
+    ++rests_;
+    moved = true;
+  }
+  moved |= look();
+  if (completed_) {
+    completed_ = false;
+    if (waiters_ > 0) {
+      const std::lock_guard lock(
+          mutex_);  // so that a waiter between its test and its sleep is not missed
+      waiters_changed_.notify_all();
+    }
+  }
+  return moved;
+}
+
+bool Reactor::look() {
+  bool moved = false;
+  if (!options_.share_cores) ++rests_;  // others work anyway
+  unsent_ = false;
+  for (std::size_t i = 0; i < pollables_.size(); ++i) {
+    if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
+  }
+  // No oftener: a peer that never stops taking must not keep the driver here.
+  for (std::size_t i = 0; unsent_ && i < pollables_.size(); ++i) {
+    if (pollables_[i] != nullptr) moved |= pollables_[i]->flush();
+  }
+  std::erase(pollables_, nullptr);
+  return moved;
+}
+
+void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
+  asleep_.store(true, std::memory_order_seq_cst);
+  for (Pollable* pollable : pollables_) {
+    if (pollable != nullptr) pollable->set_asleep(true);
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!turn() && !done())
+    poller_.wait(until);  // what came before the bells were on was seen by this look
+  asleep_.store(false, std::memory_order_seq_cst);
+  for (Pollable* pollable : pollables_) {
+    if (pollable != nullptr) pollable->set_asleep(false);
+  }
+}
+
+void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
+                    std::chrono::microseconds spin) {
+  std::chrono::nanoseconds patience = spin;
+  auto before = Clock::now();
+  int looks = 0;
+  while (!done()) {
+    bool moved = turn();
+    // Also while the rings are busy: timers, sockets and the deadline must not starve.
+    if (++looks % kLooksBetweenPolls == 0) moved |= poller_.wait(Deadline::at(before)) > 0;
+    const auto now = Clock::now();
+    if (deadline.passed(now)) return;
+    patience += moved ? kPatience * (now - before) : before - now;
+    patience = std::min<std::chrono::nanoseconds>(patience, spin);
+    before = now;
+    if (patience.count() > 0) {
+      if (!moved) relax();
+      continue;
+    }
+    sleep(done, deadline);
+    patience = {};
+    before = Clock::now();
+  }
+  turn();  // what the last messages made us send goes out now, not when somebody drives again
+}
+
+bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
+  if (done()) return true;
+  ++waiters_;
+  std::unique_lock lock(mutex_);
+  while (!done() && !deadline.passed()) {
+    if (!driven_) {
+      {
+        const Baton baton(*this, lock);
+        drive(done, deadline, options_.spin);
+      }
+      last_caller_ = Clock::now();
+    } else {
+      wake_if_asleep();  // the communication thread hands the baton over to whoever waits
+      waiters_changed_.wait_until(
+          lock, deadline.is_never() ? Clock::now() + std::chrono::seconds(1) : deadline.moment());
+    }
+  }
+  --waiters_;
+  if (!driven_ && waiters_ > 0) waiters_changed_.notify_all();
+  return done();
+}
+
+bool Reactor::callers_drive() const {
+  return Clock::now() < last_caller_.load(std::memory_order_relaxed) + kPark;
+}
+
+void Reactor::communicate() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (std::exchange(caller_tried_, false)) last_caller_ = Clock::now();
+    if (driven_ || waiters_ > 0 || callers_drive()) {
+      park(lock);
+      continue;
+    }
+    const Baton baton(*this, lock);
+    drive([this] { return waiters_ > 0 || callers_drive() || stopping_; }, Deadline::never(),
+          std::chrono::microseconds(0));
+  }
+}
+
+// Short calls pay no wake-up. Whoever has driven for so long does: looking once a millisecond while
+// it sleeps would burn a hundredth of a core.
+void Reactor::park(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t drive = drives_;
+  communicator_changed_.wait_for(lock, kPark);
+  if (!driven_ || drives_ != drive || stopping_) return;
+  parked_ = true;
+  communicator_changed_.wait(lock, [this] { return !parked_ || stopping_; });
+}
+
+}  // namespace paceline::transport
