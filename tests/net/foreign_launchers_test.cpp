@@ -2,8 +2,8 @@
 // and processes that TF_CONFIG describes. `scripts/setup --launchers` installs them; a test whose
 // launcher is missing says so and is skipped.
 //
-// Also covers paceline/core/membership/pmi.cpp and torchrun_store.cpp: they speak to what only
-// these launchers serve.
+// Also covers paceline/core/membership/store/pmi.cpp and torchrun_store.cpp: they speak to what
+// only these launchers serve.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

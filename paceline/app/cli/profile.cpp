@@ -16,7 +16,7 @@
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/split_command.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/observe/whole_file.h"
 #include "paceline/core/schedule/model_file.h"
 

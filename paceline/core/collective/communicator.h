@@ -22,7 +22,7 @@
 #include "paceline/core/collective/options.h"
 #include "paceline/core/collective/traffic.h"
 #include "paceline/core/collective/work.h"
-#include "paceline/core/membership/allocation.h"
+#include "paceline/core/membership/generation/allocation.h"
 #include "paceline/core/topology/hosts.h"
 
 namespace paceline {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/core/collective/program.h"
-#include "paceline/core/membership/mesh.h"
+#include "paceline/core/membership/generation/mesh.h"
 #include "paceline/core/topology/topology.h"
 
 namespace paceline::collective {

@@ -14,7 +14,7 @@
 
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/allocation.h"
+#include "paceline/core/membership/generation/allocation.h"
 
 namespace paceline {
 

@@ -7,10 +7,10 @@
 
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/leaving.h"
-#include "paceline/core/membership/environment.h"
-#include "paceline/core/membership/meeting.h"
-#include "paceline/core/membership/mesh.h"
-#include "paceline/core/membership/store_client.h"
+#include "paceline/core/membership/environment/environment.h"
+#include "paceline/core/membership/generation/meeting.h"
+#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/membership/store/store_client.h"
 #include "paceline/core/topology/profile.h"
 #include "paceline/core/transport/fabric/fabric_driver.h"
 

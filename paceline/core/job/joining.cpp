@@ -8,9 +8,9 @@
 #include <fstream>
 #include <map>
 
-#include "paceline/core/membership/configuration.h"
-#include "paceline/core/membership/endpoint.h"
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/configuration.h"
+#include "paceline/core/membership/environment/variables.h"
+#include "paceline/core/membership/store/endpoint.h"
 #include "paceline/core/transport/fabric/fabric_link.h"
 #include "paceline/core/transport/fabric/fabric_meeting.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "paceline/core/job/job_impl.h"
-#include "paceline/core/membership/environment.h"
+#include "paceline/core/membership/environment/environment.h"
 
 namespace paceline::job {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/membership/mesh.h"
+#include "paceline/core/membership/generation/mesh.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline::job {

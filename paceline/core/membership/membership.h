@@ -8,6 +8,6 @@
 // together. Start reading at environment.h, then mesh.h.
 #pragma once
 
-#include "paceline/core/membership/allocation.h"
-#include "paceline/core/membership/environment.h"
-#include "paceline/core/membership/mesh.h"
+#include "paceline/core/membership/environment/environment.h"
+#include "paceline/core/membership/generation/allocation.h"
+#include "paceline/core/membership/generation/mesh.h"

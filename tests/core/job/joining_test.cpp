@@ -10,8 +10,8 @@
 #include <fstream>
 #include <map>
 
-#include "paceline/core/membership/configuration.h"
-#include "paceline/core/membership/endpoint.h"
+#include "paceline/core/membership/environment/configuration.h"
+#include "paceline/core/membership/store/endpoint.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
 #include "tests/core/membership/store_world.h"
 #include "tests/core/membership/strangers.h"

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "paceline/core/membership/store_client.h"
-#include "paceline/core/membership/store_server.h"
+#include "paceline/core/membership/store/store_client.h"
+#include "paceline/core/membership/store/store_server.h"
 
 namespace paceline::test {
 

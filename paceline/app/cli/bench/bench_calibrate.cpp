@@ -14,7 +14,7 @@
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/pin.h"
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/observe/whole_file.h"
 
 namespace paceline::cli {

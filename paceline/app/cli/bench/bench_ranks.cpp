@@ -13,8 +13,8 @@
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/membership/launchers.h"
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/launchers.h"
+#include "paceline/core/membership/environment/variables.h"
 
 namespace paceline::cli {
 namespace {

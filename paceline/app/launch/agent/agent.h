@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/membership/secret.h"
+#include "paceline/core/membership/handshake/secret.h"
 #include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {

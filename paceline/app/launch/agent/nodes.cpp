@@ -7,7 +7,7 @@
 
 #include <map>
 
-#include "paceline/core/membership/handshake.h"
+#include "paceline/core/membership/handshake/handshake.h"
 #include "paceline/core/transport/reactor/poller.h"
 #include "paceline/core/transport/socket/resolve.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "paceline/app/launch/agent/remote_workers.h"
-#include "paceline/core/membership/secret.h"
+#include "paceline/core/membership/handshake/secret.h"
 #include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::launch {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "paceline/app/launch/hosts/host.h"
-#include "paceline/core/membership/node_list.h"
+#include "paceline/core/membership/environment/node_list.h"
 #include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::launch {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/variables.h"
 
 namespace paceline::launch {
 namespace {

@@ -17,7 +17,7 @@
 #include "paceline/app/launch/process/descendants.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/variables.h"
 
 namespace paceline::launch {
 namespace {

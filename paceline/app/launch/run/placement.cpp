@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "paceline/app/launch/hosts/host.h"
-#include "paceline/core/membership/variables.h"
+#include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::launch {

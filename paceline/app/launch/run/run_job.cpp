@@ -20,7 +20,7 @@
 #include "paceline/app/launch/process/signals.h"
 #include "paceline/app/launch/run/placement.h"
 #include "paceline/app/launch/workers/local_workers.h"
-#include "paceline/core/membership/store_server.h"
+#include "paceline/core/membership/store/store_server.h"
 #include "paceline/core/transport/reactor/poller.h"
 
 namespace paceline::launch {

@@ -1,0 +1,66 @@
+// The environment tells a worker its place in the job (docs/guide/launch.md). Read here
+// and nowhere else below the app floor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "paceline/core/base/result.h"
+#include "paceline/core/membership/handshake/secret.h"
+
+namespace paceline::membership {
+
+enum class TransportChoice : std::uint8_t { automatic, shm, tcp, ucx };
+
+// The place of the job's store. A launcher of somebody else's serves none: then it lives in rank 0
+// (meeting.h).
+struct Meeting {
+  enum class Kind : std::uint8_t {
+    launcher,     // Environment::store is our launcher's
+    this_host,    // every rank is a process of one user on this host
+    address,      // rank 0 is to listen at `address`
+    agent_store,  // rank 0 tells its address through torchrun's own store, which is at `address`
+    pmi,          // rank 0 tells its address through the process manager at descriptor `pmi`
+  } kind = Kind::launcher;
+  std::string address = {};  // "host:port"; the host may be a name
+  int pmi = -1;
+  bool operator==(const Meeting&) const = default;
+};
+
+struct Environment {
+  std::string launcher = "nobody";  // who started us, for texts
+  Meeting meeting = {};
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int node_rank = 0;
+  std::string job = "alone";
+  std::uint64_t generation = 1;
+  std::string store;  // "host:port"; empty in a world of one, and until the ranks have met
+  std::optional<Secret>
+      secret;  // set when there is a store; without a launcher of ours: when the user gave one
+  TransportChoice transport = TransportChoice::automatic;
+  std::string engine;  // the plugin that carries collectives, "mpi_openmpi", "nccl"; empty: none
+  bool reproducible = true;  // an engine adds in its own order: false then
+  std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
+  std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
+  std::string record_file;   // for the model of rank 0's steps (schedule/model_file.h); empty: none
+};
+
+// nullptr for a variable that is not set; std::getenv by default.
+using Variables = std::function<const char*(const char* name)>;
+
+// Reads the variables of the first launcher in the table of launchers.h that are there; then
+// TF_CONFIG; without any: a world of one. The failure (misuse) names the variable, its value and
+// what it must be.
+Result<Environment> read_environment(const Variables& variables);
+Result<Environment> read_environment();
+
+// "90s", "500ms", "10min", "2h"; a bare number is seconds.
+std::optional<std::chrono::milliseconds> parse_duration(const std::string& text);
+
+}  // namespace paceline::membership

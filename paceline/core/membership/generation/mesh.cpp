@@ -1,0 +1,217 @@
+#include "paceline/core/membership/generation/mesh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace paceline::membership {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+namespace {
+
+constexpr std::size_t kMostEarlyBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+bool Hosts::has_company(int rank) const {
+  return share_memory &&
+         std::ranges::count(of_ranks, of_ranks.at(static_cast<std::size_t>(rank))) > 1;
+}
+
+bool Hosts::is_crowded(int rank) const {
+  return std::ranges::any_of(pools, [rank](const ProcessorPool& pool) {
+    return pool.is_crowded() && std::ranges::binary_search(pool.ranks, rank);
+  });
+}
+
+Hosts Hosts::this_one(int ranks, bool share_memory) {
+  const std::vector<Processors> same(static_cast<std::size_t>(ranks), own_processors());
+  return {.of_ranks = std::vector<int>(same.size()),
+          .pools = pools_of(same),
+          .share_memory = share_memory};
+}
+
+transport::StreamIdentity Mesh::stream_identity(int peer) const {
+  return {.job = identity_.job,
+          .generation = identity_.generation,
+          .own_rank = static_cast<std::uint32_t>(identity_.rank),
+          .peer_rank = static_cast<std::uint32_t>(peer)};
+}
+
+void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
+  if (sink == nullptr) {
+    sinks_.erase(group);
+    return;
+  }
+  sinks_[group] = sink;
+  auto early = early_.extract(group);
+  if (const auto failed = failure())
+    return sink->failed(*failed);  // what came early may lie in memory that is gone
+  if (early.empty()) return;
+  for (Early& frame : early.mapped()) {
+    if (!sinks_.contains(group)) {  // it took what it wanted; the rest is the next one's
+      early_[group].push_back(std::move(frame));
+      continue;
+    }
+    early_bytes_ -= frame.payload.size() + sizeof(Early);
+    auto taken = frame.borrowed.empty()
+                     ? sink->received(frame.peer, frame.header, frame.payload, false)
+                     : sink->borrowed(frame.peer, frame.header, frame.borrowed);
+    if (!taken) return fail(taken.error());
+  }
+}
+
+Result<> Mesh::keep(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+  early_bytes_ += (borrowed ? 0 : payload.size()) + sizeof(Early);
+  if (early_bytes_ > kMostEarlyBytes) {
+    return Failure{
+        Fault::io,
+        fmt::format("too many frames for group {}, which this rank has not made", header.group),
+        {peer}};
+  }
+  Early& early = early_[header.group].emplace_back(Early{peer, header, {}, {}});
+  if (borrowed) early.borrowed = payload;
+  else early.payload.assign(payload.begin(), payload.end());
+  return Done{};
+}
+
+std::string Mesh::heard_of(int peer) const {
+  for (const auto& [group, sink] : sinks_) {
+    if (std::string call = sink->heard_of(peer); !call.empty()) return call;
+  }
+  return {};
+}
+
+bool Mesh::reserve_group(std::uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  return groups_.insert(group).second;
+}
+
+void Mesh::release_group(std::uint32_t group) {
+  const std::lock_guard lock(mutex_);
+  groups_.erase(group);
+}
+
+void Mesh::on_failure(std::function<void(const Failure&)> callback) {
+  on_failure_ = std::move(callback);
+  if (const auto failed = failure()) on_failure_(*failed);
+}
+
+FrameSink* Mesh::sink(std::uint32_t group) const {
+  const auto found = sinks_.find(group);
+  return found == sinks_.end() ? nullptr : found->second;
+}
+
+void Mesh::fail(Failure why) {
+  if (std::exchange(failing_, true)) return;
+  for (const auto& link : links_) {
+    if (!link) continue;
+    link->abandon();
+    if (!leaving_) link->send({.type = FrameType::failure}, transport::encode(why));
+  }
+  if (on_failure_) on_failure_(why);
+  const auto sinks = sinks_;
+  for (const auto& [group, sink] : sinks) {
+    if (sinks_.contains(group)) sink->failed(why);  // one sink's end may be another's
+  }
+  // Callers that find it throw it at once, and may free what they have lent.
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(why);
+}
+
+std::optional<Failure> Mesh::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Mesh::share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory) {
+  segments_.add(segment, memory);
+  for (const auto& link : links_) {
+    if (link) link->offer(segment, memory);
+  }
+}
+
+void Mesh::unshare(std::uint64_t segment) {
+  segments_.remove(segment);
+  for (const auto& link : links_) {
+    if (link) link->withdraw(segment);
+  }
+}
+
+void Mesh::take_back(const transport::Lent& lent) {
+  const auto found = segments_.segments().find(lent.place.segment);
+  if (found == segments_.segments().end() || lent.writable.is_empty()) return;
+  if (!found->second->take_back(lent.writable)) {
+    fmt::print(stderr,
+               "paceline: the system refuses {} bytes of memory to take a buffer back from other "
+               "ranks: they may still write to it, though its call has failed\n",
+               lent.writable.size());
+  }
+}
+
+void Mesh::leave() {
+  leaving_ = true;
+  for (const auto& link : links_) {
+    if (link) link->send({.type = FrameType::goodbye}, {});
+  }
+}
+
+bool Mesh::flushed() const {
+  for (const auto& link : links_) {
+    if (link && !link->flushed()) return false;
+  }
+  return true;
+}
+
+MutableBytes Mesh::place(int peer, const FrameHeader& header) {
+  FrameSink* const to = sink(header.group);
+  const bool dead = to == nullptr || failure();
+  return dead ? MutableBytes() : to->place(peer, header);
+}
+
+Result<> Mesh::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  if (header.type == FrameType::goodbye) {
+    departed_.insert(peer);
+    const auto sinks = sinks_;
+    for (const auto& [group, sink] : sinks) sink->departed(peer);
+    return Done{};
+  }
+  if (header.type == FrameType::failure) {
+    auto told = transport::decode_failure(payload);
+    if (!told) return Failure{Fault::io, "a malformed failure frame", {peer}};
+    fail(std::move(*told));
+    return Done{};
+  }
+  if (failure()) return Done{};  // the generation is over: what is still on its way is of no use
+  FrameSink* const to = sink(header.group);
+  if (to == nullptr && header.type == FrameType::matched)
+    return Done{};  // our carried send, by a group that has ended here
+  if (to == nullptr) return keep(peer, header, payload, false);
+  auto taken = to->received(peer, header, payload, placed);
+  if (!taken) fail(taken.error());
+  return Done{};
+}
+
+Result<> Mesh::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+  if (failure()) return Done{};
+  FrameSink* const to = sink(header.group);
+  if (to == nullptr) return keep(peer, header, payload, true);
+  auto taken = to->borrowed(peer, header, payload);
+  if (!taken) fail(taken.error());
+  return Done{};
+}
+
+void Mesh::lost(int peer, const Failure& why) {
+  if (departed_.contains(peer) || leaving_) return;
+  fail({Fault::peer_lost,
+        fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut off; "
+                    "look for the first failure in "
+                    "the launcher's verdict and in the log of rank {})",
+                    peer, why.what, peer),
+        {peer}});
+}
+
+}  // namespace paceline::membership

@@ -1,0 +1,95 @@
+// The mutual handshake of two processes of one job: each proves that it knows the secret, and who
+// it is.
+//
+// Three messages (docs/wire.md): the initiator's hello; the responder's hello with an HMAC-SHA256
+// over both hellos; the initiator's HMAC over both under its own role. Fresh nonces of both sides
+// are in the hellos, so nothing can be replayed or reflected. It authenticates the two ends, not
+// what they say later: without TLS an active attacker on the network can take over the stream.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "paceline/core/membership/handshake/secret.h"
+#include "paceline/core/membership/handshake/waiting_room.h"
+#include "paceline/core/transport/reactor/poller.h"
+
+namespace paceline::membership {
+
+enum class Purpose : std::uint8_t { store = 1, peer, agent };  // agent: another node's launcher
+
+constexpr int kStoreRank = -1;
+
+// Each side says who it is, and whom it wants to speak to.
+struct Hello {
+  Purpose purpose = Purpose::peer;
+  std::int32_t rank = 0;
+  std::int32_t target = 0;  // the rank that the initiator wants; kStoreRank for the store
+  std::int32_t world_size = 0;
+  std::uint64_t job = 0;
+  std::uint64_t generation = 0;
+  bool operator==(const Hello&) const = default;
+};
+
+// The fingerprint of a job's id, as it stands in hellos and frames.
+std::uint64_t job_fingerprint(const std::string& job);
+
+// The initiator's side; waits for the answer. Returns the responder's hello. The failure is
+// `refused` when the other side does not know the secret or does not accept ours.
+Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
+
+// The responder's side for any number of connections: accepts, checks and hands over those that
+// pass. Bounded: 256 unfinished handshakes at a time, of one address 32, and for either one more
+// for each rank of the job, so that ranks that come all at once have room; 5 s each. Whoever fails
+// is closed without a word; a newcomer crowds out the oldest of the fullest address, which stderr
+// tells now and then.
+class Acceptor {
+ public:
+  using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;
+  // `own`: what we say of ourselves (target and purpose are taken from the initiator).
+  Acceptor(transport::Poller& poller, const Hello& own, const Secret& secret, Accepted accepted,
+           Clock::duration limit = std::chrono::seconds(5));
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  // Why the last connection could not be accepted (no descriptors left); it is tried again. Nothing
+  // after one that could.
+  const std::optional<Failure>& trouble() const { return trouble_; }
+
+  // Whom newcomers crowded out, for the end of a message about those that have not come:
+  // "; unauthenticated connections closed to make room: 12, the last from 10.0.0.7"; empty when
+  // there was room for all.
+  std::string crowd() const;
+
+  void listen(transport::FileDescriptor listener);  // may be called for several
+
+ private:
+  struct Pending;
+  void on_connection(int listener);
+  void on_readable(int fd);
+  void drop(int fd);
+  void crowd_out(const WaitingRoom::Guest& guest);
+  void tell_crowd();
+  void pause();
+
+  transport::Poller& poller_;
+  const Hello own_;
+  const Secret secret_;
+  const Accepted accepted_;
+  const Clock::duration limit_;
+  std::map<int, transport::FileDescriptor> listeners_;
+  std::map<int, Pending> pending_;
+  WaitingRoom room_;  // who is in pending_
+  std::size_t crowded_out_ = 0, told_ = 0;
+  std::string last_crowded_out_;
+  Deadline tell_again_ = Deadline::in(Clock::duration::zero());
+  std::optional<Failure> trouble_;
+  std::optional<transport::Poller::TimerId> pause_;
+};
+
+}  // namespace paceline::membership

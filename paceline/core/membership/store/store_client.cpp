@@ -1,0 +1,147 @@
+#include "paceline/core/membership/store/store_client.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "paceline/core/transport/frame/wire.h"
+
+namespace paceline::membership {
+
+using transport::FrameHeader;
+using transport::FrameType;
+using transport::WireReader;
+using transport::WireWriter;
+
+Result<std::unique_ptr<StoreClient>> StoreClient::connect(const std::string& address,
+                                                          const Hello& own, const Secret& secret,
+                                                          Deadline deadline) {
+  auto where = transport::parse_tcp_address(address);
+  if (!where)
+    return Failure{Fault::misuse, fmt::format("PACELINE_STORE: {}", where.error().what), {}};
+  auto socket = transport::connect_tcp(*where, deadline);
+  if (!socket) {
+    return Failure{socket.error().fault,
+                   fmt::format("cannot reach the job's store: {}; is the launcher that set "
+                               "PACELINE_STORE still running?",
+                               socket.error().what),
+                   {}};
+  }
+  if (auto hello = introduce(socket->get(), own, secret, deadline); !hello) return hello.error();
+  return std::unique_ptr<StoreClient>(new StoreClient(std::move(*socket), own));
+}
+
+StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
+  const transport::StreamIdentity identity{.job = own.job,
+                                           .generation = own.generation,
+                                           .own_rank = static_cast<std::uint32_t>(own.rank),
+                                           .peer_rank = static_cast<std::uint32_t>(kStoreRank)};
+  connection_ = std::make_unique<transport::FrameConnection>(
+      std::move(socket), identity,
+      transport::FrameConnection::Callbacks{
+          .on_frame = [this](const FrameHeader& header,
+                             Bytes payload) { return on_frame(header, payload); },
+          .on_end =
+              [this](const Failure&) {
+                if (!ended_)
+                  ended_ = Failure{
+                      Fault::peer_lost,
+                      "whoever held the job's store (the launcher; without one, rank 0) is gone",
+                      {}};
+                if (on_verdict_) on_verdict_(*ended_);
+              }});
+  connection_->watch(joining_);
+}
+
+Result<> StoreClient::on_frame(const FrameHeader& header, Bytes payload) {
+  if (header.type == FrameType::store_value) {
+    answers_[header.index].emplace_back(payload.begin(), payload.end());
+    return Done{};
+  }
+  const auto verdict =
+      header.type == FrameType::verdict ? transport::decode_failure(payload) : std::nullopt;
+  if (!verdict) return Failure{Fault::io, "the store sent a frame that no store sends", {}};
+  ended_ = *verdict;
+  if (on_verdict_) on_verdict_(*verdict);
+  return Done{};
+}
+
+void StoreClient::set(const std::string& key, Bytes value) {
+  connection_->send({.type = FrameType::store_set}, WireWriter().text(key).raw(value).bytes());
+}
+
+std::uint32_t StoreClient::ask(const std::string& key) {
+  const std::uint32_t request = next_request_++;
+  connection_->send({.type = FrameType::store_get, .index = request},
+                    WireWriter().text(key).bytes());
+  return request;
+}
+
+Result<> StoreClient::wait_until(const std::function<bool()>& answered, const std::string& key,
+                                 Deadline deadline) {
+  while (!answered()) {
+    if (ended_) return *ended_;
+    if (deadline.passed())
+      return Failure{Fault::timed_out, fmt::format("nobody has set '{}' in the store", key), {}};
+    joining_.wait(deadline);
+  }
+  return Done{};
+}
+
+Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline deadline) {
+  const std::uint32_t request = ask(key);
+  const auto waited = wait_until([&] { return answers_.contains(request); }, key, deadline);
+  if (!waited) return waited.error();
+  return std::move(answers_.extract(request).mapped().front());
+}
+
+Result<std::vector<std::vector<std::byte>>> StoreClient::get_all(const std::string& folder,
+                                                                 int ranks, Deadline deadline) {
+  const std::string key = folder + "/*";
+  const std::uint32_t request = ask(key);
+  std::vector<std::vector<std::byte>> values;
+  bool malformed = false;
+  const auto take = [&] {
+    for (const auto& frame : std::exchange(answers_[request], {})) {
+      WireReader reader(frame);
+      while (reader.ok() && !reader.rest().empty()) {
+        const Bytes value = reader.raw(reader.integer<std::uint32_t>());
+        values.emplace_back(value.begin(), value.end());
+      }
+      malformed |= !reader.ok();
+    }
+    return malformed || values.size() >= static_cast<std::size_t>(ranks);
+  };
+  const auto waited = wait_until(take, key, deadline);
+  answers_.erase(request);
+  if (!waited) return waited.error();
+  if (malformed || values.size() != static_cast<std::size_t>(ranks))
+    return Failure{Fault::io, "the store sent a frame that no store sends", {}};
+  return values;
+}
+
+std::optional<Failure> StoreClient::ended(Deadline deadline) {
+  if (ended_) return ended_;
+  do {
+    joining_.wait(deadline);
+  } while (!ended_ && !deadline.passed());
+  return ended_;
+}
+
+void StoreClient::serve_on(transport::Poller& poller,
+                           std::function<void(const Failure&)> on_verdict) {
+  on_verdict_ = std::move(on_verdict);
+  connection_->watch(poller);
+  if (ended_) on_verdict_(*ended_);
+}
+
+void StoreClient::report(const Failure& failure) {
+  connection_->send({.type = FrameType::report}, transport::encode(failure));
+}
+
+std::string StoreClient::local_host() const {
+  const auto address = transport::local_address(connection_->fd());
+  return address ? address.value().host : "127.0.0.1";
+}
+
+}  // namespace paceline::membership

@@ -1,0 +1,58 @@
+// A worker's connection to the store: keys while it joins, then the launcher's verdict, and its own
+// report.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "paceline/core/membership/handshake/handshake.h"
+#include "paceline/core/transport/link/frame_connection.h"
+
+namespace paceline::membership {
+
+class StoreClient {
+ public:
+  // Connects and introduces itself. The failure names the address and the remedy.
+  static Result<std::unique_ptr<StoreClient>> connect(const std::string& address, const Hello& own,
+                                                      const Secret& secret, Deadline deadline);
+
+  // Blocking; only before serve_on(). A verdict of the launcher ends a get.
+  void set(const std::string& key, Bytes value);
+  Result<std::vector<std::byte>> get(const std::string& key, Deadline deadline);
+  // What all ranks have set under `folder`, by rank, as one request: of "endpoint" the values of
+  // "endpoint/0", "endpoint/1", ...
+  Result<std::vector<std::vector<std::byte>>> get_all(const std::string& folder, int ranks,
+                                                      Deadline deadline);
+
+  // The verdict, or that the launcher is gone, if it comes by then. Only before serve_on().
+  std::optional<Failure> ended(Deadline deadline);
+
+  // From now on the poller's thread owns the connection: `on_verdict` is called when the launcher
+  // says that the run has failed.
+  void serve_on(transport::Poller& poller, std::function<void(const Failure&)> on_verdict);
+
+  // Tells the launcher why this rank gives up.
+  void report(const Failure& failure);
+
+  // The address by which this process reaches the store; other ranks reach it there too.
+  std::string local_host() const;
+
+ private:
+  StoreClient(transport::FileDescriptor socket, const Hello& own);
+  std::uint32_t ask(const std::string& key);
+  Result<> wait_until(const std::function<bool()>& answered, const std::string& key,
+                      Deadline deadline);
+  Result<> on_frame(const transport::FrameHeader& header, Bytes payload);
+
+  transport::Poller joining_;
+  std::unique_ptr<transport::FrameConnection> connection_;
+  std::map<std::uint32_t, std::vector<std::vector<std::byte>>> answers_;  // frames, by request
+  std::uint32_t next_request_ = 1;
+  std::optional<Failure> ended_;
+  std::function<void(const Failure&)> on_verdict_;
+};
+
+}  // namespace paceline::membership

@@ -1,0 +1,124 @@
+#include "paceline/core/membership/store/store_server.h"
+
+#include <map>
+#include <utility>
+
+#include "paceline/core/machine/port.h"
+#include "paceline/core/membership/handshake/handshake.h"
+#include "paceline/core/membership/store/store_machine.h"
+#include "paceline/core/transport/link/frame_connection.h"
+
+namespace paceline::membership {
+namespace {
+
+using transport::FrameConnection;
+using transport::FrameHeader;
+using transport::FrameType;
+
+// A worker that asks and reads nothing can make the launcher keep this many frames, each of at most
+// 320 KiB.
+constexpr std::size_t kMostUnsent = 256;
+
+}  // namespace
+
+class StoreServer::Impl final : private machine::Port {
+ public:
+  Impl(transport::Poller& poller, StoreServerOptions options)
+      : poller_(poller),
+        options_(std::move(options)),
+        machine_(options_.world_size),
+        acceptor_(poller,
+                  Hello{.rank = kStoreRank,
+                        .world_size = options_.world_size,
+                        .job = job_fingerprint(options_.job),
+                        .generation = options_.generation},
+                  options_.secret, [this](transport::FileDescriptor socket, const Hello& hello) {
+                    admit(std::move(socket), hello);
+                  }) {
+    auto listener = transport::listen_tcp({options_.host, options_.port});
+    if (!listener) throw Error(listener.error());
+    address_ = transport::to_string(transport::local_address(listener->get()).value());
+    acceptor_.listen(std::move(*listener));
+  }
+
+  const std::string& address() const { return address_; }
+
+  void tell(const Failure& verdict) { perform(machine_.tell(verdict), *this); }
+
+ private:
+  void admit(transport::FileDescriptor socket, const Hello& hello) {
+    if (hello.purpose != Purpose::store) return;
+    const int id = next_client_++;
+    const transport::StreamIdentity identity{.job = job_fingerprint(options_.job),
+                                             .generation = options_.generation,
+                                             .own_rank = static_cast<std::uint32_t>(kStoreRank),
+                                             .peer_rank = static_cast<std::uint32_t>(hello.rank)};
+    auto& connection = connections_[id];
+    connection = std::make_unique<FrameConnection>(
+        std::move(socket), identity,
+        FrameConnection::Callbacks{
+            .on_frame = [this, id](const FrameHeader& header,
+                                   Bytes payload) { return serve(id, header, payload); },
+            .on_end =
+                [this, id](const Failure&) {
+                  perform(machine_.on_lost(id, now()), *this);
+                  connections_.erase(id);
+                }});
+    connection->watch(poller_);
+    perform(machine_.on_message(
+                id, StoreMachine::hello(hello.rank, hello.world_size, hello.generation), now()),
+            *this);
+  }
+
+  Result<> serve(int id, const FrameHeader& header, Bytes payload) {
+    if (connections_.at(id)->unsent_frames() >= kMostUnsent)
+      return Failure{Fault::io, "store: more is asked for than is read", {}};
+    refusal_.reset();
+    const machine::Message message{.kind = static_cast<std::uint32_t>(header.type),
+                                   .index = header.index,
+                                   .payload = {payload.begin(), payload.end()}};
+    perform(machine_.on_message(id, message, now()), *this);
+    if (refusal_) return *refusal_;
+    return Done{};
+  }
+
+  static machine::Time now() { return Clock::now().time_since_epoch(); }
+
+  void send(int to, const machine::Message& message) override {
+    if (to == StoreMachine::kOwner) {
+      if (options_.on_report) {
+        options_.on_report(
+            {static_cast<int>(message.index), transport::decode_failure(message.payload).value()});
+      }
+      return;
+    }
+    const auto found = connections_.find(to);
+    if (found == connections_.end()) return;
+    found->second->send({.type = static_cast<FrameType>(message.kind), .index = message.index},
+                        message.payload);
+  }
+  void arm(std::uint32_t, machine::Time) override {}
+  // The machine drops only the client that it is hearing.
+  void drop(int, const Failure& why) override { refusal_ = why; }
+
+  transport::Poller& poller_;
+  const StoreServerOptions options_;
+  std::string address_;
+  StoreMachine machine_;
+  std::map<int, std::unique_ptr<FrameConnection>> connections_;
+  int next_client_ = 0;
+  std::optional<Failure> refusal_;  // of the frame that is being served
+  Acceptor acceptor_;
+};
+
+StoreServer::StoreServer(transport::Poller& poller, StoreServerOptions options)
+    : impl_(std::make_unique<Impl>(poller, std::move(options))) {}
+StoreServer::~StoreServer() = default;
+std::string StoreServer::address() const {
+  return impl_->address();
+}
+void StoreServer::tell(const Failure& verdict) {
+  impl_->tell(verdict);
+}
+
+}  // namespace paceline::membership

@@ -1,0 +1,296 @@
+#include "paceline/core/membership/generation/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+
+namespace paceline::membership {
+namespace {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+constexpr std::uint32_t kGroup = 5;
+
+// A link that keeps what is sent through it.
+class Wire final : public transport::Link {
+ public:
+  explicit Wire(int peer) : peer_(peer) {}
+  std::vector<std::pair<FrameType, std::vector<std::byte>>> sent;
+  std::vector<std::uint64_t> offered, withdrawn;
+  int abandons = 0;
+
+  int peer() const override { return peer_; }
+  void send(const FrameHeader& header, Bytes payload, transport::SendListener*,
+            std::uint64_t) override {
+    sent.emplace_back(header.type, std::vector<std::byte>(payload.begin(), payload.end()));
+  }
+  MutableBytes window(transport::Remote, std::size_t) override { return {}; }
+  std::shared_ptr<const transport::SharedMemory> memory(std::uint64_t) override { return nullptr; }
+  void release(const FrameHeader&) override {}
+  std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
+  void offer(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory>) override {
+    offered.push_back(segment);
+  }
+  void withdraw(std::uint64_t segment) override { withdrawn.push_back(segment); }
+  void abandon() override {
+    ++abandons;
+    on_abandon();
+  }
+  std::function<void()> on_abandon = [] {};
+  bool flushed() const override { return sent.empty(); }
+
+ private:
+  const int peer_;
+};
+
+class Sink final : public FrameSink {
+ public:
+  std::vector<FrameHeader> heard;
+  std::vector<Failure> failures;
+  std::vector<int> departures;
+  int borrows = 0;
+  Result<> answer = Done{};
+  std::vector<std::byte> target = std::vector<std::byte>(8);
+  std::function<void()> on_failed = [] {};
+
+  MutableBytes place(int, const FrameHeader&) override { return target; }
+  Result<> received(int, const FrameHeader& header, Bytes, bool) override {
+    heard.push_back(header);
+    return answer;
+  }
+  Result<> borrowed(int, const FrameHeader& header, Bytes) override {
+    ++borrows;
+    heard.push_back(header);
+    return answer;
+  }
+  void failed(const Failure& why) override {
+    failures.push_back(why);
+    on_failed();
+  }
+  void departed(int peer) override { departures.push_back(peer); }
+  std::string heard_of(int peer) const override { return peer == 1 ? call_of_1 : ""; }
+  std::string call_of_1;
+};
+
+class MeshTest : public testing::Test {
+ protected:
+  MeshTest() : mesh({.rank = 1, .size = 3, .job = 9, .generation = 4}) {
+    for (const int peer : {0, 2}) {
+      auto wire = std::make_unique<Wire>(peer);
+      wires[static_cast<std::size_t>(peer)] = wire.get();
+      mesh.attach(peer, std::move(wire));
+    }
+  }
+  transport::LinkOwner& owner() { return mesh.link_owner(); }
+  static FrameHeader frame(std::uint64_t sequence) {
+    return {.type = FrameType::data, .sequence = sequence, .group = kGroup};
+  }
+
+  Mesh mesh;
+  std::array<Wire*, 3> wires = {};
+};
+
+const Failure kWhy{Fault::mismatch, "the ranks do not do the same", {0, 2}};
+
+TEST_F(MeshTest, KnowsItsLinksAndNoneToItself) {
+  EXPECT_EQ(mesh.link(0), wires[0]);
+  EXPECT_EQ(mesh.link(1), nullptr);
+  const auto identity = mesh.stream_identity(2);
+  EXPECT_EQ(identity.peer_rank, 2u);
+  EXPECT_EQ(identity.own_rank, 1u);
+  EXPECT_EQ(identity.job, 9u);
+  EXPECT_EQ(identity.generation, 4u);
+}
+
+// A caller that looks for a failure throws it at once, and may then free what it has lent.
+TEST_F(MeshTest, TellsCallersOfAFailureWhenItsPeersAreStoppedAndItsGroupsHaveEnded) {
+  Sink sink, other;
+  int told_early = 0;
+  const auto look = [&] { told_early += mesh.failure() ? 1 : 0; };
+  for (const std::size_t peer : {0U, 2U}) wires[peer]->on_abandon = look;
+  sink.on_failed = other.on_failed = look;
+  mesh.subscribe(kGroup, &sink);
+  mesh.subscribe(kGroup + 1, &other);
+  mesh.fail(kWhy);
+  EXPECT_EQ(told_early, 0);
+  EXPECT_EQ(mesh.failure(), kWhy);
+  EXPECT_EQ(sink.failures.size() + other.failures.size(), 2U);
+}
+
+TEST_F(MeshTest, FramesReachTheSinkOfTheirGroup) {
+  Sink sink, other;
+  mesh.subscribe(kGroup, &sink);
+  mesh.subscribe(kGroup + 1, &other);
+  EXPECT_EQ(owner().place(0, frame(1)).data(), sink.target.data());
+  EXPECT_TRUE(owner().received(0, frame(1), {}, false));
+  EXPECT_TRUE(owner().borrowed(2, frame(2), sink.target));
+  EXPECT_EQ(sink.heard, (std::vector<FrameHeader>{frame(1), frame(2)}));
+  EXPECT_EQ(sink.borrows, 1);
+  EXPECT_TRUE(other.heard.empty());
+}
+
+TEST_F(MeshTest, FramesOfAGroupThatIsNotMadeYetAreKeptInOrder) {
+  const std::vector<std::byte> memory(8);
+  EXPECT_TRUE(owner().place(0, frame(1)).empty());
+  EXPECT_TRUE(owner().received(0, frame(1), memory, false));
+  EXPECT_TRUE(owner().borrowed(0, frame(2), memory));
+  EXPECT_TRUE(owner().received(2, frame(3), {}, false));
+  Sink sink;
+  mesh.subscribe(kGroup, &sink);
+  EXPECT_EQ(sink.heard, (std::vector<FrameHeader>{frame(1), frame(2), frame(3)}));
+  EXPECT_EQ(sink.borrows, 1);
+  mesh.subscribe(kGroup, nullptr);
+  EXPECT_TRUE(owner().received(0, frame(4), {}, false));
+  mesh.subscribe(kGroup, &sink);
+  EXPECT_EQ(sink.heard.back(), frame(4));
+}
+
+TEST_F(MeshTest, FramesOfAGroupThatNeverComesAreBounded) {
+  const std::vector<std::byte> payload(1 << 20);
+  Result<> kept = Done{};
+  int count = 0;
+  for (; kept && count < 1000; ++count) kept = owner().received(0, frame(1), payload, false);
+  ASSERT_FALSE(kept);
+  EXPECT_LE(count, 64);
+  EXPECT_EQ(kept.error().what, "too many frames for group 5, which this rank has not made");
+}
+
+TEST_F(MeshTest, TheFirstFailureIsEverybodys) {
+  Sink sink;
+  mesh.subscribe(kGroup, &sink);
+  std::vector<Failure> told;
+  mesh.on_failure([&](const Failure& why) { told.push_back(why); });
+  mesh.fail(kWhy);
+  mesh.fail({Fault::io, "later", {}});
+  EXPECT_EQ(mesh.failure(), kWhy);
+  EXPECT_EQ(told, std::vector{kWhy});
+  EXPECT_EQ(sink.failures, std::vector{kWhy});
+  for (const Wire* wire : {wires[0], wires[2]}) {
+    EXPECT_EQ(wire->abandons, 1);
+    ASSERT_EQ(wire->sent.size(), 1u);
+    EXPECT_EQ(wire->sent[0].first, FrameType::failure);
+    EXPECT_EQ(transport::decode_failure(wire->sent[0].second), kWhy);
+  }
+  std::optional<Failure> late;
+  mesh.on_failure([&](const Failure& why) { late = why; });
+  EXPECT_EQ(late, kWhy);
+}
+
+TEST_F(MeshTest, AfterAFailureNothingReachesASink) {
+  Sink sink;
+  mesh.subscribe(kGroup, &sink);
+  mesh.fail(kWhy);
+  EXPECT_TRUE(owner().place(0, frame(1)).empty());
+  EXPECT_TRUE(owner().received(0, frame(1), {}, false));
+  EXPECT_TRUE(owner().borrowed(0, frame(2), sink.target));
+  EXPECT_TRUE(sink.heard.empty());
+}
+
+// What came early as a reference may lie in memory that its owner, having failed, no longer shares.
+TEST_F(MeshTest, ASinkThatComesAfterTheFailureHearsOfItAndOfNoEarlyFrame) {
+  auto memory = std::make_unique<std::vector<std::byte>>(8);
+  EXPECT_TRUE(owner().borrowed(0, frame(1), *memory));
+  mesh.fail(kWhy);
+  memory.reset();
+  Sink sink;
+  mesh.subscribe(kGroup, &sink);
+  EXPECT_TRUE(sink.heard.empty());
+  EXPECT_EQ(sink.failures, std::vector{kWhy});
+}
+
+TEST_F(MeshTest, AFailureToldByAPeerKeepsItsCause) {
+  Sink sink;
+  mesh.subscribe(kGroup, &sink);
+  EXPECT_TRUE(owner().received(2, {.type = FrameType::failure}, transport::encode(kWhy), false));
+  EXPECT_EQ(sink.failures, std::vector{kWhy});
+  EXPECT_FALSE(owner().received(2, {.type = FrameType::failure}, {}, false))
+      << "malformed: it ends the link";
+}
+
+TEST_F(MeshTest, WhatASinkRefusesFailsTheGeneration) {
+  Sink sink;
+  sink.answer = kWhy;
+  mesh.subscribe(kGroup, &sink);
+  EXPECT_TRUE(owner().received(0, frame(1), {}, false)) << "the link stays, to tell the peer";
+  EXPECT_EQ(mesh.failure(), kWhy);
+}
+
+TEST_F(MeshTest, ASinkThatEndsAnotherWhileItFailsIsSafe) {
+  Sink first, second;
+  mesh.subscribe(1, &first);
+  mesh.subscribe(2, &second);
+  first.on_failed = [&] { mesh.subscribe(2, nullptr); };
+  mesh.fail(kWhy);
+  EXPECT_TRUE(second.failures.empty());
+}
+
+TEST_F(MeshTest, ALostPeerIsNamedUnlessItSaidGoodbye) {
+  Sink sink;
+  mesh.subscribe(kGroup, &sink);
+  EXPECT_TRUE(owner().received(2, {.type = FrameType::goodbye}, {}, false));
+  EXPECT_EQ(sink.departures, std::vector{2});
+  EXPECT_TRUE(mesh.has_departed(2));
+  owner().lost(2, {Fault::peer_lost, "closed", {}});
+  EXPECT_FALSE(mesh.failure());
+  owner().lost(0, {Fault::peer_lost, "the connection was closed by the other side", {}});
+  ASSERT_TRUE(mesh.failure());
+  EXPECT_EQ(mesh.failure()->fault, Fault::peer_lost);
+  EXPECT_EQ(mesh.failure()->ranks, std::vector{0});
+  EXPECT_TRUE(mesh.failure()->what.starts_with(
+      "rank 0 was lost: the connection was closed by the other side"));
+}
+
+TEST_F(MeshTest, WhoeverLeavesSaysGoodbyeAndMissesNobody) {
+  mesh.leave();
+  for (const Wire* wire : {wires[0], wires[2]})
+    EXPECT_EQ(wire->sent.at(0).first, FrameType::goodbye);
+  EXPECT_FALSE(mesh.flushed());
+  owner().lost(0, {Fault::peer_lost, "closed", {}});
+  EXPECT_FALSE(mesh.failure());
+}
+
+TEST_F(MeshTest, OnceClosedItTellsNobody) {
+  int told = 0;
+  mesh.on_failure([&](const Failure&) { ++told; });
+  mesh.close();
+  EXPECT_EQ(mesh.link(0), nullptr);
+  mesh.fail(kWhy);
+  EXPECT_EQ(told, 0);
+}
+
+TEST_F(MeshTest, SharedMemoryIsKnownToAllLinks) {
+  const auto memory = std::make_shared<const transport::SharedMemory>(
+      transport::SharedMemory::create(4096).value());
+  mesh.share(7, memory);
+  EXPECT_EQ(mesh.segments().find(memory->bytes()), (transport::Remote{7, 0}));
+  mesh.unshare(7);
+  EXPECT_FALSE(mesh.segments().find(memory->bytes()));
+  EXPECT_EQ(wires[0]->offered, std::vector<std::uint64_t>{7});
+  EXPECT_EQ(wires[2]->withdrawn, std::vector<std::uint64_t>{7});
+}
+
+TEST(Hosts, ARankHasCompanyWhereAnotherOneOfItsHostSharesMemory) {
+  Hosts hosts{.of_ranks = {0, 1, 0}, .pools = {}, .share_memory = true};
+  EXPECT_TRUE(hosts.has_company(0));
+  EXPECT_FALSE(hosts.has_company(1));
+  EXPECT_TRUE(hosts.has_company(2));
+  hosts.share_memory = false;
+  EXPECT_FALSE(hosts.has_company(0));
+}
+
+TEST(Hosts, ARankIsCrowdedWhereMoreThanTheProcessorsShareThoseOfItsOwn) {
+  const Hosts hosts{.of_ranks = {0, 0, 1, 1}, .pools = {{{0, 3}, 1}, {{1}, 1}, {{2}, .5}}};
+  EXPECT_TRUE(hosts.is_crowded(0));
+  EXPECT_FALSE(hosts.is_crowded(1));
+  EXPECT_TRUE(hosts.is_crowded(2));
+  EXPECT_TRUE(hosts.is_crowded(3));
+  const int processors = own_processors().count();
+  EXPECT_FALSE(Hosts::this_one(processors, true).is_crowded(0));
+  EXPECT_TRUE(Hosts::this_one(processors + 1, true).is_crowded(processors));
+}
+
+}  // namespace
+}  // namespace paceline::membership
