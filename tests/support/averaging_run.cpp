@@ -8,8 +8,8 @@
 
 #include "paceline/core/base/half.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/compress/compression.h"
-#include "paceline/core/compress/message.h"
+#include "paceline/core/compress/methods/compression.h"
+#include "paceline/core/compress/payload/message.h"
 #include "tests/support/extremes.h"
 #include "tests/support/seed.h"
 

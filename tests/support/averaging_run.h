@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "paceline/core/compress/averaging.h"
+#include "paceline/core/compress/averaging/averaging.h"
 
 namespace paceline::test {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "paceline/core/base/crc32c.h"
-#include "paceline/core/compress/codec.h"
-#include "paceline/core/compress/counter_random.h"
+#include "paceline/core/compress/kernels/counter_random.h"
+#include "paceline/core/compress/payload/codec.h"
 
 namespace paceline::test {
 

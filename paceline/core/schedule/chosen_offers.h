@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/core/compress/ratio_choice.h"
+#include "paceline/core/compress/menu/ratio_choice.h"
 #include "paceline/core/schedule/costs.h"
 #include "paceline/core/schedule/model.h"
 
@@ -36,9 +36,9 @@ struct Allowance {
 
   bool allows(const Offers& offers) const;
 };
-// A tensor in a critical regime (compress/ratio_choice.h) gets the least compression; the others
-// together may lose as much as with their first offers. `norms_before` come from the look before; 0
-// means that there was none.
+// A tensor in a critical regime (compress/menu/ratio_choice.h) gets the least compression; the
+// others together may lose as much as with their first offers. `norms_before` come from the look
+// before; 0 means that there was none.
 Allowance allowance(const Look& look, std::span<const double> norms_before);
 
 // L-GreCo's choice: the fewest bytes. `present` is kept if it is allowed and at most 2 % longer.
@@ -46,7 +46,7 @@ Offers fewest_bytes_offers(const Allowance& allowance, const Offers& present);
 
 // The offers for which `seconds` of a step is least, among three candidates: the fewest bytes; the
 // earliest end if tensors are sent one after the other as they become ready, then relaxed
-// (compress/ratio_choice.h); and the first offers. Times within 2 % count as equal: then the
+// (compress/menu/ratio_choice.h); and the first offers. Times within 2 % count as equal: then the
 // present offers stay, else those of the least error win. All are by tensor in forward order, as in
 // the model.
 Offers fastest_offers(const Allowance& allowance, const Offers& present, const Model& model,

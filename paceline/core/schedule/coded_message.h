@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/compress/compression.h"
-#include "paceline/core/compress/fused.h"
+#include "paceline/core/compress/averaging/fused.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/dispatch.h"
 
 namespace paceline::schedule {

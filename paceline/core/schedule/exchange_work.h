@@ -2,7 +2,7 @@
 #pragma once
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/compress/averaging.h"
+#include "paceline/core/compress/averaging/averaging.h"
 
 namespace paceline::schedule {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/compress/compression.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/exchange_work.h"
 
 namespace paceline::schedule {

@@ -25,7 +25,7 @@
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/compress/state_transfer.h"
+#include "paceline/core/compress/state/state_transfer.h"
 #include "paceline/core/schedule/coded_message.h"
 #include "paceline/core/schedule/dispatch.h"
 #include "paceline/core/schedule/sending_window.h"
@@ -81,11 +81,12 @@ class GradientPath {
   bool take_overflow(int group);
 
   // The state that this rank's codecs keep from step to step, as a checkpoint has it
-  // (compress/saved_state.h). `numbers` are the tensors' numbers in that state, by place in the
-  // send order. REQUIRES: finish() has returned, and no gradient became ready since.
+  // (compress/state/saved_state.h). `numbers` are the tensors' numbers in that state, by place in
+  // the send order. REQUIRES: finish() has returned, and no gradient became ready since.
   std::vector<std::byte> state(std::span<const std::uint32_t> numbers);
-  // Continues from such a state, of this plan or another one (compress/state_transfer.h). THROWS
-  // Error: io, the bytes are malformed; mismatch, they belong to another rank, model or codec.
+  // Continues from such a state, of this plan or another one (compress/state/state_transfer.h).
+  // THROWS Error: io, the bytes are malformed; mismatch, they belong to another rank, model or
+  // codec.
   void restore(Bytes state, std::span<const std::uint32_t> numbers);
 
  private:

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "paceline/core/base/reduce.h"
-#include "paceline/core/compress/offers.h"
+#include "paceline/core/compress/menu/offers.h"
 
 namespace paceline::schedule {
 namespace {

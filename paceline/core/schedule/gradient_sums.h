@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
-#include "paceline/core/compress/compression.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/chosen_offers.h"
 #include "paceline/core/schedule/model.h"
 

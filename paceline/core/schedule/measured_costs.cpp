@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "paceline/core/compress/compression.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/policies.h"
 #include "paceline/core/schedule/processors.h"
 #include "paceline/core/schedule/simulate.h"

@@ -18,11 +18,11 @@ struct Streamed {
 
 // Collective, with the same result on all ranks. It times streams of all_reduces of 4 KiB to 64
 // MiB, carried as schedules carry them and, on a fast link, as long as the gradients (or 160 MiB),
-// and fits a line to their times. For each codec (a method of compress/method_catalogue.h, as text)
-// it measures its ratio and work on long messages of these ranks, and its fixed cost a message.
-// `job` provides memory and may be null. COST: some tenths of a second on a fast link; seconds on a
-// slow one, below 50 Mbit/s or so a minute. THROWS Error: the failure that ended the communication;
-// misuse.
+// and fits a line to their times. For each codec (a method of compress/methods/method_catalogue.h,
+// as text) it measures its ratio and work on long messages of these ranks, and its fixed cost a
+// message. `job` provides memory and may be null. COST: some tenths of a second on a fast link;
+// seconds on a slow one, below 50 Mbit/s or so a minute. THROWS Error: the failure that ended the
+// communication; misuse.
 Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs = {},
                      const Streamed& streamed = {});
 

@@ -14,7 +14,7 @@ struct Tensor {
   double forward = 0, backward = 0, update = 0;
   std::size_t rows = 0;   // its first dimension; 1: a vector; 0: unknown
   std::string name = {};  // the parameter's; empty: unknown
-  int offer = 0;          // the offer of its compression in use (compress/compression.h)
+  int offer = 0;          // the offer of its compression in use (compress/methods/compression.h)
   bool operator==(const Tensor&) const = default;
 };
 

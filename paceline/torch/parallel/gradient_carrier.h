@@ -42,9 +42,9 @@ class GradientCarrier {
   // What compression did so far, on this rank.
   virtual schedule::GradientPath::CodecWork codec_work() { return {}; }
 
-  // What compression keeps on this rank from step to step (compress/saved_state.h), its tensors
-  // counted as parameters; empty: nothing. Between steps. One that does not compress hands on what
-  // it was given.
+  // What compression keeps on this rank from step to step (compress/state/saved_state.h), its
+  // tensors counted as parameters; empty: nothing. Between steps. One that does not compress hands
+  // on what it was given.
   virtual std::vector<std::byte> state() = 0;
   virtual void restore(std::vector<std::byte> state) = 0;
 };

@@ -19,7 +19,7 @@ struct TrainingState {
   int ranks = 1;
   std::optional<ScheduleDecision> decision = {};
   double mean_weight = 1;                   // of the ranks, in the last step
-  std::vector<std::byte> compression = {};  // compress/saved_state.h; empty: nothing is kept
+  std::vector<std::byte> compression = {};  // compress/state/saved_state.h; empty: nothing is kept
 };
 
 void write(torch::serialize::OutputArchive& archive, const TrainingState& state);

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/compress/compression.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/gradient_path.h"
 #include "paceline/core/schedule/policies.h"

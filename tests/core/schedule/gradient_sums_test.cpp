@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "paceline/core/compress/offers.h"
+#include "paceline/core/compress/menu/offers.h"
 #include "tests/support/averaging_run.h"
 #include "tests/support/local_world.h"
 

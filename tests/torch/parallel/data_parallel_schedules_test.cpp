@@ -2,7 +2,7 @@
 #include <chrono>
 #include <thread>
 
-#include "paceline/core/compress/method_catalogue.h"
+#include "paceline/core/compress/methods/method_catalogue.h"
 #include "paceline/core/schedule/policy_catalogue.h"
 #include "tests/torch/parallel/small_training.h"
 

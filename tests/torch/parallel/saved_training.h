@@ -26,7 +26,7 @@ void load(Value& value, const std::string& bytes) {
   torch::load(value, in);
 }
 
-// The bytes of compress/saved_state.h in an archive.
+// The bytes of compress/state/saved_state.h in an archive.
 inline std::vector<std::byte> compression_in(const std::string& archive) {
   std::istringstream in(archive);
   torch::serialize::InputArchive read;

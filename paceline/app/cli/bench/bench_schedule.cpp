@@ -18,7 +18,7 @@
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
-#include "paceline/core/compress/compression.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/trace_file.h"
 #include "paceline/core/observe/whole_file.h"

@@ -1,46 +1,148 @@
-#include "paceline/core/compress/qsgd.h"
+#include "paceline/core/compress/codecs/qsgd.h"
 
-#include "paceline/core/compress/common_settings.h"
-#include "paceline/core/compress/gathered_average.h"
-#include "paceline/core/compress/method_catalogue.h"
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
 
-namespace paceline::compress::catalogue {
+#include "paceline/core/base/check.h"
+#include "paceline/core/compress/kernels/level_bits.h"
+#include "paceline/core/compress/kernels/long_output.h"
+#include "paceline/core/compress/kernels/norms.h"
+
+namespace paceline::compress {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
-  auto codec = qsgd_codec({.bits = settings.as<int>("bits"),
-                           .bucket = settings.as<std::size_t>("bucket"),
-                           .norm = settings.on("norm") ? Norm::max : Norm::l2});
-  return gathered_average(
-      part, std::move(codec),
-      {.feedback = settings.on("feedback"), .gain = settings.as<float>("gain")});
-}
+// Elements are encoded in blocks of this size: they stay in a near cache between norm and levels,
+// and each block's levels begin on a byte.
+constexpr std::size_t kBlock = 4096;
+
+class Qsgd final : public Codec {
+ public:
+  explicit Qsgd(const QsgdSettings& settings)
+      : bits_(settings.bits),
+        bucket_(settings.bucket),
+        norm_(settings.norm),
+        clip_(settings.clip) {}
+
+  PayloadFormat format() const override { return PayloadFormat::levels; }
+
+  std::size_t longest_payload(std::size_t elements) const override {
+    return norm_bytes(elements) + level_bytes(elements, bits_);
+  }
+
+  std::optional<std::size_t> encode(std::span<const float> values, const Occasion& occasion,
+                                    MutableBytes payload) const override {
+    const std::size_t elements = values.size(), bytes = longest_payload(elements);
+    require_room(payload, bytes);
+    if (elements == 0) return 0;
+    const RandomStream stream{occasion.seed, occasion.tensor, occasion.step, occasion.rank};
+    std::vector<float> norms(buckets_of(elements, bucket_));
+    const Scale scale = scale_of(norms);
+    std::array<std::int8_t, kBlock> levels;
+    std::size_t known = 0;  // buckets whose norm is known
+    for (std::size_t at = 0; at < elements; at += kBlock) {
+      const std::size_t end = std::min(at + kBlock, elements);
+      const std::size_t wanted = buckets_of(end, bucket_);
+      if (!find_norms(values, known, std::span(norms).first(wanted))) return std::nullopt;
+      known = wanted;
+      const auto block = std::span(levels).first(end - at);
+      quantise(values.subspan(at, end - at), at, scale, stream, block);
+      pack_levels(block, bits_, block_of(payload, elements, at, end));
+    }
+    std::memcpy(payload.data(), norms.data(), norm_bytes(elements));
+    return bytes;
+  }
+
+  Result<> decode(Bytes payload, std::span<float> values) const override {
+    const std::size_t elements = values.size();
+    if (auto length = expect_bytes(payload, longest_payload(elements), elements); !length)
+      return length;
+    if (elements == 0) return Done{};
+    std::vector<float> norms(buckets_of(elements, bucket_));
+    std::memcpy(norms.data(), payload.data(), norm_bytes(elements));
+    for (const float norm : norms) {
+      if (std::signbit(norm) || !is_usable(norm))
+        return malformed_payload(fmt::format("the norm of a bucket is {}", norm));
+    }
+    std::array<std::int8_t, kBlock> levels;
+    const bool done = decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+      const auto some = std::span(levels).first(block.size());
+      const Bytes packed = block_of(payload, elements, at, at + block.size());
+      if (!unpack_levels(packed, bits_, some)) return false;
+      dequantise(some, at, scale_of(norms), block);
+      return true;
+    });
+    if (!done)
+      return malformed_payload(fmt::format("a level is beyond {}, or bits follow the last", top()));
+    return Done{};
+  }
+
+ private:
+  int top() const { return (1 << (bits_ - 1)) - 1; }
+  Scale scale_of(std::span<const float> norms) const { return {norms, bucket_, top()}; }
+  std::size_t norm_bytes(std::size_t elements) const { return 4 * buckets_of(elements, bucket_); }
+
+  // The part of the payload that holds the levels of elements `at` to `end`.
+  template <typename Span>
+  Span block_of(Span payload, std::size_t elements, std::size_t at, std::size_t end) const {
+    return payload.subspan(norm_bytes(elements) + level_bytes(at, bits_),
+                           level_bytes(end - at, bits_));
+  }
+
+  // The highest level, times its step, must be finite.
+  bool is_usable(float norm) const {
+    const auto highest = static_cast<float>(top());
+    return std::isfinite(norm / highest * highest);
+  }
+
+  // Computes the norms from number `known` on.
+  bool find_norms(std::span<const float> values, std::size_t known, std::span<float> norms) const {
+    const auto unknown = norms.subspan(known);
+    if (unknown.empty()) return true;
+    const std::size_t begin = known * bucket_, last = (norms.size() - 1) * bucket_;
+    const std::size_t end = last + std::min(bucket_, values.size() - last);
+    const auto some = values.subspan(begin, end - begin);
+    if (!bucket_norms(some, bucket_, norm_, unknown)) return false;
+    if (clip_ > 0) cut(some, unknown);
+    return std::ranges::all_of(unknown, [&](float norm) { return is_usable(norm); });
+  }
+
+  void cut(std::span<const float> values, std::span<float> norms) const {
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+      const std::size_t begin = i * bucket_;
+      const auto some = values.subspan(begin, std::min(bucket_, values.size() - begin));
+      const double mean_square = sum_of_squares(some) / static_cast<double>(some.size());
+      norms[i] = std::min(norms[i], static_cast<float>(clip_ * std::sqrt(mean_square)));
+    }
+  }
+
+  int bits_;
+  std::size_t bucket_;
+  Norm norm_;
+  double clip_;
+};
 
 }  // namespace
 
-Method qsgd() {
-  return {.name = "qsgd",
-          .summary = "random levels between 0 and the norm of a bucket",
-          .reference = "Alistarh et al., QSGD, NIPS 2017",
-          .settings = {{.name = "bits",
-                        .standard = 4,
-                        .least = 2,
-                        .most = 8,
-                        .meaning = "of a level",
-                        .whole = true},
-                       bucket_setting(),
-                       {.name = "norm",
-                        .standard = 0,
-                        .meaning = "of a bucket",
-                        .whole = true,
-                        .words = {"l2", "max"}},
-                       feedback_setting(false),
-                       {.name = "gain",
-                        .standard = 1,
-                        .least = 0,
-                        .most = 1,
-                        .meaning = "of what is decoded; with feedback 1 / (1 + variance)"}},
-          .make = make};
+std::unique_ptr<Codec> qsgd_codec(const QsgdSettings& settings) {
+  PACELINE_CHECK(2 <= settings.bits && settings.bits <= 8 && settings.bucket > 0,
+                 "qsgd of {} bits in buckets of {}: 2 to 8 bits, and buckets of 1 element or more",
+                 settings.bits, settings.bucket);
+  return std::make_unique<Qsgd>(settings);
 }
 
-}  // namespace paceline::compress::catalogue
+std::unique_ptr<Codec> int8_codec(std::size_t bucket) {
+  return qsgd_codec({.bits = 8, .bucket = bucket, .norm = Norm::max});
+}
+
+std::unique_ptr<Codec> terngrad_codec(double clip) {
+  return qsgd_codec({.bits = 2,
+                     .bucket = std::numeric_limits<std::size_t>::max(),
+                     .norm = Norm::max,
+                     .clip = clip});
+}
+
+}  // namespace paceline::compress

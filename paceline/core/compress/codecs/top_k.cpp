@@ -1,40 +1,65 @@
-#include "paceline/core/compress/top_k.h"
+#include "paceline/core/compress/codecs/top_k.h"
 
-#include "paceline/core/compress/common_settings.h"
-#include "paceline/core/compress/gathered_average.h"
-#include "paceline/core/compress/method_catalogue.h"
-#include "paceline/core/compress/shared_index_average.h"
+#include <vector>
 
-namespace paceline::compress::catalogue {
+#include "paceline/core/base/check.h"
+#include "paceline/core/compress/kernels/selection.h"
+#include "paceline/core/compress/payload/sparse.h"
+
+namespace paceline::compress {
 namespace {
 
-std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
-  if (!settings.on("indices")) return gathered_average(part, top_k_codec(settings["ratio"]));
-  return shared_index_average(
-      part, {.ratio = settings["ratio"], .leader = true, .share = settings.as<float>("share")});
-}
+class TopK final : public Codec {
+ public:
+  explicit TopK(double ratio) : ratio_(ratio) {}
+
+  PayloadFormat format() const override { return PayloadFormat::sparse; }
+
+  std::size_t longest_payload(std::size_t elements) const override {
+    return sparse_bytes(count_of(ratio_, elements));
+  }
+
+  std::optional<std::size_t> encode(std::span<const float> values, const Occasion&,
+                                    MutableBytes payload) const override {
+    std::vector<std::uint32_t> indices(count_of(ratio_, values.size()));
+    if (!select_largest(values, indices)) return std::nullopt;
+    return write(values, indices, payload);
+  }
+
+  std::optional<std::size_t> encode_sum(std::span<const float> values, std::span<const float> more,
+                                        const Occasion&, std::span<float> sum,
+                                        MutableBytes payload) const override {
+    std::vector<std::uint32_t> indices(count_of(ratio_, values.size()));
+    if (!select_largest_of_sum(values, more, sum, indices)) return std::nullopt;
+    return write(sum, indices, payload);
+  }
+
+  Result<> decode(Bytes payload, std::span<float> values) const override {
+    if (auto length = expect_bytes(payload, longest_payload(values.size()), values.size()); !length)
+      return length;
+    const auto sparse = open_sparse(payload, values.size());
+    if (!sparse) return sparse.error();
+    scatter(sparse.value(), values);
+    return Done{};
+  }
+
+ private:
+  std::size_t write(std::span<const float> values, std::span<const std::uint32_t> indices,
+                    MutableBytes payload) const {
+    const std::size_t bytes = longest_payload(values.size());
+    require_room(payload, bytes);
+    write_sparse(values, indices, payload.first(bytes));
+    return bytes;
+  }
+
+  double ratio_;
+};
 
 }  // namespace
 
-Method top_k() {
-  return {
-      .name = "top_k",
-      .summary = "the elements of the largest magnitude, with error feedback",
-      .reference =
-          "Aji and Heafield, Sparse Communication, EMNLP 2017; Chen et al., ScaleCom, NeurIPS 2020",
-      .settings = {ratio_setting(0.01),
-                   {.name = "indices",
-                    .standard = 0,
-                    .meaning =
-                        "each rank's own, or those of a leader that changes with the step (CLT-k)",
-                    .whole = true,
-                    .words = {"own", "leader"}},
-                   {.name = "share",
-                    .standard = 1,
-                    .least = 1e-3,
-                    .most = 1,
-                    .meaning = "of the new error in the residual (CLT-k)"}},
-      .make = make};
+std::unique_ptr<Codec> top_k_codec(double ratio) {
+  PACELINE_CHECK(0 < ratio && ratio <= 1, "top_k of a ratio of {}: it must be in (0, 1]", ratio);
+  return std::make_unique<TopK>(ratio);
 }
 
-}  // namespace paceline::compress::catalogue
+}  // namespace paceline::compress

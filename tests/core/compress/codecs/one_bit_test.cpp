@@ -1,44 +1,81 @@
+#include "paceline/core/compress/codecs/one_bit.h"
+
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include "paceline/core/compress/codecs/ef_sign.h"
+#include "tests/support/gradients.h"
 
-#include "tests/support/averaging_run.h"
-
-namespace paceline::compress::one_bit_claims {
+namespace paceline::compress {
 namespace {
 
-using test::AveragingRun;
-using test::mean_of;
-using test::run_of;
+using test::encoded, test::gradient, test::there_and_back;
 
-TEST(OneBit, SendsABitForEachElementAndTwoMeans) {
-  for (const auto& [text, bytes] :
-       {std::pair{"one_bit", 8 + 126u}, {"one_bit:means=columns", 8 * 59 + 126u}}) {
-    AveragingRun run = run_of(text, 3, 17, 59);
-    run.step(test::gradients_of(3, 1003, 1), 1);
-    EXPECT_EQ(run.payload_bytes, 3 * 2 * bytes);
+TEST(OneBit, WritesAndReadsTheModelsBytes) {
+  struct Row {
+    std::size_t columns;
+    std::uint32_t payload, values;
+  };
+  const Row rows[] = {{1, 0x3fa4fc7b, 0x11e0f80d},
+                      {17, 0x7bf87266, 0xd24360e3},
+                      {59, 0x805e0524, 0x348ce422},
+                      {1003, 0x3f1ff2fa, 0xdaefc82b}};
+  for (const Row& row : rows) {
+    const auto codec = one_bit_codec(row.columns);
+    const auto payload = encoded(*codec, gradient(1003, 1));
+    EXPECT_EQ(payload.size(), 8 * row.columns + 126);
+    EXPECT_EQ(test::checksum(payload), row.payload) << row.columns << " columns";
+    EXPECT_EQ(test::checksum(test::decoded(*codec, payload, 1003)), row.values);
   }
 }
 
-TEST(OneBit, LosesNoMoreThanRounding) {
-  for (const char* text : {"one_bit", "one_bit:means=columns"}) {
-    AveragingRun run = run_of(text, 4, 17, 59);
-    EXPECT_LT(lost_over(40, run, 4, 1003, test::mean_state(4)), 1e-5);
+TEST(OneBit, KeepsTheSumsOfColumns) {
+  for (const std::size_t columns : {1, 3, 17, 100}) {
+    const auto values = gradient(columns * 61, columns);
+    const auto back = there_and_back(*one_bit_codec(columns), values);
+    for (std::size_t c = 0; c < columns; ++c) {
+      double lost = 0;
+      for (std::size_t i = c; i < values.size(); i += columns)
+        lost += static_cast<double>(values[i]) - back[i];
+      EXPECT_NEAR(lost, 0, 1e-5);
+    }
   }
 }
 
-TEST(OneBit, AStepKeepsTheSumsOfColumns) {
-  AveragingRun run = run_of("one_bit:means=columns", 2, 17, 59);
-  const auto gradients = test::gradients_of(2, 1003, 1);
-  const auto mean = mean_of(gradients);
-  const auto result = run.step(gradients, 1).means.front();
-  for (std::size_t column = 0; column < 59; ++column) {
-    double lost = 0;
-    for (std::size_t row = 0; row < 17; ++row)
-      lost += static_cast<double>(result[row * 59 + column]) - mean[row * 59 + column];
-    EXPECT_LT(std::abs(lost), 1e-4);
+TEST(OneBit, LosesNoMoreThanOneScaleForAllDoes) {
+  for (const std::size_t columns : {1, 17, 59}) {
+    const auto values = gradient(1003, 5);
+    const double lost =
+        test::squared_distance(values, there_and_back(*one_bit_codec(columns), values));
+    EXPECT_LE(lost, test::squared_distance(values, there_and_back(*ef_sign_codec(), values)));
+  }
+}
+
+TEST(OneBit, HasAMeanOfZeroForASignThatAColumnLacks) {
+  const std::vector<float> ones(34, 1), minus(34, -1);
+  EXPECT_EQ(there_and_back(*one_bit_codec(17), ones), ones);
+  EXPECT_EQ(there_and_back(*one_bit_codec(17), minus), minus);
+}
+
+TEST(OneBit, RefusesWhatIsNoMatrixOfItsColumns) {
+  EXPECT_THROW(one_bit_codec(0), Error);
+  EXPECT_THROW((void)encoded(*one_bit_codec(17), gradient(16, 1)), Error);
+  const auto codec = one_bit_codec(3);
+  std::vector<float> values(4);
+  EXPECT_FALSE(codec->decode(std::vector<std::byte>(codec->longest_payload(4)), values));
+}
+
+TEST(OneBit, RefusesMeansThatItNeverWrites) {
+  const auto codec = one_bit_codec(1);
+  std::vector<float> values(8);
+  const auto good = encoded(*codec, gradient(8, 1));
+  for (const auto& [high, low] :
+       {std::pair{-1.0f, -1.0f}, {1.0f, 1.0f}, {INFINITY, 0.0f}, {0.0f, NAN}}) {
+    auto bad = good;
+    std::memcpy(bad.data(), &high, sizeof high);
+    std::memcpy(bad.data() + 4, &low, sizeof low);
+    EXPECT_FALSE(codec->decode(bad, values)) << high << ", " << low;
   }
 }
 
 }  // namespace
-}  // namespace paceline::compress::one_bit_claims
+}  // namespace paceline::compress

@@ -1,0 +1,224 @@
+#include "paceline/core/compress/methods/compression.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "paceline/core/base/suggestion.h"
+#include "paceline/core/compress/averaging/cast_average.h"
+#include "paceline/core/compress/averaging/whole_average.h"
+
+namespace paceline::compress {
+namespace {
+
+// A setting that every method has.
+struct Common {
+  Setting setting;
+  std::size_t Compression::*value;
+};
+const std::vector<Common>& common_settings() {
+  static const std::vector<Common> all = {{{.name = "min_compress_bytes",
+                                            .standard = 65536,
+                                            .least = 0,
+                                            .most = 0x1p40,
+                                            .meaning = "shorter tensors travel whole",
+                                            .whole = true},
+                                           &Compression::min_compress_bytes},
+                                          {{.name = "choose_every",
+                                            .standard = 200,
+                                            .least = 1,
+                                            .most = 1e9,
+                                            .meaning = "steps between two choices from a menu",
+                                            .whole = true},
+                                           &Compression::choose_every}};
+  return all;
+}
+
+Failure misuse(std::string what) {
+  return {Fault::misuse, std::move(what), {}};
+}
+
+std::vector<std::string> names_of(const auto& values) {
+  std::vector<std::string> names;
+  for (const auto& value : values) names.emplace_back(value.name);
+  return names;
+}
+
+std::string text_of(const Setting& setting, double value) {
+  return setting.words.empty() ? fmt::format("{}", value)
+                               : std::string(setting.words[static_cast<std::size_t>(value)]);
+}
+
+Result<double> parse_value(const Method& method, const Setting& setting, std::string_view text) {
+  if (!setting.words.empty()) {
+    const auto found = std::ranges::find(setting.words, text);
+    if (found != setting.words.end()) return static_cast<double>(found - setting.words.begin());
+    return misuse(fmt::format("{} of {} is {}, not '{}'{}", setting.name, method.name,
+                              fmt::join(setting.words, " or "), text,
+                              suggestion(text, {setting.words.begin(), setting.words.end()})));
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  // The condition is written so that it refuses NaN.
+  if (!number || !(value >= setting.least && value <= setting.most) ||
+      (setting.whole && value != std::floor(value))) {
+    return misuse(fmt::format("{} of {} is a {} from {} to {}, not '{}'", setting.name, method.name,
+                              setting.whole ? "whole number" : "number", setting.least,
+                              setting.most, text));
+  }
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end != std::string_view::npos) text.remove_prefix(end + 1);
+  }
+  return parts;
+}
+
+Result<> take_menu(Compression& compression, std::size_t setting, std::string_view texts) {
+  const Method& method = compression.method;
+  const std::string_view name = method.settings[setting].name;
+  if (!compression.menu.empty())
+    return misuse(
+        fmt::format("{} has several values beside another setting that has: give one of "
+                    "them a single value",
+                    name));
+  if (method.outcome != Method::Outcome::mean || !method.shows_alone)
+    return misuse(
+        fmt::format("{} of {} has one value, not '{}': several are for methods of which one "
+                    "gradient shows what they lose, as top_k, power_sgd or qsgd",
+                    name, method.name, texts));
+  for (const std::string_view text : split(texts, '/')) {
+    const auto value = parse_value(method, method.settings[setting], text);
+    if (!value) return value.error();
+    Settings& settings = compression.menu.emplace_back(compression.settings);
+    settings.values[setting].value = value.value();
+    if (std::ranges::count(compression.menu, settings) > 1)
+      return misuse(fmt::format("{} of {} has {} twice in '{}'", name, method.name, text, texts));
+  }
+  compression.settings = compression.menu.front();
+  return Done();
+}
+
+Result<> take_own(Compression& compression, std::size_t setting, std::string_view text) {
+  const Setting& own = compression.method.settings[setting];
+  if (own.words.empty() && text.find('/') != std::string_view::npos)
+    return take_menu(compression, setting, text);
+  const auto value = parse_value(compression.method, own, text);
+  if (!value) return value.error();
+  compression.settings.values[setting].value = value.value();
+  for (Settings& settings : compression.menu) settings.values[setting].value = value.value();
+  return Done();
+}
+
+Result<> take_common(Compression& compression, const Common& common, std::string_view text) {
+  const auto value = parse_value(compression.method, common.setting, text);
+  if (!value) return value.error();
+  compression.*common.value = static_cast<std::size_t>(value.value());
+  return Done();
+}
+
+// Parses one "SETTING=VALUE".
+Result<> take(Compression& compression, std::vector<std::string>& seen, std::string_view text) {
+  const Method& method = compression.method;
+  const std::size_t sign = text.find('=');
+  const std::string name(text.substr(0, sign));
+  const auto own = std::ranges::find(method.settings, name, &Setting::name);
+  const auto common = std::ranges::find(common_settings(), name,
+                                        [](const Common& one) { return one.setting.name; });
+  if (own == method.settings.end() && common == common_settings().end()) {
+    std::vector<std::string> names = names_of(method.settings);
+    for (const Common& one : common_settings()) names.emplace_back(one.setting.name);
+    return misuse(fmt::format("{} has no setting '{}'; it has {}{}", method.name, name,
+                              fmt::join(names, ", "), suggestion(name, names)));
+  }
+  if (sign == std::string_view::npos)
+    return misuse(
+        fmt::format("setting {} of {} has no value: write {}=...", name, method.name, name));
+  if (std::ranges::find(seen, name) != seen.end())
+    return misuse(fmt::format("setting {} of {} is given twice", name, method.name));
+  seen.push_back(name);
+  const std::string_view value = text.substr(sign + 1);
+  if (common != common_settings().end()) return take_common(compression, *common, value);
+  return take_own(compression, static_cast<std::size_t>(own - method.settings.begin()), value);
+}
+
+// The setting's value, or all values that the menu has for it.
+std::string values_text(const Compression& compression, std::size_t setting) {
+  const Setting& own = compression.method.settings[setting];
+  std::string text = text_of(own, compression.settings.values[setting].value);
+  for (const Settings& settings : compression.menu) {
+    const double value = settings.values[setting].value;
+    if (value != compression.settings.values[setting].value) text += "/" + text_of(own, value);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool Compression::compresses(const Part& part) const {
+  return part.elements() * sizeof(float) >= min_compress_bytes && part.rows > 1 && part.columns > 1;
+}
+
+std::unique_ptr<Averaging> Compression::averaging(const Part& part, int offer) const {
+  if (compresses(part)) {
+    if (is_whole(offer)) return whole_average(part);
+    return method.make(part, menu.empty() ? settings : menu.at(static_cast<std::size_t>(offer)));
+  }
+  return method.make_small != nullptr ? method.make_small(part, settings)
+                                      : cast_average(part, Dtype::f32);
+}
+
+std::string Compression::text() const {
+  std::string text(method.name);
+  char before = ':';
+  for (std::size_t i = 0; i < method.settings.size(); ++i) {
+    text += fmt::format("{}{}={}", before, method.settings[i].name, values_text(*this, i));
+    before = ',';
+  }
+  text += fmt::format("{}min_compress_bytes={}", before, min_compress_bytes);
+  if (!menu.empty()) text += fmt::format(",choose_every={}", choose_every);
+  return text;
+}
+
+std::string Compression::text_of_offer(int offer) const {
+  Compression one = *this;
+  if (!menu.empty()) one.settings = menu.at(static_cast<std::size_t>(offer));
+  one.menu.clear();
+  return one.text();
+}
+
+Result<Compression> parse_compression(std::string_view text, const Catalogue& methods) {
+  const std::size_t colon = text.find(':');
+  const std::string name(text.substr(0, colon));
+  const Method* const method = find(methods, name);
+  if (method == nullptr) {
+    const std::vector<std::string> names = names_of(methods);
+    return misuse(fmt::format("there is no compression '{}'; there are {}{}", name,
+                              fmt::join(names, ", "), suggestion(name, names)));
+  }
+  Compression compression{*method, {}};
+  for (const Setting& setting : method->settings)
+    compression.settings.values.push_back({setting.name, setting.standard});
+  if (colon == std::string_view::npos) return compression;
+  std::vector<std::string> seen;
+  for (const std::string_view setting : split(text.substr(colon + 1), ',')) {
+    if (const auto taken = take(compression, seen, setting); !taken) return taken.error();
+  }
+  if (compression.menu.empty() && std::ranges::find(seen, "choose_every") != seen.end())
+    return misuse(
+        fmt::format("choose_every says how often {} chooses from a menu, and no setting "
+                    "has several values: give one some, as in \"power_sgd:rank=4/1/2\"",
+                    name));
+  return compression;
+}
+
+}  // namespace paceline::compress

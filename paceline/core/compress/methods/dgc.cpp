@@ -1,0 +1,74 @@
+#include "paceline/core/compress/averaging/momentum_average.h"
+#include "paceline/core/compress/averaging/momentum_selection_average.h"
+#include "paceline/core/compress/methods/common_settings.h"
+#include "paceline/core/compress/methods/method_catalogue.h"
+
+namespace paceline::compress::catalogue {
+namespace {
+
+std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+  return momentum_selection_average(part,
+                                    {.ratio = settings["ratio"],
+                                     .momentum = settings.as<float>("momentum"),
+                                     .nesterov = settings.on("nesterov"),
+                                     .masking = settings.on("masking"),
+                                     .clip = settings["clip"],
+                                     .sampled = !settings.on("selection"),
+                                     .warm_up_steps = settings.as<std::uint32_t>("warm_up_steps"),
+                                     .warm_up_stages = settings.as<int>("warm_up_stages")});
+}
+
+std::unique_ptr<Averaging> make_small(const Part& part, const Settings& settings) {
+  return momentum_average(part, settings.as<float>("momentum"), settings.on("nesterov"));
+}
+
+}  // namespace
+
+Method dgc() {
+  return {.name = "dgc",
+          .summary = "the largest elements of the accumulated momentum",
+          .reference = "Lin et al., Deep Gradient Compression, ICLR 2018",
+          .settings = {ratio_setting(0.001),
+                       {.name = "momentum",
+                        .standard = 0.9,
+                        .least = 0,
+                        .most = 0.9999,
+                        .meaning = "which SGD then goes without"},
+                       {.name = "nesterov",
+                        .standard = 0,
+                        .meaning = "momentum",
+                        .whole = true,
+                        .words = {"off", "on"}},
+                       {.name = "masking",
+                        .standard = 1,
+                        .meaning = "momentum stops where it was sent",
+                        .whole = true,
+                        .words = {"off", "on"}},
+                       {.name = "clip",
+                        .standard = 0,
+                        .least = 0,
+                        .most = 1e9,
+                        .meaning = "largest norm of a tensor's mean gradient; 0: any"},
+                       {.name = "selection",
+                        .standard = 0,
+                        .meaning = "by a threshold from a sample, or exact",
+                        .whole = true,
+                        .words = {"sampled", "exact"}},
+                       {.name = "warm_up_steps",
+                        .standard = 0,
+                        .least = 0,
+                        .most = 1e9,
+                        .meaning = "in which the ratio falls",
+                        .whole = true},
+                       {.name = "warm_up_stages",
+                        .standard = 4,
+                        .least = 1,
+                        .most = 100,
+                        .meaning = "of the warm-up",
+                        .whole = true}},
+          .make = make,
+          .make_small = make_small,
+          .outcome = Method::Outcome::direction};
+}
+
+}  // namespace paceline::compress::catalogue

@@ -1,0 +1,21 @@
+#include "paceline/core/compress/averaging/cast_average.h"
+#include "paceline/core/compress/methods/method_catalogue.h"
+
+namespace paceline::compress::catalogue {
+namespace {
+
+std::unique_ptr<Averaging> make(const Part& part, const Settings&) {
+  return cast_average(part, Dtype::f16);
+}
+
+}  // namespace
+
+Method fp16() {
+  return {.name = "fp16",
+          .summary = "values in 16 bits of IEEE half precision",
+          .reference = "Micikevicius et al., Mixed Precision Training, ICLR 2018",
+          .settings = {},
+          .make = make};
+}
+
+}  // namespace paceline::compress::catalogue

@@ -1,0 +1,70 @@
+// The catalogue of compression methods: a value that a caller may copy and extend with methods of
+// its own.
+//
+// CMake lists codecs/*.cpp and generates built_in_methods(); file <name>.cpp defines
+// `Method <name>()` in namespace paceline::compress::catalogue. Nothing registers itself.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/compress/averaging/averaging.h"
+
+namespace paceline::compress {
+
+// A setting of a method.
+struct Setting {
+  std::string_view name;
+  double standard = 0;  // the default: as published
+  double least = 0, most = 1;
+  std::string_view meaning;
+  bool whole = false;                        // values have no fraction
+  std::vector<std::string_view> words = {};  // names of the values 0, 1, ...; requires `whole`
+};
+
+// One value for each setting of a method.
+struct Settings {
+  struct Value {
+    std::string_view name;
+    double value;
+    bool operator==(const Value&) const = default;
+  };
+  std::vector<Value> values;
+
+  double operator[](std::string_view name) const;  // THROWS misuse: no such setting
+  bool on(std::string_view name) const { return (*this)[name] != 0; }
+  template <typename T>
+  T as(std::string_view name) const {
+    return static_cast<T>((*this)[name]);
+  }
+  bool operator==(const Settings&) const = default;
+};
+
+struct Method {
+  using Make = std::unique_ptr<Averaging> (*)(const Part&, const Settings&);
+
+  std::string_view name;
+  std::string_view summary;  // one line
+  std::string_view reference;
+  std::vector<Setting> settings;
+  Make make = nullptr;
+  // Makes the averaging of tensors that are not worth compressing. nullptr: the dense mean.
+  Make make_small = nullptr;
+  // The kind of result: means of gradients, for any optimizer; or directions that already contain
+  // the method's momenta, for plain SGD.
+  enum class Outcome : std::uint8_t { mean, direction } outcome = Outcome::mean;
+  // Its bytes and errors can be measured on one rank alone. If not, its settings cannot be tried
+  // (offers.h), and it has no menus.
+  bool shows_alone = true;
+};
+
+using Catalogue = std::vector<Method>;
+
+Catalogue built_in_methods();  // sorted by name
+
+// nullptr when there is none. The pointer lives as long as `catalogue`.
+const Method* find(const Catalogue& catalogue, std::string_view name);
+const Method* find(Catalogue&&, std::string_view) = delete;
+
+}  // namespace paceline::compress

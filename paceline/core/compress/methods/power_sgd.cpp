@@ -1,0 +1,50 @@
+#include "paceline/core/compress/averaging/cast_average.h"
+#include "paceline/core/compress/averaging/low_rank_average.h"
+#include "paceline/core/compress/methods/common_settings.h"
+#include "paceline/core/compress/methods/method_catalogue.h"
+
+namespace paceline::compress::catalogue {
+namespace {
+
+std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
+  if (!low_rank_pays(part, settings.as<int>("rank"), settings["min_rate"]))
+    return cast_average(part, Dtype::f32);
+  return low_rank_average(part, {.rank = settings.as<int>("rank"),
+                                 .warm_start = !settings.on("start"),
+                                 .feedback = settings.on("feedback"),
+                                 .dense_steps = settings.as<std::uint32_t>("dense_steps")});
+}
+
+}  // namespace
+
+Method power_sgd() {
+  return {.name = "power_sgd",
+          .summary = "a matrix of low rank, by one step of subspace iteration",
+          .reference = "Vogels et al., PowerSGD, NeurIPS 2019",
+          .settings = {{.name = "rank",
+                        .standard = 2,
+                        .least = 1,
+                        .most = 1024,
+                        .meaning = "of the matrix",
+                        .whole = true},
+                       {.name = "start",
+                        .standard = 0,
+                        .meaning = "from the last step, or at random",
+                        .whole = true,
+                        .words = {"warm", "cold"}},
+                       feedback_setting(true),
+                       {.name = "dense_steps",
+                        .standard = 0,
+                        .least = 0,
+                        .most = 1e9,
+                        .meaning = "before the first compressed one",
+                        .whole = true},
+                       {.name = "min_rate",
+                        .standard = 2,
+                        .least = 1,
+                        .most = 1000000.0,
+                        .meaning = "matrices that shrink by less travel whole"}},
+          .make = make};
+}
+
+}  // namespace paceline::compress::catalogue

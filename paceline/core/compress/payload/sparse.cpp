@@ -1,0 +1,58 @@
+#include "paceline/core/compress/payload/sparse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/compress/kernels/long_output.h"
+#include "paceline/core/compress/payload/codec.h"
+
+namespace paceline::compress {
+
+void write_sparse(std::span<const float> values, std::span<const std::uint32_t> indices,
+                  MutableBytes payload) {
+  PACELINE_CHECK(payload.size() == sparse_bytes(indices.size()), "{} elements in {} bytes",
+                 indices.size(), payload.size());
+  if (indices.empty()) return;
+  std::memcpy(payload.data(), indices.data(), indices.size_bytes());
+  std::byte* target = payload.data() + indices.size_bytes();
+  for (const std::uint32_t index : indices) {
+    std::memcpy(target, &values[index], sizeof(float));
+    target += sizeof(float);
+  }
+}
+
+Result<SparseView> open_sparse(Bytes payload, std::size_t elements) {
+  if (payload.size() % sparse_bytes(1) != 0) {
+    return malformed_payload(
+        fmt::format("its {} bytes are no indices and values of 4 bytes each", payload.size()));
+  }
+  const SparseView sparse(payload);
+  std::uint64_t next = 0;  // the least index that may follow
+  for (std::size_t i = 0; i < sparse.size(); ++i) {
+    const std::uint32_t index = sparse.index(i);
+    if (index < next || index >= elements) {
+      return malformed_payload(
+          fmt::format("index {} of {} is {}, and must be at least {} and below {}", i,
+                      sparse.size(), index, next, elements));
+    }
+    if (!std::isfinite(sparse.value(i)))
+      return malformed_payload(fmt::format("the value of element {} is not finite", index));
+    next = std::uint64_t{index} + 1;
+  }
+  return sparse;
+}
+
+void scatter(const SparseView& sparse, std::span<float> values) {
+  std::size_t next = 0;
+  decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
+    std::ranges::fill(block, 0.0f);
+    for (; next < sparse.size() && sparse.index(next) < at + block.size(); ++next)
+      block[sparse.index(next) - at] = sparse.value(next);
+    return true;
+  });
+}
+
+}  // namespace paceline::compress

@@ -1,0 +1,171 @@
+#include "paceline/core/compress/menu/ratio_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
+
+namespace paceline::compress {
+namespace {
+
+using Choice = std::vector<std::size_t>;
+
+void for_each_choice(std::span<const Menu> menus, const std::function<void(const Choice&)>& visit) {
+  Choice choice(menus.size(), 0);
+  for (;;) {
+    visit(choice);
+    std::size_t at = 0;
+    while (at < choice.size() && ++choice[at] == menus[at].size()) choice[at++] = 0;
+    if (at == choice.size()) return;
+  }
+}
+
+double sum(std::span<const Menu> menus, const Choice& choice, double Offer::*what) {
+  double total = 0;
+  for (std::size_t m = 0; m < menus.size(); ++m) total += menus[m][choice[m]].*what;
+  return total;
+}
+
+bool fits(std::span<const Menu> menus, const Choice& choice, double most_error, double bins) {
+  double used = 0;
+  for (std::size_t m = 0; m < menus.size(); ++m) {
+    const double error = menus[m][choice[m]].error;
+    if (error != 0) used += std::floor(error * bins / most_error);
+  }
+  return used <= bins;
+}
+
+// Shorter offers have larger errors; the first is dense.
+std::vector<Menu> random_menus(SeededNumbers& numbers, std::size_t tensors, std::size_t offers) {
+  std::vector<Menu> menus(tensors);
+  for (Menu& menu : menus) {
+    std::vector<double> bytes, errors;
+    for (std::size_t i = 0; i < offers; ++i) {
+      bytes.push_back(static_cast<double>(1 + numbers.below(999)));
+      errors.push_back(i == 0 ? 0 : std::pow(numbers.unit(), 3));
+    }
+    std::ranges::sort(bytes, std::greater());
+    std::ranges::sort(errors);
+    for (std::size_t i = 0; i < offers; ++i) menu.push_back({bytes[i], errors[i]});
+  }
+  return menus;
+}
+
+std::vector<double> random_ready(SeededNumbers& numbers, int tensors) {
+  std::vector<double> ready;
+  for (int t = 0; t < tensors; ++t)
+    ready.push_back((ready.empty() ? 0 : ready.back()) + 1e-3 * numbers.unit());
+  return ready;
+}
+
+double end_of(std::span<const Menu> menus, const Choice& choice, std::span<const double> ready,
+              const Carrier& carrier) {
+  double end = 0;
+  for (std::size_t m = 0; m < menus.size(); ++m)
+    end = std::max(end, ready[m]) + carrier.seconds +
+          carrier.seconds_per_byte * menus[m][choice[m]].bytes;
+  return end;
+}
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+TEST(FewestBytes, AreThoseOfBruteForceAndNoMoreThanTheReferences) {
+  SeededNumbers numbers(test::seed(9));
+  constexpr std::size_t kBins = 500;
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t tensors = 1 + numbers.below(5), offers = 2 + numbers.below(3);
+    const auto menus = random_menus(numbers, tensors, offers);
+    const Choice reference(tensors, numbers.below(offers));
+    const double limit = sum(menus, reference, &Offer::error);
+    const auto chosen = fewest_bytes(menus, limit, kBins);
+    ASSERT_TRUE(chosen);
+    double brute = kNone, brute_exact = kNone;
+    for_each_choice(menus, [&](const Choice& choice) {
+      const double bytes = sum(menus, choice, &Offer::bytes);
+      if (fits(menus, choice, limit, kBins)) brute = std::min(brute, bytes);
+      if (sum(menus, choice, &Offer::error) <= limit) brute_exact = std::min(brute_exact, bytes);
+    });
+    EXPECT_EQ(sum(menus, chosen->offers, &Offer::bytes), chosen->cost);
+    ASSERT_EQ(chosen->cost, brute);
+    EXPECT_LE(chosen->cost, brute_exact);
+    EXPECT_LE(chosen->cost, sum(menus, reference, &Offer::bytes));
+    EXPECT_LE(sum(menus, chosen->offers, &Offer::error),
+              limit * (1 + static_cast<double>(tensors) / kBins) + 1e-12);
+    double before = kNone;
+    for (const double factor : {0.25, 0.5, 1.0, 2.0, 4.0}) {
+      const double bytes = fewest_bytes(menus, limit * factor, kBins)->cost;
+      EXPECT_LE(bytes, before) << "more error, yet more bytes";
+      before = bytes;
+    }
+  }
+}
+
+TEST(FewestBytes, AreNoneWhereNothingMeetsTheLimit) {
+  EXPECT_FALSE(fewest_bytes(std::vector<Menu>{{{1, 0.5}}}, 0.4));
+  EXPECT_FALSE(fewest_bytes(std::vector<Menu>{{{1, 0.5}}}, 0));
+  EXPECT_EQ(fewest_bytes(std::vector<Menu>{{{1, 0.5}, {9, 0}}}, 0)->offers, Choice{1});
+  EXPECT_EQ(fewest_bytes({}, 1)->cost, 0);
+}
+
+TEST(EarliestEnd, IsThatOfBruteForce) {
+  SeededNumbers numbers(test::seed(10));
+  const Carrier carrier{5e-5, 1e-6};
+  int sooner = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto menus = random_menus(numbers, 5, 4);
+    const auto ready = random_ready(numbers, 5);
+    const double limit = sum(menus, Choice(5, 2), &Offer::error);
+    double brute = kNone;
+    for_each_choice(menus, [&](const Choice& choice) {
+      if (fits(menus, choice, limit, 2000))
+        brute = std::min(brute, end_of(menus, choice, ready, carrier));
+    });
+    const auto chosen = earliest_end(menus, ready, carrier, limit);
+    ASSERT_TRUE(chosen);
+    ASSERT_DOUBLE_EQ(chosen->cost, brute);
+    EXPECT_DOUBLE_EQ(end_of(menus, chosen->offers, ready, carrier), brute);
+    const auto bytes = fewest_bytes(menus, limit, 2000);
+    sooner += brute < end_of(menus, bytes->offers, ready, carrier) - 1e-12 ? 1 : 0;
+  }
+  EXPECT_GT(sooner, 0) << "the fewest bytes are not always the earliest end";
+}
+
+TEST(EarliestEnd, RelaxedIsNoLaterAndLosesNoMoreAndNothingOfWhatIsHidden) {
+  SeededNumbers numbers(test::seed(11));
+  const Carrier carrier{5e-5, 1e-6};
+  int less = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto menus = random_menus(numbers, 5, 4);
+    auto ready = random_ready(numbers, 5);
+    ready.back() += 1;  // all others are hidden behind it
+    const double limit = sum(menus, Choice(5, 2), &Offer::error);
+    const auto earliest = earliest_end(menus, ready, carrier, limit);
+    const auto found = relaxed(*earliest, menus, ready, carrier);
+    EXPECT_NEAR(end_of(menus, found.offers, ready, carrier), earliest->cost, 1e-12);
+    EXPECT_EQ(Choice(found.offers.begin(), found.offers.end() - 1), Choice(4, 0)) << "dense";
+    ready.back() -= 1;
+    const auto tight = earliest_end(menus, ready, carrier, limit);
+    const auto eased = relaxed(*tight, menus, ready, carrier);
+    EXPECT_LE(end_of(menus, eased.offers, ready, carrier), tight->cost + 1e-12);
+    const double before = sum(menus, tight->offers, &Offer::error),
+                 after = sum(menus, eased.offers, &Offer::error);
+    EXPECT_LE(after, before);
+    less += after < before;
+  }
+  EXPECT_GT(less, 10);
+}
+
+TEST(CriticalRegime, IsAFastChangeOfTheNorm) {
+  EXPECT_TRUE(in_critical_regime(1, 0.4));
+  EXPECT_FALSE(in_critical_regime(1, 0.6));
+  EXPECT_TRUE(in_critical_regime(1, 1.5));
+  EXPECT_TRUE(in_critical_regime(0, 0)) << "nothing is known yet";
+}
+
+}  // namespace
+}  // namespace paceline::compress
