@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/core/schedule/model_file.h"
+#include "paceline/core/schedule/replay/model_file.h"
 #include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
 

@@ -18,7 +18,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/observe/whole_file.h"
-#include "paceline/core/schedule/model_file.h"
+#include "paceline/core/schedule/replay/model_file.h"
 
 namespace paceline::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "paceline/core/observe/whole_file.h"
-#include "paceline/core/schedule/buckets.h"
-#include "paceline/core/schedule/model_file.h"
+#include "paceline/core/schedule/order/buckets.h"
+#include "paceline/core/schedule/replay/model_file.h"
 
 namespace paceline::observe {
 namespace {

@@ -1,12 +1,12 @@
 // Watches the steps of a training, and writes the model that they show to a file
-// (schedule/model_file.h), which `paceline bench schedule` replays.
+// (schedule/replay/model_file.h), which `paceline bench schedule` replays.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "paceline/core/schedule/observed_model.h"
+#include "paceline/core/schedule/adapt/observed_model.h"
 
 namespace paceline::observe {
 

@@ -53,10 +53,10 @@ class GradientCarrier {
 std::unique_ptr<GradientCarrier> carrier_in_order(Communicator& group,
                                                   const std::vector<schedule::Bucket>& groups);
 
-// As a plan says (schedule/gradient_path.h), in groups of gradients of the plan. Notes travel in an
-// all_gather of their own, at the end of the step. Collective. `mean_weight`: of the ranks, in the
-// step before. `parameters`: whose gradients they are, in send order. REQUIRES: one type of all
-// gradients, f32 where the plan has codecs.
+// As a plan says (schedule/path/gradient_path.h), in groups of gradients of the plan. Notes travel
+// in an all_gather of their own, at the end of the step. Collective. `mean_weight`: of the ranks,
+// in the step before. `parameters`: whose gradients they are, in send order. REQUIRES: one type of
+// all gradients, f32 where the plan has codecs.
 std::unique_ptr<GradientCarrier> carrier_by_plan(Communicator& group, const schedule::Model& model,
                                                  const schedule::Plan& plan, Dtype dtype,
                                                  double mean_weight,

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "paceline/core/collective/communicator.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/parallel/data_parallel_options.h"
-#include "paceline/core/job/job.h"
 #include "paceline/torch/parallel/gradient_carrier.h"
 #include "paceline/torch/parallel/model_parts.h"
 
@@ -42,7 +42,8 @@ struct ScheduleDecision {
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it looks and plans anew; a plan that would hardly be faster
-// is not changed. Where the compression has a menu, it chooses from it (schedule/offer_choice.h).
+// is not changed. Where the compression has a menu, it chooses from it
+// (schedule/adapt/offer_choice.h).
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/schedule/costs.h"
+#include "paceline/core/schedule/order/costs.h"
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::parallel {

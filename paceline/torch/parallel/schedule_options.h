@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "paceline/core/compress/methods/compression.h"
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 #include "paceline/torch/parallel/data_parallel_options.h"
 #include "paceline/torch/parallel/model_parts.h"
 

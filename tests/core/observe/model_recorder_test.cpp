@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "paceline/core/base/result.h"
-#include "paceline/core/schedule/model_file.h"
+#include "paceline/core/schedule/replay/model_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline::observe {

@@ -1,4 +1,4 @@
-// DataParallel where a compression has a menu (schedule/offer_choice.h).
+// DataParallel where a compression has a menu (schedule/adapt/offer_choice.h).
 #include "paceline/torch/parallel/model_parts.h"
 #include "tests/support/seed.h"
 #include "tests/torch/parallel/saved_training.h"

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "paceline/core/compress/methods/method_catalogue.h"
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "paceline/core/observe/timeline_plot.h"
-#include "paceline/core/schedule/dispatch.h"
+#include "paceline/core/schedule/path/dispatch.h"
 
 namespace paceline::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/schedule/general.h"
-#include "paceline/core/schedule/policies.h"
-#include "paceline/core/schedule/replay_models.h"
+#include "paceline/core/schedule/policy/general.h"
+#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/replay/replay_models.h"
 
 namespace paceline::cli {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "paceline/app/cli/survey/survey_table.h"
-#include "paceline/core/schedule/costs.h"
-#include "paceline/core/schedule/model.h"
-#include "paceline/core/schedule/simulate.h"
+#include "paceline/core/schedule/order/costs.h"
+#include "paceline/core/schedule/order/model.h"
+#include "paceline/core/schedule/policy/simulate.h"
 
 namespace paceline::cli {
 

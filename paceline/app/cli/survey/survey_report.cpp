@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "paceline/core/schedule/replay_models.h"
+#include "paceline/core/schedule/replay/replay_models.h"
 
 namespace paceline::cli {
 namespace {

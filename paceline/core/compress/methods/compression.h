@@ -14,8 +14,8 @@ struct Compression {
   // Tensors of fewer bytes travel whole (BytePS's limit), and so do vectors: biases and norms.
   std::size_t min_compress_bytes = 65536;
   // Alternative settings, of which one is chosen for each tensor every `choose_every` steps
-  // (ratio_choice.h, schedule/chosen_offers.h). `settings` is the first of them; its error is the
-  // limit for all tensors together. Empty: there is no choice.
+  // (ratio_choice.h, schedule/adapt/chosen_offers.h). `settings` is the first of them; its error is
+  // the limit for all tensors together. Empty: there is no choice.
   std::vector<Settings> menu = {};
   std::size_t choose_every = 200;
 

@@ -48,7 +48,8 @@ struct Environment {
   bool reproducible = true;  // an engine adds in its own order: false then
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
-  std::string record_file;   // for the model of rank 0's steps (schedule/model_file.h); empty: none
+  std::string
+      record_file;  // for the model of rank 0's steps (schedule/replay/model_file.h); empty: none
 };
 
 // nullptr for a variable that is not set; std::getenv by default.

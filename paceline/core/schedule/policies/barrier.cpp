@@ -1,7 +1,7 @@
 // One message carries all gradients when the backward pass is over (BSP).
 // docs/schedules/barrier.md
-#include "paceline/core/schedule/policies.h"
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 
 namespace paceline::schedule::catalogue {
 namespace {

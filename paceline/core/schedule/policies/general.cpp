@@ -1,8 +1,8 @@
 // The fastest plan that a search in the simulator finds: it fuses, splits, orders and encodes.
 // docs/schedules/general.md
-#include "paceline/core/schedule/general.h"
+#include "paceline/core/schedule/policy/general.h"
 
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 
 namespace paceline::schedule::catalogue {
 namespace {

@@ -1,7 +1,7 @@
 // Neighbours share a message if its start-up costs more than waiting.
 // Reference: Shi, Chu and Li, MG-WFBP, INFOCOM 2019. docs/schedules/merged.md
-#include "paceline/core/schedule/policies.h"
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 
 namespace paceline::schedule::catalogue {
 namespace {

@@ -1,8 +1,8 @@
 // Tensors are cut into parts, and those that the next forward pass reads first overtake the rest.
 // References: Jayarajan et al., P3, MLSys 2019; Peng et al., ByteScheduler, SOSP 2019.
 // docs/schedules/priority.md
-#include "paceline/core/schedule/policies.h"
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 
 namespace paceline::schedule::catalogue {
 namespace {

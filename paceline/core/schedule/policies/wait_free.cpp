@@ -1,7 +1,7 @@
 // Each gradient travels in a message of its own as soon as it is ready, in that order.
 // Reference: Zhang et al., Poseidon, ATC 2017. docs/schedules/wait_free.md
-#include "paceline/core/schedule/policies.h"
-#include "paceline/core/schedule/policy_catalogue.h"
+#include "paceline/core/schedule/policy/policies.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
 
 namespace paceline::schedule::catalogue {
 namespace {

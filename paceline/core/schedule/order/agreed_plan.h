@@ -1,0 +1,20 @@
+// Agrees on one plan for all ranks: rank 0's.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "paceline/core/collective/communicator.h"
+#include "paceline/core/schedule/order/plan.h"
+
+namespace paceline::schedule {
+
+// Convert a plan to JSON and back. plan_of_json THROWS Error (misuse) that names what is missing or
+// wrong.
+std::string json_of(const Plan& plan);
+Plan plan_of_json(std::string_view text);
+
+// Collective: every rank returns rank 0's plan; the arguments of the others are ignored.
+Plan agreed(Communicator& group, const Plan& plan);
+
+}  // namespace paceline::schedule

@@ -1,0 +1,70 @@
+// Dispatch decides which message of a plan goes next. It is a state machine without thread or
+// clock: its driver reports which gradients have become ready and which messages are back. All
+// ranks hand over in the plan's order, so that their collectives match.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "paceline/core/schedule/order/model.h"
+#include "paceline/core/schedule/order/plan.h"
+
+namespace paceline::schedule {
+
+class Dispatch {
+ public:
+  // A part of a group: elements [begin, end) of its gradients, concatenated in send order.
+  struct Message {
+    int group = 0;
+    std::size_t begin = 0, end = 0;
+  };
+
+  // All gradients have one type, of `element_bytes`. THROWS Error (misuse): the plan does not fit
+  // the model, or has priorities and no order, or its order does not fit its messages.
+  Dispatch(const Model& model, Plan plan, std::size_t element_bytes = sizeof(float));
+
+  const Plan& plan() const { return plan_; }
+  const std::vector<Message>& messages() const { return messages_; }  // in the plan's order
+  int group_of(int place) const { return group_of_[static_cast<std::size_t>(place)]; }
+  std::size_t elements(int group) const {
+    return groups_[static_cast<std::size_t>(group)].elements;
+  }
+  // The first element of the gradient at `place`, within its group.
+  std::size_t offset(int place) const { return offset_[static_cast<std::size_t>(place)]; }
+
+  // The gradient at `place` of the send order has become ready. Call it once a step, in any order.
+  void ready(int place);
+  // The next message, if it is ready. next() also counts it as handed over.
+  std::optional<int> following() const;
+  std::optional<int> next();
+  // A message is back. Returns whether its whole group is now back; with the last group the step is
+  // over, and the next one begins.
+  bool back(int message);
+
+ private:
+  struct State {
+    std::size_t elements = 0;
+    int tensors = 0, parts = 0;
+    int missing = 0, to_come = 0;  // gradients not ready, messages not back
+  };
+
+  std::size_t group_of_message(std::size_t message) const {
+    return static_cast<std::size_t>(messages_[message].group);
+  }
+  void add_group(const Model& model, const Group& group);
+  std::size_t begin_of_part(const Model& model, std::size_t group, std::size_t part) const;
+  std::vector<int> order() const;
+  void begin_step();
+
+  Plan plan_;
+  std::size_t element_bytes_;
+  std::vector<Message> messages_;
+  std::vector<int> group_of_;
+  std::vector<std::size_t> offset_;
+  std::vector<State> groups_;
+  std::size_t next_ = 0;      // index of the message to hand over next
+  std::size_t returned_ = 0;  // messages that are back
+};
+
+}  // namespace paceline::schedule

@@ -1,0 +1,357 @@
+#include "paceline/core/schedule/path/gradient_path.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/compress/methods/compression.h"
+#include "paceline/core/schedule/path/exchange_work.h"
+
+namespace paceline::schedule {
+namespace {
+
+// Shorter exchanges mostly wait, and others wait for them, so they may always go.
+constexpr std::size_t kLongExchange = 1 << 16;
+
+Dtype dtype_of(const std::vector<Buffer>& buffers) {
+  return buffers.empty() ? Dtype::f32 : buffers.front().dtype;
+}
+
+void check_buffer(const Dispatch& dispatch, std::size_t group, const Buffer& buffer, Dtype dtype) {
+  const std::size_t elements = dispatch.elements(static_cast<int>(group));
+  const Dtype needed = dispatch.plan().groups[group].codec == kUncompressed ? dtype : Dtype::f32;
+  PACELINE_CHECK(buffer.dtype == needed && buffer.count == elements,
+                 "the buffer of group {} holds {} x {}; it must hold {} x {}", group, buffer.count,
+                 name_of(buffer.dtype), elements, name_of(needed));
+}
+
+void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers) {
+  PACELINE_CHECK(buffers.size() == dispatch.plan().groups.size(),
+                 "{} buffers for a plan of {} groups", buffers.size(),
+                 dispatch.plan().groups.size());
+  for (std::size_t g = 0; g < buffers.size(); ++g)
+    check_buffer(dispatch, g, buffers[g], dtype_of(buffers));
+}
+
+// Processor seconds of this thread.
+double worked_seconds() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+std::vector<std::size_t> elements_of_places(const Model& model, std::size_t element_bytes) {
+  std::vector<std::size_t> elements;
+  for (int place = 0; place < model.size(); ++place)
+    elements.push_back(model.sent(place).bytes / element_bytes);
+  return elements;
+}
+
+}  // namespace
+
+GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& plan,
+                           std::vector<Buffer> groups, std::uint64_t seed)
+    : dispatch_(model, plan, size_of(dtype_of(groups))),
+      buffers_(std::move(groups)),
+      weights_(buffers_.size(), 1),
+      place_{group.rank(), group.size(), seed, std::make_shared<compress::SpareMemory>()},
+      elements_(elements_of_places(model, size_of(dtype_of(buffers_)))),
+      coded_(coded_of(dispatch_, model, place_)),
+      pending_(buffers_.size()),
+      overflowed_(buffers_.size()) {
+  check_buffers(dispatch_, buffers_);
+  for (Lane& lane : lanes_) lane.group = group.split(0);
+  sender_ = std::thread([this] { send_messages(); });
+}
+
+std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch,
+                                                        const Model& model, const Place& place) {
+  const compress::Catalogue methods = compress::built_in_methods();
+  std::vector<Coded> all;
+  for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
+    const auto g = static_cast<std::size_t>(dispatch.messages()[static_cast<std::size_t>(m)].group);
+    const Group& group = dispatch.plan().groups[g];
+    PACELINE_CHECK(group.path == Path::all_to_all,
+                   "plan {} sends to servers, and there are none: plan for all_to_all",
+                   dispatch.plan().name);
+    Coded& coded = all.emplace_back();
+    if (group.codec == kUncompressed) continue;
+    auto compression = compress::parse_compression(group.codec, methods);
+    if (!compression) throw Error(compression.error());
+    coded.parts = parts_of(dispatch, model, m, place);
+    coded.averaging = averaging_of(coded.parts, *compression);
+    coded.compression = compression->text();
+  }
+  return all;
+}
+
+GradientPath::~GradientPath() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  {
+    const std::lock_guard lock(call_mutex_);
+    // Destroying the groups makes operations in flight fail; no thread waits for them any more.
+    for (Lane& lane : lanes_) lane.group.reset();
+  }
+  sender_.join();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return under_way_ == 0; });
+}
+
+// --- the caller's side ---------------------------------------------------------------------------
+
+void GradientPath::load(int group, const Buffer& gradients, double weight) {
+  const auto g = static_cast<std::size_t>(group);
+  check_buffer(dispatch_, g, gradients, dtype_of(buffers_));
+  const std::lock_guard lock(mutex_);
+  PACELINE_CHECK(!pending_[g], "group {} is under way: wait for it before its buffer is changed",
+                 group);
+  buffers_[g] = gradients;
+  weights_[g] = weight;
+}
+
+void GradientPath::ready(int place) {
+  {
+    const std::lock_guard lock(mutex_);
+    dispatch_.ready(place);
+    pending_[static_cast<std::size_t>(dispatch_.group_of(place))] = true;
+  }
+  changed_.notify_all();
+}
+
+template <typename Done>
+void GradientPath::wait_until(const Done& done) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return failure_ || done(); });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void GradientPath::wait(int place) {
+  const auto group = static_cast<std::size_t>(dispatch_.group_of(place));
+  wait_until([this, group] { return !pending_[group]; });
+}
+
+void GradientPath::finish() {
+  wait_until([this] { return std::ranges::find(pending_, true) == pending_.end(); });
+}
+
+double GradientPath::seconds_under_way() {
+  const std::lock_guard lock(mutex_);
+  const auto open = begun_ > 0 ? Clock::now() - busy_since_ : Clock::duration{};
+  return std::chrono::duration<double>(busy_ + open).count();
+}
+
+GradientPath::CodecWork GradientPath::codec_work() {
+  const std::lock_guard lock(mutex_);
+  return codec_work_;
+}
+
+bool GradientPath::take_overflow() {
+  const std::lock_guard lock(mutex_);
+  const bool any = std::ranges::find(overflowed_, true) != overflowed_.end();
+  overflowed_.assign(overflowed_.size(), false);
+  return any;
+}
+
+bool GradientPath::take_overflow(int group) {
+  const std::lock_guard lock(mutex_);
+  const bool is_true = overflowed_[static_cast<std::size_t>(group)];
+  overflowed_[static_cast<std::size_t>(group)] = false;
+  return is_true;
+}
+
+// --- the sender ----------------------------------------------------------------------------------
+
+void GradientPath::send_messages() {
+  try {
+    while (const auto task = next_task()) carry_out(*task);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void GradientPath::carry_out(const Task& task) {
+  switch (task.step) {
+    case Task::Step::begin: return send(task.message);
+    case Task::Step::go_on: return go_on(task.message);
+    case Task::Step::transfer: break;
+  }
+  const auto prepared = [&] {
+    const std::lock_guard lock(mutex_);
+    return prepared_.extract(task.message);
+  }();
+  transfer(task.message, prepared.mapped());
+}
+
+// REQUIRES: mutex_ is held. The link comes first, then messages that have begun, because others
+// wait for them.
+std::optional<GradientPath::Task> GradientPath::possible_task() {
+  if (!prepared_.empty() && window_.may_transfer(prepared_.begin()->first))
+    return Task{Task::Step::transfer, prepared_.begin()->first};
+  if (!exchanged_.empty()) {
+    const int message = exchanged_.front();
+    exchanged_.pop_front();
+    return Task{Task::Step::go_on, message};
+  }
+  if (const auto next = dispatch_.following(); next && may_begin(*next)) {
+    window_.begin(*next, elements_of(*next).size_bytes());
+    if (begun_++ == 0) busy_since_ = Clock::now();
+    return Task{Task::Step::begin, *dispatch_.next()};
+  }
+  return std::nullopt;
+}
+
+std::optional<GradientPath::Task> GradientPath::next_task() {
+  std::unique_lock lock(mutex_);
+  std::optional<Task> task;
+  changed_.wait(lock, [&] { return stopping_ || failure_ || (task = possible_task()); });
+  return task;
+}
+
+bool GradientPath::may_begin(int message) const {
+  return !lanes_[lane_of(message)].is_held &&
+         (is_coded(message) ? window_.may_prepare() : window_.may_send());
+}
+
+Buffer GradientPath::elements_of(int message) const {
+  const Dispatch::Message& part = dispatch_.messages()[static_cast<std::size_t>(message)];
+  Buffer slice = buffers_[static_cast<std::size_t>(part.group)];
+  slice.data += part.begin * size_of(slice.dtype);
+  slice.count = part.end - part.begin;
+  return slice;
+}
+
+std::optional<Work> GradientPath::started(int message,
+                                          const std::function<Work(Communicator&)>& start) {
+  std::optional<Work> work;
+  {
+    const std::lock_guard lock(call_mutex_);
+    const auto& group = lanes_[lane_of(message)].group;
+    if (group) work = start(*group);
+  }
+  const std::lock_guard lock(mutex_);
+  if (work) ++under_way_;
+  return work;
+}
+
+void GradientPath::send(int message) {
+  const Buffer elements = elements_of(message);
+  if (is_coded(message)) return encode(message, elements);
+  const int of = dispatch_.messages()[static_cast<std::size_t>(message)].group;
+  const double weight = weights_[static_cast<std::size_t>(of)];
+  const auto work = started(message, [&](Communicator& group) {
+    return group.all_reduce(elements, {.op = ReduceOp::average, .weight = weight});
+  });
+  if (!work) return;
+  work->on_done([this, message](const Result<>& result) { came_back(message, result); });
+}
+
+void GradientPath::encode(int message, const Buffer& elements) {
+  const auto m = static_cast<std::size_t>(message);
+  const double begin = worked_seconds();
+  auto first = coded_[m].averaging->begin({reinterpret_cast<float*>(elements.data), elements.count},
+                                          coded_[m].step++);
+  {
+    const std::lock_guard lock(mutex_);
+    lanes_[lane_of(message)].is_held = true;
+    codec_work_.encode += worked_seconds() - begin;
+    codec_work_.bytes += static_cast<double>(elements.size_bytes());
+  }
+  if (!first) return decode(message, 0);
+  exchange(message, std::move(*first));
+}
+
+void GradientPath::go_on(int message) {
+  const double begin = worked_seconds();
+  auto next = coded_[static_cast<std::size_t>(message)].averaging->next();
+  const double seconds = worked_seconds() - begin;
+  if (!next) return fail(std::make_exception_ptr(Error(next.error())));
+  if (!*next) return decode(message, seconds);
+  {
+    const std::lock_guard lock(mutex_);
+    codec_work_.encode += seconds;
+  }
+  exchange(message, std::move(**next));
+}
+
+void GradientPath::exchange(int message, compress::Exchange exchange) {
+  {
+    const bool reduces = exchange.kind == compress::Exchange::Kind::all_reduce;
+    const std::size_t bytes = reduces ? exchange.output.size_bytes() : exchange.input.size_bytes();
+    const std::lock_guard lock(mutex_);
+    codec_work_.gathers |= !reduces;
+    codec_work_.wire += static_cast<double>(bytes);
+    ++codec_work_.exchanges;
+    if (bytes >= kLongExchange) {
+      window_.shorten(message, bytes);
+      prepared_.emplace(message, std::move(exchange));
+      return;
+    }
+  }
+  transfer(message, exchange);
+}
+
+void GradientPath::transfer(int message, const compress::Exchange& exchange) {
+  const auto work =
+      started(message, [&](Communicator& group) { return schedule::start(group, exchange); });
+  if (work) work->on_done([this, message](const Result<>& result) { exchanged(message, result); });
+}
+
+// `taken`: processor seconds that the message has taken before.
+void GradientPath::decode(int message, double taken) {
+  const auto m = static_cast<std::size_t>(message);
+  const double begin = worked_seconds();
+  {
+    const std::lock_guard lock(mutex_);
+    window_.end(message);
+  }
+  compress::Averaging& averaging = *coded_[m].averaging;
+  const bool overflowed = averaging.overflowed();
+  auto finished = overflowed ? Result<>(Done{}) : averaging.finish();
+  {
+    const std::lock_guard lock(mutex_);
+    lanes_[lane_of(message)].is_held = false;
+    if (overflowed) overflowed_[static_cast<std::size_t>(dispatch_.messages()[m].group)] = true;
+    codec_work_.decode += taken + worked_seconds() - begin;
+    ++under_way_;
+  }
+  came_back(message, finished);
+}
+
+void GradientPath::exchanged(int message, const Result<>& result) {
+  const std::lock_guard lock(mutex_);
+  --under_way_;
+  if (result) exchanged_.push_back(message);
+  else if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
+  changed_.notify_all();
+}
+
+void GradientPath::came_back(int message, const Result<>& result) {
+  const std::lock_guard lock(mutex_);
+  --under_way_;
+  if (!result) {
+    if (!failure_) failure_ = std::make_exception_ptr(Error(result.error()));
+  } else {
+    if (!is_coded(message)) window_.end(message);
+    if (--begun_ == 0) busy_ += Clock::now() - busy_since_;
+    const int group = dispatch_.messages()[static_cast<std::size_t>(message)].group;
+    if (dispatch_.back(message)) pending_[static_cast<std::size_t>(group)] = false;
+  }
+  changed_.notify_all();
+}
+
+void GradientPath::fail(std::exception_ptr why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(why);
+  }
+  changed_.notify_all();
+}
+
+}  // namespace paceline::schedule

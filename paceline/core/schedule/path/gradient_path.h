@@ -1,0 +1,171 @@
+// GradientPath carries the gradients of a model over a group of ranks as a plan says. Ready
+// gradients become messages, messages become all_reduces, and a wait for a mean waits for its group
+// of gradients alone.
+//
+// Its own thread hands the messages over (docs/decisions/0018-one-order-for-all-ranks.md), in the
+// plan's order, which is the same on all ranks. Concurrent messages go over separate groups, so
+// that the next one begins while the last one ends.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/collective/communicator.h"
+#include "paceline/core/compress/state/state_transfer.h"
+#include "paceline/core/schedule/path/coded_message.h"
+#include "paceline/core/schedule/path/dispatch.h"
+#include "paceline/core/schedule/path/sending_window.h"
+
+namespace paceline::schedule {
+
+class GradientPath {
+ public:
+  // The work of this rank's codecs so far.
+  struct CodecWork {
+    double encode = 0, decode = 0;  // processor seconds
+    double bytes = 0;               // bytes of gradients before encoding
+    double wire = 0;                // bytes that this rank brought to exchanges
+    int exchanges = 0;
+    bool gathers = false;  // some exchanges were not all_reduces
+  };
+
+  // Collective: all ranks of `group` give the same model and plan. All gradients have one floating
+  // type, which is f32 if there are codecs; those of the plan's group g lie in groups[g], in send
+  // order, and the mean over the ranks replaces them there. The buffers and `group` must outlive
+  // this. `seed` is that of the codecs' random numbers, the same on all ranks. THROWS Error: misuse
+  // (the plan does not fit the model or the buffers, or needs servers or codecs that are not
+  // there); the failure that ended the communication.
+  GradientPath(Communicator& group, const Model& model, const Plan& plan,
+               std::vector<Buffer> groups, std::uint64_t seed = 0);
+  // Destroying it in the middle of a step makes the group's ranks fail: end the step first.
+  ~GradientPath();
+  GradientPath(const GradientPath&) = delete;
+  GradientPath& operator=(const GradientPath&) = delete;
+
+  const Dispatch& dispatch() const { return dispatch_; }
+
+  // From the next step on, the group's gradients lie in another buffer of the same type and length,
+  // and those of this rank count `weight` times in the mean; with a codec all ranks count the same.
+  // REQUIRES: no gradient of the group is ready in this step.
+  void load(int group, const Buffer& gradients, double weight = 1);
+
+  // The gradient at `place` of the send order is in its buffer, which belongs to the path from here
+  // on until wait(place). Call it once a step, in any order. THREAD: any.
+  void ready(int place);
+  // Blocks until the mean of the group to which `place` belongs is back, if it is under way. THROWS
+  // Error: the failure that ended the communication. THREAD: any.
+  void wait(int place);
+  // Does wait() for all places.
+  void finish();
+  // The seconds so far in which a message was being encoded, exchanged or decoded.
+  double seconds_under_way();
+
+  CodecWork codec_work();
+  // Tells whether, since the last call, a value was not finite or was too large for its codec, in
+  // all groups or in one. The message's mean is then missing on all ranks: skip the update.
+  bool take_overflow();
+  bool take_overflow(int group);
+
+  // The state that this rank's codecs keep from step to step, as a checkpoint has it
+  // (compress/state/saved_state.h). `numbers` are the tensors' numbers in that state, by place in
+  // the send order. REQUIRES: finish() has returned, and no gradient became ready since.
+  std::vector<std::byte> state(std::span<const std::uint32_t> numbers);
+  // Continues from such a state, of this plan or another one (compress/state/state_transfer.h).
+  // THROWS Error: io, the bytes are malformed; mismatch, they belong to another rank, model or
+  // codec.
+  void restore(Bytes state, std::span<const std::uint32_t> numbers);
+
+ private:
+  // Message m uses lane m % kLanes, which has a group of its own. An encoded message holds its lane
+  // until its last exchange has been carried out, so that all ranks start the same exchanges in the
+  // same order.
+  struct Lane {
+    std::unique_ptr<Communicator> group;
+    bool is_held = false;
+  };
+  // The compression of a message. THREAD: the sender's.
+  struct Coded {
+    std::unique_ptr<compress::Averaging> averaging;  // nullptr: no compression
+    std::vector<PlacedPart> parts = {};
+    std::string compression = {};
+    std::uint32_t step = 0;  // number of times it was sent
+  };
+  struct Task {
+    enum class Step : unsigned char { begin, transfer, go_on } step = Step::begin;
+    int message = 0;
+  };
+
+  static std::vector<Coded> coded_of(const Dispatch& dispatch, const Model& model,
+                                     const Place& place);
+  std::vector<compress::LivePart> live_parts(std::span<const std::uint32_t> numbers);
+  std::vector<std::size_t> elements_by(std::span<const std::uint32_t> numbers) const;
+  void send_messages();
+  void carry_out(const Task& task);
+  std::optional<Task> next_task();
+  std::optional<Task> possible_task();
+  Buffer elements_of(int message) const;
+  bool is_coded(int message) const {
+    return coded_[static_cast<std::size_t>(message)].averaging != nullptr;
+  }
+  bool may_begin(int message) const;
+  std::size_t lane_of(int message) const { return static_cast<std::size_t>(message) % kLanes; }
+  // Returns nothing if the path is ending.
+  std::optional<Work> started(int message, const std::function<Work(Communicator&)>& start);
+  void send(int message);
+  void encode(int message, const Buffer& elements);
+  void go_on(int message);
+  void exchange(int message, compress::Exchange exchange);
+  void transfer(int message, const compress::Exchange& exchange);
+  void decode(int message, double taken);
+  void came_back(int message, const Result<>& result);
+  void exchanged(int message, const Result<>& result);
+  void fail(std::exception_ptr why);
+  template <typename Done>
+  void wait_until(const Done& done);
+
+  static constexpr std::size_t kLanes = 8;
+
+  Dispatch dispatch_;
+  std::vector<Buffer> buffers_;
+  std::vector<double> weights_;  // by group
+
+  std::mutex call_mutex_;  // guards the groups' calls and their end
+  std::array<Lane, kLanes> lanes_;
+
+  const Place place_;
+  std::vector<std::size_t> elements_;  // elements of each tensor, by place
+  std::vector<Coded> coded_;           // one for each message
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> pending_;  // by group: some gradients are ready, and the mean is not back
+  SendingWindow window_;
+  std::map<int, compress::Exchange> prepared_;  // by message; they wait to be admitted to the link
+  std::deque<int> exchanged_;                   // messages whose exchange has been carried out
+  std::size_t under_way_ = 0;                   // operations under way
+  std::vector<bool> overflowed_;                // by group
+  int begun_ = 0;                               // messages begun that are not back
+  Clock::time_point busy_since_{};              // since some message is not back
+  Clock::duration busy_{};
+  CodecWork codec_work_;
+  std::exception_ptr failure_;
+  bool stopping_ = false;
+
+  std::thread sender_;
+};
+
+}  // namespace paceline::schedule

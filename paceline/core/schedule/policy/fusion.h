@@ -1,0 +1,38 @@
+// Decides which gradients to fuse into one message, on one serial link with a barrier behind it
+// (docs/schedules/merged.md). Times in seconds, sizes in bytes, both by places in the send order.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/topology/prices.h"
+
+namespace paceline::schedule {
+
+// Seconds that a message of `bytes` holds the link; the function must never decrease.
+using TransferTime = std::function<double(double bytes)>;
+
+struct Fusion {
+  double end = 0;  // of the last transfer
+  Cuts cuts = {};
+};
+
+// Finds the earliest end over all groupings into runs of the send order, by a dynamic program. The
+// optimum is seldom unique; ties go to the longest last group. COST: O(tensors^2) calls of
+// `transfer`.
+Fusion exact_fusion(std::span<const double> ready, std::span<const double> bytes,
+                    const TransferTime& transfer);
+
+// The rule of MG-WFBP's released code: a group stays open if the next gradient comes before a
+// message that started now would have paid its start-up, or while the group has less than `floor`
+// bytes. The rule is greedy: usually optimal, at times far from it.
+Fusion released_fusion(std::span<const double> ready, std::span<const double> bytes,
+                       const topology::Line& transfer, double floor = 0);
+
+// The time at which the last transfer of these groups ends.
+double serial_end(std::span<const double> ready, std::span<const double> bytes,
+                  const TransferTime& transfer, const Cuts& cuts);
+
+}  // namespace paceline::schedule

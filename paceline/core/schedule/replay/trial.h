@@ -1,0 +1,54 @@
+// Tries a plan on real links, with gradients of full size and a computation that is a wait or a
+// kernel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "paceline/core/base/trace_log.h"
+#include "paceline/core/job/host_memory.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/schedule/order/model.h"
+#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/schedule/path/gradient_path.h"
+#include "paceline/core/schedule/replay/compute_kernel.h"
+
+namespace paceline::schedule {
+
+// The result of a trial, the same on all ranks except for codec_work.
+struct TrialRun {
+  std::vector<double> seconds = {};  // of each step, on the slowest rank
+  std::vector<double> exposed = {};  // seconds beyond the model's computation
+  double worked = 0;                 // mean processor seconds of a rank in a step
+  std::int64_t errors = 0;           // wrong elements on all ranks; 0 with codecs, which may lose
+  GradientPath::CodecWork codec_work = {};  // of this rank
+};
+
+// Holds the gradients of one model, in memory that ranks of a host share, for several plans in
+// turn.
+class Trial {
+ public:
+  // Collective. `group` and `model` must outlive this, and so must the job, which provides memory
+  // and trace and may be null. `kernel` is as in Replay. THROWS Error (io): no memory.
+  Trial(Communicator& group, Job* job, const Model& model, ComputeKernel* kernel = nullptr);
+
+  // Collective: runs one step to warm up, then `steps`. THROWS Error: misuse (the plan cannot be
+  // carried out), or the failure that ended the communication.
+  TrialRun run(
+      const Plan& plan, int steps, const std::function<void(int step)>& on_step = [](int) {});
+
+ private:
+  std::vector<Buffer> groups_of(const Plan& plan);
+  void fill();
+  std::int64_t errors();
+
+  Communicator& group_;
+  TraceLog own_trace_;
+  TraceLog& trace_;
+  const Model& model_;
+  ComputeKernel* const kernel_;
+  HostMemory memory_;
+};
+
+}  // namespace paceline::schedule

@@ -1,0 +1,96 @@
+#include "paceline/core/schedule/adapt/measured_costs.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/local_world.h"
+
+namespace paceline::schedule {
+namespace {
+
+TEST(MeasuredCosts, TheLineThroughPointsOfALineIsThatLine) {
+  const topology::Line line{30e-6, 8e-9};
+  std::vector<CostPoint> points;
+  for (const double bytes : {4e3, 64e3, 1e6, 64e6}) points.push_back({bytes, line(bytes)});
+  const topology::Line found = line_through(points);
+  EXPECT_NEAR(found.alpha, line.alpha, 1e-12);
+  EXPECT_NEAR(found.beta, line.beta, 1e-18);
+}
+
+TEST(MeasuredCosts, NoMessageStartsForLessThanNothing) {
+  const std::vector<CostPoint> points = {{1e3, 1e-6}, {1e6, 2e-3}, {1e7, 2.5e-2}};
+  const topology::Line found = line_through(points);
+  EXPECT_EQ(found.alpha, 0);
+  EXPECT_GT(found.beta, 1e-9);
+  EXPECT_LT(found.beta, 2.5e-9);
+}
+
+TEST(MeasuredCosts, NoLongerMessageTakesLessThanAShorterOne) {
+  const std::vector<CostPoint> points = {{4e3, 3e-3}, {64e3, 1e-3}};
+  const topology::Line found = line_through(points);
+  EXPECT_EQ(found.alpha, 0);
+  EXPECT_GT(found.beta, 0);
+}
+
+TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
+  const std::vector<std::string> codecs = {"fp16"};
+  std::vector<Costs> found(3);
+  for (const int ranks : {1, 3}) {
+    test::run_ranks(ranks, [&](Job& job) {
+      found[static_cast<std::size_t>(job.rank())] =
+          measured_costs(job.world(), &job, codecs, {.longest = 64 << 10});
+    });
+    EXPECT_EQ(found[0].links.workers, ranks);
+    EXPECT_EQ(found[0].links.all_reduce.beta > 0, ranks > 1);
+  }
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(found[0], found[2]);
+}
+
+// What each rank takes in an all_gather of n bytes from each is half of what it takes and sends on
+// in an all_reduce of as many bytes as all ranks have together.
+TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
+  constexpr int kRanks = 3;
+  test::run_ranks(kRanks, [&](Job& job) {
+    const LinkCosts links = measured_costs(job.world(), &job, {}, {.longest = 64 << 10}).links;
+    ASSERT_GT(links.all_reduce.beta, 0);
+    for (const double bytes : {4e3, 1e6})
+      EXPECT_NEAR(links.all_gather(bytes) / links.all_reduce(kRanks * bytes), 0.5, 1e-12);
+  });
+}
+
+// What PowerSGD of rank 1 makes of n rows of m elements is n + m of n m.
+TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
+  const Model model{.name = "one", .tensors = {{.bytes = 4 << 20, .rows = 1024}}};
+  const Streamed streamed = streamed_like({&model, 1});
+  EXPECT_EQ(streamed.columns, 1024U);
+  EXPECT_EQ(streamed.longest, 4U << 20);
+  test::run_ranks(2, [&](Job& job) {
+    const std::vector<std::string> codecs = {"power_sgd:rank=1"};
+    const Costs costs = measured_costs(job.world(), &job, codecs, streamed);
+    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (1024.0 + 1024) / (1024 * 1024));
+  });
+}
+
+TEST(MeasuredCosts, OfAMenuEachOfferHasItsOwn) {
+  // Of two, an all_gather takes what an all_reduce takes.
+  test::run_ranks(3, [&](Job& job) {
+    const std::vector<std::string> codecs = {"top_k:ratio=0.5/0.01"};
+    const Costs costs = measured_costs(job.world(), &job, codecs, {.longest = 256 << 10});
+    const CodecCost& menu = costs.codec(codecs[0]);
+    ASSERT_EQ(menu.offers.size(), 3u);
+    EXPECT_NEAR(menu.offers[0].ratio, 2 * .5, .01);
+    EXPECT_NEAR(menu.offers[1].ratio, 2 * .01, .01);
+    EXPECT_EQ(menu.ratio, menu.offers[0].ratio);
+    EXPECT_FALSE(menu.is_linear);
+    // Whole, on an all_gather's line it takes as long as an all_reduce.
+    EXPECT_DOUBLE_EQ(menu.offers[2].ratio * costs.links.all_gather.beta,
+                     costs.links.all_reduce.beta);
+    EXPECT_EQ(menu.offers[2].encode, 0);
+  });
+}
+
+}  // namespace
+}  // namespace paceline::schedule
