@@ -1,4 +1,4 @@
-# Plugins: engines (core/collective/engine.h) and fabrics (core/transport/fabric/fabric.h) as shared objects, so that core links
+# Plugins: engines (core/collective/engine/engine.h) and fabrics (core/transport/fabric/fabric.h) as shared objects, so that core links
 # none of their libraries. Each is built where its library's headers are found (scripts/setup installs UCX's, with
 # --launchers also MPI's), and lies in lib/paceline.
 find_package(PkgConfig QUIET)

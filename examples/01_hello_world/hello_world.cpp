@@ -1,7 +1,7 @@
 // Each worker adds its rank; all of them learn the sum. Try: paceline run -n 4 -- hello_world
 #include <cstdio>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
 int main() {

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "paceline/core/base/base.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
 namespace observe = paceline::observe;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/parallel/parallel.h"
 
 // Measures the time of training steps on this worker, and the part that communication took.

@@ -296,8 +296,8 @@ def tests_never_sleep(tree):
 
 # Where time itself is the subject of a test.
 MAY_SLEEP = {
-    "tests/core/collective/communicator_bits_test.cpp": "ranks come at random moments",
-    "tests/core/collective/work_test.cpp": "who waits late is another case than who waits at once",
+    "tests/core/collective/group/communicator_bits_test.cpp": "ranks come at random moments",
+    "tests/core/collective/call/work_test.cpp": "who waits late is another case than who waits at once",
     "tests/core/transport/memory/process_memory_test.cpp": "a writer is stopped at a random moment",
     "tests/processes/collective_failure_test.cpp": "a rank is killed at a random moment",
     "tests/processes/lent_memory_test.cpp": "a rank is stopped at a random moment, and goes on after a while",

@@ -62,7 +62,7 @@ BROKEN = [
     (rules.tests_never_sleep, {"tests/core/base/bytes_test.cpp":
         '#include "paceline/core/base/bytes.h"\nvoid g() { std::this_thread::sleep_for(1s); }\n'}),
     (rules.tests_never_sleep, {"tests/readers/x_test.py": "time.sleep(1)\n"}),
-    (rules.tests_never_sleep, {"tests/core/collective/work_test.cpp": ""}),
+    (rules.tests_never_sleep, {"tests/core/collective/call/work_test.cpp": ""}),
     (rules.sources_tested, {"tests/processes/run_test.cpp": 'auto b = "hello";\n'}),
     (rules.sources_built, {"tests/core/base/forgotten.cpp": ""}),
     (rules.examples_run, {"tests/processes/run_test.cpp": 'auto a = "run";\n'}),

@@ -1,6 +1,6 @@
 // What happens to all ranks when one of them dies, gives up, or does something else
 // (covers paceline/core/membership/generation/mesh.h, paceline/core/job/leaving.h and
-// paceline/core/collective/group.h between processes).
+// paceline/core/collective/group/group.h between processes).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
-#include "paceline/core/collective/contract.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
+#include "paceline/core/collective/program/contract.h"
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -139,7 +139,7 @@ TEST(CollectiveFailure, WhoGoesOnAfterACallHasFailedWritesIntoNobodysMemory) {
   }
 }
 
-// In each phase, one after the other: tests/core/collective/communicator_deaths_test.cpp.
+// In each phase, one after the other: tests/core/collective/group/communicator_deaths_test.cpp.
 TEST(CollectiveFailure, WhoeverIsKilledWithinAnAlgorithmIsNamedByAllOthers) {
   const bool nightly = is_nightly();
   int turn = 0;

@@ -1,6 +1,6 @@
 // Random legal collectives for a long time: no error, and nothing grows (covers communicator.h and
 // all below it between processes; between threads:
-// tests/core/collective/communicator_soak_test.cpp).
+// tests/core/collective/group/communicator_soak_test.cpp).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

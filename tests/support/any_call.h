@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::test {
 

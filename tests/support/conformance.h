@@ -1,12 +1,12 @@
 // What every transport and every engine must do, as a list of claims that each rank of a group
-// checks. Threads go through it (tests/core/collective/conformance_test.cpp), and processes under
-// launchers (tests/processes/programs/conformance.cpp).
+// checks. Threads go through it (tests/core/collective/group/conformance_test.cpp), and processes
+// under launchers (tests/processes/programs/conformance.cpp).
 #pragma once
 
 #include <span>
 #include <string_view>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
 namespace paceline::test {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <future>
 
-#include "paceline/core/collective/communicator_impl.h"
+#include "paceline/core/collective/group/communicator_impl.h"
 #include "paceline/core/job/job_impl.h"
 
 namespace paceline::test {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <optional>
 
-#include "paceline/core/collective/communicator.h"
-#include "paceline/core/collective/engine.h"
+#include "paceline/core/collective/engine/engine.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
 namespace paceline::test {

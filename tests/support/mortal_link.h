@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/collective/work.h"
+#include "paceline/core/collective/call/work.h"
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/job/local_world.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
-#include "paceline/core/collective/contract.h"
-#include "paceline/core/collective/partition.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
+#include "paceline/core/collective/program/contract.h"
+#include "paceline/core/collective/program/partition.h"
 #include "tests/support/arena.h"
 #include "tests/support/numbers.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
 namespace paceline::test {

@@ -24,7 +24,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/base/suggestion.h"
-#include "paceline/core/collective/rendezvous.h"
+#include "paceline/core/collective/proof/matching.h"
 
 namespace paceline::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "paceline/app/measure/quantile.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/reduce.h"
-#include "paceline/core/collective/choice.h"
+#include "paceline/core/collective/price/choice.h"
 #include "paceline/core/job/job.h"
 
 namespace paceline::measure {

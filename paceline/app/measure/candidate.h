@@ -5,7 +5,7 @@
 #include <string>
 
 #include "paceline/core/base/dtype.h"
-#include "paceline/core/collective/operation.h"
+#include "paceline/core/collective/program/operation.h"
 
 namespace paceline::measure {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/transport/memory/shared_memory.h"
 
 namespace paceline::measure {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "paceline/app/measure/candidate.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
 namespace paceline::measure {

@@ -5,7 +5,7 @@
 
 #include "paceline/app/measure/pattern.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/partition.h"
+#include "paceline/core/collective/program/partition.h"
 
 namespace paceline::measure {
 namespace {

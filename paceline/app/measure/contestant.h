@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "paceline/app/measure/candidate.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::measure {
 

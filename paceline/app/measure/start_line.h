@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "paceline/app/measure/common_memory.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::measure {
 

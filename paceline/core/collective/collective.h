@@ -8,10 +8,10 @@
 // length go by values.h. Start reading at communicator.h, then program.h, then execution.h.
 #pragma once
 
-#include "paceline/core/collective/algorithm_catalogue.h"
-#include "paceline/core/collective/communicator.h"
-#include "paceline/core/collective/cost.h"
-#include "paceline/core/collective/program.h"
-#include "paceline/core/collective/values.h"
-#include "paceline/core/collective/verify.h"
-#include "paceline/core/collective/work.h"
+#include "paceline/core/collective/call/work.h"
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/collective/group/values.h"
+#include "paceline/core/collective/price/cost.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
+#include "paceline/core/collective/program/program.h"
+#include "paceline/core/collective/proof/verify.h"

@@ -6,8 +6,8 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/engine_plugin.h"
-#include "paceline/core/collective/open_communicator.h"
+#include "paceline/core/collective/engine/engine_plugin.h"
+#include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/job/job_impl.h"
 
 namespace paceline::job {

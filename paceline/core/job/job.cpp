@@ -2,8 +2,8 @@
 
 #include <exception>
 
-#include "paceline/core/collective/engine_plugin.h"
-#include "paceline/core/collective/open_communicator.h"
+#include "paceline/core/collective/engine/engine_plugin.h"
+#include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/job/joining.h"
 

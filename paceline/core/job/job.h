@@ -13,7 +13,7 @@
 #include <string>
 
 #include "paceline/core/base/trace_log.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/membership/generation/allocation.h"
 
 namespace paceline {

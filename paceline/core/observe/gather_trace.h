@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/observe/rank_trace.h"
 
 namespace paceline::observe {

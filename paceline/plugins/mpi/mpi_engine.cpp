@@ -2,7 +2,7 @@
 // that is found, because their binary interfaces differ.
 //
 // MPI_I* starts every operation and MPI_Test polls it, so no thread waits inside MPI while data
-// move. Only MPI_Init and the making of a communicator block (collective/enlist.h).
+// move. Only MPI_Init and the making of a communicator block (collective/engine/enlist.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <limits>
 #include <mutex>
 
-#include "paceline/core/collective/engine.h"
+#include "paceline/core/collective/engine/engine.h"
 #include "paceline/plugins/mpi/types.h"
 
 namespace paceline::mpi {
@@ -41,7 +41,7 @@ struct Counts {  // arguments of MPI's calls with counts for each rank
   explicit Counts(const std::vector<Range>& ranges = {}) {
     for (const Range& range : ranges) {
       counts.push_back(static_cast<int>(range.count));
-      // The offset of an empty range is meaningless (collective/request.h).
+      // The offset of an empty range is meaningless (collective/call/request.h).
       offsets.push_back(range.count == 0 ? 0 : static_cast<int>(range.offset));
     }
   }

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "paceline/core/collective/engine.h"
+#include "paceline/core/collective/engine/engine.h"
 #include "paceline/plugins/nccl/functions.h"
 
 namespace paceline::nccl {

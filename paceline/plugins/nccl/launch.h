@@ -1,7 +1,7 @@
 // Turns one collective into calls of NCCL.
 #pragma once
 
-#include "paceline/core/collective/engine.h"
+#include "paceline/core/collective/engine/engine.h"
 #include "paceline/plugins/nccl/functions.h"
 #include "paceline/plugins/nccl/words.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::parallel {
 

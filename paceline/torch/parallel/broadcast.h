@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/host_memory.h"
 
 namespace paceline::parallel {

@@ -26,12 +26,12 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/parallel/data_parallel_options.h"
-#include "paceline/torch/parallel/step_report.h"
 #include "paceline/torch/parallel/optimizer_factory.h"
+#include "paceline/torch/parallel/step_report.h"
 
 namespace paceline {
 

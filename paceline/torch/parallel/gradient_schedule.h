@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/parallel/data_parallel_options.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/torch/parallel/model_parts.h"

@@ -29,18 +29,18 @@
 #include <vector>
 
 #include "paceline/core/base/stopwatch.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/data_parallel_options.h"
-#include "paceline/torch/parallel/step_report.h"
-#include "paceline/core/job/job.h"
 #include "paceline/torch/parallel/gradient_buckets.h"
 #include "paceline/torch/parallel/gradient_carrier.h"
 #include "paceline/torch/parallel/gradient_schedule.h"
 #include "paceline/torch/parallel/model_parts.h"
 #include "paceline/torch/parallel/parameter_watch.h"
 #include "paceline/torch/parallel/step_note.h"
+#include "paceline/torch/parallel/step_report.h"
 #include "paceline/torch/parallel/training_state.h"
 
 namespace paceline::parallel {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/parallel/model_parts.h"
 
 namespace paceline::parallel {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/parallel/model_parts.h"
 #include "paceline/torch/parallel/step_note.h"
 

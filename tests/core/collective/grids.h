@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "paceline/core/collective/cost.h"
+#include "paceline/core/collective/price/cost.h"
 #include "tests/core/collective/programs.h"
 #include "tests/support/sanitized.h"
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
-#include "paceline/core/collective/program.h"
-#include "paceline/core/collective/verify.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
+#include "paceline/core/collective/program/program.h"
+#include "paceline/core/collective/proof/verify.h"
 #include "tests/support/nightly.h"
 
 namespace paceline::collective::testing {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/hosts.h"
+#include "paceline/core/collective/building/host_groups.h"
 #include "tests/core/collective/programs.h"
 #include "tests/support/sanitized.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/partition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/partition.h"
 #include "tests/support/arena.h"
 #include "tests/support/local_world.h"
 #include "tests/support/sanitized.h"

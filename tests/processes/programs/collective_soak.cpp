@@ -19,10 +19,10 @@
 #include <thread>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/collective.h"
-#include "paceline/core/collective/contract.h"
-#include "paceline/core/collective/partition.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
+#include "paceline/core/collective/program/contract.h"
+#include "paceline/core/collective/program/partition.h"
 #include "paceline/core/job/job.h"
 #include "tests/support/arena.h"
 #include "tests/support/numbers.h"

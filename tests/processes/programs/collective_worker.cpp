@@ -33,8 +33,8 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
 #include "paceline/core/collective/collective.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
 #include "paceline/core/job/job.h"
 #include "tests/support/any_call.h"
 

@@ -12,7 +12,7 @@
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/membership/environment/launchers.h"
 #include "paceline/core/membership/environment/variables.h"
 

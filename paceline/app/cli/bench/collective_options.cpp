@@ -9,7 +9,7 @@
 
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/algorithm_catalogue.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
 
 namespace paceline::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "paceline/core/collective/program.h"
-#include "paceline/core/collective/rendezvous.h"
+#include "paceline/core/collective/program/program.h"
+#include "paceline/core/collective/proof/matching.h"
 
 namespace paceline::cli {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
-#include "paceline/core/collective/cells.h"
-#include "paceline/core/collective/timeline.h"
+#include "paceline/core/collective/program/cells.h"
+#include "paceline/core/collective/proof/timeline.h"
 
 namespace paceline::cli {
 

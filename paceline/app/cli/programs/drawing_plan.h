@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/program.h"
-#include "paceline/core/collective/rendezvous.h"
+#include "paceline/core/collective/program/program.h"
+#include "paceline/core/collective/proof/matching.h"
 
 namespace paceline::cli {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "paceline/core/collective/shapes.h"
-#include "paceline/core/collective/verify.h"
+#include "paceline/core/collective/program/shapes.h"
+#include "paceline/core/collective/proof/verify.h"
 
 namespace paceline::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/app/cli/programs/drawing_plan.h"
-#include "paceline/core/collective/shapes.h"
-#include "paceline/core/collective/verify.h"
+#include "paceline/core/collective/program/shapes.h"
+#include "paceline/core/collective/proof/verify.h"
 
 namespace paceline::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
 
 namespace paceline::cli {
 

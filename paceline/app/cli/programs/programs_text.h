@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/program.h"
-#include "paceline/core/collective/verify.h"
+#include "paceline/core/collective/program/program.h"
+#include "paceline/core/collective/proof/verify.h"
 
 namespace paceline::cli {
 

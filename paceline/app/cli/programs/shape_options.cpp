@@ -12,7 +12,7 @@
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/suggestion.h"
-#include "paceline/core/collective/shapes.h"
+#include "paceline/core/collective/program/shapes.h"
 
 namespace paceline::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
 
 namespace CLI {
 class App;

@@ -6,7 +6,7 @@
 
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/collective/engine_plugin.h"
+#include "paceline/core/collective/engine/engine_plugin.h"
 
 namespace paceline::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/adapt/chosen_offers.h"
 #include "paceline/core/schedule/order/model.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/schedule/order/plan.h"
 
 namespace paceline::schedule {

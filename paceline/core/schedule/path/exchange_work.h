@@ -1,7 +1,7 @@
 // Carries out exchanges of compressed gradients as operations of a communicator.
 #pragma once
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/averaging/averaging.h"
 
 namespace paceline::schedule {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/state/state_transfer.h"
 #include "paceline/core/schedule/path/coded_message.h"
 #include "paceline/core/schedule/path/dispatch.h"

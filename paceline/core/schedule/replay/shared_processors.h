@@ -1,7 +1,7 @@
 // The processors of a rank, which it shares with other ranks of its machine.
 #pragma once
 
-#include "paceline/core/collective/communicator.h"
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline::schedule {
 

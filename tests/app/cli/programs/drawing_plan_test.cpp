@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "paceline/core/collective/counters.h"
+#include "paceline/core/collective/proof/counters.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::cli {

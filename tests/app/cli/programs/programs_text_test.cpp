@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "paceline/core/collective/algorithm_catalogue.h"
+#include "paceline/core/collective/program/algorithm_catalogue.h"
 
 namespace paceline::cli {
 namespace {

@@ -11,10 +11,10 @@
 // Order of summation: nothing is summed.
 // Reference: Traeff, Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024);
 // docs/algorithms/circulant.md. For a power of two the messages are those of Bruck's algorithm.
-#include "paceline/core/collective/circulant.h"
+#include "paceline/core/collective/building/circulant.h"
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_gather {
 namespace {

@@ -8,7 +8,7 @@
 // The second half of row `direct` (docs/algorithms/direct.md).
 //
 // Over shared memory each store is a write into the peer's output.
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::all_gather {
 namespace {

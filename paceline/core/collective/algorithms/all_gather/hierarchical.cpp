@@ -11,8 +11,8 @@
 #include <algorithm>
 
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/hosts.h"
+#include "paceline/core/collective/building/host_groups.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_gather {
 namespace {

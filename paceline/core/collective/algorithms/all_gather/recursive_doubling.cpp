@@ -9,9 +9,9 @@
 // output (lower bounds, together). Ranks: powers of two, any counts.
 // Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/recursive_doubling.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/halving.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/halving.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_gather {
 namespace {

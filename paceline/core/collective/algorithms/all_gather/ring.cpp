@@ -9,7 +9,7 @@
 // Rounds: n-1, one message each. Bytes a rank: (n-1)/n of the output (a lower bound).
 // Ranks: any n >= 1, any counts. Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/ring.md.
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::all_gather {
 namespace {

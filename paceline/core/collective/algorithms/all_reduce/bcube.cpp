@@ -15,7 +15,7 @@
 #include <bit>
 
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/grid.h"
+#include "paceline/core/collective/building/grid.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

@@ -18,9 +18,9 @@
 // distributed training (2018); docs/algorithms/binary_blocks.md.
 #include <bit>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/halving.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/halving.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

@@ -12,8 +12,8 @@
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md.
 #include <algorithm>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

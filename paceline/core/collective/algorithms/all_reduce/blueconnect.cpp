@@ -14,8 +14,8 @@
 // Order of summation: along the rings, so it depends on the chunk (class D2).
 // Reference: Cho et al., BlueConnect, MLSys 2019; docs/algorithms/blueconnect.md.
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/grid.h"
-#include "paceline/core/collective/hosts.h"
+#include "paceline/core/collective/building/grid.h"
+#include "paceline/core/collective/building/host_groups.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

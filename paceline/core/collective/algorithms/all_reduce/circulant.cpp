@@ -13,10 +13,10 @@
 // (0+2) + (3+1). Class D2, and not the balanced tree.
 // Reference: Traeff, Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024);
 // docs/algorithms/circulant.md.
-#include "paceline/core/collective/circulant.h"
+#include "paceline/core/collective/building/circulant.h"
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

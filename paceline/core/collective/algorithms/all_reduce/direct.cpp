@@ -14,8 +14,8 @@
 //
 // Over shared memory the receives of round 0 are views of the peers' buffers and the stores are
 // writes into them: the whole operation reads each input once and writes each output once.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

@@ -15,9 +15,9 @@
 // and scan (2009); trees as in NCCL; docs/algorithms/double_binary_tree.md.
 #include <algorithm>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/tree.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

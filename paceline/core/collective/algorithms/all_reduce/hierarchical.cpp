@@ -19,10 +19,10 @@
 #include <numeric>
 
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/grid.h"
-#include "paceline/core/collective/hosts.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/grid.h"
+#include "paceline/core/collective/building/host_groups.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

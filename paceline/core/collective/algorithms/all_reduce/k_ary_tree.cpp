@@ -15,8 +15,8 @@
 // Reference: docs/algorithms/k_ary_tree.md.
 #include <algorithm>
 
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/tree.h"
+#include "paceline/core/collective/building/tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

@@ -17,9 +17,9 @@
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/rabenseifner.md.
 #include <bit>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/halving.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/halving.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

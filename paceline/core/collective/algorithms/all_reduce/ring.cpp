@@ -12,7 +12,7 @@
 // Order of summation: ((c + (c+1)) + (c+2)) + .., ranks mod n, for chunk c: class D2, and not the
 // balanced tree.
 // Reference: Patarasuk and Yuan, JPDC 2009; docs/algorithms/ring.md.
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

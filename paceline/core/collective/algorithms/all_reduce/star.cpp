@@ -11,8 +11,8 @@
 // Ranks: any n >= 1. Order of summation: the balanced tree in rank order (class D3).
 // Reference: docs/algorithms/star.md. In the textbook rank 0 adds one rank after the other; the
 // balanced tree costs as many sums, and `reproducible` promises it.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

@@ -13,7 +13,7 @@
 // Reference: Mikami et al., ImageNet/ResNet-50 training in 224 seconds, 2018;
 // docs/algorithms/torus_2d.md.
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/grid.h"
+#include "paceline/core/collective/building/grid.h"
 
 namespace paceline::collective::catalogue::all_reduce {
 namespace {

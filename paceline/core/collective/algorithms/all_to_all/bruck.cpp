@@ -13,8 +13,8 @@
 // Reference: Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 1997; docs/algorithms/bruck.md.
 #include <bit>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/contract.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/contract.h"
 
 namespace paceline::collective::catalogue::all_to_all {
 namespace {

@@ -12,7 +12,7 @@
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/pairwise.md.
 #include <bit>
 
-#include "paceline/core/collective/contract.h"
+#include "paceline/core/collective/program/contract.h"
 
 namespace paceline::collective::catalogue::all_to_all {
 namespace {

@@ -12,8 +12,8 @@
 // docs/algorithms/dissemination.md.
 #include <algorithm>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::barrier {
 namespace {

@@ -8,8 +8,8 @@
 // Bytes: ceil(lg n) times the buffer from the root, and no rank sends more.
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::broadcast {
 namespace {

@@ -8,7 +8,7 @@
 // The second half of `star` (docs/algorithms/direct.md).
 //
 // Over shared memory all ranks read the root's buffer side by side.
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::broadcast {
 namespace {

@@ -10,9 +10,9 @@
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Sanders, Speck, Traeff, Two-tree algorithms for full bandwidth broadcast, reduction
 // and scan (2009); trees as in NCCL; docs/algorithms/double_binary_tree.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/tree.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::broadcast {
 namespace {

@@ -11,9 +11,9 @@
 #include <algorithm>
 
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/hosts.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/host_groups.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::broadcast {
 namespace {

@@ -12,8 +12,8 @@
 // Reference: docs/algorithms/k_ary_tree.md.
 #include <algorithm>
 
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/tree.h"
+#include "paceline/core/collective/building/tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::broadcast {
 namespace {

@@ -12,10 +12,10 @@
 // Reference: Barnett, Shuler, van de Geijn et al., Interprocessor collective communication library
 // (1994); docs/algorithms/scatter_all_gather.md.
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/binomial_gather.h"
-#include "paceline/core/collective/cells.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/binomial_gather.h"
+#include "paceline/core/collective/program/cells.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::broadcast {
 namespace {

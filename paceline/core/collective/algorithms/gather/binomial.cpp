@@ -9,9 +9,9 @@
 // For short chunks. Ranks: any n >= 1, any root, any counts.
 // Order of summation: nothing is summed.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/binomial.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/binomial_gather.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/binomial_gather.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::gather {
 namespace {

@@ -11,8 +11,8 @@
 // the ranks are numbered from the root on, so that the sum depends on the root; here it does not.
 #include <algorithm>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {

@@ -11,8 +11,8 @@
 // buffers. Ranks: any n >= 1, any root. Order of summation: the balanced tree in rank order, for
 // every chunk (class D3). Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005;
 // docs/algorithms/direct.md, "large: RS + gather".
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {

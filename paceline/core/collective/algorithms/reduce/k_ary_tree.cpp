@@ -11,8 +11,8 @@
 // Order of summation: own part, then the children's in their order (class D3); it depends on the
 // root.
 // Reference: docs/algorithms/k_ary_tree.md.
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/tree.h"
+#include "paceline/core/collective/building/tree.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {

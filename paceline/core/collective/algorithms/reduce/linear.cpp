@@ -11,7 +11,7 @@
 // The first half of `star` (docs/algorithms/linear.md).
 //
 // Over shared memory the receives are views: the root reads every buffer once, side by side.
-#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/building/balanced_tree.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {

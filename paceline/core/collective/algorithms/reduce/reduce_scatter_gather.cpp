@@ -11,10 +11,10 @@
 // Ranks: any n >= 1, any root.
 // Order of summation: that of the circulant reduce_scatter (class D2).
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/reduce_scatter_gather.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/binomial_gather.h"
-#include "paceline/core/collective/circulant.h"
-#include "paceline/core/collective/composition.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/binomial_gather.h"
+#include "paceline/core/collective/building/circulant.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::reduce {
 namespace {

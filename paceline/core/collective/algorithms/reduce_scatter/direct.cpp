@@ -10,8 +10,8 @@
 // Order of summation: the balanced tree in rank order, for every chunk (class D3).
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005 (pairwise exchange);
 // docs/algorithms/direct.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::reduce_scatter {
 namespace {

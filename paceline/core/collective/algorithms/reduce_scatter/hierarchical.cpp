@@ -11,8 +11,8 @@
 // rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
 // Reference: docs/algorithms/hierarchical.md.
 #include "paceline/core/collective/algorithm_entries.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/hosts.h"
+#include "paceline/core/collective/building/host_groups.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::reduce_scatter {
 namespace {

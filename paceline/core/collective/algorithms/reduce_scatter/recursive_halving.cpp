@@ -10,9 +10,9 @@
 // for 4 ranks (0+2) + (1+3): not the balanced tree, which the nearest partner first would give, but
 // then another rank would end with the chunk.
 // Reference: Thakur, Rabenseifner, Gropp, IJHPCA 2005; docs/algorithms/recursive_halving.md.
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/composition.h"
-#include "paceline/core/collective/halving.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/building/halving.h"
+#include "paceline/core/collective/program/composition.h"
 
 namespace paceline::collective::catalogue::reduce_scatter {
 namespace {

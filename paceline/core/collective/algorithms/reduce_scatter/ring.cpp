@@ -15,7 +15,7 @@
 // chunk r.
 #include <algorithm>
 
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::reduce_scatter {
 namespace {

@@ -6,7 +6,7 @@
 // Rounds: 1. Messages: n-1, all from the root. Bytes: each chunk once (a lower bound).
 // Ranks: any n >= 1, any root, any counts. Order of summation: nothing is summed.
 // Reference: docs/algorithms/linear.md.
-#include "paceline/core/collective/program.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective::catalogue::scatter {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/building/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::collective::all_gather_recursive_doubling {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "paceline/core/collective/balanced_tree.h"
-#include "paceline/core/collective/cells.h"
+#include "paceline/core/collective/building/balanced_tree.h"
+#include "paceline/core/collective/program/cells.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::collective::all_reduce_double_binary_tree {

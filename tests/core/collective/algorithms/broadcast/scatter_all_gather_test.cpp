@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "paceline/core/collective/balanced_tree.h"
+#include "paceline/core/collective/building/balanced_tree.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::collective::broadcast_scatter_all_gather {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "paceline/core/collective/tree.h"
+#include "paceline/core/collective/building/tree.h"
 #include "tests/core/collective/programs.h"
 
 namespace paceline::collective::reduce_k_ary_tree {

@@ -1,0 +1,73 @@
+#include "paceline/core/collective/call/members.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace paceline::collective {
+
+Members::Members(std::shared_ptr<membership::Mesh> mesh, std::vector<int> world_ranks)
+    : mesh_(std::move(mesh)),
+      world_ranks_(std::move(world_ranks)),
+      members_(static_cast<std::size_t>(mesh_->identity().size), -1),
+      is_world_(world_ranks_ == all_of(*mesh_)) {
+  for (int member = 0; member < size(); ++member)
+    members_[static_cast<std::size_t>(world_rank(member))] = member;
+  rank_ = this->member(mesh_->identity().rank);
+}
+
+std::vector<int> Members::all_of(const membership::Mesh& mesh) {
+  std::vector<int> all(static_cast<std::size_t>(mesh.identity().size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+int Members::member(int world_rank) const {
+  return members_[static_cast<std::size_t>(world_rank)];
+}
+
+topology::Topology Members::topology() const {
+  const membership::Hosts& hosts = mesh_->hosts();
+  topology::Topology world{.pools = hosts.pools,
+                           .within_a_host = hosts.share_memory ? topology::LinkClass::memory
+                                                               : topology::LinkClass::loopback};
+  for (std::size_t rank = 0; rank < hosts.of_ranks.size(); ++rank) {
+    const auto host = static_cast<std::size_t>(hosts.of_ranks[rank]);
+    world.hosts.resize(std::max(world.hosts.size(), host + 1));
+    world.hosts[host].push_back(static_cast<int>(rank));
+  }
+  return topology_of(world, world_ranks_);
+}
+
+Shape Members::shape() const {
+  Shape shape{.ranks = size(), .rank = rank_};
+  topology::Topology hosts = topology();
+  const bool two_levels =
+      hosts.hosts.size() > 1 && hosts.hosts.size() < static_cast<std::size_t>(size());
+  if (two_levels) shape.groups = std::move(hosts.hosts);
+  return shape;
+}
+
+std::string Members::name(int member) const {
+  return is_world_ ? fmt::format("rank {}", member)
+                   : fmt::format("rank {} (rank {} of the world)", member, world_rank(member));
+}
+
+std::string Members::names(const std::vector<int>& members) const {
+  if (members.size() == 1) return name(members[0]);
+  if (is_world_) return fmt::format("rank {}", fmt::join(members, ", "));
+  std::vector<int> in_world;
+  for (const int member : members) in_world.push_back(world_rank(member));
+  return fmt::format("rank {} (ranks {} of the world)", fmt::join(members, ", "),
+                     fmt::join(in_world, ", "));
+}
+
+Failure Members::failure(Fault fault, std::string what, const std::vector<int>& members) const {
+  Failure failure{fault, std::move(what), {}};
+  for (const int member : members) failure.ranks.push_back(world_rank(member));
+  return failure;
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,52 @@
+// The members of a group: their ranks in it and in the world, and the links to them.
+//
+// Everything above speaks of group ranks; the mesh and `Failure::ranks` of ranks in the world.
+// Here, and nowhere else, the one becomes the other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/program/program.h"
+#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/topology/topology.h"
+
+namespace paceline::collective {
+
+class Members {
+ public:
+  // `world_ranks`: by rank in the group. REQUIRES: this rank is among them, and none is twice.
+  Members(std::shared_ptr<membership::Mesh> mesh, std::vector<int> world_ranks);
+  static std::vector<int> all_of(const membership::Mesh& mesh);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(world_ranks_.size()); }
+  const std::vector<int>& world_ranks() const { return world_ranks_; }
+  int world_rank(int member) const { return world_ranks_[static_cast<std::size_t>(member)]; }
+  int member(int world_rank) const;  // -1: it is none
+  bool is_world() const { return is_world_; }
+
+  // "rank 2", and in a group that is not the world "rank 2 (rank 5 of the world)".
+  std::string name(int member) const;
+  std::string names(const std::vector<int>& members) const;  // "rank 2, 3"
+  Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
+
+  topology::Topology topology() const;
+  Shape shape() const;  // this rank's, with the hosts where they make a difference
+
+  membership::Mesh& mesh() const { return *mesh_; }
+  const std::shared_ptr<membership::Mesh>& shared_mesh() const { return mesh_; }
+  // nullptr for this rank itself. THREAD: driver.
+  transport::Link* link(int member) const { return mesh_->link(world_rank(member)); }
+  bool has_departed(int member) const { return mesh_->has_departed(world_rank(member)); }
+
+ private:
+  const std::shared_ptr<membership::Mesh> mesh_;
+  const std::vector<int> world_ranks_;
+  std::vector<int> members_;  // by rank in the world
+  int rank_ = 0;
+  bool is_world_ = false;
+};
+
+}  // namespace paceline::collective

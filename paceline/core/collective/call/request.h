@@ -1,0 +1,47 @@
+// Request: one collective that this rank was asked for, ready to be carried out.
+#pragma once
+
+#include <memory>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/collective/call/call.h"
+#include "paceline/core/collective/call/work.h"
+#include "paceline/core/collective/program/compiled_program.h"
+#include "paceline/core/collective/program/partition.h"
+
+namespace paceline::collective {
+
+struct Request {
+  Call call;
+  std::shared_ptr<const Plan> plan;  // nullptr: no program carries anything
+  bool by_engine = false;            // the group's engine does, once every rank has called
+  ConstBuffer input;
+  Buffer output;
+  // The places of the plan's chunks in the input and in the output, in elements: the same lengths
+  // in both. Of a chunk that this rank does not have there (contract.h) the offset means nothing.
+  Partition input_chunks;
+  Partition other_output_chunks;  // empty: in the output they lie as in the input
+  int segments = 1;
+  std::size_t piece = 0;  // elements of each chunk in one segment; 0: the chunk rule cuts each
+                          // chunk into `segments`
+  bool scale_input =
+      false;  // multiply the input by call.weight first, unless all ranks weigh the same
+  bool may_post = false;    // Group::posts, and no algorithm was asked for
+  std::uint64_t print = 0;  // if so: the fingerprint of the call before an algorithm was chosen
+  Deadline deadline;
+  std::shared_ptr<Work::State> work;
+
+  const Partition& output_chunks() const {
+    return other_output_chunks.chunks.empty() ? input_chunks : other_output_chunks;
+  }
+  Memory::Kind memory() const {
+    const bool on_device =
+        input.memory.kind == Memory::Kind::cuda || output.memory.kind == Memory::Kind::cuda;
+    return on_device ? Memory::Kind::cuda : Memory::Kind::host;
+  }
+  Partition cut(const Partition& chunks, int segment) const {
+    return piece > 0 ? chunks.piece(segment, piece) : chunks.segment(segment, segments);
+  }
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,49 @@
+#include "paceline/core/collective/call/roll.h"
+
+#include <algorithm>
+
+#include "paceline/core/base/half.h"
+
+namespace paceline::collective {
+
+void Roll::enter(int rank, Call call) {
+  calls_[static_cast<std::size_t>(rank)] = std::move(call);
+  --missing_;
+}
+
+std::vector<int> Roll::missing() const {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < calls_.size(); ++rank) {
+    if (!calls_[rank]) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+bool Roll::weigh_the_same() const {
+  const Call& first = *calls_[0];
+  return !first.weighted ||
+         (first.weight != 0 && std::ranges::all_of(calls_, [&](const auto& call) {
+            return call->weight == first.weight;
+          }));
+}
+
+double Roll::total_weight() const {
+  double total = 0;
+  for (const auto& call : calls_) total += call->weighted ? call->weight : 1;
+  return total;
+}
+
+double Roll::input_factor(int rank) const {
+  const Call& call = *call_of(rank);
+  if (!is_half(call.dtype)) return call.weight;
+  const double total = total_weight();
+  return total == 0 ? 0 : call.weight / total;
+}
+
+double Roll::sum_factor() const {
+  if (weigh_the_same()) return 1.0 / static_cast<double>(calls_.size());
+  const double total = is_half(calls_[0]->dtype) ? 1 : total_weight();
+  return total == 0 ? 1.0 : 1.0 / total;
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,54 @@
+// The state that the copies of a Work share.
+#pragma once
+
+#include <any>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "paceline/core/collective/call/work.h"
+#include "paceline/core/transport/reactor/reactor.h"
+
+namespace paceline {
+
+class Work::State {
+ public:
+  explicit State(std::shared_ptr<transport::Reactor> reactor,
+                 std::shared_ptr<std::atomic<std::int64_t>> waited)
+      : reactor_(std::move(reactor)), waited_(std::move(waited)), begin_ns_(TraceLog::now()) {
+    reactor_->status().operation_began();
+  }
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  void wait(Deadline deadline);
+  void on_done(std::function<void(const Result<>&)> callback);
+  void keep(std::any what);
+
+  // THREAD: driver; once.
+  void finish(std::optional<Failure> failure);
+
+  // Set on the driver before finish; read by callers once done.
+  double total_weight = 0;
+  std::vector<std::vector<std::byte>> notes;
+  int source = -1;
+  std::string description;  // set before the work is handed out: "all_reduce f32[10] sum"
+
+  const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
+  const std::shared_ptr<std::atomic<std::int64_t>>& waited() const { return waited_; }
+
+ private:
+  std::shared_ptr<transport::Reactor> reactor_;
+  std::shared_ptr<std::atomic<std::int64_t>>
+      waited_;  // nanoseconds that callers of the group spent in wait
+  const std::int64_t begin_ns_;
+  std::atomic<bool> done_ = false;
+  std::mutex mutex_;
+  std::optional<Failure> failure_;
+  std::vector<std::function<void(const Result<>&)>> callbacks_;
+  std::vector<std::any> kept_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,100 @@
+// Board: where ranks that share memory meet without messages.
+//
+// Each rank has a page that all others see. To take part in an operation it posts there what it
+// calls, and its input or where that lies. When all have posted the same, every rank knows that
+// all are bound to carry it out. Of short inputs each sums up all for itself (sum), the
+// shared-memory form of a `direct` all_reduce (docs/algorithms/direct.md) in which every rank owns
+// all chunks; long ones are a SharedReduction, whose ranks count on the board how far they are.
+//
+// Two slots take turns. Whoever posts operation k+2 has ended k+1, so every rank has begun k+1 and
+// therefore ended k: nobody reads any more what it writes over.
+//
+// What peers write is compared with what is expected, and never used as a length or an address.
+// THREAD: reactor's driver only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "paceline/core/collective/carrier/tree_sum.h"
+#include "paceline/core/transport/memory/process_memory.h"
+#include "paceline/core/transport/memory/shared_memory.h"
+
+namespace paceline::collective {
+
+class Board {
+ public:
+  // Longer inputs travel as messages: here every rank reads all of all inputs.
+  static constexpr std::size_t kLongestInput = 4 << 10;
+  static constexpr std::size_t kLongestInputs = 64 << 10;  // of all ranks
+  static bool takes(std::size_t input_bytes, int ranks) {
+    return input_bytes <= kLongestInput &&
+           input_bytes * static_cast<std::size_t>(ranks) <= kLongestInputs;
+  }
+
+  static std::size_t page_bytes();  // of each rank's page
+  static bool is_page(const std::shared_ptr<const transport::SharedMemory>& memory);
+
+  // Says on a new page, before others see it, where its rank's memory is found.
+  static void put_up(MutableBytes page, const transport::MemoryDoor& door);
+
+  // All ranks' pages, by rank. REQUIRES: each is_page, and new.
+  Board(int rank, std::vector<std::shared_ptr<const transport::SharedMemory>> pages);
+
+  int ranks() const { return static_cast<int>(pages_.size()); }
+
+  // Takes part in operation `sequence` of the group. REQUIRES: input.size() <= kLongestInput.
+  void post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input);
+  // What `rank` has posted for operation `sequence`, and bytes of no meaning behind it.
+  Bytes posted(int rank, std::uint64_t sequence) const;
+
+  enum class State : std::uint8_t { some_missing, all_equal, differs };
+  State state(std::uint64_t sequence, std::uint64_t fingerprint) const;
+  bool has_posted(int rank, std::uint64_t sequence) const;
+
+  // The sum of all ranks' inputs of an operation that is all_equal, times `factor`.
+  void sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor);
+
+  // How far the ranks are in an operation that is all_equal: each counts from zero.
+  enum class Counter : std::uint8_t { staged, reduced, taken };
+  void count(std::uint64_t sequence, Counter counter, std::uint64_t value);
+  std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
+
+  // Where the rank's memory is found, as it was put up when this began.
+  const transport::MemoryDoor& door(int rank) const {
+    return doors_[static_cast<std::size_t>(rank)];
+  }
+  // Whether this rank can read and write the memory of all others.
+  bool reaches_all() const { return reaches_all_; }
+  // Writes into the memory of `rank`; false: it cannot, or may not any more.
+  bool write(int rank, std::uint64_t address, Bytes source);
+  // Once this has returned, nobody writes into this rank's memory. False: a writer that the system
+  // has not let finish its copy in kPatience still may.
+  static constexpr std::chrono::seconds kPatience{5};
+  bool forbid_writes();
+
+  // A rank that sleeps must be woken by who posts or counts, where that may be what it waits for:
+  // the last post of an operation, one that differs, or a count that leaves at most one rank
+  // behind. If each post woke all, a call of p ranks would take p * p wake-ups.
+  bool may_be_awaited() const { return may_be_awaited_; }
+  void set_asleep(bool asleep);
+  bool is_asleep(int rank) const;
+
+ private:
+  struct Page;
+  struct Slot;
+  Page& page(int rank) const;
+  Slot& slot(int rank, std::uint64_t sequence) const;
+
+  const int rank_;
+  const std::vector<std::shared_ptr<const transport::SharedMemory>> pages_;
+  std::vector<transport::MemoryDoor> doors_;
+  bool reaches_all_ = true;
+  bool may_be_awaited_ = false;  // what this rank has posted or counted last
+  std::vector<ConstBuffer> inputs_;
+  TreeSum tree_sum_;
+};
+
+}  // namespace paceline::collective

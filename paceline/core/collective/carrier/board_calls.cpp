@@ -1,0 +1,184 @@
+#include "paceline/core/collective/carrier/board_calls.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace paceline::collective {
+namespace {
+
+// Numbers of segments that callers allocate are small.
+constexpr std::uint64_t kPages = std::uint64_t{1} << 63;
+constexpr std::uint64_t kStages = std::uint64_t{1} << 62;
+
+// Longer calls are left to whoever drives, so that the caller may compute meanwhile.
+constexpr std::size_t kLongestAtOnce = 1 << 20;
+
+std::size_t bytes_of(const Call& call) {
+  return call.count * size_of(call.dtype);
+}
+
+}  // namespace
+
+BoardCalls::BoardCalls(const Members& members, std::uint32_t group, Traffic& traffic)
+    : members_(members), group_(group), traffic_(traffic) {}
+
+bool BoardCalls::suits(const Call& call, int ranks) {
+  const bool known =
+      call.operation == Operation::barrier || call.operation == Operation::all_reduce;
+  return known && ranks > 1 && !call.weighted && call.note.empty();
+}
+
+bool BoardCalls::is_short(const Call& call) {
+  return bytes_of(call) <= kLongestAtOnce;
+}
+
+// --- the ranks' memory ---------------------------------------------------------------------------
+
+// nullptr, and nothing shared, where the system refuses.
+BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) {
+  auto memory = transport::SharedMemory::create(bytes);
+  if (!memory) return nullptr;
+  if (segment == (kPages | group_)) Board::put_up(memory->bytes(), transport::own_memory_door());
+  auto shared = std::make_shared<const transport::SharedMemory>(std::move(*memory));
+  members_.mesh().share(segment, shared);
+  return shared;
+}
+
+void BoardCalls::open() {
+  if (members_.size() > 1) own_page_ = create(kPages | group_, Board::page_bytes());
+}
+
+void BoardCalls::close() {
+  give_up();
+  if (own_page_) members_.mesh().unshare(kPages | group_);
+  if (stage_) members_.mesh().unshare(kStages | group_);
+  own_page_.reset();
+  stage_.reset();
+}
+
+void BoardCalls::meet() {
+  if (std::exchange(met_, true) || !own_page_) return;
+  std::vector<Memory> pages;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    transport::Link* const link = members_.link(rank);
+    pages.push_back(link == nullptr ? own_page_ : link->memory(kPages | group_));
+    if (!Board::is_page(pages.back())) return;
+  }
+  board_.emplace(members_.rank(), std::move(pages));
+}
+
+void BoardCalls::give_up() {
+  if (board_ && !board_->forbid_writes()) {
+    fmt::print(
+        stderr,
+        "paceline: the system has kept another rank in the middle of a copy for {} s: it may "
+        "still write to a buffer of this rank's failed all_reduce in group {}\n",
+        Board::kPatience.count(), group_);
+  }
+  reduction_.reset();
+  board_.reset();
+  lent_.reset();
+}
+
+void BoardCalls::take_back() {
+  if (lent_) members_.mesh().take_back(*lent_);
+  give_up();
+}
+
+void BoardCalls::wake() {
+  if (!board_->may_be_awaited()) return;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (rank == members_.rank() || !board_->is_asleep(rank)) continue;
+    members_.link(rank)->send({.type = transport::FrameType::nudge, .group = group_}, {});
+    woke_ = true;
+  }
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+// Where others can reach it; 0 for memory that the system copies for nobody, as that of devices.
+std::uint64_t BoardCalls::reachable(Bytes buffer) const {
+  std::byte probe;
+  for (const std::byte* end : {buffer.data(), &buffer.back()}) {
+    if (!transport::read_memory(transport::own_memory_door(), reinterpret_cast<std::uint64_t>(end),
+                                {&probe, 1}))
+      return 0;
+  }
+  return reinterpret_cast<std::uint64_t>(buffer.data());
+}
+
+SharedReduction::Offer BoardCalls::offer(const Request& request) {
+  const auto& own = members_.mesh().segments();
+  SharedReduction::Offer offer;
+  offer.input = own.find(request.input.bytes()).value_or(transport::Remote{});
+  lent_ = own.lend(request.output.bytes());
+  if (lent_) offer.output = lent_->place;
+  if (lent_) offer.writable = lent_->writable;
+  offer.reaches = board_->reaches_all() &&
+                  bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size());
+  if (!offer.needs_stage()) return offer;
+  if (!stage_) stage_ = create(kStages | group_, SharedReduction::kStageBytes);
+  if (stage_) offer.stage = kStages | group_;
+  if (!offer.reaches) return offer;
+  offer.output_address = reachable(request.output.bytes());
+  const bool in_place = request.input.data == request.output.data;
+  offer.input_address = in_place ? offer.output_address : reachable(request.input.bytes());
+  return offer;
+}
+
+void BoardCalls::post(std::uint64_t sequence, const Request& request) {
+  if (board_->has_posted(members_.rank(), sequence)) return;
+  if (Board::takes(bytes_of(request.call), members_.size())) {
+    board_->post(sequence, request.print, request.input.bytes());
+  } else {
+    const SharedReduction::Offer where = offer(request);
+    board_->post(sequence, request.print, std::as_bytes(std::span(&where, 1)));
+  }
+  wake();
+}
+
+void BoardCalls::sum_short(std::uint64_t sequence, const Request& request) {
+  if (request.output.count == 0) return;
+  const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
+  board_->sum(sequence, request.call.op, request.output, factor);
+}
+
+Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const Request& request) {
+  if (!reduction_) {
+    switch (board_->state(sequence, request.print)) {
+      case Board::State::some_missing: return Progress::waiting;
+      case Board::State::differs: lent_.reset(); return Progress::by_messages;
+      case Board::State::all_equal: break;
+    }
+    if (Board::takes(bytes_of(request.call), members_.size())) {
+      sum_short(sequence, request);
+      return Progress::done;
+    }
+    reduction_.emplace(*board_, members_, sequence, request, stage_, read_);
+    if (reduction_->is_impossible()) {
+      reduction_.reset();
+      lent_.reset();
+      return Progress::by_messages;
+    }
+  }
+  auto advanced = reduction_->advance();
+  if (!advanced) return advanced.error();
+  if (*advanced == SharedReduction::Progress::waiting) return Progress::waiting;
+  wake();
+  if (*advanced == SharedReduction::Progress::moved) return Progress::moved;
+  // Others have read the rest of this rank's input, and it has written its sums to each of them.
+  const std::size_t own = reduction_->bytes_of_own_chunk();
+  const auto others = static_cast<std::size_t>(members_.size() - 1);
+  traffic_.bytes_reduced += own * others;
+  traffic_.bytes_sent += bytes_of(request.call) - own + own * others;
+  lent_.reset();
+  reduction_.reset();
+  return Progress::done;
+}
+
+std::vector<int> BoardCalls::awaited() const {
+  return reduction_ ? reduction_->awaited() : std::vector<int>{};
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,74 @@
+// The calls of a group that its board carries (board.h), once all ranks have found each other's
+// pages: barriers and all_reduces.
+//
+// THREAD: reactor's driver only.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "paceline/core/collective/call/members.h"
+#include "paceline/core/collective/call/traffic.h"
+#include "paceline/core/collective/carrier/board.h"
+#include "paceline/core/collective/carrier/posted_calls.h"
+#include "paceline/core/collective/carrier/shared_reduction.h"
+
+namespace paceline::collective {
+
+class BoardCalls final : public PostedCalls {
+ public:
+  // `members` and `traffic` outlive it.
+  BoardCalls(const Members& members, std::uint32_t group, Traffic& traffic);
+
+  // Whether ranks carry out this call on a board when they have one: the same for all calls that
+  // match.
+  static bool suits(const Call& call, int ranks);
+  // Whether the caller's thread may do so at once: it is over before it could hand it over.
+  static bool is_short(const Call& call);
+
+  void open();   // offers this rank's page
+  void close();  // and withdraws it
+  // To be called when every rank is known to have opened.
+  void meet();
+
+  bool ready() const override { return board_.has_value(); }
+  void give_up() override;
+  void take_back() override;
+  void post(std::uint64_t sequence, const Request& request) override;
+  bool has_posted(int rank, std::uint64_t sequence) const override {
+    return board_ && board_->has_posted(rank, sequence);
+  }
+
+  Result<Progress> advance(std::uint64_t sequence, const Request& request) override;
+  bool works() const override { return reduction_.has_value(); }
+  std::vector<int> awaited() const override;
+  std::uint64_t movement() const override { return reduction_ ? reduction_->movement() : 0; }
+
+  void set_asleep(bool asleep) {
+    if (board_) board_->set_asleep(asleep);
+  }
+  // Whether a rank slept since this was asked last, so that a frame that wakes it waits to go out.
+  bool take_woke() { return std::exchange(woke_, false); }
+
+ private:
+  using Memory = SharedReduction::Memory;
+
+  Memory create(std::uint64_t segment, std::size_t bytes);
+  SharedReduction::Offer offer(const Request& request);
+  std::uint64_t reachable(Bytes buffer) const;
+  void sum_short(std::uint64_t sequence, const Request& request);
+  void wake();
+
+  const Members& members_;
+  const std::uint32_t group_;
+  Traffic& traffic_;
+  Memory own_page_, stage_;
+  std::vector<std::byte> read_;  // of others' inputs, kept from call to call
+  std::optional<Board> board_;
+  bool met_ = false;
+  bool woke_ = false;
+  std::optional<SharedReduction> reduction_;  // under way
+  std::optional<transport::Lent> lent_;       // the output of the call that was posted last
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,562 @@
+#include "paceline/core/collective/carrier/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "paceline/core/base/half.h"
+#include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/carrier/combine.h"
+
+namespace paceline::collective {
+namespace {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+// Messages up to this length go out before every rank is known to have made the call; peers keep
+// them until they are wanted.
+constexpr std::size_t kEager = 32 << 10;
+
+// A send is known by its segment, the rank it goes to, and its slot.
+constexpr int kSlotBits = 24, kRankBits = 16;
+
+std::uint64_t cookie_of(int segment, int rank, std::size_t slot) {
+  return ((static_cast<std::uint64_t>(segment) << kRankBits | static_cast<std::uint64_t>(rank))
+          << kSlotBits) |
+         slot;
+}
+
+bool sends(Step::Kind kind) {
+  return kind == Step::Kind::send || kind == Step::Kind::store;
+}
+bool receives(Step::Kind kind) {
+  return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce;
+}
+
+// What is written of `bytes` bytes from `offset` on, and what lies before and behind it.
+struct Parts {
+  std::size_t written, head, tail;
+};
+Parts without_edges(std::uint64_t offset, std::size_t bytes, transport::Extent writable) {
+  const transport::Extent part{std::max(offset, writable.begin),
+                               std::min(offset + bytes, writable.end)};
+  if (part.is_empty()) return {0, 0, 0};
+  return {part.size(), part.begin - offset, offset + bytes - part.end};
+}
+
+// `count` elements from `at` on.
+template <typename AnyBuffer>
+AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
+  whole.data += at * size_of(whole.dtype);
+  whole.count = count;
+  return whole;
+}
+
+}  // namespace
+
+Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uint32_t group,
+                     std::uint64_t sequence, Request request, Traffic& traffic,
+                     std::function<void()> on_done)
+    : members_(members),
+      posted_calls_(posted_calls),
+      group_(group),
+      sequence_(sequence),
+      request_(std::move(request)),
+      traffic_(traffic),
+      on_done_(std::move(on_done)),
+      descriptor_(fingerprint(request_.call)),
+      wide_sums_(request_.plan && request_.plan->has_wide_sums && is_half(request_.call.dtype) &&
+                 rounds(request_.call.op, request_.call.dtype)),
+      roll_(members.size()),
+      unread_(static_cast<std::size_t>(members.size())) {
+  if (!request_.plan) return;
+  segments_left_ = request_.segments;
+  finished_.resize(static_cast<std::size_t>(request_.segments));
+  const std::size_t element = wide_sums_ ? sizeof(float) : size_of(request_.call.dtype);
+  scratch_.bytes = request_.cut(request_.input_chunks, 0).longest() * element;
+}
+
+Execution::~Execution() = default;
+
+void Execution::start() {
+  roll_.enter(members_.rank(), request_.call);
+  posted_ = request_.may_post && posted_calls_.ready();
+  if (posted_) posted_calls_.post(sequence_, request_);
+  else call_all();
+}
+
+Result<bool> Execution::look_at_post() {
+  if (!posted_) return false;
+  const auto progress = posted_calls_.advance(sequence_, request_);
+  if (!progress) return progress.error();
+  switch (progress.value()) {
+    case PostedCalls::Progress::waiting: return false;
+    case PostedCalls::Progress::moved: return true;
+    case PostedCalls::Progress::by_messages: call_all(); return true;
+    case PostedCalls::Progress::done: break;
+  }
+  posted_ = false;
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    if (peer != members_.rank()) roll_.enter(peer, request_.call);
+  }
+  segments_left_ = 0;
+  return true;
+}
+
+void Execution::call_all() {
+  posted_ = false;
+  Call& own = request_.call;
+  const FrameHeader header{
+      .type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    transport::Link* link = members_.link(peer);
+    if (link == nullptr) continue;
+    own.output = {};
+    if (request_.plan && link->remote_of(request_.output.bytes())) {
+      if (!lent_) lent_ = members_.mesh().segments().lend(request_.output.bytes());
+      own.output = lent_.value_or(transport::Lent{});
+    }
+    link->send(header, encode(own));
+  }
+  if (auto advanced = advance_all(); !advanced) members_.mesh().fail(advanced.error());
+}
+
+void Execution::scale_input() {
+  request_.scale_input = false;
+  if (roll_.weigh_the_same()) return;
+  if (request_.input.data != request_.output.data && request_.output.count > 0) {
+    std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
+  }
+  scale(request_.call.dtype, request_.output.bytes(), roll_.input_factor(members_.rank()));
+  request_.input = request_.output;
+}
+
+Result<> Execution::peer_called(int peer, Call call) {
+  if (posted_) {  // the peer has not
+    posted_calls_.give_up();
+    call_all();
+  }
+  roll_.enter(peer, std::move(call));
+  return advance_all();
+}
+
+std::vector<int> Execution::missing() const {
+  std::vector<int> ranks = roll_.missing();
+  if (posted_)
+    std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, sequence_); });
+  return ranks;
+}
+
+std::vector<int> Execution::awaited() const {
+  if (posted_) return posted_calls_.awaited();
+  std::set<int> peers;
+  for (const auto& [number, segment] : segments_) {
+    if (segment->round >= request_.plan->rounds.size()) continue;
+    const auto& round = request_.plan->rounds[segment->round];
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      if (!segment->done[i] && receives(round[i].step.kind)) peers.insert(round[i].step.peer);
+    }
+  }
+  return {peers.begin(), peers.end()};
+}
+
+std::vector<int> Execution::readers() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (unread_[static_cast<std::size_t>(rank)] > 0) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Execution::publish() {
+  request_.work->total_weight = roll_.total_weight();
+  for (int rank = 0; rank < members_.size(); ++rank)
+    request_.work->notes.push_back(roll_.call_of(rank)->note);
+}
+
+void Execution::give_up() {
+  if (lent_) members_.mesh().take_back(*lent_);
+}
+
+// --- the life of a segment -----------------------------------------------------------------------
+
+Segment& Execution::activate(int number) {
+  auto& segment = segments_[number];
+  if (!segment) segment = std::make_unique<Segment>(request_, number, wide_sums_, scratch_);
+  return *segment;
+}
+
+Result<> Execution::advance_all() {
+  if (request_.scale_input) {
+    if (!roll_.is_complete()) return Done{};
+    scale_input();
+  }
+  if (!request_.plan) return Done{};
+  std::vector<int> running;
+  for (const auto& [number, segment] : segments_) running.push_back(number);
+  for (const int number : running) {
+    const auto found = segments_.find(number);
+    if (found == segments_.end()) continue;
+    if (auto advanced = advance(*found->second); !advanced) return advanced;
+  }
+  while (static_cast<int>(segments_.size()) < kSegmentsInFlight &&
+         next_segment_ < request_.segments) {
+    const int number = next_segment_++;
+    if (finished_[static_cast<std::size_t>(number)]) continue;
+    if (auto advanced = advance(activate(number)); !advanced) return advanced;
+  }
+  return Done{};
+}
+
+Result<> Execution::advance(Segment& segment) {
+  if (request_.scale_input) return Done{};
+  const Plan& plan = *request_.plan;
+  while (segment.round < plan.rounds.size()) {
+    bool all = true;
+    for (std::size_t i = 0; i < segment.done.size(); ++i) {
+      if (segment.done[i]) continue;
+      auto done = attempt(segment, i);
+      if (!done) return done.error();
+      segment.done[i] = *done;
+      all = all && *done;
+    }
+    if (!all) return Done{};
+    end_round(segment);
+  }
+  if (segment.all_readers > 0) return Done{};
+  finished_[static_cast<std::size_t>(segment.number)] = true;
+  --segments_left_;
+  segments_.erase(segment.number);
+  return Done{};
+}
+
+void Execution::end_round(Segment& segment) {
+  for (auto& view : segment.views()) {
+    if (view.until != static_cast<int>(segment.round)) continue;
+    members_.link(view.peer)->release(view.header);
+    view.until = -1;
+  }
+  ++segment.round;
+  if (segment.round < request_.plan->rounds.size()) {
+    segment.done.assign(request_.plan->rounds[segment.round].size(), false);
+  }
+}
+
+bool Execution::may_write(Segment& segment, const Step& step) const {
+  return segment.readers(segment.slot_number(step.target)) == 0 &&
+         (roll_.is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
+}
+
+// False until the message is here that says why, where a peer's call has failed: what was done
+// with its memory then does not count.
+Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
+  const Action& action = request_.plan->rounds[segment.round][index];
+  const Step& step = action.step;
+  if (sends(step.kind))
+    return segment.slot_bytes(step.source) == 0 || attempt_send(segment, action);
+  if (segment.slot_bytes(step.target) == 0) return true;
+  if (receives(step.kind)) return attempt_receive(segment, action);
+  return attempt_local(segment, action);
+}
+
+// --- steps ---------------------------------------------------------------------------------------
+
+FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, int number) const {
+  const int each = request_.plan->sends[static_cast<std::size_t>(peer)];
+  return {.type = type,
+          .sequence = sequence_,
+          .index = static_cast<std::uint32_t>(segment.number * each + number),
+          .descriptor = descriptor_,
+          .group = group_};
+}
+
+bool Execution::attempt_send(Segment& segment, const Action& action) {
+  const Step& step = action.step;
+  const Bytes bytes = segment.readable(step.source);
+  if (!roll_.is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
+    return false;
+  transport::Link& link = *members_.link(step.peer);
+  if (step.kind == Step::Kind::store) {
+    const Window window = peers_output(segment, step);
+    if (!window.bytes.empty()) {
+      const bool written = segment.stored_ahead == static_cast<int>(segment.round);
+      if (!written) {
+        if (!use_.begin(link)) return false;
+        std::memcpy(window.bytes.data(), bytes.data() + window.head, window.bytes.size());
+        if (!use_.end()) return false;
+      }
+      ++traffic_.messages_sent;
+      traffic_.bytes_sent += bytes.size();
+      const Bytes head = bytes.first(window.head), tail = bytes.last(window.tail);
+      std::vector<std::byte> edges(head.begin(), head.end());
+      edges.insert(edges.end(), tail.begin(), tail.end());
+      link.send(header(FrameType::stored, step.peer, segment, action.number), edges);
+      return true;
+    }
+  }
+  ++traffic_.messages_sent;
+  traffic_.bytes_sent += bytes.size();
+  const std::size_t slot = segment.slot_number(step.source);
+  ++segment.readers(slot);
+  ++segment.all_readers;
+  ++unread_[static_cast<std::size_t>(step.peer)];
+  link.send(header(FrameType::data, step.peer, segment, action.number), bytes, this,
+            cookie_of(segment.number, step.peer, slot));
+  return true;
+}
+
+void Execution::sent(std::uint64_t cookie) {
+  --unread_[(cookie >> kSlotBits) & ((std::uint64_t{1} << kRankBits) - 1)];
+  const auto found = segments_.find(static_cast<int>(cookie >> (kSlotBits + kRankBits)));
+  if (found == segments_.end()) return;
+  Segment& segment = *found->second;
+  --segment.readers(cookie & ((std::uint64_t{1} << kSlotBits) - 1));
+  --segment.all_readers;
+  auto advanced = advance(segment);
+  if (advanced) advanced = advance_all();
+  if (!advanced) members_.mesh().fail(advanced.error());
+  else if (done()) on_done_();
+}
+
+// Where a slot is a view of a peer's memory, its use begins.
+bool Execution::use_view(const Segment& segment, const Slot& slot) {
+  if (slot.space != Slot::Space::scratch) return true;
+  const Segment::View& view = segment.view(slot);
+  return view.until < 0 || use_.begin(*members_.link(view.peer));
+}
+
+bool Execution::attempt_receive(Segment& segment, const Action& action) {
+  const Step& step = action.step;
+  const auto found = segment.arrivals.find({step.peer, action.number});
+  if (found == segment.arrivals.end() || !may_write(segment, step)) return false;
+  const bool is_borrowed = found->second.kind == Arrival::Kind::borrowed;
+  const bool is_view = is_borrowed && action.view_until >= 0;
+  const bool reduces = step.kind == Step::Kind::recv_reduce;
+  const bool may_use = (!is_borrowed || is_view || use_.begin(*members_.link(step.peer))) &&
+                       (!reduces || use_view(segment, step.operand));
+  if (!may_use) {
+    use_.end();
+    return false;
+  }
+  Arrival arrival = std::move(found->second);
+  segment.arrivals.erase(found);
+  const Bytes bytes = arrival.owned.empty() ? arrival.bytes : Bytes(arrival.owned);
+  if (is_view) {
+    segment.view(step.target) = {bytes, arrival.header, step.peer, action.view_until};
+    return true;
+  }
+  if (reduces) {
+    const ConstBuffer own = segment.operand(step.operand, false);
+    const ConstBuffer theirs{bytes.data(), own.count, own.dtype};
+    combine(step.operand_is_left ? own : theirs, step.operand_is_left ? theirs : own,
+            segment.sum(step.target, false), factor_of(step));
+  } else if (arrival.kind == Arrival::Kind::payload || is_borrowed) {
+    std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
+  } else if (arrival.kind == Arrival::Kind::stored) {
+    take_edges(own_output(segment, step.target), bytes);
+  }
+  if (!use_.end()) return false;
+  if (is_borrowed) members_.link(step.peer)->release(arrival.header);
+  give_view_back(segment, step.target);
+  return true;
+}
+
+bool Execution::attempt_local(Segment& segment, const Action& action) {
+  const Step& step = action.step;
+  if (!may_write(segment, step)) return false;
+  const bool may_use = use_view(segment, step.source) &&
+                       (step.kind == Step::Kind::copy || use_view(segment, step.operand));
+  if (!may_use) {
+    use_.end();
+    return false;
+  }
+  if (step.kind == Step::Kind::copy) {
+    const Bytes source = segment.readable(step.source);
+    const MutableBytes target = segment.writable(step.target);
+    if (target.data() != source.data()) std::memcpy(target.data(), source.data(), source.size());
+    if (const double factor = factor_of(step); factor != 1.0)
+      scale(request_.call.dtype, target, factor);
+  } else if (!reduce_and_store(segment, action)) {
+    combine(segment.operand(step.source, action.wide_source),
+            segment.operand(step.operand, action.wide_operand),
+            segment.sum(step.target, action.wide_target), factor_of(step));
+  }
+  if (!use_.end()) return false;
+  give_view_back(segment, step.target);
+  return true;
+}
+
+double Execution::factor_of(const Step& step) const {
+  return step.completes && request_.call.op == ReduceOp::average ? roll_.sum_factor() : 1.0;
+}
+
+void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
+  traffic_.bytes_reduced += target.count * size_of(request_.call.dtype);
+  collective::combine(request_.call.op, left, right, target, factor);
+}
+
+// The reduction and the stores of its result in one go. False, and nothing done, where a peer's
+// memory is out of reach.
+bool Execution::reduce_and_store(Segment& segment, const Action& action) {
+  const Step& step = action.step;
+  std::vector<Window> windows;
+  for (const int i : action.stores) {
+    const Step& store = request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step;
+    windows.push_back(peers_output(segment, store));
+    if (windows.back().bytes.empty() || !use_.begin(*members_.link(store.peer))) return false;
+  }
+  if (windows.empty() || !roll_.is_complete()) return false;
+  const ConstBuffer left = segment.operand(step.source, action.wide_source);
+  const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
+  const Buffer target = segment.sum(step.target, false);
+  const double factor = factor_of(step);
+  const std::size_t element = size_of(target.dtype), longest = kReductionBlock / element;
+  for (std::size_t at = 0; at < target.count; at += longest) {
+    const std::size_t count = std::min(longest, target.count - at);
+    const Buffer block = part_of(target, at, count);
+    combine(part_of(left, at, count), part_of(right, at, count), block, factor);
+    const std::size_t begin = at * element, end = begin + block.size_bytes();
+    for (const Window& window : windows) {
+      const std::size_t from = std::max(begin, window.head);
+      const std::size_t to = std::min(end, window.head + window.bytes.size());
+      if (from >= to) continue;
+      std::memcpy(window.bytes.data() + (from - window.head), block.data + (from - begin),
+                  to - from);
+    }
+  }
+  segment.stored_ahead = static_cast<int>(segment.round) + 1;
+  return true;
+}
+
+// Where the peer's output holds the chunk: at its beginning where that is all the output holds,
+// else where ours does.
+Execution::Window Execution::peers_output(const Segment& segment, const Step& store) const {
+  const auto& call = roll_.call_of(store.peer);
+  if (!call || call->output.place.segment == 0) return {};
+  const Operation operation = request_.call.operation;
+  const bool own_chunk_only =
+      operation == Operation::reduce_scatter || operation == Operation::scatter;
+  const std::size_t begin =
+      own_chunk_only
+          ? 0
+          : request_.output_chunks().chunks[static_cast<std::size_t>(store.target.chunk)].offset;
+  transport::Remote target = call->output.place;
+  target.offset += (begin + segment.begin_in(store.target.chunk)) * size_of(request_.call.dtype);
+  const auto [written, head, tail] =
+      without_edges(target.offset, segment.slot_bytes(store.target), call->output.writable);
+  if (written == 0) return {};
+  target.offset += head;
+  return {members_.link(store.peer)->window(target, written), head, tail};
+}
+
+Execution::Window Execution::own_output(Segment& segment, const Slot& slot) const {
+  const MutableBytes target = segment.writable(slot);
+  if (!lent_) return {target, 0, 0};
+  const auto offset = static_cast<std::size_t>(target.data() - request_.output.data);
+  const auto [written, head, tail] =
+      without_edges(lent_->place.offset + offset, target.size(), lent_->writable);
+  return {target, head, tail};
+}
+
+void Execution::take_edges(const Window& output, Bytes edges) const {
+  std::ranges::copy(edges.first(output.head), output.bytes.begin());
+  std::ranges::copy(edges.last(output.tail),
+                    output.bytes.end() - static_cast<std::ptrdiff_t>(output.tail));
+}
+
+// What was a view of the peer's memory is our own once it is written.
+void Execution::give_view_back(Segment& segment, const Slot& slot) {
+  if (slot.space != Slot::Space::scratch) return;
+  auto& view = segment.view(slot);
+  if (view.until < 0) return;
+  members_.link(view.peer)->release(view.header);
+  view.until = -1;
+}
+
+// --- messages ------------------------------------------------------------------------------------
+
+MutableBytes Execution::place(int peer, const FrameHeader& header) {
+  const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
+  if (action == nullptr || action->step.kind != Step::Kind::recv) return {};
+  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  Segment& segment = activate(static_cast<int>(header.index / receives_from.size()));
+  const auto [round, index] = receives_from[static_cast<std::size_t>(action->number)];
+  if (segment.round != static_cast<std::size_t>(round) ||
+      segment.done[static_cast<std::size_t>(index)])
+    return {};
+  if (!may_write(segment, action->step) || segment.slot_bytes(action->step.target) != header.length)
+    return {};
+  return segment.writable(action->step.target);
+}
+
+Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  Arrival arrival;
+  arrival.kind = header.type == FrameType::stored ? Arrival::Kind::stored
+                 : placed                         ? Arrival::Kind::placed
+                                                  : Arrival::Kind::payload;
+  arrival.bytes = payload;
+  return arrived(peer, header, std::move(arrival));
+}
+
+Result<> Execution::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+  Arrival arrival;
+  arrival.kind = Arrival::Kind::borrowed;
+  arrival.bytes = payload;
+  arrival.header = header;
+  return arrived(peer, header, std::move(arrival));
+}
+
+const Action* Execution::expected(int peer, const FrameHeader& header) const {
+  if (!request_.plan) return nullptr;
+  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  if (receives_from.empty()) return nullptr;
+  const std::size_t segment = header.index / receives_from.size();
+  if (segment >= static_cast<std::size_t>(request_.segments) || finished_[segment]) return nullptr;
+  const auto [round, index] = receives_from[header.index % receives_from.size()];
+  return &request_.plan->rounds[static_cast<std::size_t>(round)][static_cast<std::size_t>(index)];
+}
+
+bool Execution::has_right_length(Segment& segment, const Step& step, const Arrival& arrival) const {
+  if (arrival.kind != Arrival::Kind::stored)
+    return arrival.bytes.size() == segment.slot_bytes(step.target);
+  if (step.kind != Step::Kind::recv || step.target.space != Slot::Space::output) return false;
+  const Window output = own_output(segment, step.target);
+  return arrival.bytes.size() == output.head + output.tail;
+}
+
+Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival) {
+  const auto unexpected = [&](std::string_view why) {
+    return members_.failure(
+        Fault::io,
+        fmt::format("{} sent message {} of operation {}, {}: a bug, please report it",
+                    members_.name(peer), header.index, sequence_, why),
+        {peer});
+  };
+  const Action* const action = expected(peer, header);
+  if (action == nullptr) return unexpected("which it does not have, or has sent before");
+  const Step& step = action->step;
+  const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
+  const int number = static_cast<int>(header.index / receives_from.size());
+  Segment& segment = activate(number);
+  const auto round = receives_from[static_cast<std::size_t>(action->number)].round;
+  if (!has_right_length(segment, step, arrival) || static_cast<std::size_t>(round) < segment.round)
+    return unexpected("of another length than expected");
+  const std::pair key{peer, action->number};
+  if (!segment.arrivals.emplace(key, std::move(arrival)).second)
+    return unexpected("which it has sent before");
+  if (auto advanced = advance(segment); !advanced) return advanced;
+  if (const auto still = segments_.find(number); still != segments_.end()) {
+    const auto waiting = still->second->arrivals.find(key);
+    if (waiting != still->second->arrivals.end() &&
+        (waiting->second.kind == Arrival::Kind::payload ||
+         waiting->second.kind == Arrival::Kind::stored)) {
+      waiting->second.owned.assign(waiting->second.bytes.begin(), waiting->second.bytes.end());
+    }
+  }
+  return advance_all();
+}
+
+}  // namespace paceline::collective

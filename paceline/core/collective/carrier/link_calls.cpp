@@ -1,0 +1,108 @@
+#include "paceline/core/collective/carrier/link_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace paceline::collective {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+std::size_t LinkCalls::longest_input(int ranks, bool on_a_host) {
+  if (ranks == 2) return kLongestInput;
+  const std::size_t sent = on_a_host ? kLongestSentOnAHost : kLongestSentOverLinks;
+  return sent / static_cast<std::size_t>(std::max(ranks - 1, 1));
+}
+
+LinkCalls::LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic)
+    : members_(members),
+      group_(group),
+      traffic_(traffic),
+      longest_(longest_input(members.size(), members.topology().hosts.size() == 1)),
+      posts_(static_cast<std::size_t>(members.size())),
+      tree_sum_(members.size(), longest_) {}
+
+// The input is sent from where it lies: nobody writes there before the operation is done, and it is
+// not done before all is sent.
+void LinkCalls::post(std::uint64_t sequence, const Request& request) {
+  if (posted_ == sequence) return;
+  posted_ = sequence;
+  const FrameHeader header{.type = FrameType::posted,
+                           .sequence = sequence,
+                           .descriptor = request.print,
+                           .group = group_};
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (rank == members_.rank()) continue;
+    ++unsent_;
+    if (request.input.count > 0) ++traffic_.messages_sent;
+    traffic_.bytes_sent += request.input.size_bytes();
+    members_.link(rank)->send(header, request.input.bytes(), this);
+  }
+}
+
+bool LinkCalls::has_posted(int rank, std::uint64_t sequence) const {
+  return posts_[static_cast<std::size_t>(rank)][sequence % 2].sequence == sequence;
+}
+
+Result<PostedCalls::Progress> LinkCalls::advance(std::uint64_t sequence, const Request& request) {
+  bool all = unsent_ == 0;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (rank == members_.rank()) continue;
+    if (!has_posted(rank, sequence)) {
+      all = false;
+      continue;
+    }
+    const Post& theirs = post_of(rank, sequence);
+    if (theirs.fingerprint != request.print || theirs.bytes != request.input.size_bytes())
+      return Progress::by_messages;
+  }
+  if (!all) return Progress::waiting;
+  sum(sequence, request);
+  return Progress::done;
+}
+
+void LinkCalls::sum(std::uint64_t sequence, const Request& request) {
+  if (request.output.count == 0) return;
+  inputs_.clear();
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    const std::byte* const bytes =
+        rank == members_.rank() ? request.input.data : post_of(rank, sequence).input.data();
+    inputs_.push_back({bytes, request.input.count, request.input.dtype});
+  }
+  const double factor = request.call.op == ReduceOp::average ? 1.0 / members_.size() : 1.0;
+  tree_sum_(request.call.op, inputs_, request.output, factor);
+  traffic_.bytes_reduced +=
+      request.output.size_bytes() * static_cast<std::size_t>(members_.size() - 1);
+}
+
+// Only of the operation that this rank is in: before it ends no place is given up, whatever befalls
+// the group.
+MutableBytes LinkCalls::place(int peer, const FrameHeader& header) {
+  Post& post = post_of(peer, header.sequence);
+  const bool wanted =
+      header.sequence == posted_ && post.sequence != header.sequence && takes(header.length);
+  if (!wanted) return {};
+  post.input.resize(std::max<std::size_t>(post.input.size(), header.length));
+  return MutableBytes(post.input).first(header.length);
+}
+
+Result<> LinkCalls::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  Post& post = post_of(peer, header.sequence);
+  if (post.sequence == header.sequence || !takes(payload.size())) {
+    return members_.failure(
+        Fault::io,
+        fmt::format("{} posted operation {} twice, or with {} bytes: a bug, please report it",
+                    members_.name(peer), header.sequence, payload.size()),
+        {peer});
+  }
+  post.sequence = header.sequence;
+  post.fingerprint = header.descriptor;
+  post.bytes = payload.size();
+  if (placed) return Done{};
+  post.input.resize(std::max(post.input.size(), payload.size()));
+  std::ranges::copy(payload, post.input.begin());
+  return Done{};
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,116 @@
+// Sends and receives between two ranks of a group: matched by (sender, tag) in the order of their
+// sends.
+//
+// A recv takes the first message that fits it: of one rank and tag in the order of the sends; from
+// any rank in the order in which this rank heard of them. A message goes to the recv that was
+// posted first among those that it fits. Short messages travel with their announcement and are kept
+// until their recv comes, up to a budget for each peer; long ones wait until the receiver says that
+// it has a place for them. Frames: announce, matched, message (docs/wire.md). Ranks are those of
+// the group. THREAD: reactor's driver only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "paceline/core/collective/call/members.h"
+#include "paceline/core/collective/call/options.h"
+#include "paceline/core/collective/call/traffic.h"
+#include "paceline/core/collective/call/work.h"
+
+namespace paceline::collective {
+
+class PointToPoint final : private transport::SendListener {
+ public:
+  PointToPoint(const Members& members, std::uint32_t group, Traffic& traffic)
+      : members_(members), group_(group), traffic_(traffic) {}
+
+  struct Transfer {
+    int peer = 0;  // of a recv also kAnyRank, until it meets its message
+    std::uint32_t tag = 0;
+    ConstBuffer source;  // of a send
+    Buffer target;       // of a recv
+    Deadline deadline;
+    std::shared_ptr<Work::State> work;
+    std::uint64_t order = 0;  // of a posted recv: how many came before
+    bool is_met = false;      // a recv and the announcement of its send
+    Deadline stalls;          // when its wait is told of; never: it was
+  };
+  void send(Transfer transfer);
+  void recv(Transfer transfer);
+
+  MutableBytes place(int peer, const transport::FrameHeader& header);
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
+
+  // No transfer is in flight. (A carried send is done once it is on its way.)
+  bool idle() const { return sends_.empty() && posted_count_ == 0 && incoming_.empty(); }
+  // Ends everything with `why`.
+  void failed(const Failure& why);
+  // The first transfer that waits for `peer` (kAnyRank: for any), in words; empty: none.
+  std::string waits_for(int peer) const;
+  std::optional<Failure> overdue(Clock::time_point now);
+  // What has waited since its `stalls`, each once; of what is met, while nothing moved between this
+  // rank and its peer for so long as `patience`.
+  std::vector<std::string> stalled(Clock::time_point now, Clock::duration patience);
+  Deadline next_deadline() const {
+    return idle() ? Deadline() : due_;
+  }  // no transfer is due or stalls before
+  // The first that `peer` has sent and this rank does not receive, in words; empty: none.
+  std::string unreceived_from(int peer) const;
+
+ private:
+  struct Announced {  // a send that has not met its recv
+    std::uint64_t id = 0;
+    Dtype dtype = Dtype::u8;
+    std::uint64_t count = 0;
+    bool carried = false;  // the payload is here
+    std::vector<std::byte> payload = {};
+    std::uint64_t order = 0;  // how many this rank heard of before
+  };
+  struct Outgoing {  // a send that was not carried
+    Transfer transfer;
+    std::size_t unsent = 0;  // pieces not yet out
+  };
+  struct Incoming {
+    Transfer transfer;
+    std::size_t arrived = 0;
+  };
+  using Lane = std::pair<std::uint32_t, int>;  // (tag, sender)
+  using Key = std::pair<int, std::uint64_t>;   // (peer, id)
+  template <typename T>
+  using Lanes = std::map<Lane, std::deque<T>>;  // without empty ones
+
+  void sent(std::uint64_t cookie) override;
+  Result<> announced(int peer, std::uint32_t tag, Announced announcement);
+  Result<> meet(Transfer transfer, Announced announcement);
+  Result<> matched(int peer, std::uint64_t id);
+  void send_pieces(std::uint64_t id, Outgoing& outgoing);
+  void finish(const Transfer& transfer, std::optional<Failure> failure);
+  Lanes<Announced>::iterator oldest_for(const Transfer& recv);
+  Lanes<Transfer>::iterator oldest_recv_of(int peer, std::uint32_t tag);
+  template <typename Self, typename Function>
+  static void each_waiting(Self& self, const Function& function);  // (what, transfer, buffer, side)
+  std::string describe(std::string_view what, const Transfer& transfer, ConstBuffer buffer,
+                       std::string_view side) const;
+  Deadline soonest() const;
+
+  const Members& members_;
+  const std::uint32_t group_;
+  Traffic& traffic_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t next_order_ = 1;
+  std::map<std::uint64_t, Outgoing> sends_;
+  std::map<Key, std::size_t>
+      carried_;  // sends that the peer keeps until their recv: what they count
+  std::map<int, std::size_t> carried_bytes_;  // by peer: the sum
+  Lanes<Announced> unexpected_;
+  Lanes<Transfer> posted_;
+  std::size_t posted_count_ = 0;
+  std::map<Key, Incoming> incoming_;
+  std::map<int, Clock::time_point> moved_;  // by peer: when the last piece went out or came in
+  Deadline due_;
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,45 @@
+// Calls that a rank posts to all, its input with them or within their reach, in place of a call
+// frame and a program: on a board in shared memory (board_calls.h) or over links (link_calls.h).
+//
+// A rank that comes to such a call posts it. A rank that does not (it called something else, or
+// cannot post) sends its call to all, as for every other operation; whoever waits for it then gives
+// up posting and does the same. So a mismatch is told as ever, and nobody waits in vain. Once all
+// have posted the same, none can leave: no call was sent.
+//
+// THREAD: reactor's driver only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "paceline/core/collective/call/request.h"
+
+namespace paceline::collective {
+
+class PostedCalls {
+ public:
+  virtual ~PostedCalls() = default;
+  virtual bool ready() const = 0;
+  // From now on all calls are messages, and no memory of callers is touched.
+  virtual void give_up() = 0;
+  // The same when calls fail, and the links were abandoned: once it has returned, no other rank
+  // writes to the memory of what was posted.
+  virtual void take_back() = 0;
+
+  // Takes part in the call; only the first post of an operation counts. REQUIRES: ready().
+  virtual void post(std::uint64_t sequence, const Request& request) = 0;
+  virtual bool has_posted(int rank, std::uint64_t sequence) const = 0;
+
+  enum class Progress : std::uint8_t { waiting, moved, done, by_messages };
+  // Does what can be done now for what was posted. by_messages: it cannot be carried out like this,
+  // and all ranks see so.
+  virtual Result<Progress> advance(std::uint64_t sequence, const Request& request) = 0;
+  virtual bool works() const = 0;                // all have posted, and none can leave
+  virtual std::vector<int> awaited() const = 0;  // who has posted, and is not through
+  // Changes while any rank works on the call.
+  virtual std::uint64_t movement() const { return 0; }
+  // What was posted is still sent from its input, whose operation must not end.
+  virtual bool is_sending() const { return false; }
+};
+
+}  // namespace paceline::collective

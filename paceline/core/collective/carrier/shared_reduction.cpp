@@ -1,0 +1,358 @@
+#include "paceline/core/collective/carrier/shared_reduction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ranges>
+
+#include "paceline/core/collective/carrier/combine.h"
+
+namespace paceline::collective {
+namespace {
+
+using Counter = Board::Counter;
+
+constexpr std::size_t kLine = 64;
+constexpr std::uint64_t kPlaces = 4;  // pieces of a chunk for which a stage has room
+
+SharedReduction::Offer offer_of(Bytes posted) {
+  SharedReduction::Offer offer;
+  std::memcpy(&offer, posted.data(), sizeof offer);
+  return offer;
+}
+
+transport::Extent whole_of(std::size_t bytes) {
+  return {0, bytes};
+}
+
+transport::Extent common(transport::Extent a, transport::Extent b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+// Whatever a rank has posted, it lies in an output of so many bytes.
+transport::Extent written_by_others(const SharedReduction::Offer& offer, std::size_t bytes) {
+  const std::uint64_t begin = offer.output.offset;
+  const transport::Extent part = common(offer.writable, {begin, begin + bytes});
+  return part.is_empty() ? transport::Extent{}
+                         : transport::Extent{part.begin - begin, part.end - begin};
+}
+
+}  // namespace
+
+SharedReduction::SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
+                                 const Request& request, Memory stage, std::vector<std::byte>& read)
+    : board_(board),
+      members_(members),
+      sequence_(sequence),
+      op_(request.call.op),
+      dtype_(request.call.dtype),
+      count_(request.call.count),
+      element_(size_of(dtype_)),
+      own_(static_cast<std::size_t>(members.rank())),
+      factor_(op_ == ReduceOp::average ? 1.0 / members.size() : 1.0),
+      ranks_(static_cast<std::size_t>(members.size())),
+      tree_sum_(members.size(), kReductionBlock),
+      read_(read) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    Rank& rank = ranks_[r];
+    rank.offer = offer_of(board.posted(static_cast<int>(r), sequence));
+    rank.hides_input = rank.offer.input.segment == 0;
+    rank.hides_output = rank.offer.output.segment == 0;
+    if (!rank.hides_output) rank.written = written_by_others(rank.offer, count_ * element_);
+  }
+  reaches_ = wants_to_reach();
+  for (Rank& rank : ranks_) {
+    rank.takes = rank.hides_output ? stages() : rank.written != whole_of(count_ * element_);
+  }
+  // Whole cache lines, so that no two ranks write the same one.
+  const std::size_t line = kLine / element_, ranks = ranks_.size();
+  const auto whole_lines = [line](std::size_t n) { return (n + line - 1) / line * line; };
+  chunk_ = whole_lines((count_ + ranks - 1) / ranks);
+  const std::size_t piece = reaches_ ? kReadBytes / (ranks - 1) : kStageBytes / kPlaces / ranks;
+  longest_piece_ = std::min(std::max<std::size_t>(piece / kLine, 1) * line, std::max(chunk_, line));
+  pieces_ = (chunk_ + longest_piece_ - 1) / longest_piece_;
+  if (reaches_) read_.resize(std::max(read_.size(), ranks * longest_piece_ * element_));
+  own().input = request.input.data;
+  own().output = request.output.data;
+  if (stage) own().stage = stage->bytes().data();
+  own().held.push_back(std::move(stage));
+}
+
+bool SharedReduction::is_impossible() const {
+  return stages() && std::ranges::any_of(ranks_, [](const Rank& r) {
+           return r.offer.needs_stage() && r.offer.stage == 0;
+         });
+}
+
+// The same on all ranks.
+bool SharedReduction::wants_to_reach() const {
+  return std::ranges::any_of(ranks_, [](const Rank& r) { return r.offer.needs_stage(); }) &&
+         std::ranges::all_of(
+             ranks_, [](const Rank& r) { return r.offer.reaches && r.offer.is_in_reach(); });
+}
+
+// --- where the others' buffers lie ---------------------------------------------------------------
+
+Result<bool> SharedReduction::find(Rank& rank, int peer) {
+  const auto bytes_at = [&](transport::Remote place, std::size_t bytes) -> Result<std::byte*> {
+    Memory memory = members_.link(peer)->memory(place.segment);
+    if (!memory) return nullptr;
+    const MutableBytes all = memory->bytes();
+    if (place.offset > all.size() || bytes > all.size() - place.offset) {
+      return members_.failure(Fault::io,
+                              fmt::format("{} posted a buffer that does not lie in the memory that "
+                                          "it shares: a bug, please report it",
+                                          members_.name(peer)),
+                              {peer});
+    }
+    rank.held.push_back(std::move(memory));
+    return all.data() + place.offset;
+  };
+  rank.held.clear();
+  struct Wanted {
+    transport::Remote place;
+    std::size_t bytes;
+    std::byte* at = nullptr;
+  } wanted[] = {{rank.offer.input, count_ * element_},
+                {rank.offer.output, count_ * element_},
+                {{rank.offer.stage, 0}, kStageBytes}};
+  for (Wanted& w : wanted) {
+    if (w.place.segment == 0) continue;
+    auto found = bytes_at(w.place, w.bytes);
+    if (!found) return found.error();
+    if (*found == nullptr) return false;
+    w.at = *found;
+  }
+  rank.input = wanted[0].at;
+  rank.output = wanted[1].at;
+  rank.stage = wanted[2].at;
+  return true;
+}
+
+Result<bool> SharedReduction::find_all() {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_) continue;
+    auto found = find(ranks_[r], static_cast<int>(r));
+    if (!found || !*found) return found;
+  }
+  return true;
+}
+
+// --- pieces --------------------------------------------------------------------------------------
+
+SharedReduction::Piece SharedReduction::piece(std::size_t chunk, std::uint64_t number) const {
+  const std::size_t begin = std::min(count_, chunk * chunk_ + number * longest_piece_);
+  const std::size_t end =
+      std::min({count_, (chunk + 1) * chunk_, chunk * chunk_ + (number + 1) * longest_piece_});
+  return {begin, end > begin ? end - begin : 0};
+}
+
+std::byte* SharedReduction::staged(const Rank& rank, std::size_t chunk,
+                                   std::uint64_t number) const {
+  const std::size_t place = number % kPlaces * ranks_.size() + chunk;
+  return rank.stage + place * longest_piece_ * element_;
+}
+
+std::byte* SharedReduction::read_place(std::size_t rank) const {
+  return read_.data() + rank * longest_piece_ * element_;
+}
+
+const std::byte* SharedReduction::at_hand(std::size_t rank, std::uint64_t number) const {
+  return reaches_ ? read_place(rank) : staged(ranks_[rank], own_, number);
+}
+
+std::uint64_t SharedReduction::least(Counter counter, bool Rank::*among) const {
+  std::uint64_t least = pieces_;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_ || (among != nullptr && !(ranks_[r].*among))) continue;
+    least = std::min(least, board_.counted(static_cast<int>(r), sequence_, counter));
+  }
+  return least;
+}
+
+bool SharedReduction::may_stage() const {
+  return stages() && ranks_[own_].hides_input && staged_ < pieces_ &&
+         staged_ < least(Counter::reduced) + kPlaces;
+}
+
+bool SharedReduction::may_reduce() const {
+  if (reaches_) return reduced_ < pieces_;
+  const bool has_place =
+      !ranks_[own_].hides_output || reduced_ < least(Counter::taken, &Rank::takes) + kPlaces;
+  return reduced_ < pieces_ && reduced_ < least(Counter::staged, &Rank::hides_input) && has_place;
+}
+
+bool SharedReduction::may_take() const {
+  return ranks_[own_].takes && taken_ < pieces_ && taken_ < least(Counter::reduced);
+}
+
+bool SharedReduction::is_through(int rank) const {
+  const auto has_counted_all = [&](Counter counter) {
+    return board_.counted(rank, sequence_, counter) >= pieces_;
+  };
+  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+  return has_counted_all(Counter::reduced) &&
+         (!stages() || !r.hides_input || has_counted_all(Counter::staged)) &&
+         (!r.takes || has_counted_all(Counter::taken));
+}
+
+void SharedReduction::stage_piece() {
+  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+    const Piece from = piece(chunk, staged_);
+    if (chunk == own_ || from.count == 0) continue;
+    std::memcpy(staged(own(), chunk, staged_), own().input + from.offset * element_,
+                from.count * element_);
+  }
+  board_.count(sequence_, Counter::staged, ++staged_);
+}
+
+bool SharedReduction::read_inputs(Piece all) {
+  const std::size_t bytes = all.count * element_;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_ || !ranks_[r].hides_input) continue;
+    const std::uint64_t from = ranks_[r].offer.input_address + all.offset * element_;
+    if (!transport::read_memory(board_.door(static_cast<int>(r)), from, {read_place(r), bytes}))
+      return false;
+  }
+  return true;
+}
+
+bool SharedReduction::write_sums(Piece all) {
+  const std::size_t at = all.offset * element_;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == own_ || !ranks_[r].hides_output) continue;
+    if (!board_.write(static_cast<int>(r), ranks_[r].offer.output_address + at,
+                      {own().output + at, all.count * element_}))
+      return false;
+  }
+  return true;
+}
+
+bool SharedReduction::use_all() {
+  for (int r = 0; r < members_.size(); ++r) {
+    transport::Link* const link = members_.link(r);
+    if (link != nullptr && !use_.begin(*link)) {
+      use_.end();
+      return false;
+    }
+  }
+  return true;
+}
+
+bool SharedReduction::reduce_piece() {
+  if (!use_all()) return false;
+  const Piece all = piece(own_, reduced_);
+  bool whole = true;
+  if (!summed_up_) {  // once only: the sums may lie where the inputs did
+    whole = !reaches_ || read_inputs(all);
+    if (whole) sum_up(all);
+    summed_up_ = whole;
+  }
+  whole = whole && (!reaches_ || write_sums(all));
+  if (!use_.end() || !whole) return false;
+  summed_up_ = false;
+  board_.count(sequence_, Counter::reduced, ++reduced_);
+  return true;
+}
+
+void SharedReduction::sum_up(Piece all) {
+  const std::size_t longest = kReductionBlock / element_;
+  for (std::size_t at = 0; at < all.count; at += longest) {
+    const std::size_t count = std::min(longest, all.count - at);
+    const std::size_t offset = (all.offset + at) * element_, bytes = count * element_;
+    inputs_.clear();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const bool is_hidden = r != own_ && ranks_[r].hides_input;
+      const std::byte* const input =
+          is_hidden ? at_hand(r, reduced_) + at * element_ : ranks_[r].input + offset;
+      inputs_.push_back({input, count, dtype_});
+    }
+    std::byte* const sum = own().output + offset;
+    tree_sum_(op_, inputs_, {sum, count, dtype_}, factor_);
+    if (stages() && own().hides_output)  // for those whose outputs are out of reach as well
+      std::memcpy(staged(own(), own_, reduced_) + at * element_, sum, bytes);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (r == own_ || ranks_[r].hides_output) continue;
+      const transport::Extent part = common(ranks_[r].written, {offset, offset + bytes});
+      if (!part.is_empty())
+        std::memcpy(ranks_[r].output + part.begin, sum + (part.begin - offset), part.size());
+    }
+  }
+}
+
+// Part of a chunk, of the piece that is taken now.
+bool SharedReduction::take(std::size_t chunk, transport::Extent part) {
+  if (part.is_empty()) return true;
+  const Rank& owner = ranks_[chunk];
+  const MutableBytes target{own().output + part.begin, part.size()};
+  if (owner.hides_output && reaches_) {
+    return transport::read_memory(board_.door(static_cast<int>(chunk)),
+                                  owner.offer.output_address + part.begin, target);
+  }
+  const std::byte* const sum =
+      owner.hides_output
+          ? staged(owner, chunk, taken_) + (part.begin - bytes_of(piece(chunk, taken_)).begin)
+          : owner.output + part.begin;
+  std::memcpy(target.data(), sum, target.size());
+  return true;
+}
+
+bool SharedReduction::take_piece() {
+  if (!use_all()) return false;
+  bool all = true;
+  for (std::size_t chunk = 0; chunk < ranks_.size(); ++chunk) {
+    if (chunk == own_) continue;
+    const transport::Extent sums = bytes_of(piece(chunk, taken_)), there = own().written;
+    all = all && take(chunk, common(sums, {0, there.begin})) &&
+          take(chunk, common(sums, {there.end, count_ * element_}));
+  }
+  if (!use_.end() || !all) return false;
+  board_.count(sequence_, Counter::taken, ++taken_);
+  return true;
+}
+
+Result<SharedReduction::Progress> SharedReduction::advance() {
+  if (!knows_memory_) {
+    auto found = find_all();
+    if (!found) return found.error();
+    knows_memory_ = *found;
+    if (!knows_memory_) return Progress::waiting;
+  }
+  bool moved = true;
+  if (may_reduce()) moved = reduce_piece();
+  else if (may_take()) moved = take_piece();
+  else if (may_stage()) stage_piece();
+  else moved = false;
+  if (is_done()) return Progress::done;
+  return moved ? Progress::moved : Progress::waiting;
+}
+
+bool SharedReduction::is_done() const {
+  return std::ranges::all_of(std::views::iota(0, members_.size()),
+                             [this](int rank) { return is_through(rank); });
+}
+
+std::vector<int> SharedReduction::awaited() const {
+  std::vector<int> ranks;
+  for (int r = 0; r < members_.size(); ++r) {
+    if (r != members_.rank() && !is_through(r)) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+std::uint64_t SharedReduction::movement() const {
+  std::uint64_t pieces = 0;
+  for (int r = 0; r < members_.size(); ++r) {
+    for (const Counter counter : {Counter::staged, Counter::reduced, Counter::taken})
+      pieces += board_.counted(r, sequence_, counter);
+  }
+  return pieces;
+}
+
+std::size_t SharedReduction::bytes_of_own_chunk() const {
+  const std::size_t begin = std::min(count_, own_ * chunk_);
+  return (std::min(count_, begin + chunk_) - begin) * element_;
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,151 @@
+// SharedReduction: one long all_reduce of ranks that share memory, with no message in it.
+//
+// Rank r owns chunk r. Piece by piece it reads that chunk where all inputs lie, sums it up by the
+// balanced tree in rank order, and writes the sum where all outputs lie, block by block while the
+// block is in the nearest cache: `direct` (docs/algorithms/direct.md), in which nothing is carried.
+// How far a rank is it counts on the board; nobody leaves before all have ended, so whoever returns
+// may write its input again.
+//
+// A buffer that its rank has not allocated here is hidden: nobody else has it in its memory. Where
+// each rank can reach the memory of all others (process_memory.h), those who sum a hidden input up
+// read it piece by piece, and write the sums into hidden outputs. Else, and where that is slower,
+// its rank copies its pieces to a stage that all see, and takes the sums from the others' stages.
+//
+// A rank whose call fails may use its buffers for something else, and free them, as soon as that
+// call has returned. Before, it says that its call has failed, and takes back what others may
+// write: hidden outputs by Board::forbid_writes, others by Mesh::take_back. Of these only whole
+// pages can be taken back, so the edges of an output that does not fill its pages are not written
+// by others: its rank takes them from where the others' sums lie. Who has read the memory of a rank
+// whose call has failed does not count the piece (lent_use.h), so nobody takes it for a sum.
+//
+// Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
+// stage's places are used again when all have counted past them.
+//
+// What peers post is bounded by what they share, and what they count is only compared.
+// THREAD: reactor's driver only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "paceline/core/collective/call/members.h"
+#include "paceline/core/collective/call/request.h"
+#include "paceline/core/collective/carrier/board.h"
+#include "paceline/core/collective/carrier/lent_use.h"
+
+namespace paceline::collective {
+
+class SharedReduction {
+ public:
+  using Memory = std::shared_ptr<const transport::SharedMemory>;
+  static constexpr std::size_t kStageBytes = 1 << 20;
+
+  // Hidden buffers from so many bytes on are reached rather than staged. Each rank asks the system
+  // for each other one, at least twice; of short buffers a stage stays in the nearer caches.
+  static constexpr std::size_t shortest_reached(int ranks) {
+    const auto others = static_cast<std::size_t>(ranks - 1);
+    return others * others * (64 << 10);
+  }
+  static constexpr std::size_t kReadBytes = 256 << 10;  // of one piece, of all other ranks
+
+  // What a rank posts: where others find its buffers. Segment 0: hidden.
+  struct Offer {
+    transport::Remote input, output;
+    transport::Extent writable;                           // by others, of the output's segment
+    std::uint64_t stage = 0;                              // the segment of its stage
+    std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: out of reach
+    bool reaches = false;  // this rank can reach all others' memory, and it is worth it
+    bool needs_stage() const { return input.segment == 0 || output.segment == 0; }
+    bool is_in_reach() const {
+      return (input.segment != 0 || input_address != 0) &&
+             (output.segment != 0 || output_address != 0);
+    }
+  };
+
+  // All have posted an Offer for operation `sequence`, and this rank the one of `request`. `stage`
+  // is this rank's; nullptr where its offer says none. `read`: room for what is read, enlarged as
+  // needed. `board`, `members` and `read` outlive it.
+  SharedReduction(Board& board, const Members& members, std::uint64_t sequence,
+                  const Request& request, Memory stage, std::vector<std::byte>& read);
+
+  // Whether some rank lacks the stage that it needs. All ranks see the same; none may advance.
+  bool is_impossible() const;
+
+  enum class Progress : std::uint8_t { waiting, moved, done };
+  // Does one piece of what can be done now. A failure names the rank whose offer is false.
+  Result<Progress> advance();
+
+  std::vector<int> awaited() const;  // the other ranks that are not through
+  std::size_t bytes_of_own_chunk() const;
+  std::uint64_t movement() const;  // the pieces of all ranks
+
+ private:
+  struct Rank {
+    Offer offer;
+    bool hides_input = false, hides_output = false;
+    transport::Extent written = {};  // what others write in its output, in bytes from its begin
+    bool takes = false;              // the rest itself
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    std::byte* stage = nullptr;
+    std::vector<Memory> held = {};  // so that it stays mapped
+  };
+  struct Piece {
+    std::size_t offset = 0, count = 0;  // elements
+  };
+
+  Rank& own() { return ranks_[own_]; }
+  Result<bool> find_all();  // false: memory that a rank has offered is not known here yet
+  Result<bool> find(Rank& rank, int peer);
+
+  Piece piece(std::size_t chunk, std::uint64_t number) const;
+  bool wants_to_reach() const;
+  bool stages() const { return !reaches_; }  // what is hidden
+  // Where on the rank's stage a piece of the chunk lies.
+  std::byte* staged(const Rank& rank, std::size_t chunk, std::uint64_t number) const;
+  transport::Extent bytes_of(Piece all) const {
+    return {all.offset * element_, (all.offset + all.count) * element_};
+  }
+  std::byte* read_place(std::size_t rank) const;
+  // Where a piece of the own chunk lies that the rank hides, when it was read or staged.
+  const std::byte* at_hand(std::size_t rank, std::uint64_t number) const;
+  // The least count of the other ranks, or of those of them that use their stage so.
+  std::uint64_t least(Board::Counter counter, bool Rank::*among = nullptr) const;
+
+  bool may_stage() const;
+  bool may_reduce() const;
+  bool may_take() const;
+  bool is_through(int rank) const;
+  bool is_done() const;
+  // False: what must be reached cannot be now, or a call has failed. Its rank will say so.
+  bool read_inputs(Piece all);
+  bool write_sums(Piece all);
+  bool reduce_piece();
+  void stage_piece();
+  void sum_up(Piece all);
+  bool take_piece();
+  bool take(std::size_t chunk, transport::Extent part);
+  bool use_all();
+
+  Board& board_;
+  const Members& members_;
+  const std::uint64_t sequence_;
+  const ReduceOp op_;
+  const Dtype dtype_;
+  const std::size_t count_, element_, own_;
+  const double factor_;
+  std::size_t chunk_ = 0;          // elements of each chunk but the last ones
+  std::size_t longest_piece_ = 0;  // elements
+  std::uint64_t pieces_ = 0;       // of each chunk
+  std::vector<Rank> ranks_;
+  LentUse use_;  // of the others' memory, by one piece
+  std::vector<ConstBuffer> inputs_;
+  TreeSum tree_sum_;
+  std::vector<std::byte>& read_;
+  bool reaches_ = false;
+  bool knows_memory_ = false;
+  bool summed_up_ = false;                              // the piece whose sums are to be written
+  std::uint64_t staged_ = 0, reduced_ = 0, taken_ = 0;  // pieces
+};
+
+}  // namespace paceline::collective

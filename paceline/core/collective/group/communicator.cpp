@@ -1,0 +1,470 @@
+#include "paceline/core/collective/group/communicator.h"
+
+#include <algorithm>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/half.h"
+#include "paceline/core/collective/call/arguments.h"
+#include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/engine/enlist.h"
+#include "paceline/core/collective/group/communicator_impl.h"
+#include "paceline/core/collective/program/contract.h"
+
+namespace paceline {
+
+using collective::Call;
+using collective::check_equal;
+using collective::check_host_memory;
+using collective::check_memory;
+using collective::check_overlap;
+using collective::check_part;
+using collective::check_reduction;
+using collective::Group;
+using collective::Partition;
+using collective::Request;
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const {
+  return impl_->rank;
+}
+int Communicator::size() const {
+  return impl_->size;
+}
+const std::string& Communicator::name() const {
+  return impl_->group->name();
+}
+topology::Topology Communicator::topology() const {
+  return impl_->group->members().topology();
+}
+Determinism Communicator::determinism() const {
+  return impl_->determinism;
+}
+std::vector<std::string_view> Communicator::algorithms(Operation operation, Dtype dtype,
+                                                       ReduceOp op) const {
+  if (!collective::is_carried_by_programs(operation)) return {};
+  return impl_->choice.names(operation, impl_->shape,
+                             impl_->needs_one_rounding(operation, op, dtype));
+}
+std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t bytes, Dtype dtype,
+                                              ReduceOp op) const {
+  std::vector<Forecast> forecasts;
+  if (!collective::is_carried_by_programs(operation)) return forecasts;
+  for (const collective::Candidate& one : impl_->choice.candidates(
+           operation, impl_->shape, bytes, impl_->needs_one_rounding(operation, op, dtype)))
+    forecasts.push_back({one.algorithm->name, one.piece_bytes, one.seconds});
+  return forecasts;
+}
+Traffic Communicator::traffic() const {
+  return impl_->group->traffic();
+}
+Allocation Communicator::allocate(std::size_t bytes) const {
+  return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_mesh(),
+                              bytes);
+}
+void Communicator::abort(const std::string& reason) {
+  Group::abort(impl_->group, reason);
+}
+
+int Communicator::world_rank(int rank) const {
+  PACELINE_CHECK(rank >= 0 && rank < size(), "rank {} is not in 0..{}", rank, size() - 1);
+  return impl_->group->members().world_rank(rank);
+}
+
+namespace {
+
+std::shared_ptr<Group> opened_group(const collective::Opening& o) {
+  const collective::Members members(o.mesh, o.world_ranks);
+  auto engine = o.engines == nullptr ? nullptr
+                                     : collective::enlist(*o.engines, members, o.number, *o.reactor,
+                                                          Deadline::in(o.timeout));
+  return std::make_shared<Group>(o.number, o.name, o.reactor, members, std::move(engine));
+}
+
+}  // namespace
+
+Communicator::Impl::Impl(collective::Opening opening)
+    : determinism(opening.determinism),
+      timeout(opening.timeout),
+      profile(opening.profile),
+      engines(opening.engines),
+      group(opened_group(opening)),
+      rank(group->members().rank()),
+      size(group->members().size()),
+      shape(group->members().shape()),
+      choice(collective::built_in_algorithms(), determinism, group->members().topology(), profile) {
+  group->open();
+}
+
+Communicator::Impl::~Impl() {
+  group->close();
+}
+
+void Communicator::Impl::check_root(std::string_view what, int root) const {
+  PACELINE_CHECK(root >= 0 && root < size, "{}: root {} is not in 0..{}", what, root, size - 1);
+}
+
+Partition Communicator::Impl::parts(Call& call, Counts counts) const {
+  if (counts.empty()) return Partition::even(call.count, size);
+  PACELINE_CHECK(counts.size() == static_cast<std::size_t>(size), "{}: {} counts for {} ranks",
+                 name_of(call.operation), counts.size(), size);
+  call.counts.assign(counts.begin(), counts.end());
+  return Partition::of({counts.begin(), counts.end()});
+}
+
+Partition Communicator::Impl::own_part_alone(Partition parts) const {
+  parts.chunks[static_cast<std::size_t>(rank)].offset = 0;
+  return parts;
+}
+
+void Communicator::Impl::cut_by_pairs(Request& request, const Partition& sent,
+                                      const Partition& taken) const {
+  // The chunks between other ranks are empty here.
+  request.input_chunks.chunks.resize(
+      static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size)));
+  request.other_output_chunks = request.input_chunks;
+  for (int peer = 0; peer < size; ++peer) {
+    const auto to = static_cast<std::size_t>(collective::chunk_between(size, rank, peer));
+    const auto from = static_cast<std::size_t>(collective::chunk_between(size, peer, rank));
+    const auto p = static_cast<std::size_t>(peer);
+    request.input_chunks.chunks[to] = sent.chunks[p];
+    request.other_output_chunks.chunks[to].count = sent.chunks[p].count;
+    request.other_output_chunks.chunks[from] = taken.chunks[p];
+    request.input_chunks.chunks[from].count = taken.chunks[p].count;
+  }
+}
+
+bool Communicator::Impl::needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const {
+  return is_reduction(operation) && determinism == Determinism::reproducible && is_half(dtype) &&
+         rounds(op, dtype);
+}
+
+// --- collectives ---------------------------------------------------------------------------------
+
+Work Communicator::Impl::submit(Request request, std::string_view algorithm,
+                                std::chrono::milliseconds within) {
+  Call& call = request.call;
+  const bool by_engine = takes_engine(request, algorithm);
+  request.may_post = !by_engine && algorithm.empty() && group->posts(call);
+  if (request.may_post) {
+    request.print = fingerprint(call);
+    if (collective::BoardCalls::is_short(call) && group->try_at_once(request))
+      return Work::over_at_once(size);
+  }
+  if (by_engine) choose_engine(request);
+  else if (collective::is_carried_by_programs(call.operation)) choose_program(request, algorithm);
+  request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
+  if (const auto failure = group->mesh().failure()) throw Error(*failure);
+  request.work = group->new_work(to_string(call));
+  Work work(request.work);
+  Group::submit(group, std::move(request));
+  return work;
+}
+
+Work Communicator::Impl::exchange(Request request, const OperationOptions& options) {
+  const ConstBuffer in = request.input;
+  std::shared_ptr<std::vector<std::byte>> copy;
+  // What arrives from one rank may lie where the part of another has to go from.
+  if (in.data == request.output.data && in.count > 0) {
+    check_host_memory(in, "all_to_all in place");
+    copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
+    request.input.data = copy->data();
+  }
+  const Work work = submit(std::move(request), options.algorithm, options.within);
+  if (copy) work.keep(std::move(copy));
+  return work;
+}
+
+collective::Shape Communicator::Impl::shape_with_root(int root) const {
+  collective::Shape asked = shape;
+  asked.root = root;
+  return asked;
+}
+
+// What an engine can carry is the engine's, however short.
+bool Communicator::Impl::takes_engine(const Request& request, std::string_view algorithm) const {
+  const auto is_of = [](ConstBuffer buffer, Memory::Kind kind) {
+    return buffer.count == 0 || buffer.memory.kind == kind;
+  };
+  const Memory::Kind memory = request.memory();
+  const std::string_view name = engines == nullptr ? "" : engines->traits().name;
+  const bool named = algorithm.empty() || algorithm == name;
+  const bool carries = engines != nullptr && engines->traits().memory == memory;
+  if (memory != Memory::Kind::host) {
+    const std::string call = to_string(request.call);
+    PACELINE_CHECK(is_of(request.input, memory) && is_of(request.output, memory),
+                   "{}: one buffer lies in device memory and one on the host; both must be in the "
+                   "same",
+                   call);
+    PACELINE_CHECK(carries && named,
+                   "{}: a buffer lies in device memory, which {}; start the job by `paceline run "
+                   "--transport nccl` and name no other algorithm, or copy it to the host first",
+                   call, carries ? "programs cannot read" : "nothing carries here");
+  }
+  return carries && named && collective::is_carried_by_programs(request.call.operation);
+}
+
+void Communicator::Impl::choose_engine(Request& request) const {
+  Call& call = request.call;
+  const std::string refusal = engines->refusal(engine_call(request, rank, size));
+  if (!refusal.empty()) throw_misuse(fmt::format("{}: {}", to_string(call), refusal));
+  call.algorithm = engines->traits().name;
+  request.by_engine = true;
+  if (request.memory() != Memory::Kind::host) request.scale_input = false;
+}
+
+void Communicator::Impl::choose_program(Request& request, std::string_view algorithm) {
+  Call& call = request.call;
+  const std::size_t element = size_of(call.dtype);
+  const collective::Candidate chosen =
+      choice.choose(call.operation, algorithm, shape_with_root(call.root), call.count * element,
+                    needs_one_rounding(call.operation, call.op, call.dtype));
+  PACELINE_CHECK(
+      !chosen.algorithm->needs_equal_counts || call.counts.empty(),
+      "{}: algorithm '{}' needs as much for each rank from each; call without counts, or "
+      "name another algorithm",
+      to_string(call), chosen.algorithm->name);
+  call.algorithm = chosen.algorithm->name;
+  request.plan = plan(*chosen.algorithm, call.root);
+  if (collective::chunks_needed(call.operation, size) == 0) {
+    request.input_chunks = Partition::even(call.count, request.plan->chunks);
+  }
+  const std::size_t piece = std::max<std::size_t>(1, chosen.piece_bytes / element);
+  const std::size_t longest = request.input_chunks.longest();
+  request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
+  if (call.operation == Operation::all_to_all)
+    request.piece = piece;  // nobody knows the longest part of all
+}
+
+std::shared_ptr<const collective::Plan> Communicator::Impl::plan(
+    const collective::Algorithm& algorithm, int root) {
+  const std::lock_guard lock(mutex);
+  auto& known = plans[{&algorithm, root}];
+  if (!known) known = make_plan(algorithm.build(shape_with_root(root)), size);
+  return known;
+}
+
+Work Communicator::all_reduce(Buffer inout, const AllReduceOptions& options) {
+  return all_reduce(inout, inout, options);
+}
+
+double Communicator::all_reduce(double value, ReduceOp op) {
+  all_reduce(buffer_of(std::span(&value, 1)), {.op = op}).wait();
+  return value;
+}
+
+Work Communicator::all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options) {
+  check_memory(in, "all_reduce");
+  check_memory(out, "all_reduce");
+  check_reduction("all_reduce", options.op, in.dtype);
+  check_equal("all_reduce", in, out);
+  PACELINE_CHECK(!options.weight || options.op == ReduceOp::average,
+                 "all_reduce: a weight goes with ReduceOp::average, not with {}",
+                 name_of(options.op));
+  PACELINE_CHECK(!options.weight || (*options.weight >= 0 && *options.weight < 1e300),
+                 "all_reduce: weight {} must be finite and not negative",
+                 options.weight.value_or(0));
+  PACELINE_CHECK(options.note.size() <= collective::kLongestNote,
+                 "all_reduce: a note of {} bytes, at most {} are carried", options.note.size(),
+                 collective::kLongestNote);
+  Request request{.input = in, .output = out};
+  request.call = {
+      .operation = Operation::all_reduce, .op = options.op, .dtype = in.dtype, .count = in.count};
+  request.call.weighted = options.weight.has_value();
+  request.call.weight = options.weight.value_or(1);
+  request.call.note.assign(options.note.begin(), options.note.end());
+  request.scale_input = options.weight.has_value();
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::reduce(Buffer inout, int root, const ReduceOptions& options) {
+  return reduce(inout, inout, root, options);
+}
+
+Work Communicator::reduce(ConstBuffer in, Buffer out, int root, const ReduceOptions& options) {
+  check_memory(in, "reduce");
+  check_reduction("reduce", options.op, in.dtype);
+  impl_->check_root("reduce", root);
+  if (rank() == root) {
+    check_memory(out, "reduce");
+    check_equal("reduce", in, out);
+  } else {
+    out = {};
+  }
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::reduce,
+                  .op = options.op,
+                  .dtype = in.dtype,
+                  .root = root,
+                  .count = in.count};
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, const ReduceScatterOptions& options) {
+  check_memory(in, "reduce_scatter");
+  check_memory(out, "reduce_scatter");
+  check_reduction("reduce_scatter", options.op, in.dtype);
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::reduce_scatter,
+                  .op = options.op,
+                  .dtype = in.dtype,
+                  .count = in.count};
+  request.input_chunks = impl_->parts(request.call, options.counts);
+  check_part("reduce_scatter", in, out, request.input_chunks, rank());
+  request.other_output_chunks = impl_->own_part_alone(request.input_chunks);
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::all_gather(ConstBuffer in, Buffer out, const GatherOptions& options) {
+  check_memory(in, "all_gather");
+  check_memory(out, "all_gather");
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::all_gather, .dtype = out.dtype, .count = out.count};
+  request.other_output_chunks = impl_->parts(request.call, options.counts);
+  check_part("all_gather", out, in, request.other_output_chunks, rank());
+  request.input_chunks = impl_->own_part_alone(request.other_output_chunks);
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::gather(ConstBuffer in, Buffer out, int root, const GatherOptions& options) {
+  check_memory(in, "gather");
+  impl_->check_root("gather", root);
+  Request request{.input = in};
+  request.call = {.operation = Operation::gather,
+                  .dtype = in.dtype,
+                  .root = root,
+                  .count = in.count * static_cast<std::size_t>(size())};
+  request.other_output_chunks = impl_->parts(request.call, options.counts);
+  request.call.count = request.other_output_chunks.count();
+  if (rank() == root) {
+    check_memory(out, "gather");
+    check_part("gather", out, in, request.other_output_chunks, rank());
+    request.output = out;
+  } else {
+    PACELINE_CHECK(in.count == impl_->own_part(request.other_output_chunks).count,
+                   "gather: rank {} brings {} elements, its count is {}", rank(), in.count,
+                   impl_->own_part(request.other_output_chunks).count);
+  }
+  request.input_chunks = impl_->own_part_alone(request.other_output_chunks);
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::scatter(ConstBuffer in, Buffer out, int root, const GatherOptions& options) {
+  check_memory(out, "scatter");
+  impl_->check_root("scatter", root);
+  Request request{.output = out};
+  request.call = {.operation = Operation::scatter,
+                  .dtype = out.dtype,
+                  .root = root,
+                  .count = out.count * static_cast<std::size_t>(size())};
+  request.input_chunks = impl_->parts(request.call, options.counts);
+  request.call.count = request.input_chunks.count();
+  if (rank() == root) {
+    check_memory(in, "scatter");
+    check_part("scatter", in, out, request.input_chunks, rank());
+    request.input = in;
+  } else {
+    PACELINE_CHECK(out.count == impl_->own_part(request.input_chunks).count,
+                   "scatter: rank {} takes {} elements, its count is {}", rank(), out.count,
+                   impl_->own_part(request.input_chunks).count);
+  }
+  request.other_output_chunks = impl_->own_part_alone(request.input_chunks);
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::all_to_all(ConstBuffer in, Buffer out, const OperationOptions& options) {
+  check_memory(in, "all_to_all");
+  check_memory(out, "all_to_all");
+  const auto ranks = static_cast<std::size_t>(size());
+  PACELINE_CHECK(
+      in.count % ranks == 0 && out.count == in.count,
+      "all_to_all: {} elements for {} elements cannot be cut into {} equal parts; give counts",
+      in.count, out.count, ranks);
+  check_equal("all_to_all", in, out);
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::all_to_all, .dtype = in.dtype, .count = in.count};
+  const Partition parts = Partition::even(in.count, size());
+  impl_->cut_by_pairs(request, parts, parts);
+  // Ranks that pass on parts for others hold them in parts of this length.
+  for (Partition* chunks : {&request.input_chunks, &request.other_output_chunks})
+    for (collective::Range& chunk : chunks->chunks) chunk.count = in.count / ranks;
+  return impl_->exchange(std::move(request), options);
+}
+
+Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts,
+                              const OperationOptions& options) {
+  check_memory(in, "all_to_all");
+  check_memory(out, "all_to_all");
+  Request request{.input = in, .output = out};
+  request.call = {.operation = Operation::all_to_all, .dtype = in.dtype};
+  const Partition sent = impl_->parts(request.call, send_counts);
+  request.call.expected.assign(recv_counts.begin(), recv_counts.end());
+  PACELINE_CHECK(recv_counts.size() == send_counts.size() && !send_counts.empty(),
+                 "all_to_all: {} and {} counts for {} ranks", send_counts.size(),
+                 recv_counts.size(), size());
+  const Partition taken = Partition::of({recv_counts.begin(), recv_counts.end()});
+  PACELINE_CHECK(
+      in.dtype == out.dtype && in.count == sent.count() && out.count == taken.count(),
+      "all_to_all: input is {}[{}] and output {}[{}], but the counts add up to {} and {}",
+      name_of(in.dtype), in.count, name_of(out.dtype), out.count, sent.count(), taken.count());
+  PACELINE_CHECK(sent.chunks[static_cast<std::size_t>(rank())].count ==
+                     taken.chunks[static_cast<std::size_t>(rank())].count,
+                 "all_to_all: rank {} sends itself {} elements and expects {}", rank(),
+                 sent.chunks[static_cast<std::size_t>(rank())].count,
+                 taken.chunks[static_cast<std::size_t>(rank())].count);
+  check_overlap("all_to_all", in, out, 0);
+  impl_->cut_by_pairs(request, sent, taken);
+  return impl_->exchange(std::move(request), options);
+}
+
+Work Communicator::broadcast(Buffer inout, int root, const OperationOptions& options) {
+  check_memory(inout, "broadcast");
+  impl_->check_root("broadcast", root);
+  Request request{.input = inout, .output = inout};
+  request.call = {
+      .operation = Operation::broadcast, .dtype = inout.dtype, .root = root, .count = inout.count};
+  return impl_->submit(std::move(request), options.algorithm, options.within);
+}
+
+Work Communicator::barrier(const OperationOptions& options) {
+  PACELINE_CHECK(options.algorithm.empty(),
+                 "barrier: it has no algorithms; every call is told to every rank, and that is it");
+  Request request;
+  request.call = {.operation = Operation::barrier};
+  return impl_->submit(std::move(request), {}, options.within);
+}
+
+// --- send and recv -------------------------------------------------------------------------------
+
+collective::PointToPoint::Transfer Communicator::Impl::transfer(
+    std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
+  check_host_memory(buffer, what);
+  if (const auto failure = group->mesh().failure()) throw Error(*failure);
+  return {.peer = peer,
+          .tag = options.tag,
+          .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),
+          .work = group->new_work(fmt::format("{} {}[{}] with rank {}", what, name_of(buffer.dtype),
+                                              buffer.count, peer))};
+}
+
+Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& options) {
+  PACELINE_CHECK(to >= 0 && to < size(), "send: rank {} is not in 0..{}", to, size() - 1);
+  auto transfer = impl_->transfer("send", data, to, options);
+  transfer.source = data;
+  Work work(transfer.work);
+  Group::submit_send(impl_->group, std::move(transfer));
+  return work;
+}
+
+Work Communicator::recv(Buffer into, int from, const PointToPointOptions& options) {
+  PACELINE_CHECK(from == kAnyRank || (from >= 0 && from < size()),
+                 "recv: rank {} is not in 0..{}, nor kAnyRank", from, size() - 1);
+  auto transfer = impl_->transfer("recv", into, from, options);
+  transfer.target = into;
+  Work work(transfer.work);
+  Group::submit_recv(impl_->group, std::move(transfer));
+  return work;
+}
+
+}  // namespace paceline

@@ -1,0 +1,66 @@
+// The inside of a Communicator: the part that runs on the caller's thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/collective/group/group.h"
+#include "paceline/core/collective/group/open_communicator.h"
+#include "paceline/core/collective/price/choice.h"
+
+namespace paceline {
+class Communicator::Impl {
+ public:
+  // With an engine it blocks until all members are here. THROWS Error: what enlist (enlist.h)
+  // throws.
+  explicit Impl(collective::Opening opening);
+  ~Impl();
+
+  Work submit(collective::Request request, std::string_view algorithm,
+              std::chrono::milliseconds within);
+  collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
+                                              const PointToPointOptions& options);
+
+  const Determinism determinism;
+  const std::chrono::milliseconds timeout;
+  const topology::Profile profile;  // the same on all ranks
+  collective::EngineLibrary* const engines;
+  const std::shared_ptr<collective::Group> group;
+  const int rank, size;
+  const collective::Shape shape;
+  collective::Choice choice;
+  std::uint64_t splits =
+      0;  // how many groups were asked of this one; ordered by the caller, as all calls
+
+  // Whether sums of a 16-bit type must be rounded once.
+  bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;
+  collective::Shape shape_with_root(int root) const;
+  // `what` names the operation in what these throw.
+  void check_root(std::string_view what, int root) const;
+  // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the
+  // call.
+  collective::Partition parts(collective::Call& call, Counts counts) const;
+  // all_to_all: what this rank sends and takes; nothing is known of the other pairs.
+  void cut_by_pairs(collective::Request& request, const collective::Partition& sent,
+                    const collective::Partition& taken) const;
+  Work exchange(collective::Request request, const OperationOptions& options);
+  // The same, seen by a buffer that holds nothing but this rank's part.
+  collective::Partition own_part_alone(collective::Partition parts) const;
+  collective::Range own_part(const collective::Partition& parts) const {
+    return parts.chunks[static_cast<std::size_t>(rank)];
+  }
+
+ private:
+  bool takes_engine(const collective::Request& request, std::string_view algorithm) const;
+  void choose_engine(collective::Request& request) const;
+  void choose_program(collective::Request& request, std::string_view algorithm);
+  std::shared_ptr<const collective::Plan> plan(const collective::Algorithm& algorithm, int root);
+
+  std::mutex mutex;
+  std::map<std::pair<const collective::Algorithm*, int>, std::shared_ptr<const collective::Plan>>
+      plans;  // by algorithm and root
+};
+
+}  // namespace paceline

@@ -1,0 +1,323 @@
+#include "paceline/core/collective/group/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "paceline/core/collective/call/work_state.h"
+
+namespace paceline::collective {
+namespace {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+constexpr std::size_t kMostEarlyFrames = 1 << 16;
+
+bool is_point_to_point(FrameType type) {
+  return type == FrameType::announce || type == FrameType::matched || type == FrameType::message;
+}
+
+bool share_memory(const Members& members) {
+  const topology::Topology topology = members.topology();
+  return topology.hosts.size() == 1 && topology.within_a_host == topology::LinkClass::memory;
+}
+
+}  // namespace
+
+Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+             Members members, std::shared_ptr<Engine> engine)
+    : id_(id),
+      name_(std::move(name)),
+      reactor_(std::move(reactor)),
+      members_(std::move(members)),
+      engine_(std::move(engine)),
+      waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
+      point_to_point_(members_, id, traffic_),
+      share_memory_(share_memory(members_)),
+      board_calls_(members_, id, traffic_),
+      link_calls_(members_, id, traffic_),
+      posted_calls_(share_memory_ ? static_cast<PostedCalls&>(board_calls_) : link_calls_) {}
+
+std::shared_ptr<Work::State> Group::new_work(std::string description) {
+  auto work = std::make_shared<Work::State>(reactor_, waited_);
+  work->description = std::move(description);
+  return work;
+}
+
+// --- calls of this rank --------------------------------------------------------------------------
+
+void Group::submit(const std::shared_ptr<Group>& group, Request request) {
+  group->reactor_->post(
+      [group, r = std::make_shared<Request>(std::move(request))] { group->begin(std::move(*r)); });
+}
+
+void Group::submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
+  group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::send); });
+}
+
+void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer) {
+  group->reactor_->post([group, t = std::move(transfer)] { group->begin(t, &PointToPoint::recv); });
+}
+
+bool Group::posts(const Call& call) const {
+  return BoardCalls::suits(call, members_.size()) &&
+         (share_memory_ || link_calls_.takes(call.count * size_of(call.dtype)));
+}
+
+bool Group::try_at_once(const Request& request) {
+  // About what it takes to hand over to another thread and back.
+  constexpr int kLooks = 64;
+  using Progress = PostedCalls::Progress;
+  bool done = false, woke = false;
+  reactor_->try_drive([&] {
+    const bool idle = !current_ && queue_.empty() && early_.empty() && !mesh().failure();
+    if (!idle || !posted_calls_.ready() || reactor_->trace().enabled()) return;
+    posted_ = next_sequence_;
+    posted_calls_.post(posted_, request);
+    for (int look = 0; look < kLooks && !done; ++look) {
+      if (!share_memory_) reactor_->look();
+      const auto progress = posted_calls_.advance(posted_, request);
+      if (!progress || progress.value() == Progress::by_messages) break;  // it ends where it waits
+      if (progress.value() == Progress::waiting) reactor_->relax();
+      else look = 0;
+      done = progress.value() == Progress::done;
+    }
+    woke = board_calls_.take_woke();
+    if (!done) return;
+    ++next_sequence_;
+    ++traffic_.operations;
+    reactor_->status().operation_passed();
+  });
+  if (woke) reactor_->post([] {});  // a turn, which sends the frame
+  return done;
+}
+
+void Group::begin(Request request) {
+  if (const auto failure = mesh().failure()) return request.work->finish(*failure);
+  queued_until_ = queued_until_.sooner(request.deadline);
+  queue_.push_back(std::move(request));
+  note_activity();
+  if (current_) arm_timer();  // it may be due before what it waits behind
+  else begin_next();
+}
+
+void Group::begin(PointToPoint::Transfer transfer,
+                  void (PointToPoint::*how)(PointToPoint::Transfer)) {
+  if (const auto failure = mesh().failure()) return transfer.work->finish(*failure);
+  transfer.stalls = Deadline::in(kStall);
+  (point_to_point_.*how)(std::move(transfer));
+  note_activity();
+  check_departed();
+  arm_timer();
+}
+
+void Group::begin_next() {
+  while (!current_ && !queue_.empty() && !mesh().failure()) {
+    current_ =
+        std::make_unique<Execution>(members_, posted_calls_, id_, next_sequence_++,
+                                    std::move(queue_.front()), traffic_, [this] { go_on(); });
+    queue_.pop_front();
+    moved_ = movement();
+    looked_at_ = quiet_since_ = Clock::now();
+    stall_told_ = false;
+    current_->start();
+    const auto early = std::exchange(early_, {});
+    replaying_ = true;
+    for (const EarlyFrame& frame : early) {
+      if (!current_) break;  // it has failed
+      auto taken = frame.borrowed.empty() ? received(frame.peer, frame.header, frame.payload, false)
+                                          : borrowed(frame.peer, frame.header, frame.borrowed);
+      if (!taken) mesh().fail(taken.error());
+    }
+    replaying_ = false;
+    check_departed();
+    arm_timer();
+    end_current_if_done();
+  }
+  note_activity();
+}
+
+void Group::end_current_if_done() {
+  if (!current_ || !current_->done()) return;
+  if (current_->request().by_engine && !carried_by_engine()) return;
+  carriage_.reset();
+  current_->publish();
+  ++traffic_.operations;
+  board_calls_.meet();
+  const auto work = current_->request().work;
+  current_.reset();
+  work->finish(std::nullopt);
+}
+
+// Every rank has made the call: the engine gets it, and its data are there when the engine says so.
+bool Group::carried_by_engine() {
+  if (carriage_) return carriage_->done();
+  carriage_ = std::make_unique<Carriage>(*engine_, *reactor_, current_->request(), current_->roll(),
+                                         [this](const Result<>& ended) {
+                                           if (ended) go_on();
+                                           else mesh().fail(ended.error());
+                                         });
+  const auto begun = carriage_->begin(members_.rank(), members_.size());
+  if (!begun) mesh().fail(begun.error());
+  return false;
+}
+
+void Group::go_on() {
+  end_current_if_done();
+  if (!current_) begin_next();
+}
+
+// Looks for what no frame tells of.
+bool Group::poll() {
+  if (!current_) return false;
+  if (current_->done() && !current_->request().by_engine) {  // the last of what was posted has left
+    go_on();
+    return true;
+  }
+  // A rank that works on the same operation is soon through with its piece.
+  constexpr int kLooks = 16;
+  auto moved = current_->look_at_post();
+  for (int look = 1; look < kLooks && moved && !moved.value() && current_->works_posted(); ++look) {
+    reactor_->relax();
+    moved = current_->look_at_post();
+  }
+  if (!moved) mesh().fail(moved.error());
+  else if (moved.value()) go_on();
+  return !moved || moved.value();
+}
+
+// --- frames of other ranks -----------------------------------------------------------------------
+
+Result<int> Group::member(int world_rank) const {
+  const int member = members_.member(world_rank);
+  if (member >= 0) return member;
+  return Failure{Fault::io,
+                 fmt::format("rank {} sent a frame of group '{}', of which it is no member",
+                             world_rank, name_),
+                 {world_rank}};
+}
+
+MutableBytes Group::place(int peer, const FrameHeader& header) {
+  const int from = members_.member(peer);
+  if (from < 0) return {};
+  if (is_point_to_point(header.type)) return point_to_point_.place(from, header);
+  if (header.type == FrameType::posted) return link_calls_.place(from, header);
+  return current_ && header.sequence == current_->sequence() ? current_->place(from, header)
+                                                             : MutableBytes();
+}
+
+Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  const auto from = member(peer);
+  if (!from) return from.error();
+  if (is_point_to_point(header.type)) {
+    auto taken = point_to_point_.received(from.value(), header, payload, placed);
+    note_activity();
+    return taken;
+  }
+  if (header.type == FrameType::posted) return posted(from.value(), header, payload, placed);
+  if (!current_ || header.sequence != current_->sequence())
+    return keep_early(peer, header, payload, false);
+  ++frames_received_;
+  auto taken = header.type == FrameType::call
+                   ? called(from.value(), payload)
+                   : current_->received(from.value(), header, payload, placed);
+  if (taken && !replaying_) go_on();
+  return taken;
+}
+
+Result<> Group::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+  const auto from = member(peer);
+  if (!from) return from.error();
+  if (!current_ || header.sequence != current_->sequence())
+    return keep_early(peer, header, payload, true);
+  ++frames_received_;
+  auto taken = current_->borrowed(from.value(), header, payload);
+  if (taken && !replaying_) go_on();
+  return taken;
+}
+
+// Says so of an operation that this rank has not begun.
+bool Group::may_come(std::uint64_t sequence) const {
+  const std::uint64_t last = posted_ == next_sequence_ ? posted_ + 1 : next_sequence_;
+  return next_sequence_ <= sequence && sequence <= last;
+}
+
+Failure Group::out_of_turn(int world_rank, std::uint64_t sequence) const {
+  return {Fault::io,
+          fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group "
+                      "'{}': a bug, please report it",
+                      world_rank, sequence, mesh().identity().rank, next_sequence_, name_),
+          {world_rank}};
+}
+
+Result<> Group::posted(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  const bool is_current = current_ && header.sequence == current_->sequence();
+  if (share_memory_ || !(is_current || may_come(header.sequence)))
+    return out_of_turn(members_.world_rank(peer), header.sequence);
+  auto taken = link_calls_.received(peer, header, payload, placed);
+  if (taken && is_current) poll();
+  return taken;
+}
+
+Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+  if (!may_come(header.sequence) || early_.size() >= kMostEarlyFrames)
+    return out_of_turn(peer, header.sequence);
+  EarlyFrame& frame = early_.emplace_back(EarlyFrame{peer, header, {}, {}});
+  if (borrowed) frame.borrowed = payload;
+  else frame.payload.assign(payload.begin(), payload.end());
+  return Done{};
+}
+
+Result<> Group::called(int peer, Bytes payload) {
+  auto call = decode_call(payload);
+  if (!call || current_->roll().call_of(peer)) {
+    return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)),
+                            {peer});
+  }
+  if (const auto mismatch = compare(peer, *call)) return *mismatch;
+  return current_->peer_called(peer, std::move(*call));
+}
+
+// Against our own call; and where each pair of ranks has something to agree in, against every call
+// that has come: nobody may begin before all pairs do.
+std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
+  const bool pairwise = theirs.operation == Operation::all_to_all;
+  for (int other = pairwise ? 0 : members_.rank();
+       other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
+    const auto& call = current_->roll().call_of(other);
+    if (!call || matches(*call, other, theirs, peer)) continue;
+    const int low = std::min(peer, other), high = std::max(peer, other);
+    return members_.failure(
+        Fault::mismatch,
+        fmt::format("the ranks do not do the same: in {} {} called {}, {} called {}; every rank "
+                    "must call the same operations in the "
+                    "same order with matching arguments",
+                    where(), members_.name(low), to_string(low == peer ? theirs : *call),
+                    members_.name(high), to_string(high == peer ? theirs : *call)),
+        {low, high});
+  }
+  return std::nullopt;
+}
+
+// What a peer has called here that this rank has not.
+std::string Group::heard_of(int peer) const {
+  const int from = members_.member(peer);
+  if (from < 0) return {};
+  for (const EarlyFrame& frame : early_) {
+    if (frame.peer != peer || frame.header.type != FrameType::call) continue;
+    if (const auto call = decode_call(frame.payload)) {
+      return fmt::format("{} (operation {} of group '{}')", to_string(*call), frame.header.sequence,
+                         name_);
+    }
+  }
+  const std::string sent = point_to_point_.unreceived_from(from);
+  return sent.empty() ? sent : fmt::format("{} (in group '{}')", sent, name_);
+}
+
+std::string Group::where() const {
+  return fmt::format("operation {} of group '{}'", current_ ? current_->sequence() : next_sequence_,
+                     name_);
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,127 @@
+// Group: the machine behind a communicator. Collectives run one after the other in the order of
+// their calls; each call is compared with the other ranks' calls before their data is used, which a
+// program (execution.h) or the group's engine (engine.h) then carries. Every wait has a deadline.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "paceline/core/collective/carrier/board_calls.h"
+#include "paceline/core/collective/carrier/execution.h"
+#include "paceline/core/collective/carrier/link_calls.h"
+#include "paceline/core/collective/carrier/point_to_point.h"
+#include "paceline/core/collective/engine/engine.h"
+#include "paceline/core/collective/engine/engine_call.h"
+
+namespace paceline::collective {
+
+class Group final : public membership::FrameSink, private transport::Pollable {
+ public:
+  // `id`: the same on all members, and of no other group that any of them is in. `engine`: of the
+  // same members; nullptr: requests by an engine are not made.
+  Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
+        Members members, std::shared_ptr<Engine> engine = nullptr);
+  ~Group() override = default;
+
+  std::uint32_t id() const { return id_; }
+  const std::string& name() const { return name_; }
+  const Members& members() const { return members_; }
+  membership::Mesh& mesh() const { return members_.mesh(); }
+  const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
+  std::shared_ptr<Work::State> new_work(std::string description);
+
+  // The group lives at least until the call has reached the driver. THREAD: any.
+  static void submit(const std::shared_ptr<Group>& group, Request request);
+  // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.
+  bool posts(const Call& call) const;
+  // Carries such a call out here and now, if no rank must be waited for longer than
+  // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
+  bool try_at_once(const Request& request);
+  static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
+  static void submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
+  static void abort(const std::shared_ptr<Group>& group,
+                    std::string reason);  // ends the generation
+  Traffic traffic();
+  void open();   // begins to receive
+  void close();  // ends what is in flight
+
+ private:
+  MutableBytes place(int peer, const transport::FrameHeader& header) override;
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    bool placed) override;
+  Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
+  void failed(const Failure& why) override;
+  void departed(int peer) override;
+  std::string heard_of(int peer) const override;
+
+  // A wait in which nothing moves for so long is told; it is looked after so often.
+  static constexpr std::chrono::seconds kStall{5}, kLook{1};
+
+  struct EarlyFrame {
+    int peer;  // its rank in the world
+    transport::FrameHeader header;
+    std::vector<std::byte> payload;
+    Bytes borrowed;
+  };
+  void begin(Request request);
+  void begin(PointToPoint::Transfer transfer, void (PointToPoint::*how)(PointToPoint::Transfer));
+  void begin_next();
+  void end_current_if_done();
+  bool carried_by_engine();
+  void go_on();
+  bool poll() override;
+  void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
+  Result<int> member(int world_rank) const;
+  Result<> called(int peer, Bytes payload);
+  Result<> posted(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
+  bool may_come(std::uint64_t sequence) const;
+  Failure out_of_turn(int world_rank, std::uint64_t sequence) const;
+  Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
+  std::optional<Failure> compare(int peer, const Call& theirs) const;
+  void check_departed();
+  std::string whom_it_waits_for() const;
+  void note_activity();
+  void arm_timer();
+  std::uint64_t movement() const;
+  bool is_stalled(Clock::time_point now);
+  void on_timer();
+  std::string where() const;  // "operation 12 of group 'world'"
+
+  const std::uint32_t id_;
+  const std::string name_;
+  const std::shared_ptr<transport::Reactor> reactor_;
+  const Members members_;
+  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<std::atomic<std::int64_t>> waited_;
+
+  // THREAD: driver.
+  Traffic traffic_;
+  PointToPoint point_to_point_;
+  const bool share_memory_;  // all members
+  BoardCalls board_calls_;   // if they do
+  LinkCalls link_calls_;     // else
+  PostedCalls& posted_calls_;
+  std::deque<Request> queue_;
+  Deadline queued_until_;  // no deadline in the queue is before this
+  std::unique_ptr<Execution> current_;
+  std::unique_ptr<Carriage> carriage_;  // of the current operation, when the engine has it
+  std::uint64_t next_sequence_ = 1;     // of the call that will be begun next
+  std::uint64_t posted_ = 0;            // the call that try_at_once has posted last
+  // Frames of the call with next_sequence_, or if that is posted, of the one after it: a peer is at
+  // most one ahead of what this rank has called.
+  std::vector<EarlyFrame> early_;
+  bool replaying_ = false;  // the early frames are being handed over
+  std::optional<Clock::time_point> active_since_;
+  std::uint64_t frames_received_ = 0;
+  std::uint64_t moved_ = 0;  // movement(), when it was looked at last
+  Clock::time_point looked_at_ = {}, quiet_since_ = {};
+  bool stall_told_ = false;
+  std::optional<transport::Poller::TimerId> timer_;
+  Clock::time_point timer_due_ = {};
+  bool closed_ = false;
+};
+
+}  // namespace paceline::collective

@@ -1,0 +1,216 @@
+// How what a group has in flight ends otherwise than well, and what it is told while it waits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/collective/group/group.h"
+
+namespace paceline::collective {
+
+void Group::failed(const Failure& why) {
+  early_.clear();
+  carriage_.reset();
+  if (engine_) engine_->abandon();
+  posted_calls_.take_back();
+  if (current_) {
+    current_->give_up();
+    const auto work = current_->request().work;
+    // It may be in the middle of one of its own methods: it ends when the driver is out of there.
+    reactor_->post([dead = std::shared_ptr<Execution>(std::move(current_))] {});
+    work->finish(why);
+  }
+  const auto queue = std::move(queue_);
+  queue_.clear();
+  for (const Request& request : queue) request.work->finish(why);
+  point_to_point_.failed(why);
+  note_activity();
+}
+
+void Group::departed(int) {
+  check_departed();
+}
+
+void Group::check_departed() {
+  int here = 0;
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    if (!members_.has_departed(peer)) {
+      ++here;
+      continue;
+    }
+    std::string waiting = point_to_point_.waits_for(peer);
+    if (waiting.empty() && current_ && std::ranges::count(current_->missing(), peer) > 0) {
+      waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
+    }
+    if (waiting.empty()) continue;
+    return mesh().fail(members_.failure(
+        Fault::peer_lost,
+        fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "
+                    "operations before they end. If it ran out of batches sooner than others: "
+                    "DataParallel::join keeps ranks with different numbers of batches together",
+                    members_.name(peer), members_.name(members_.rank()), waiting),
+        {peer}));
+  }
+  const std::string waiting = here > 1 ? "" : point_to_point_.waits_for(kAnyRank);
+  if (waiting.empty() || members_.size() == 1) return;
+  mesh().fail(members_.failure(Fault::peer_lost,
+                               fmt::format("all other ranks have left the job while {} waits in {}",
+                                           members_.name(members_.rank()), waiting),
+                               {}));
+}
+
+void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
+  group->reactor_->post([group, reason = std::move(reason)] {
+    const Members& members = group->members_;
+    group->mesh().fail(
+        members.failure(Fault::cancelled,
+                        fmt::format("{} aborted group '{}': {}", members.name(members.rank()),
+                                    group->name_, reason),
+                        {members.rank()}));
+  });
+}
+
+void Group::open() {
+  reactor_->run([this] {
+    mesh().subscribe(id_, this);
+    if (share_memory_) board_calls_.open();
+    reactor_->add(*this);
+  });
+}
+
+void Group::close() {
+  reactor_->run([this] {
+    const bool busy = current_ || !queue_.empty() || !point_to_point_.idle();
+    if (busy && !mesh().failure()) {
+      mesh().fail({Fault::cancelled,
+                   fmt::format("rank {} ended group '{}' while operations were in flight; wait for "
+                               "every Work first",
+                               mesh().identity().rank, name_),
+                   {mesh().identity().rank}});
+    }
+    mesh().subscribe(id_, nullptr);
+    board_calls_.close();
+    reactor_->remove(*this);
+    mesh().release_group(id_);
+    if (timer_) reactor_->poller().cancel(*timer_);
+    timer_.reset();
+    closed_ = true;
+  });
+}
+
+// --- time ----------------------------------------------------------------------------------------
+
+void Group::note_activity() {
+  const bool active = current_ || !queue_.empty() || !point_to_point_.idle();
+  if (active && !active_since_) active_since_ = Clock::now();
+  if (!active && active_since_) {
+    traffic_.in_flight += Clock::now() - *active_since_;
+    active_since_.reset();
+  }
+}
+
+Traffic Group::traffic() {
+  Traffic snapshot;
+  const auto take = [&] {
+    snapshot = traffic_;
+    if (active_since_) snapshot.in_flight += Clock::now() - *active_since_;
+  };
+  if (reactor_->driven_by_this_thread()) take();
+  else reactor_->run(take);
+  snapshot.waited = std::chrono::nanoseconds(waited_->load());
+  return snapshot;
+}
+
+// One timer for all: a due one looks what is late, and is set again only while something is in
+// flight.
+void Group::arm_timer() {
+  Deadline next = point_to_point_.next_deadline();
+  if (!queue_.empty()) next = next.sooner(queued_until_);
+  if (current_) {
+    next = next.sooner(current_->request().deadline);
+    if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + kLook));
+  }
+  if (next.is_never() || closed_) return;
+  if (timer_ && timer_due_ <= next.moment()) return;
+  if (timer_) reactor_->poller().cancel(*timer_);
+  timer_due_ = next.moment();
+  timer_ = reactor_->poller().after(next.left(), [this] { on_timer(); });
+}
+
+// "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
+// called it; .."
+std::string Group::whom_it_waits_for() const {
+  const auto missing = current_->missing();
+  std::string whom;
+  if (!missing.empty()) {
+    whom = fmt::format("{}, which {} not called it", members_.names(missing),
+                       missing.size() == 1 ? "has" : "have");
+    for (const int rank : missing) {
+      const std::string instead = mesh().heard_of(members_.world_rank(rank));
+      if (!instead.empty())
+        whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
+    }
+  } else if (carriage_) {
+    whom = "the data, which the library of its engine carries; every rank has called it";
+  } else {
+    const auto awaited = current_->awaited();
+    whom = awaited.empty()
+               ? fmt::format("{} to take what was sent to it", members_.names(current_->readers()))
+               : fmt::format("data of {}, which {} called it", members_.names(awaited),
+                             awaited.size() == 1 ? "has" : "have");
+  }
+  return fmt::format("{} waits in {} ({}) for {}", members_.name(members_.rank()),
+                     to_string(current_->request().call), where(), whom);
+}
+
+// Grows while data comes, goes or is worked on.
+std::uint64_t Group::movement() const {
+  return frames_received_ + traffic_.messages_sent + traffic_.bytes_reduced +
+         posted_calls_.movement();
+}
+
+bool Group::is_stalled(Clock::time_point now) {
+  const std::uint64_t before = std::exchange(moved_, movement());
+  looked_at_ = now;
+  if (moved_ != before) quiet_since_ = now;
+  return now >= quiet_since_ + kStall;
+}
+
+void Group::on_timer() {
+  timer_.reset();
+  const auto now = Clock::now();
+  if (auto late = point_to_point_.overdue(now)) return mesh().fail(std::move(*late));
+  for (const std::string& transfer : point_to_point_.stalled(now, kStall)) {
+    fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
+               members_.name(members_.rank()), transfer);
+  }
+  // What waits behind the current operation may be due before it.
+  const auto late =
+      std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
+  queued_until_ = {};
+  for (const Request& request : queue_) queued_until_ = queued_until_.sooner(request.deadline);
+  const bool due = current_ && (current_->request().deadline.passed(now) || late != queue_.end());
+  if (current_ && (due || (!stall_told_ && is_stalled(now)))) {
+    const std::string waits = whom_it_waits_for();
+    if (due) {
+      auto blamed = current_->missing();
+      if (blamed.empty()) blamed = current_->awaited();
+      if (blamed.empty()) blamed = current_->readers();
+      const std::string behind =
+          late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
+      const std::string remedy = blamed.empty()
+                                     ? "look what the other ranks do"
+                                     : fmt::format("look what {} {}", members_.names(blamed),
+                                                   blamed.size() == 1 ? "does" : "do");
+      return mesh().fail(members_.failure(
+          Fault::timed_out, fmt::format("deadline: {}{}; {}", waits, behind, remedy), blamed));
+    }
+    fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
+    stall_told_ = true;
+  }
+  arm_timer();
+}
+
+}  // namespace paceline::collective

@@ -1,0 +1,34 @@
+// The rooms above make a Communicator of ranks of one generation in this way.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/call/members.h"
+#include "paceline/core/collective/engine/engine.h"
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/topology/profile.h"
+#include "paceline/core/transport/reactor/reactor.h"
+
+namespace paceline::collective {
+
+struct Opening {
+  // The same on all members, and of no other group that any of them is in. 0: the world.
+  std::uint32_t number = 0;
+  std::string name;
+  std::shared_ptr<transport::Reactor> reactor;
+  std::shared_ptr<membership::Mesh> mesh;
+  std::vector<int> world_ranks;  // by rank in the group
+  Determinism determinism = Determinism::reproducible;
+  std::chrono::milliseconds timeout = {};
+  topology::Profile profile = {};    // the same on all members
+  EngineLibrary* engines = nullptr;  // whose engine carries the collectives; nullptr: programs do
+};
+
+// With an engine it blocks until all members are here. THROWS Error: what enlist (enlist.h) throws.
+std::unique_ptr<Communicator> open_communicator(Opening opening);
+
+}  // namespace paceline::collective

@@ -1,0 +1,104 @@
+// How a group comes out of another: its members and its number, agreed upon by all ranks of the
+// parent.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/seed.h"
+#include "paceline/core/collective/group/communicator_impl.h"
+
+namespace paceline {
+namespace {
+
+// What each rank of the parent says.
+struct Wish {
+  std::int64_t color = -1;
+  std::int64_t key = 0;
+  std::int64_t agreed = 0;  // must be the same on all ranks
+};
+
+// A number that follows from what all ranks know; `attempt` leads to another one where this is in
+// use.
+std::uint32_t number_of(std::uint32_t parent, std::uint64_t split, std::int64_t color,
+                        std::uint64_t attempt) {
+  const std::uint64_t mixed =
+      mix(mix(mix(parent, split), static_cast<std::uint64_t>(color)), attempt);
+  return static_cast<std::uint32_t>(mixed >> 32) | 1;  // 0 is the world
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+  return group_of("split", color, key, 0);
+}
+
+std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks) {
+  std::uint64_t list = ranks.size();
+  std::vector<bool> is_member(static_cast<std::size_t>(size()));
+  int color = -1, key = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    PACELINE_CHECK(ranks[i] >= 0 && ranks[i] < size(), "subgroup: rank {} is not in 0..{}",
+                   ranks[i], size() - 1);
+    PACELINE_CHECK(!is_member[static_cast<std::size_t>(ranks[i])],
+                   "subgroup: rank {} is named twice", ranks[i]);
+    is_member[static_cast<std::size_t>(ranks[i])] = true;
+    list = mix(list, static_cast<std::uint64_t>(ranks[i]));
+    if (ranks[i] != rank()) continue;
+    color = 0;
+    key = static_cast<int>(i);
+  }
+  return group_of("subgroup", color, key, list);
+}
+
+std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, int color, int key,
+                                                     std::uint64_t agreed) {
+  const std::uint64_t split = ++impl_->splits;
+  const Wish own{std::max(color, -1), key, static_cast<std::int64_t>(agreed)};
+  std::vector<Wish> wishes(static_cast<std::size_t>(size()));
+  constexpr std::size_t kFields = sizeof(Wish) / sizeof(std::int64_t);
+  all_gather(const_buffer_of(std::span(&own.color, kFields)),
+             buffer_of(std::span(&wishes[0].color, wishes.size() * kFields)))
+      .wait();
+
+  std::multimap<std::int64_t, int> members;  // by key, then by rank
+  for (int rank = 0; rank < size(); ++rank) {
+    const Wish& wish = wishes[static_cast<std::size_t>(rank)];
+    if (wish.agreed != wishes[0].agreed) {
+      const collective::Members& parent = impl_->group->members();
+      throw Error(parent.failure(
+          Fault::mismatch,
+          fmt::format(
+              "{} number {} of group '{}': {} and {} name other ranks; all must give the same list",
+              what, split, name(), parent.name(0), parent.name(rank)),
+          {0, rank}));
+    }
+    if (wish.color == own.color) members.emplace(wish.key, rank);
+  }
+  // All ranks of the parent try together until the number is free everywhere.
+  membership::Mesh& mesh = impl_->group->mesh();
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    const std::uint32_t number = number_of(impl_->group->id(), split, own.color, attempt);
+    const bool reserved = own.color >= 0 && mesh.reserve_group(number);
+    std::uint8_t all_free = reserved || own.color < 0 ? 1 : 0;
+    all_reduce(buffer_of(std::span(&all_free, 1)), {.op = ReduceOp::min}).wait();
+    if (all_free == 0) {
+      if (reserved) mesh.release_group(number);
+      continue;
+    }
+    if (own.color < 0) return nullptr;
+    std::vector<int> world_ranks;
+    for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
+    return collective::open_communicator({.number = number,
+                                          .name = fmt::format("{}.{}.{}", name(), split, own.color),
+                                          .reactor = impl_->group->reactor(),
+                                          .mesh = impl_->group->members().shared_mesh(),
+                                          .world_ranks = std::move(world_ranks),
+                                          .determinism = impl_->determinism,
+                                          .timeout = impl_->timeout,
+                                          .profile = impl_->profile,
+                                          .engines = impl_->engines});
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,127 @@
+// Ranks that do not come: who waits for them is told who it was, and what for. Covers
+// paceline/core/collective/group/group_ends.cpp.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/core/collective/worlds.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(CommunicatorMissing, ARankThatLeavesIsNamed) {
+  for_every_odd_one([](const LocalWorldOptions& options, int ranks, int leaver) {
+    run_ranks(ranks, options, [leaver](Job& job) {
+      std::vector<float> values(2000, 1);
+      const auto failure = failure_of([&] {
+        job.world().all_reduce(buffer_of(values)).wait();
+        if (job.rank() != leaver) job.world().all_reduce(buffer_of(values)).wait();
+      });
+      if (job.rank() == leaver) return;
+      EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{leaver}) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr(fmt::format("rank {} has left the job", leaver)));
+      EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[2000] sum by "));
+      EXPECT_THAT(failure.what, HasSubstr("operation 2 of group 'world'"));
+    });
+  });
+}
+
+// Rank 2 calls only once rank 0 has failed: so rank 1's operation is in flight when rank 1 ends.
+TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<bool> failed = false;
+    run_ranks(3, options, [&](Job& job) {
+      const auto held = std::make_shared<std::vector<float>>(2000, 1.0F);
+      if (job.rank() == 2) {
+        while (!failed) std::this_thread::yield();
+      }
+      const auto failure = failure_of([&] {
+        const Work work = job.world().all_reduce(buffer_of(*held));
+        work.keep(held);
+        if (job.rank() != 1) work.wait(Deadline::in(20s));
+      });
+      if (job.rank() == 1) return;  // unwinds with its Work in flight
+      failed = true;
+      EXPECT_NE(failure.fault, Fault::timed_out) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+    });
+  }
+}
+
+// Rank 1 has called, and does nothing more: what another group's call sets off holds up its driver.
+TEST(CommunicatorMissing, TheDeadlineNamesWhoHasCalledAndDoesNotGoOn) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<bool> ready = false, told = false;
+    run_ranks(2, options, [&](Job& job) {
+      const auto other = job.world().split(0);
+      std::vector<float> values(1 << 20, 1);
+      const auto failure = failure_of([&] {
+        if (job.rank() == 1) {
+          const Work called = job.world().all_reduce(buffer_of(values));
+          other->barrier().on_done([&](const Result<>&) {
+            while (!told) std::this_thread::yield();
+          });
+          ready = true;
+          called.wait();
+        } else {
+          while (!ready) std::this_thread::yield();
+          const Work first = other->barrier();
+          job.world().all_reduce(buffer_of(values), {.within = 300ms}).wait();
+        }
+      });
+      told = true;
+      if (job.rank() == 1) return;
+      EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr("data of rank 1, which has called it"));
+    });
+  }
+}
+
+TEST(CommunicatorMissing, TheDeadlineNamesWhoHasNotCalled) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<int> failed = 0;
+    run_ranks(4, options, [&failed](Job& job) {
+      std::vector<float> values(2000, 1);
+      if (job.rank() == 1 || job.rank() == 3) {
+        while (failed < 2) std::this_thread::yield();
+      }
+      const auto begin = Clock::now();
+      // Long enough for rank 0 and 2 to hear of each other on a machine that stands still at times.
+      const auto failure =
+          failure_of([&] { job.world().all_reduce(buffer_of(values), {.within = 500ms}).wait(); });
+      ++failed;
+      EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+      EXPECT_EQ(failure.ranks, (std::vector{1, 3})) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr("rank 1, 3, which have not called it"));
+      EXPECT_THAT(failure.what, HasSubstr("operation 1 of group 'world'"));
+      EXPECT_LT(Clock::now() - begin, 2s);
+      EXPECT_EQ(values, std::vector<float>(2000, 1));
+    });
+  }
+}
+
+TEST(CommunicatorMissing, TheDeadlineOfACallThatWaitsBehindAnotherCounts) {
+  std::atomic<bool> failed = false;
+  run_ranks(2, [&failed](Job& job) {
+    if (job.rank() == 1) {
+      while (!failed) std::this_thread::yield();
+      return;
+    }
+    std::vector<float> values(10);
+    const Work first = job.world().barrier();
+    const Work second = job.world().all_reduce(buffer_of(values), {.within = 50ms});
+    const auto failure = failure_of([&] { second.wait(Deadline::in(5s)); });
+    failed = true;
+    EXPECT_EQ(failure.fault, Fault::timed_out);
+    EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+    EXPECT_THAT(failure.what, HasSubstr("all_reduce f32[10] sum"));
+    EXPECT_THAT(failure.what, HasSubstr("barrier"));
+  });
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing
