@@ -17,7 +17,7 @@
 
 #include "paceline/core/job/job.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/parallel/gradient_buckets.h"
+#include "paceline/torch/gradient/gradient_buckets.h"
 #include "paceline/torch/parallel/parallel.h"
 
 namespace nn = torch::nn;

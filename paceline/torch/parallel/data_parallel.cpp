@@ -9,14 +9,14 @@
 
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/parallel/agreement.h"
-#include "paceline/torch/parallel/clip_grad_norm.h"
-#include "paceline/torch/parallel/coalesced.h"
-#include "paceline/torch/parallel/convert_sync_batch_norm.h"
-#include "paceline/torch/parallel/model_parts.h"
-#include "paceline/torch/parallel/own_updates.h"
-#include "paceline/torch/parallel/reducer.h"
-#include "paceline/torch/parallel/replica_check.h"
+#include "paceline/torch/gradient/own_updates.h"
+#include "paceline/torch/gradient/reducer.h"
+#include "paceline/torch/norm/convert_sync_batch_norm.h"
+#include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/clip_grad_norm.h"
+#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/replica_check.h"
 
 namespace paceline {
 namespace {

@@ -29,9 +29,9 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/parallel/data_parallel_options.h"
-#include "paceline/torch/parallel/optimizer_factory.h"
-#include "paceline/torch/parallel/step_report.h"
+#include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/optimizer_factory.h"
+#include "paceline/torch/replica/step_report.h"
 
 namespace paceline {
 
@@ -56,7 +56,7 @@ class DataParallel {
   // copy more.
   DataParallel(torch::nn::Module& model, Communicator& group,
                const DataParallelOptions& options = {});
-  // Parameters without a model, under the names that messages shall use (parallel/model_parts.h).
+  // Parameters without a model, under the names that messages shall use (replica/model_parts.h).
   DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
                const DataParallelOptions& options = {});
   DataParallel(const std::vector<parallel::Parameter>& parameters, Communicator& group,

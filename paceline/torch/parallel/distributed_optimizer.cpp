@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/parallel/model_parts.h"
+#include "paceline/torch/replica/model_parts.h"
 
 namespace paceline {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/parallel/convert_sync_batch_norm.h"
+#include "paceline/torch/norm/convert_sync_batch_norm.h"
 
 namespace paceline {
 

@@ -15,11 +15,11 @@
 // then reducer.h.
 #pragma once
 
-#include "paceline/torch/parallel/broadcast.h"
-#include "paceline/torch/parallel/clip_grad_norm.h"
-#include "paceline/torch/parallel/convert_sync_batch_norm.h"
+#include "paceline/torch/norm/convert_sync_batch_norm.h"
+#include "paceline/torch/norm/sync_batch_norm.h"
 #include "paceline/torch/parallel/data_parallel.h"
 #include "paceline/torch/parallel/distributed_optimizer.h"
 #include "paceline/torch/parallel/join.h"
 #include "paceline/torch/parallel/mirrored.h"
-#include "paceline/torch/parallel/sync_batch_norm.h"
+#include "paceline/torch/replica/broadcast.h"
+#include "paceline/torch/replica/clip_grad_norm.h"

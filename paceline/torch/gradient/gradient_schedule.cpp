@@ -1,0 +1,289 @@
+#include "paceline/torch/gradient/gradient_schedule.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/gradient/gradient_buckets.h"
+#include "paceline/torch/gradient/schedule_options.h"
+
+namespace paceline::parallel {
+namespace {
+
+using schedule::Bucket;
+using schedule::Plan;
+
+// Steps in which times are taken, after the one that showed the order: the first ones allocate.
+constexpr std::size_t kTimedSteps = 3;
+
+// A new plan takes at most so much of the present one's time.
+constexpr double kWorthAChange = 0.98;
+
+std::vector<int> flat(const std::vector<Bucket>& groups) {
+  std::vector<int> all;
+  for (const Bucket& group : groups)
+    all.insert(all.end(), group.gradients.begin(), group.gradients.end());
+  return all;
+}
+
+schedule::Model with_offers(schedule::Model model, const schedule::Offers& offers) {
+  for (std::size_t i = 0; i < offers.size(); ++i) model.tensors[i].offer = offers[i];
+  return model;
+}
+
+// Codecs see no gaps.
+std::size_t alignment_of(std::string_view codec) {
+  return codec == schedule::kUncompressed ? kSlotAlignment : size_of(Dtype::f32);
+}
+
+}  // namespace
+
+std::size_t matrix_rows(const at::Tensor& tensor) {
+  return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
+}
+
+std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group,
+                                                         double mean_weight) const {
+  if (!plan) return carrier_in_order(group, groups);
+  const std::vector<int> parameters = flat(groups);
+  return carrier_by_plan(group, model, *plan, groups.front().dtype, mean_weight,
+                         {parameters.begin(), parameters.end()});
+}
+
+GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
+                                   const DataParallelOptions& options)
+    : job_(job),
+      caps_{options.first_bucket_bytes, options.bucket_bytes},
+      policy_(policy_of(options)),
+      name_(options.schedule),
+      codec_(options.compression),
+      crosses_barrier_(static_cast<bool>(options.optimizer)) {
+  for (const Parameter& parameter : dense) {
+    shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
+    rows_.push_back(matrix_rows(parameter.tensor));
+  }
+  const auto compression = checked_compression(codec_, dense, ranks);
+  compression_ = compression ? compression->text() : codec_;
+  if (compression && !compression->menu.empty()) choice_.emplace(*compression, tensors(1));
+  if (policy_ != nullptr) require_one_type(options.schedule, dense);
+  if (options.static_order)
+    order_ = schedule::reverse_registration_order(static_cast<int>(shapes_.size()));
+}
+
+GradientLayout GradientSchedule::first() const {
+  return in_buckets(schedule::reverse_registration_order(static_cast<int>(shapes_.size())));
+}
+
+GradientLayout GradientSchedule::in_buckets(std::span<const int> order) const {
+  return {.groups = schedule::plan_buckets(shapes_, order, caps_), .alignment = kSlotAlignment};
+}
+
+std::optional<GradientLayout> GradientSchedule::next(Communicator& group,
+                                                     schedule::ObservedStep step) {
+  if (order_.empty()) return after_first(group, step.arrived);
+  if (!is_observing_) {
+    if (choice_ && choice_->end_step(group, [this](const auto& allowance, const auto& present) {
+          return chosen(allowance, present);
+        }))
+      return by_agreed_plan(group);
+    if (!measures() || !has_drifted(group, step.seconds)) return std::nullopt;
+    is_observing_ = true;
+    seen_.clear();
+    return std::nullopt;
+  }
+  seen_.push_back(std::move(step));
+  if (measures() && seen_.size() < kTimedSteps) return std::nullopt;
+  return by_policy(group);
+}
+
+std::optional<GradientLayout> GradientSchedule::after_first(Communicator& group,
+                                                            std::span<const int> arrived) {
+  std::vector<std::int64_t> order;
+  for (const int index : schedule::completed_order(arrived, static_cast<int>(shapes_.size())))
+    order.push_back(index);
+  group.broadcast(buffer_of(order), 0).wait();
+  order_.assign(order.begin(), order.end());
+  return measures() ? in_buckets(order_) : by_policy(group);
+}
+
+// As rank 0 finds.
+bool GradientSchedule::has_drifted(Communicator& group, double seconds) {
+  drift_.took(seconds);
+  if (!drift_.is_time_to_look()) return false;
+  std::vector<std::uint8_t> drifted = {drift_.has_drifted()};
+  group.broadcast(buffer_of(drifted), 0).wait();
+  return drifted[0] != 0;
+}
+
+// By parameter, each as long as it lies.
+std::vector<schedule::Tensor> GradientSchedule::tensors(std::size_t alignment) const {
+  std::vector<schedule::Tensor> tensors;
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    tensors.push_back({.bytes = aligned_size(shapes_[i].bytes, alignment), .rows = rows_[i]});
+    if (choice_) tensors.back().offer = choice_->present()[i];
+  }
+  return tensors;
+}
+
+// In the order of `order`.
+schedule::Model GradientSchedule::model_of(std::span<const int> order,
+                                           std::size_t alignment) const {
+  return schedule::observed_model(tensors(alignment), order, seen_);
+}
+
+// In the order of the buckets.
+GradientLayout GradientSchedule::coded_buckets() const {
+  GradientLayout layout = in_buckets(order_);
+  layout.alignment = alignment_of(codec_);
+  layout.model = model_of(flat(layout.groups), layout.alignment);
+  schedule::Cuts cuts = {0};
+  for (const Bucket& bucket : layout.groups)
+    cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
+  layout.plan = schedule::encoded(schedule::plan_of(std::string(kBuckets), cuts, {}), codec_);
+  return layout;
+}
+
+std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
+  if (++plans_ == 1 && group.rank() == 0) tell_what_may_vary();
+  is_observing_ = false;
+  if (measures()) {
+    const schedule::Model model = model_of(order_, alignment_of(codec_));
+    costs_ = schedule::measured_costs(group, job_, std::vector{codec_},
+                                      schedule::streamed_like({&model, 1}));
+    costs_->compute_threads = std::min<double>(at::get_num_threads(), costs_->processors);
+  }
+  const auto before = present_;
+  auto layout = by_agreed_plan(group);
+  if (present_ && present_ == before) return std::nullopt;
+  return layout;
+}
+
+// Once a run: numbers that differ from run to run look like a defect to those who do not expect it.
+void GradientSchedule::tell_what_may_vary() const {
+  if (policy_ == nullptr || !policy_->chooses_codecs || codec_ == schedule::kUncompressed) return;
+  const std::string text = c10::str(
+      "paceline: schedule '", name_,
+      "' decides by times that it measures which gradients travel "
+      "as ",
+      compression_,
+      " and which travel whole, so results may differ from run to run. To fix "
+      "the choice, load the state of a run that has made it (torch::save and torch::load of the "
+      "DataParallel), or take a schedule that encodes all of them, such as 'merged'\n");
+  std::fputs(text.c_str(), stderr);
+}
+
+// For the offers that were chosen.
+GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
+  drift_.begin_anew();
+  if (policy_ == nullptr)
+    return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
+  const bool plans = group.rank() == 0;
+  present_ =
+      schedule::agreed(group, plans ? planned(model_of(order_, alignment_of(codec_))) : Plan());
+  return by_plan(*present_);
+}
+
+// By times where they were measured, else by bytes.
+schedule::Offers GradientSchedule::chosen(const schedule::Allowance& allowance,
+                                          const schedule::Offers& present) const {
+  if (!costs_) return schedule::fewest_bytes_offers(allowance, present);
+  const schedule::Model model = model_of(order_, alignment_of(codec_));
+  const std::vector<int> forward(order_.rbegin(), order_.rend());
+  const auto in_forward_order = [&](const auto& by_parameter) {
+    std::decay_t<decltype(by_parameter)> turned;
+    for (const int i : forward) turned.push_back(by_parameter[static_cast<std::size_t>(i)]);
+    return turned;
+  };
+  const auto seconds = [&](const schedule::Offers& offers) {
+    const schedule::Model changed = with_offers(model, offers);
+    return schedule::iteration_seconds(changed, *costs_, planned(changed));
+  };
+  const auto found = schedule::fastest_offers(
+      {in_forward_order(allowance.menus), allowance.most_error}, in_forward_order(present), model,
+      costs_->links, costs_->codec(codec_), seconds);
+  schedule::Offers offers(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    offers[static_cast<std::size_t>(forward[i])] = found[i];
+  return offers;
+}
+
+GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
+  GradientLayout layout{.groups = {}, .alignment = alignment_of(codec_), .plan = plan};
+  layout.model = model_of(order_, layout.alignment);
+  for (const schedule::Group& run : plan.groups) {
+    Bucket bucket{.dtype = shapes_.front().dtype};
+    for (int place = run.begin; place < run.end; ++place) {
+      const int gradient = order_[static_cast<std::size_t>(place)];
+      bucket.gradients.push_back(gradient);
+      bucket.bytes += shapes_[static_cast<std::size_t>(gradient)].bytes;
+    }
+    layout.groups.push_back(std::move(bucket));
+  }
+  return layout;
+}
+
+std::string GradientSchedule::options() const {
+  return c10::str("schedule ", name_, ", compression ", compression_, ", first_bucket_bytes ",
+                  caps_.first_bytes, ", bucket_bytes ", caps_.bytes,
+                  crosses_barrier_ ? ", optimizers" : "");
+}
+
+std::optional<ScheduleDecision> GradientSchedule::decision() const {
+  if (plans_ == 0) return std::nullopt;
+  ScheduleDecision decision{order_, present_};
+  if (choice_) decision.choice = choice_->state();
+  return decision;
+}
+
+GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
+  const auto tensors = static_cast<int>(shapes_.size());
+  auto sorted = decision.order;
+  std::ranges::sort(sorted);
+  std::vector<int> all(shapes_.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all || decision.plan.has_value() != (policy_ != nullptr))
+    throw_misuse("the saved schedule is none of this model's: load another checkpoint, or none");
+  if (decision.plan) schedule::check(*decision.plan, tensors);
+  if (choice_ && decision.choice) choice_->restore(*decision.choice);
+  order_ = decision.order;
+  present_ = decision.plan;
+  is_observing_ = false;
+  plans_ = std::max(plans_, 1);
+  drift_.begin_anew();
+  if (policy_ != nullptr) return by_plan(*present_);
+  return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
+}
+
+// Without measured costs a policy that needs some goes on by its plan.
+Plan GradientSchedule::planned(const schedule::Model& model) const {
+  if (measures() && !costs_) return *present_;
+  const schedule::Costs costs = costs_.value_or(schedule::Costs());
+  Plan plan = policy_->make(model, costs, crosses_barrier_);
+  if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
+    plan = schedule::encoded(std::move(plan), codec_);
+  if (!measures()) return plan;
+  const auto seconds = [&](const Plan& of) {
+    return schedule::iteration_seconds(model, costs, of);
+  };
+  if (present_ && seconds(plan) > kWorthAChange * seconds(*present_)) return *present_;
+  return schedule::ordered(std::move(plan), model, costs);
+}
+
+int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {
+  const std::vector<int> order = flat(groups);
+  std::vector<int> place(order.size(), 0);
+  for (std::size_t at = 0; at < order.size(); ++at)
+    place[static_cast<std::size_t>(order[at])] = static_cast<int>(at);
+  int late = 0, furthest = -1;
+  for (int index : arrived) {
+    late += place[static_cast<std::size_t>(index)] < furthest;
+    furthest = std::max(furthest, place[static_cast<std::size_t>(index)]);
+  }
+  return late;
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,110 @@
+// When gradients travel and with which others: decided once, from what was seen in the first steps.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/gradient/gradient_carrier.h"
+#include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/model_parts.h"
+
+namespace paceline::parallel {
+
+// As schedule::Tensor has them.
+std::size_t matrix_rows(const at::Tensor& tensor);
+
+// How gradients lie and travel from some step on.
+struct GradientLayout {
+  std::vector<schedule::Bucket> groups;  // of parameters, in the order in which they lie
+  std::size_t alignment = 0;             // of each gradient, in bytes
+  // Over these groups' gradients, one after the other. None: each group is a message, in order.
+  std::optional<schedule::Plan> plan = {};
+  schedule::Model model = {};  // of the plan
+
+  // Collective. `mean_weight`: of the ranks, in the step before.
+  std::unique_ptr<GradientCarrier> carrier(Communicator& group, double mean_weight = 1) const;
+};
+
+// What was decided, as a checkpoint keeps it.
+struct ScheduleDecision {
+  std::vector<int> order;                   // of gradients: rank 0's
+  std::optional<schedule::Plan> plan = {};  // of a policy
+  // By parameter, where the compression has a menu.
+  std::optional<schedule::OfferChoice::State> choice = {};
+};
+
+// The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
+// counts; a policy that needs times sees some steps more, with buckets in that order. When steps
+// take another time than they did then, it looks and plans anew; a plan that would hardly be faster
+// is not changed. Where the compression has a menu, it chooses from it
+// (schedule/adapt/offer_choice.h).
+class GradientSchedule {
+ public:
+  // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
+  // that does not fit the parameters' types or `static_order`.
+  // `job`: where memory to measure with comes from; it may be null.
+  GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
+                   const DataParallelOptions& options);
+
+  GradientLayout first() const;
+  // Whether it wants to see the gradients of this step, before they go on their way.
+  bool sees_gradients() const { return choice_ && !is_observing_ && choice_->sees_gradients(); }
+  void see(std::size_t parameter, std::span<const float> gradient) {
+    choice_->see(parameter, gradient);
+  }
+  // Collective, at the end of each step. Nothing: the present layout goes on.
+  std::optional<GradientLayout> next(Communicator& group, schedule::ObservedStep step);
+  int plans() const { return plans_; }  // how often it planned
+  int looks() const { return choice_ ? choice_->looks() : 0; }
+  // Nothing: it is not decided yet.
+  std::optional<ScheduleDecision> decision() const;
+  // Goes on by a decision that was made by the same schedule for the same parameters. THROWS Error
+  // (misuse): it does not fit them.
+  GradientLayout restore(const ScheduleDecision& decision);
+  const std::string& compression() const { return compression_; }  // with all settings
+  // All that a decision follows from beside what is observed.
+  std::string options() const;
+  // How many gradients came after one that stands later in the groups.
+  static int late_in(const std::vector<schedule::Bucket>& groups, std::span<const int> arrived);
+
+ private:
+  bool measures() const { return policy_ != nullptr && policy_->is_measured; }
+  GradientLayout in_buckets(std::span<const int> order) const;
+  std::optional<GradientLayout> after_first(Communicator& group, std::span<const int> arrived);
+  bool has_drifted(Communicator& group, double seconds);
+  GradientLayout coded_buckets() const;
+  std::optional<GradientLayout> by_policy(Communicator& group);
+  void tell_what_may_vary() const;
+  GradientLayout by_agreed_plan(Communicator& group);
+  schedule::Offers chosen(const schedule::Allowance& allowance,
+                          const schedule::Offers& present) const;
+  GradientLayout by_plan(const schedule::Plan& plan) const;
+  std::vector<schedule::Tensor> tensors(std::size_t alignment) const;
+  schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
+  schedule::Plan planned(const schedule::Model& model) const;
+
+  std::vector<schedule::Gradient> shapes_;  // by parameter
+  std::vector<std::size_t> rows_;           // by parameter: see schedule::Tensor
+  Job* job_;
+  schedule::BucketCaps caps_;
+  const schedule::Policy* policy_;  // nullptr: buckets
+  std::string name_, codec_;
+  std::string compression_;  // the codec, with all settings
+  bool crosses_barrier_;
+  std::vector<int> order_;    // rank 0's, once it was seen
+  bool is_observing_ = true;  // for the next plan
+  std::vector<schedule::ObservedStep> seen_;
+  std::optional<schedule::Costs> costs_;  // of the last plan that was measured here
+  std::optional<schedule::Plan> present_;
+  std::optional<schedule::OfferChoice> choice_;  // of a compression with a menu
+  int plans_ = 0;
+  schedule::Drift drift_;
+};
+
+}  // namespace paceline::parallel

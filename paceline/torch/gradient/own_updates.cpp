@@ -1,0 +1,68 @@
+#include "paceline/torch/gradient/own_updates.h"
+
+#include <torch/torch.h>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/base/stopwatch.h"
+
+namespace paceline::parallel {
+
+void OwnUpdates::be_for(const std::vector<Parameter>& parameters) {
+  parameters_.clear();
+  for (const Parameter& parameter : parameters) {
+    parameters_.push_back(parameter.tensor);
+    auto& optimizer = optimizers_[parameter.tensor.unsafeGetTensorImpl()];
+    if (optimizer == nullptr) optimizer = factory_(parameter.tensor, parameter.name);
+    if (optimizer == nullptr)
+      throw_misuse(c10::str("DataParallelOptions::optimizer returned null for parameter '",
+                            parameter.name, "': it makes an optimizer for each parameter"));
+  }
+}
+
+void OwnUpdates::update(std::span<const int> parameters) {
+  for (const int i : parameters) update_one(parameters_[static_cast<std::size_t>(i)]);
+}
+
+void OwnUpdates::update_from(std::size_t first) {
+  for (std::size_t i = first; i < parameters_.size(); ++i) update_one(parameters_[i]);
+}
+
+double OwnUpdates::update_all() {
+  const Stopwatch watch;
+  update_from(0);
+  return watch.seconds();
+}
+
+void OwnUpdates::save(torch::serialize::OutputArchive& archive) const {
+  archive.write("count", c10::IValue(static_cast<std::int64_t>(parameters_.size())));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::serialize::OutputArchive one(archive.compilation_unit());
+    optimizers_.at(parameters_[i].unsafeGetTensorImpl())->save(one);
+    archive.write(std::to_string(i), one);
+  }
+}
+
+void OwnUpdates::load(torch::serialize::InputArchive& archive) {
+  c10::IValue count;
+  archive.read("count", count);
+  if (count.toInt() != static_cast<std::int64_t>(parameters_.size())) {
+    throw_misuse(c10::str("DataParallel::load(): the archive has optimizers of ", count.toInt(),
+                          " parameters, and this model has ", parameters_.size()));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::serialize::InputArchive one;
+    archive.read(std::to_string(i), one);
+    optimizers_.at(parameters_[i].unsafeGetTensorImpl())->load(one);
+  }
+}
+
+void OwnUpdates::update_one(at::Tensor& parameter) {
+  at::Tensor& grad = parameter.mutable_grad();
+  if (!grad.defined()) return;
+  torch::optim::Optimizer& optimizer = *optimizers_.at(parameter.unsafeGetTensorImpl());
+  if (prepare_) prepare_(optimizer);
+  optimizer.step();
+  grad.reset();
+}
+
+}  // namespace paceline::parallel

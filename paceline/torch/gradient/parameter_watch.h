@@ -1,0 +1,48 @@
+// Were parameters or gradients touched between backward() and the end of the step? Then the
+// replicas would drift apart, or a gradient in flight would be overwritten.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/torch/replica/model_parts.h"
+
+namespace paceline::parallel {
+
+class ParameterWatch {
+ public:
+  // `parameters` outlives this.
+  explicit ParameterWatch(const std::vector<Parameter>& parameters)
+      : parameters_(parameters), seen_(parameters.size()) {}
+
+  // The parameter and its grad are from now on to stay as they are.
+  void gradient_made(std::size_t i);
+  // Its grad is another tensor now, with right.
+  void gradient_moved(std::size_t i);
+  // Its grad's values become those of all ranks from now on.
+  void gradient_sent(std::size_t i) { seen_[i].is_on_its_way = true; }
+  void forget() { seen_.assign(parameters_.size(), {}); }
+
+  // The name of a parameter that changed; empty: none did.
+  std::string changed_parameter() const;
+  // What is to be told of what was touched; empty: nothing was.
+  std::string complaint() const;
+
+ private:
+  struct Seen {
+    bool made = false;
+    std::uint32_t parameter_version = 0;
+    std::uint64_t parameter_probe = 0;
+    const void* gradient = nullptr;  // which tensor grad was, and at which version
+    std::uint32_t gradient_version = 0;
+    std::uint64_t gradient_probe = 0;
+    bool is_on_its_way = false;  // its values change with right
+  };
+
+  const std::vector<Parameter>& parameters_;
+  std::vector<Seen> seen_;
+};
+
+}  // namespace paceline::parallel

@@ -1,0 +1,30 @@
+// Which of DataParallelOptions a schedule goes by, checked before the first step.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "paceline/core/compress/methods/compression.h"
+#include "paceline/core/schedule/policy/policy_catalogue.h"
+#include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/model_parts.h"
+
+namespace paceline::parallel {
+
+inline constexpr std::string_view kBuckets = "buckets";
+
+// nullptr: buckets. THROWS Error (misuse): there is none called so, or static_order forbids it.
+const schedule::Policy* policy_of(const DataParallelOptions& options);
+
+// Nothing: none. THROWS Error (misuse): there is none called so, its settings do not fit so many
+// ranks, or a parameter is not of f32.
+std::optional<compress::Compression> checked_compression(const std::string& text,
+                                                         std::span<const Parameter> parameters,
+                                                         int ranks);
+
+// THROWS Error (misuse), in the name of the schedule `what`.
+void require_one_type(std::string_view what, std::span<const Parameter> parameters);
+
+}  // namespace paceline::parallel

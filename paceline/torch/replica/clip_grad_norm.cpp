@@ -1,0 +1,102 @@
+#include "paceline/torch/replica/clip_grad_norm.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kLanes =
+    8;  // sums side by side, so that the compiler can use vectors; added up in a fixed order
+
+template <typename T, typename Term, typename Join>
+double folded(const T* values, std::size_t count, Term term, Join join) {
+  std::array<double, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i + lane])));
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane)
+    lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i])));
+  double whole = 0;
+  for (double lane : lanes) whole = join(whole, lane);
+  return whole;
+}
+
+// NaN wins, as in libtorch's max.
+double larger(double a, double b) {
+  return a > b || std::isnan(a) ? a : b;
+}
+double added(double a, double b) {
+  return a + b;
+}
+
+template <typename T>
+double part_of(const at::Tensor& grad, double p) {
+  const auto* values = grad.numel() == 0 ? nullptr : grad.const_data_ptr<T>();
+  const auto count = static_cast<std::size_t>(grad.numel());
+  const auto magnitude = [](double v) { return std::fabs(v); };
+  if (std::isinf(p)) return folded(values, count, magnitude, larger);
+  if (p == 2)
+    return folded(
+        values, count, [](double v) { return v * v; }, added);
+  if (p == 1) return folded(values, count, magnitude, added);
+  return folded(
+      values, count, [p](double v) { return std::pow(std::fabs(v), p); }, added);
+}
+
+double part_of(const at::Tensor& grad, double p) {
+  switch (grad.scalar_type()) {
+    case at::kDouble: return part_of<double>(grad, p);
+    case at::kFloat: return part_of<float>(grad, p);
+    case at::kBFloat16: return part_of<at::BFloat16>(grad, p);
+    case at::kHalf: return part_of<at::Half>(grad, p);
+    default:
+      throw_misuse("clip_grad_norm: a gradient " + describe(grad) + " is not of a floating type");
+  }
+}
+
+}  // namespace
+
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                      const ClipOptions& options) {
+  if (!(max_norm >= 0) || !(options.norm_type > 0)) {
+    throw_misuse(c10::str("clip_grad_norm(max_norm ", max_norm, ", norm_type ", options.norm_type,
+                          "): max_norm must not be negative, and norm_type must be positive"));
+  }
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> grads;
+  for (const at::Tensor& parameter : parameters) {
+    if (!parameter.grad().defined()) continue;
+    at::Tensor& grad = const_cast<at::Tensor&>(parameter).mutable_grad();
+    if (grad.layout() == at::kSparse && !grad.is_coalesced()) grad = grad.coalesce();
+    grads.push_back(grad);
+  }
+  double whole = 0;
+  for (const at::Tensor& grad : grads) {
+    const at::Tensor values = grad.layout() == at::kSparse ? grad.values() : grad;
+    const double part = part_of(values.contiguous(), options.norm_type);
+    whole = std::isinf(options.norm_type) ? larger(whole, part) : whole + part;
+  }
+  const double norm =
+      std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
+  if (!std::isfinite(norm)) {
+    if (!options.refuse_non_finite) return norm;
+    throw_misuse(c10::str(
+        "clip_grad_norm: the norm of the gradients is ", norm,
+        "; look for the step's loss, or pass refuse_non_finite = false and skip the step"));
+  }
+  const double factor = std::min(1.0, max_norm / (norm + 1e-6));
+  for (at::Tensor& grad : grads) grad.mul_(factor);
+  return norm;
+}
+
+}  // namespace paceline

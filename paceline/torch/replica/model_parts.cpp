@@ -1,0 +1,136 @@
+#include "paceline/torch/replica/model_parts.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline::parallel {
+namespace {
+
+void require_host(const std::string& what, const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided || !tensor.device().is_cpu()) {
+    throw_misuse(c10::str("DataParallel: ", what, " has layout ", tensor.layout(), " on ",
+                          tensor.device(),
+                          "; only dense tensors in host memory can be carried at present: move the "
+                          "model with model.to(torch::kCPU)"));
+  }
+}
+
+void require_trainable(const std::string& what, const at::Tensor& tensor) {
+  const auto dtype = dtype_of(tensor.scalar_type());
+  if (dtype && can_reduce(ReduceOp::average, *dtype)) return;
+  throw_misuse(c10::str("DataParallel: ", what,
+                        " cannot be trained: gradients of its type cannot be averaged. Convert the "
+                        "model with model.to(torch::kFloat), or freeze the parameter with "
+                        "requires_grad_(false)"));
+}
+
+std::string line_of(const char* kind, const Parameter& parameter) {
+  return c10::str(kind, " ", parameter.name, " ", describe(parameter.tensor));
+}
+
+// The weights of embeddings that make sparse gradients.
+std::set<const void*> sparse_weights(const torch::nn::Module& model) {
+  std::set<const void*> weights;
+  const auto look_at = [&](const torch::nn::Module& module) {
+    if (const auto* table = module.as<torch::nn::EmbeddingImpl>();
+        table != nullptr && table->options.sparse()) {
+      weights.insert(table->weight.unsafeGetTensorImpl());
+    }
+    if (const auto* bag = module.as<torch::nn::EmbeddingBagImpl>();
+        bag != nullptr && bag->options.sparse()) {
+      weights.insert(bag->weight.unsafeGetTensorImpl());
+    }
+  };
+  look_at(model);
+  for (const auto& module : model.modules(/*include_self=*/false)) look_at(*module);
+  return weights;
+}
+
+class Sorting {
+ public:
+  Sorting(const std::vector<std::string>& sparse, std::set<const void*> weights)
+      : names_(sparse.begin(), sparse.end()), weights_(std::move(weights)) {}
+
+  void parameter(const std::string& name, const at::Tensor& tensor) {
+    const bool named = names_.erase(name) > 0;
+    if (!is_new(tensor)) return;
+    const std::string what = c10::str("parameter ", name, " ", describe(tensor));
+    require_host(what, tensor);
+    if (!tensor.requires_grad()) {
+      parts_.frozen.push_back({name, tensor});
+      return;
+    }
+    require_trainable(what, tensor);
+    const bool sparse = named || weights_.contains(tensor.unsafeGetTensorImpl());
+    (sparse ? parts_.sparse : parts_.dense).push_back({name, tensor});
+  }
+
+  void buffer(const std::string& name, const at::Tensor& tensor) {
+    if (!is_new(tensor)) return;
+    require_host(c10::str("buffer ", name, " ", describe(tensor)), tensor);
+    parts_.buffers.push_back({name, tensor});
+  }
+
+  ModelParts finish() && {
+    if (!names_.empty()) {
+      throw_misuse(
+          c10::str("DataParallelOptions::sparse names '", *names_.begin(),
+                   "', but the model has no such parameter; named_parameters() lists them"));
+    }
+    if (parts_.dense.empty() && parts_.sparse.empty()) {
+      throw_misuse(
+          "DataParallel: no parameter of this model requires a gradient, so there is nothing to "
+          "train");
+    }
+    return std::move(parts_);
+  }
+
+ private:
+  bool is_new(const at::Tensor& tensor) {
+    return tensor.defined() && seen_.insert(tensor.unsafeGetTensorImpl()).second;
+  }
+
+  std::set<std::string> names_;  // not met yet
+  std::set<const void*> weights_, seen_;
+  ModelParts parts_;
+};
+
+}  // namespace
+
+std::vector<at::Tensor> ModelParts::all() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto* part : {&dense, &sparse, &frozen, &buffers}) {
+    for (const Parameter& parameter : *part) tensors.push_back(parameter.tensor);
+  }
+  return tensors;
+}
+
+std::vector<std::string> ModelParts::description() const {
+  std::vector<std::string> lines;
+  for (const Parameter& each : dense) lines.push_back(line_of("parameter", each));
+  for (const Parameter& each : sparse) lines.push_back(line_of("sparse parameter", each));
+  for (const Parameter& each : frozen) lines.push_back(line_of("frozen parameter", each));
+  for (const Parameter& each : buffers) lines.push_back(line_of("buffer", each));
+  return lines;
+}
+
+ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::string>& sparse) {
+  Sorting sorting(sparse, sparse_weights(model));
+  for (const auto& item : model.named_parameters()) sorting.parameter(item.key(), item.value());
+  for (const auto& item : model.named_buffers()) sorting.buffer(item.key(), item.value());
+  return std::move(sorting).finish();
+}
+
+ModelParts parts_of(const std::vector<Parameter>& parameters,
+                    const std::vector<std::string>& sparse) {
+  Sorting sorting(sparse, {});
+  for (const Parameter& each : parameters) sorting.parameter(each.name, each.tensor);
+  return std::move(sorting).finish();
+}
+
+}  // namespace paceline::parallel
