@@ -10,6 +10,8 @@ import re
 import subprocess
 import xml.etree.ElementTree
 
+import drawers
+import words
 from tree import APART, ROOMS, USES, Violation, place
 
 
@@ -163,10 +165,15 @@ def doors(tree):
                 yield Violation("docs/map.md", number, f"{door} does not exist", "take it off the map, or write it")
 
 
+def _entries(tree, folder):
+    """The entries of a catalogue: the sources of its folder that have no header of their own."""
+    return [path for path in tree.files(f"paceline/{folder}", ".cpp") if not tree.exists(path[:-4] + ".h")]
+
+
 def catalogue_files_tested(tree):
     """every catalogue file has its test"""
-    for folder in ("core/collective/algorithms", "core/compress/codecs", "core/schedule/policies"):
-        for path in tree.files(f"paceline/{folder}", ".cpp"):
+    for folder in ("core/collective/algorithms", "core/compress/methods", "core/schedule/policies"):
+        for path in _entries(tree, folder):
             test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
             if not tree.exists(test):
                 yield Violation(path, 1, f"its test {test} does not exist",
@@ -195,9 +202,9 @@ def algorithms_documented(tree):
 
 def methods_and_policies_documented(tree):
     """every compression method and every policy has its page, and the index names it"""
-    for folder, documents in (("core/compress/codecs", "docs/compression"), ("core/schedule/policies", "docs/schedules")):
+    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules")):
         index = tree.text(f"{documents}/README.md") if tree.exists(f"{documents}/README.md") else ""
-        for path in tree.files(f"paceline/{folder}", ".cpp"):
+        for path in _entries(tree, folder):
             name = path.rsplit("/", 1)[-1][:-4]
             if not tree.exists(f"{documents}/{name}.md"):
                 yield Violation(path, 1, f"its page {documents}/{name}.md does not exist",
@@ -233,7 +240,8 @@ def sources_tested(tree):
     spoken = "\n".join("\n".join(tree.code(path)) for path in tree.files("tests/processes", ".cpp", ".h"))
     for floor in ("core", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
-            if "/algorithms/" in path or "/codecs/" in path or "/policies/" in path or path == "paceline/app/cli/main.cpp":
+            is_entry = re.search(r"/(algorithms|methods|policies)/", path) and not tree.exists(path[:-4] + ".h")
+            if is_entry or path == "paceline/app/cli/main.cpp":
                 continue
             stem = path[len("paceline/"):-4]
             name = stem.rsplit("/", 1)[-1]
@@ -407,4 +415,5 @@ ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
     headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, methods_and_policies_documented, pictures_are_current,
     sources_tested, tests_never_sleep, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
+    *drawers.ALL, *words.ALL,
 ]

@@ -10,7 +10,8 @@ import re
 ROOMS = {
     "core": ["base", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
              "schedule", "plan", "observe"],
-    "torch": ["bridge", "data", "optim", "parallel", "strategy", "checkpoint"],
+    "torch": ["bridge", "data", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
+              "checkpoint", "pipeline", "optim"],
     "app": ["launch", "measure", "cli"],
     "plugins": ["mpi", "nccl", "ucx"],
     "python": [],
@@ -20,6 +21,18 @@ USES = {"core": [], "torch": ["core"], "app": ["core"], "plugins": ["core"], "py
 APART = {
     ("core", "server"): {"collective"},
     ("core", "compress"): {"transport", "membership", "topology"},
+}
+
+# The sub-rooms of a room, in order: one uses those that stand before it. What stands at the top of a room is above them all.
+SUB_ROOMS = {
+    ("core", "transport"): ["socket", "memory", "frame", "reactor", "link", "shared", "fabric"],
+    ("core", "membership"): ["handshake", "store", "environment", "generation"],
+    ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
+    ("core", "collective"): ["program", "building", "algorithms", "proof", "call",
+                             "carrier", "engine", "price", "group"],
+    ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
+    ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run"],
+    ("app", "cli"): ["shared", "bench", "programs", "survey"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -78,6 +91,13 @@ class Tree:
             if match:
                 found.append(Include(number, match.group(1) or match.group(2), match.group(1) is not None))
         return found
+
+    @functools.lru_cache(maxsize=None)
+    def names(self):
+        """The names of all files, without folders, and of those that CMake writes."""
+        folders = [path for path in self.root.iterdir() if path.is_dir() and path.name not in (".git", ".venv", "build")]
+        files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "method", "policy")}
 
     def sources(self, folder="paceline"):
         return self.files(folder, ".h", ".cpp")

@@ -11,9 +11,9 @@
 #include "paceline/app/cli/profile.h"
 #include "paceline/app/cli/programs.h"
 #include "paceline/app/cli/run.h"
+#include "paceline/app/cli/shared/version.h"
 #include "paceline/app/cli/simulate.h"
 #include "paceline/app/cli/top.h"
-#include "paceline/app/cli/version.h"
 
 namespace paceline::cli {
 namespace {

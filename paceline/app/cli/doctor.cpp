@@ -15,7 +15,7 @@
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/split_command.h"
-#include "paceline/app/cli/version.h"
+#include "paceline/app/cli/shared/version.h"
 #include "paceline/app/launch/hosts/host_checks.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/collective.h"

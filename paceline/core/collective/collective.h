@@ -1,11 +1,18 @@
 // The door of collective: what ranks do together.
 //
-// A collective is a program (program.h), a value that one small file under algorithms/<operation>/
-// returns; algorithm_catalogue.h lists them, verify.h proves them, cost.h prices them, choice.h
-// picks one. A Communicator (communicator.h) takes the calls; behind it a group (group.h) compares
-// them with the other ranks' calls and an execution (execution.h) runs the program on the links, or
-// an engine (engine.h), a library of somebody else's, carries the data. Strings and bytes of any
-// length go by values.h. Start reading at communicator.h, then program.h, then execution.h.
+// A collective is a program (program/program.h), a value that one small file under
+// algorithms/<operation>/ returns, out of the pieces in building/; program/algorithm_catalogue.h
+// lists them, proof/verify.h proves them, price/cost.h prices them, price/choice.h picks one. A
+// Communicator (group/communicator.h) takes the calls; behind it a group (group/group.h) compares
+// them with the other ranks' calls (call/) and a carrier (carrier/: an execution of the program on
+// the links, or a board in shared memory) or an engine (engine/engine.h), a library of somebody
+// else's, carries the data. Start reading at group/communicator.h, then program/program.h, then
+// carrier/execution.h.
+//
+// Other rooms also use: operations, cuts and shapes of programs (operation.h, partition.h, cells.h,
+// shapes.h), how the messages of programs meet and when (matching.h, timeline.h), engines that
+// plugins bring (engine_plugin.h), how a group is opened (open_communicator.h), and strings and bytes
+// of any length (values.h).
 #pragma once
 
 #include "paceline/core/collective/call/work.h"

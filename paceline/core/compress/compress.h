@@ -1,4 +1,4 @@
-// The public header of compress: gradients in fewer bytes. Nothing here sends anything.
+// The door of compress: gradients in fewer bytes. Nothing here sends anything.
 //
 // An averaging (averaging.h) computes one result from compressed gradients, one collective after
 // the other. compression.h makes one from a user's text ("top_k:ratio=0.01") and the catalogue of

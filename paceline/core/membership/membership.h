@@ -1,11 +1,12 @@
 // The door of membership: who is in the run, how processes find each other, and what ends them.
 //
-// The environment (environment.h) tells a process its place, whatever launcher started it
-// (launchers.h, node_list.h; variables.h holds the names). Processes meet through the store
-// (store_client.h, store_server.h, meeting.h), and every connection passes the handshake
+// The environment (environment/environment.h) tells a process its place, whatever launcher started
+// it (launchers.h, node_list.h; variables.h holds the names; configuration.h what all ranks must
+// have alike). Processes meet through the store (store_client.h, store_server.h, endpoint.h;
+// meeting.h where no launcher of ours serves one), and every connection passes the handshake
 // (handshake.h, secret.h). The links of one generation, the memory on offer and the verdict that
-// ends them all are held by mesh.h; allocation.h hands memory out. The room job puts these
-// together. Start reading at environment.h, then mesh.h.
+// ends them all are held by generation/mesh.h; allocation.h hands memory out. The room job puts
+// these together. Start reading at environment/environment.h, then generation/mesh.h.
 #pragma once
 
 #include "paceline/core/membership/environment/environment.h"

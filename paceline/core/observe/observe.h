@@ -1,4 +1,4 @@
-// The public header of observe: the output of a run for people and programs.
+// The door of observe: the output of a run for people and programs.
 //
 // progress.h draws the progress of a loop, on a terminal or as plain lines; metrics.h writes one
 // JSON object a line for programs to read; tensorboard.h writes scalars for TensorBoard,

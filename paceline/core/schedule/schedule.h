@@ -1,8 +1,9 @@
-// The public header of schedule: which gradient travels when, and together with which others, as a
+// The door of schedule: which gradient travels when, and together with which others, as a
 // value.
 //
 // A model (model.h: tensors and the computation around them) and the costs of transfers (costs.h)
-// make a plan (plan.h), by one of five policies (policies.h, general.h). The simulator of an
+// make a plan (plan.h), by a policy (policies/ has a file for each, policy_catalogue.h lists
+// them). The simulator of an
 // iteration (simulate.h) prices a plan without a network, and a gradient path (gradient_path.h)
 // carries it out; computation can be replayed on top of that (replay.h, trial.h). A training run
 // that plans for itself observes its steps (observed_model.h), measures its links
@@ -10,7 +11,8 @@
 // whether step times have drifted (drift.h). If a compression has a menu, it also looks at
 // gradients (gradient_sums.h), and chooses for each tensor (chosen_offers.h, offer_choice.h). A
 // recorded model is a file (model_file.h). Nothing here depends on torch. Start reading at plan.h.
-// buckets.h is the grouping that data parallel training uses before anything is measured.
+// buckets.h is the grouping that data parallel training uses before anything is measured;
+// dispatch.h tells which message of a plan goes next.
 #pragma once
 
 #include "paceline/core/schedule/adapt/chosen_offers.h"

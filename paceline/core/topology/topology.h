@@ -1,4 +1,4 @@
-// The public header of topology: hosts and links as values, and their costs.
+// The door of topology: hosts and links as values, and their costs.
 //
 // hosts.h tells which ranks share a host and what kind of link two ranks have; prices.h the cost of
 // a message in the alpha-beta-gamma model; profile.h all costs on these machines, measured or built

@@ -1,10 +1,18 @@
 // The door of transport: moves bytes between two ranks.
 //
-// A Link (link.h) is one ordered lane of frames (frame.h) to one peer: over TCP (tcp_link.h);
-// between ranks that share memory, in two processes or in two threads (shared_link.h,
-// shared_medium.h); or over a library that a plugin brings, such as UCX (fabric_link.h, fabric.h).
-// The Reactor (reactor.h) drives them all. Nothing here knows of collectives, or of who is in the
-// job. Start reading at link.h, then frame.h, then reactor.h.
+// A Link (link/link.h) is one ordered lane of frames (frame/frame.h) to one peer: over TCP
+// (link/tcp_link.h); between ranks that share memory, in two processes or in two threads
+// (shared/shared_link.h, shared/shared_medium.h); or over a library that a plugin brings, such as
+// UCX (fabric/fabric_link.h, fabric/fabric.h). The Reactor (reactor/reactor.h) drives them all.
+// Nothing here knows of collectives, or of who is in the job. Start reading at link/link.h, then
+// frame/frame.h, then reactor/reactor.h.
+//
+// Other rooms also use: descriptors that close themselves (file_descriptor.h), sockets and names of
+// hosts (socket.h, resolve.h), integers on the wire (wire.h), control traffic over one socket
+// (frame_connection.h), memory that processes map or that is one rank's own (shared_memory.h,
+// private_memory.h, segment_table.h), a peer's ordinary memory (process_memory.h), what `paceline
+// top` reads (status_page.h), and how lanes of a fabric come about (fabric_plugin.h,
+// fabric_meeting.h, rdma_devices.h).
 #pragma once
 
 #include "paceline/core/transport/fabric/fabric_driver.h"

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "paceline/app/cli/run.h"
-#include "paceline/app/cli/version.h"
+#include "paceline/app/cli/shared/version.h"
 
 namespace paceline::cli {
 namespace {

@@ -1,4 +1,4 @@
-// Job::world(), made by world.cpp.
+// Job::world() makes the group of all ranks once.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -18,7 +18,7 @@
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/cli/shared/ticker.h"
-#include "paceline/app/cli/version.h"
+#include "paceline/app/cli/shared/version.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/observe/whole_file.h"

@@ -15,7 +15,7 @@ struct Timetable {
   enum class Payer : std::uint8_t {
     nobody,    // it is read where it lies: by the reduction that the receive is, or a later one
     sender,    // a store
-    the_sum,   // a store in the same pass as the reduction that made it (plan.h)
+    the_sum,   // a store in the same pass as the reduction that made it (compiled_program.h)
     receiver,  // a receive into its own memory
   };
   struct Load {

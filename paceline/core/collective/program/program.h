@@ -137,7 +137,7 @@ struct Algorithm {
   // there `reproducible` may choose it. shape.rank does not matter.
   bool (*has_balanced_tree)(const Shape& shape) = for_one_rank;
   // Partial sums are made by `reduce` steps in scratch alone, so that f16 and bf16 hold them in f32
-  // and round once (plan.h); or nothing is summed. What `reproducible` needs for them.
+  // and round once (compiled_program.h); or nothing is summed. What `reproducible` needs for them.
   bool rounds_once = false;
   // all_to_all: only where every rank has as much for every other one, and knows that of all.
   bool needs_equal_counts = false;

@@ -1,5 +1,5 @@
 // The proof, from the cheapest question to the dearest: is each program well formed (form.h), do
-// all messages meet (rendezvous.h), does everyone end with the right sums (symbolic_run.h), are
+// all messages meet (matching.h), does everyone end with the right sums (symbolic_run.h), are
 // stores safe (store_hazards.h), do views end (view_hazards.h)?
 #include "paceline/core/collective/proof/verify.h"
 

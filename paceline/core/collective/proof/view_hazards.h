@@ -1,6 +1,6 @@
 // Whether views end: over shared memory a receive into scratch may leave the data in the sender's
-// buffer until the last reduction that reads it (plan.h), and the sender must not write there
-// before.
+// buffer until the last reduction that reads it (compiled_program.h), and the sender must not write
+// there before.
 //
 // So ranks may wait for each other in a way that messages alone do not show: two ranks that read
 // each other's buffers and would write their sums over them, in place, wait for ever.

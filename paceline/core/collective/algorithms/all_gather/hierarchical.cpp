@@ -10,7 +10,7 @@
 // The way back of `hierarchical` of reduce_scatter (docs/algorithms/hierarchical.md).
 #include <algorithm>
 
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/host_groups.h"
 #include "paceline/core/collective/program/composition.h"
 

@@ -14,7 +14,7 @@
 // Reference: Guo et al., BCube, SIGCOMM 2009; docs/algorithms/bcube.md.
 #include <bit>
 
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/grid.h"
 
 namespace paceline::collective::catalogue::all_reduce {

@@ -13,7 +13,7 @@
 // all hosts hold as many neighbours; else the prime factors of n, smallest first.
 // Order of summation: along the rings, so it depends on the chunk (class D2).
 // Reference: Cho et al., BlueConnect, MLSys 2019; docs/algorithms/blueconnect.md.
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/grid.h"
 #include "paceline/core/collective/building/host_groups.h"
 

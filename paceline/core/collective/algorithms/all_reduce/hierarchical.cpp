@@ -13,12 +13,12 @@
 // With n ranks on q hosts a host sends 2(q-1)/q of the buffer to others (a lower bound), in two
 // rounds; on one host it is `direct`. Ranks: any n >= 1, any hosts.
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
-// rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
+// rank order where each host holds as many neighbours, a power of two (host_groups.h tells all).
 // Reference: docs/algorithms/hierarchical.md.
 #include <algorithm>
 #include <numeric>
 
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/balanced_tree.h"
 #include "paceline/core/collective/building/grid.h"
 #include "paceline/core/collective/building/host_groups.h"

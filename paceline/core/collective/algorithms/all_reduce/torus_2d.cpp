@@ -12,7 +12,7 @@
 // Order of summation: along the rings, so it depends on the chunk (class D2).
 // Reference: Mikami et al., ImageNet/ResNet-50 training in 224 seconds, 2018;
 // docs/algorithms/torus_2d.md.
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/grid.h"
 
 namespace paceline::collective::catalogue::all_reduce {

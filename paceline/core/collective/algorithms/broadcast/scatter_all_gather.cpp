@@ -11,7 +11,7 @@
 // Ranks: any n >= 1, any root. Order of summation: nothing is summed.
 // Reference: Barnett, Shuler, van de Geijn et al., Interprocessor collective communication library
 // (1994); docs/algorithms/scatter_all_gather.md.
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/balanced_tree.h"
 #include "paceline/core/collective/building/binomial_gather.h"
 #include "paceline/core/collective/program/cells.h"

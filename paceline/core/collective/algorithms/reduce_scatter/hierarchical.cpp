@@ -8,9 +8,9 @@
 // Rounds: 2 with messages. With n ranks on q hosts, a host sends each chunk of the others' ranks
 // once (a lower bound). Ranks: any n >= 1, any hosts, any counts.
 // Order of summation: balanced over each host, then over the hosts (class D3). The balanced tree in
-// rank order where each host holds as many neighbours, a power of two (hosts.h tells all).
+// rank order where each host holds as many neighbours, a power of two (host_groups.h tells all).
 // Reference: docs/algorithms/hierarchical.md.
-#include "paceline/core/collective/algorithm_entries.h"
+#include "paceline/core/collective/algorithms/algorithm_entries.h"
 #include "paceline/core/collective/building/host_groups.h"
 #include "paceline/core/collective/program/composition.h"
 

@@ -1,0 +1,58 @@
+"""Rules about comments: what they name exists, and they are sentences."""
+
+import re
+
+from tree import Violation
+
+# Openings of comments that never are the beginning of a plain sentence in this tree.
+FRAGMENT = re.compile(r"^(Of|Whoever|Else|Nor|For what|In which|So that|With which|By which|To which|From which|Of which|As to)\b")
+DOCUMENT = re.compile(r"(?<![\w*<>{}$/.-])([\w./-]+\.(?:h|cpp|md|py))\b(?!\()")
+UNSEEN = re.compile(r"\b[Ss]pecification\b")
+
+
+def comments(tree, path):
+    """(line, text) of each block of // comments in a row that stand alone; comments that trail code are blocks of their own."""
+    block, first = [], 0
+    for number, line in enumerate(tree.text(path).split("\n"), 1):
+        alone = re.match(r"\s*//+ ?(.*)", line)
+        if alone:
+            first = first or number
+            block.append(alone.group(1))
+            continue
+        if block:
+            yield first, "\n".join(block)
+            block, first = [], 0
+        trailing = re.search(r'^(?:[^"]|"(?:\\.|[^"\\])*")*?\s//+ ?(.*)$', line)
+        if trailing:
+            yield number, trailing.group(1)
+    if block:
+        yield first, "\n".join(block)
+
+
+def comments_name_what_exists(tree):
+    """a comment names no file and no document that is not in the repository"""
+    known = tree.names()
+    for folder in ("paceline", "tests", "examples", "bench"):
+        for path in tree.sources(folder):
+            for number, text in comments(tree, path):
+                if UNSEEN.search(text):
+                    yield Violation(path, number, "it speaks of a specification, which the repository does not hold",
+                                    "say the fact itself, or name the page of docs/ that tells it")
+                for name in DOCUMENT.findall(text):
+                    if name.rsplit("/", 1)[-1] not in known:
+                        yield Violation(path, number, f"there is no {name}", "name the file as it is called now")
+
+
+def comments_are_sentences(tree):
+    """no comment opens like a fragment"""
+    for path in tree.sources():
+        for number, text in comments(tree, path):
+            for offset, paragraph in enumerate(re.split(r"\n\s*\n", text)):
+                opening = FRAGMENT.match(paragraph)
+                if opening:
+                    yield Violation(path, number + text.split(paragraph)[0].count("\n") if offset else number,
+                                    f"a comment begins with '{opening.group(0)}'",
+                                    "write a sentence with a subject and a verb that a stranger understands at once")
+
+
+ALL = [comments_name_what_exists, comments_are_sentences]
