@@ -1,18 +1,18 @@
 // The door of parallel: carries out a layout of training. At present: data parallel training.
 //
 // Each rank holds the whole model and computes on its part of a global batch; every rank ends each
-// step with the gradient of the global batch, so that all replicas stay bitwise equal. Three faces
-// of one path (reducer.h):
+// step with the gradient of the global batch, so that all replicas stay bitwise equal. The room has
+// three faces of one path (gradient/reducer.h):
 //
 //   data_parallel.h          DataParallel: a model on many processes
 //   distributed_optimizer.h  the same as an optimizer that wraps an optimizer
 //   mirrored.h               the same on several devices of one process
 //
-// and what training needs beside them: join.h (ranks that run out of batches), sync_batch_norm.h,
-// clip_grad_norm.h, broadcast.h. It moves no byte itself: gradients leave autograd through bridge/,
+// and join.h for ranks that run out of batches. SyncBatchNorm stands in norm/, clipping and
+// broadcasts in replica/. It moves no byte itself: gradients leave autograd through bridge/,
 // schedule/ says which travel together, and a Communicator carries them. Not here: who computes on
 // which samples (data/), and the update itself (torch::optim). Start reading at data_parallel.h,
-// then reducer.h.
+// then gradient/reducer.h.
 #pragma once
 
 #include "paceline/torch/norm/convert_sync_batch_norm.h"

@@ -48,7 +48,7 @@ class [[nodiscard]] Work {
   // done.
   static Work all_of(std::vector<Work> parts);
 
-  // Of a collective without weights and notes that was over within its call.
+  // The Work of a collective without weights and notes that was over within its call.
   static Work over_at_once(int ranks);
 
  private:

@@ -61,8 +61,8 @@ class Communicator {
   // can_reduce (base/reduce.h).
   Work all_reduce(Buffer inout, const AllReduceOptions& options = {});
   Work all_reduce(ConstBuffer in, Buffer out, const AllReduceOptions& options = {});
-  // Of one number, such as a loss or a count (whole numbers are exact up to 2^53): blocks, and
-  // returns the result.
+  // The same for one number, such as a loss or a count (whole numbers are exact up to 2^53): it
+  // blocks, and returns the result.
   double all_reduce(double value, ReduceOp op = ReduceOp::sum);
 
   // The root alone ends with the reduction; the others' `out` is neither read nor written, and may
