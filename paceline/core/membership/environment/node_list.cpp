@@ -10,14 +10,14 @@ namespace {
 
 constexpr std::size_t kMostNodes = 1 << 16;
 
-Failure wrong(std::string_view list, std::string_view part, std::string_view what) {
+Failure wrong_list(std::string_view list, std::string_view part, std::string_view what) {
   return {Fault::misuse,
           fmt::format("the node list \"{}\" is wrong at \"{}\": {}; Slurm writes n[01-03,7],login",
                       list, part, what),
           {}};
 }
 
-std::optional<std::size_t> number(std::string_view text) {
+std::optional<std::size_t> whole_number(std::string_view text) {
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -41,11 +41,12 @@ Result<std::vector<std::string>> parse_range(std::string_view list, std::string_
   const auto dash = range.find('-');
   const auto low_text = range.substr(0, dash),
              high_text = dash == std::string_view::npos ? low_text : range.substr(dash + 1);
-  const auto low = number(low_text), high = number(high_text);
-  if (!low || !high) return wrong(list, range, "a bracket holds numbers and ranges such as 01-03");
-  if (*high < *low) return wrong(list, range, "the range goes down");
+  const auto low = whole_number(low_text), high = whole_number(high_text);
+  if (!low || !high)
+    return wrong_list(list, range, "a bracket holds numbers and ranges such as 01-03");
+  if (*high < *low) return wrong_list(list, range, "the range goes down");
   if (*high - *low >= kMostNodes)
-    return wrong(list, range, fmt::format("more than {} nodes", kMostNodes));
+    return wrong_list(list, range, fmt::format("more than {} nodes", kMostNodes));
   std::vector<std::string> result;
   for (auto value = *low; value <= *high; ++value)
     result.push_back(fmt::format("{:0{}}", value, low_text.size()));
@@ -58,12 +59,12 @@ Result<std::vector<std::string>> expand(std::string_view list, std::string_view 
   if (open == std::string_view::npos && close == std::string_view::npos)
     return std::vector{std::string(part)};
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
-    return wrong(list, part, "a bracket is not closed, or not opened");
+    return wrong_list(list, part, "a bracket is not closed, or not opened");
   }
   auto tails = expand(list, part.substr(close + 1));
   if (!tails) return tails;
   std::vector<std::string> result;
-  if (part[close - 1] == ',') return wrong(list, part, "a number is missing");
+  if (part[close - 1] == ',') return wrong_list(list, part, "a number is missing");
   for (auto ranges = part.substr(open + 1, close - open - 1); !ranges.empty() || result.empty();) {
     const auto numbers = parse_range(list, next_part(ranges));
     if (!numbers) return numbers.error();
@@ -72,7 +73,7 @@ Result<std::vector<std::string>> expand(std::string_view list, std::string_view 
         result.push_back(fmt::format("{}{}{}", part.substr(0, open), one, tail));
     }
     if (result.size() > kMostNodes)
-      return wrong(list, part, fmt::format("more than {} nodes", kMostNodes));
+      return wrong_list(list, part, fmt::format("more than {} nodes", kMostNodes));
   }
   return result;
 }
@@ -81,10 +82,10 @@ Result<std::vector<std::string>> expand(std::string_view list, std::string_view 
 
 Result<std::vector<std::string>> parse_node_list(std::string_view text) {
   std::vector<std::string> nodes;
-  if (text.ends_with(',')) return wrong(text, text, "a name is missing");
+  if (text.ends_with(',')) return wrong_list(text, text, "a name is missing");
   for (auto rest = text; !rest.empty() || nodes.empty();) {
     const auto part = next_part(rest);
-    if (part.empty()) return wrong(text, part, "a name is missing");
+    if (part.empty()) return wrong_list(text, part, "a name is missing");
     auto names = expand(text, part);
     if (!names) return names;
     nodes.insert(nodes.end(), names->begin(), names->end());
@@ -98,8 +99,8 @@ Result<std::vector<int>> parse_tasks_per_node(std::string_view text) {
     const auto part = next_part(rest);
     const auto open = part.find("(x");
     const bool repeated = open != std::string_view::npos && part.ends_with(')');
-    const auto count = number(part.substr(0, open));
-    const auto times = repeated ? number(part.substr(open + 2, part.size() - open - 3))
+    const auto count = whole_number(part.substr(0, open));
+    const auto times = repeated ? whole_number(part.substr(open + 2, part.size() - open - 3))
                                 : std::optional<std::size_t>(1);
     if (!count || !times || (open != std::string_view::npos && !repeated) || *count > kMostNodes ||
         *times > kMostNodes) {
