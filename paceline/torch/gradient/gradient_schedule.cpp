@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
 #include "paceline/torch/gradient/schedule_options.h"
 

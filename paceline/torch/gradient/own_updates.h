@@ -27,7 +27,7 @@ class OwnUpdates {
   void be_for(const std::vector<Parameter>& parameters);
 
   // Called before each optimizer steps.
-  void prepare(DataParallel::Prepare prepare) { prepare_ = std::move(prepare); }
+  void prepare(PrepareOptimizer prepare) { prepare_ = std::move(prepare); }
   // Updates those that have a gradient, which is gone afterwards.
   void update(std::span<const int> parameters);
   void update_from(std::size_t first);
@@ -45,7 +45,7 @@ class OwnUpdates {
   OptimizerFactory factory_;
   std::vector<at::Tensor> parameters_;
   std::unordered_map<const c10::TensorImpl*, std::unique_ptr<torch::optim::Optimizer>> optimizers_;
-  DataParallel::Prepare prepare_;
+  PrepareOptimizer prepare_;
 };
 
 }  // namespace paceline::parallel

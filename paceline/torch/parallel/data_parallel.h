@@ -103,7 +103,7 @@ class DataParallel {
   // rate; it may be called as late as in the next forward pass. After synchronize(), and perhaps
   // clip_grad_norm(), without a backward() since, it updates with the gradients as they are. THROWS
   // Error (misuse): there are none.
-  using Prepare = std::function<void(torch::optim::Optimizer& optimizer)>;
+  using Prepare = PrepareOptimizer;
   bool step(Prepare prepare = {});
   // Until the updates of the last step are done on this rank.
   void finish();

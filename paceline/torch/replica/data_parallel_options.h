@@ -1,16 +1,13 @@
 // What a user may say of a DataParallel (parallel/data_parallel.h).
 #pragma once
 
-#include <torch/optim/optimizer.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/replica/optimizer_factory.h"
 
 namespace paceline {
 

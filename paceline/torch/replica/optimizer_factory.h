@@ -76,6 +76,9 @@ struct AnyOptions {
 
 }  // namespace parallel
 
+// Sets what has changed, such as the learning rate, before an optimizer steps.
+using PrepareOptimizer = std::function<void(torch::optim::Optimizer& optimizer)>;
+
 // Gives each parameter an optimizer of the same kind, with the options of its group in `all`. `all`
 // itself never steps and keeps no state; it must live as long as the DataParallel.
 template <std::derived_from<torch::optim::Optimizer> Kind>
