@@ -1,10 +1,10 @@
 // The door of replica: what a replica of a model is, and how replicas are held equal.
 //
 // A model is taken apart into parameters and buffers (model_parts.h), compared with the models of
-// the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h). What
-// a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may own
-// (optimizer_factory.h); what a step did is step_report.h; clip_grad_norm.h clips mean gradients.
-// Nothing here sends a gradient. Start reading at model_parts.h.
+// the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h).
+// What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
+// own (optimizer_factory.h); what a step did is step_report.h; clip_grad_norm.h clips mean
+// gradients. Nothing here sends a gradient. Start reading at model_parts.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
