@@ -49,7 +49,7 @@ void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
                         {{"train/loss_of_rank_0", loss},
                          {"train/samples_per_second", static_cast<double>(samples) / seconds}});
   if (prometheus_) {
-    const paceline::Traffic traffic = job_.world().traffic();
+    const paceline::Traffic traffic = job_.world().traffic_of_all_groups();
     const auto in_seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
     prometheus_->gauge("paceline_loss", "Loss of the last step on this rank", loss);
     prometheus_->gauge("paceline_step_seconds", "Time of the last step", seconds);

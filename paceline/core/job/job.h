@@ -2,9 +2,9 @@
 //
 // init() joins the run that the environment describes (joining.h) and gives a Job, which hands out
 // the group of all ranks and memory that they share. A world of threads in one process, for tests
-// and simulations, is made by local_world.h; host_memory.h is memory with or without a job. Groups
-// for the plugins of engines, which know their library's own names for groups, are made by
-// engine_group.h. job_impl.h is for this room and for tests alone.
+// and simulations, is made by local_world.h. Groups for the plugins of engines, which know their
+// library's own names for groups, are made by engine_group.h. job_impl.h is for this room and for
+// tests alone.
 #pragma once
 
 #include <cstddef>

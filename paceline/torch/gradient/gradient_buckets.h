@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "paceline/core/base/bytes.h"
-#include "paceline/core/job/host_memory.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/schedule/schedule.h"
 
 namespace paceline::parallel {
@@ -25,10 +25,12 @@ inline std::size_t aligned_size(std::size_t bytes, std::size_t alignment) {
 
 class GradientBuckets {
  public:
-  // `job` may be null (host_memory.h); otherwise it outlives this. `alignment` of each slot, in
-  // bytes: a multiple of all elements' sizes.
+  // `shapes`: of the parameters when the plan was made; those of a parameter that is converted
+  // later stay. Memory is that of `group`, which outlives this. `alignment` of each slot, in bytes:
+  // a multiple of all elements' sizes.
   GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters,
-                  Job* job, std::size_t alignment = kSlotAlignment);
+                  std::span<const at::Tensor> shapes, const Communicator& group,
+                  std::size_t alignment = kSlotAlignment);
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
   // The memory of the bucket's gradients and, between them, zeros that align each slot.
@@ -36,11 +38,13 @@ class GradientBuckets {
   std::size_t bucket_of(std::size_t parameter) const { return bucket_of_[parameter]; }
   // Shaped like the parameter. Keeps the memory alive by itself, so a grad may outlive this object.
   const at::Tensor& slot(std::size_t parameter) const { return slots_[parameter]; }
-  std::shared_ptr<HostMemory> memory(std::size_t bucket) const { return memory_[bucket]; }
   bool contains(const void* address) const;
+  // Whether the slot is not the parameter's grad, and other code holds it, such as a kept
+  // `auto g = p.grad()` of an earlier step: the next gradient must not overwrite it.
+  bool is_kept_elsewhere(std::size_t parameter) const;
 
   // The slot's memory, for the parameter's next gradient to be computed into
-  // (GradientEvents::birthplace); null once it turned out that somebody else comes to hold it.
+  // (GradientEvents::birthplace); null where other code holds it, or was seen to hold it before.
   // REQUIRES: the bucket is not on its way.
   std::shared_ptr<void> lend(std::size_t parameter);
   // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other
@@ -49,17 +53,19 @@ class GradientBuckets {
   // GradientEvents::accumulated tells. COST: nothing where grad was born or accumulated in its
   // slot, else a copy.
   bool take(std::size_t parameter, bool held_elsewhere);
+  // Gives the bucket other memory, with the present values; grads that were its slots are its slots
+  // again. REQUIRES: the bucket is not on its way.
+  void move_elsewhere(std::size_t bucket);
 
  private:
   std::size_t laid_out_bytes(const schedule::Bucket& bucket) const;
   void lay_out(std::size_t bucket, std::byte* start);
-  void move_elsewhere(std::size_t bucket);
 
-  Job* job_;
+  const Communicator& group_;
   std::size_t alignment_;
   std::vector<schedule::Bucket> plan_;
-  std::vector<at::Tensor> parameters_;
-  std::vector<std::shared_ptr<HostMemory>> memory_;  // by bucket
+  std::vector<at::Tensor> parameters_, shapes_;
+  std::vector<std::shared_ptr<Allocation>> memory_;  // by bucket
   std::vector<std::byte*> starts_;                   // by bucket
   std::vector<std::size_t> bucket_of_;               // by parameter
   std::vector<at::Tensor> slots_;                    // by parameter

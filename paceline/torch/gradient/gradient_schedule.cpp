@@ -47,18 +47,49 @@ std::size_t matrix_rows(const at::Tensor& tensor) {
   return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
 }
 
-std::unique_ptr<GradientCarrier> GradientLayout::carrier(Communicator& group,
-                                                         double mean_weight) const {
-  if (!plan) return carrier_in_order(group, groups);
-  const std::vector<int> parameters = flat(groups);
-  return carrier_by_plan(group, model, *plan, groups.front().dtype, mean_weight,
-                         {parameters.begin(), parameters.end()});
+// Where the gradients lie is told of each group in each step.
+std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group) const {
+  std::vector<Buffer> nowhere_yet;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto bytes = static_cast<std::size_t>(schedule::bytes_of(model, plan.groups[g]));
+    nowhere_yet.push_back({nullptr, bytes / size_of(groups[g].dtype), groups[g].dtype});
+  }
+  return std::make_unique<schedule::GradientPath>(
+      schedule::carriage_in_lanes(group, is_in_order ? 1 : schedule::kLanes), model, plan,
+      std::move(nowhere_yet));
 }
 
-GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
+bool GradientLayout::compresses() const {
+  return std::ranges::any_of(plan.groups, [](const schedule::Group& group) {
+    return group.codec != schedule::kUncompressed;
+  });
+}
+
+std::vector<std::uint32_t> GradientLayout::parameters() const {
+  const std::vector<int> all = flat(groups);
+  return {all.begin(), all.end()};
+}
+
+std::size_t GradientLayout::started(const std::vector<bool>& is_sent) const {
+  std::vector<bool> counted(is_sent.size());
+  std::size_t started = 0;
+  const auto is_started = [&](std::size_t group) {
+    if (is_sent[group] && !counted[group]) ++started;
+    counted[group] = true;
+    return is_sent[group];
+  };
+  if (plan.order.empty()) {
+    while (started < is_sent.size() && is_started(started)) continue;
+    return started;
+  }
+  for (const int group : plan.order)
+    if (!is_started(static_cast<std::size_t>(group))) break;
+  return started;
+}
+
+GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
                                    const DataParallelOptions& options)
-    : job_(job),
-      caps_{options.first_bucket_bytes, options.bucket_bytes},
+    : caps_{options.first_bucket_bytes, options.bucket_bytes},
       policy_(policy_of(options)),
       name_(options.schedule),
       codec_(options.compression),
@@ -80,7 +111,18 @@ GradientLayout GradientSchedule::first() const {
 }
 
 GradientLayout GradientSchedule::in_buckets(std::span<const int> order) const {
-  return {.groups = schedule::plan_buckets(shapes_, order, caps_), .alignment = kSlotAlignment};
+  return bucketed(order, kSlotAlignment);
+}
+
+GradientLayout GradientSchedule::bucketed(std::span<const int> order, std::size_t alignment) const {
+  GradientLayout layout{.groups = schedule::plan_buckets(shapes_, order, caps_),
+                        .alignment = alignment};
+  layout.model = model_of(flat(layout.groups), alignment);
+  schedule::Cuts cuts = {0};
+  for (const Bucket& bucket : layout.groups)
+    cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
+  layout.plan = schedule::plan_of(std::string(kBuckets), cuts, {});
+  return layout;
 }
 
 std::optional<GradientLayout> GradientSchedule::next(Communicator& group,
@@ -136,15 +178,10 @@ schedule::Model GradientSchedule::model_of(std::span<const int> order,
   return schedule::observed_model(tensors(alignment), order, seen_);
 }
 
-// In the order of the buckets.
 GradientLayout GradientSchedule::coded_buckets() const {
-  GradientLayout layout = in_buckets(order_);
-  layout.alignment = alignment_of(codec_);
-  layout.model = model_of(flat(layout.groups), layout.alignment);
-  schedule::Cuts cuts = {0};
-  for (const Bucket& bucket : layout.groups)
-    cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
-  layout.plan = schedule::encoded(schedule::plan_of(std::string(kBuckets), cuts, {}), codec_);
+  GradientLayout layout = bucketed(order_, alignment_of(codec_));
+  layout.plan = schedule::encoded(std::move(layout.plan), codec_);
+  layout.is_in_order = false;
   return layout;
 }
 
@@ -153,8 +190,8 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   is_observing_ = false;
   if (measures()) {
     const schedule::Model model = model_of(order_, alignment_of(codec_));
-    costs_ = schedule::measured_costs(group, job_, std::vector{codec_},
-                                      schedule::streamed_like({&model, 1}));
+    costs_ =
+        schedule::measured_costs(group, std::vector{codec_}, schedule::streamed_like({&model, 1}));
     costs_->compute_threads = std::min<double>(at::get_num_threads(), costs_->processors);
   }
   const auto before = present_;
@@ -213,7 +250,7 @@ schedule::Offers GradientSchedule::chosen(const schedule::Allowance& allowance,
 }
 
 GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
-  GradientLayout layout{.groups = {}, .alignment = alignment_of(codec_), .plan = plan};
+  GradientLayout layout{.alignment = alignment_of(codec_), .plan = plan, .is_in_order = false};
   layout.model = model_of(order_, layout.alignment);
   for (const schedule::Group& run : plan.groups) {
     Bucket bucket{.dtype = shapes_.front().dtype};

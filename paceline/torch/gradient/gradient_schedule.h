@@ -1,6 +1,8 @@
 // When gradients travel and with which others: decided once, from what was seen in the first steps.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,9 +10,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/gradient/gradient_carrier.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
 
@@ -21,14 +21,22 @@ std::size_t matrix_rows(const at::Tensor& tensor);
 
 // How gradients lie and travel from some step on.
 struct GradientLayout {
-  std::vector<schedule::Bucket> groups;  // of parameters, in the order in which they lie
-  std::size_t alignment = 0;             // of each gradient, in bytes
-  // Over these groups' gradients, one after the other. None: each group is a message, in order.
-  std::optional<schedule::Plan> plan = {};
+  std::vector<schedule::Bucket> groups = {};  // of parameters, in the order in which they lie
+  std::size_t alignment = 1;                  // of each gradient, in bytes
+  schedule::Plan plan = {};  // over these groups' gradients, one after the other: a group for each
   schedule::Model model = {};  // of the plan
+  bool is_in_order = true;     // messages travel one after the other
 
-  // Collective. `mean_weight`: of the ranks, in the step before.
-  std::unique_ptr<GradientCarrier> carrier(Communicator& group, double mean_weight = 1) const;
+  // Collective.
+  std::unique_ptr<schedule::GradientPath> path(Communicator& group) const;
+  bool compresses() const;
+  std::vector<std::uint32_t> parameters() const;  // in send order
+  // The groups, in the order of their first messages, up to the first that was not sent.
+  std::size_t started(const std::vector<bool>& is_sent) const;
+  // Whether gradients lie and travel as by the other one.
+  bool is_like(const GradientLayout& other) const {
+    return is_in_order && other.is_in_order && groups == other.groups;
+  }
 };
 
 // What was decided, as a checkpoint keeps it.
@@ -48,9 +56,7 @@ class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
   // that does not fit the parameters' types or `static_order`.
-  // `job`: where memory to measure with comes from; it may be null.
-  GradientSchedule(std::span<const Parameter> dense, int ranks, Job* job,
-                   const DataParallelOptions& options);
+  GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options);
 
   GradientLayout first() const;
   // Whether it wants to see the gradients of this step, before they go on their way.
@@ -76,6 +82,7 @@ class GradientSchedule {
  private:
   bool measures() const { return policy_ != nullptr && policy_->is_measured; }
   GradientLayout in_buckets(std::span<const int> order) const;
+  GradientLayout bucketed(std::span<const int> order, std::size_t alignment) const;
   std::optional<GradientLayout> after_first(Communicator& group, std::span<const int> arrived);
   bool has_drifted(Communicator& group, double seconds);
   GradientLayout coded_buckets() const;
@@ -91,7 +98,6 @@ class GradientSchedule {
 
   std::vector<schedule::Gradient> shapes_;  // by parameter
   std::vector<std::size_t> rows_;           // by parameter: see schedule::Tensor
-  Job* job_;
   schedule::BucketCaps caps_;
   const schedule::Policy* policy_;  // nullptr: buckets
   std::string name_, codec_;

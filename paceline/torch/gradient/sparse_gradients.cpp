@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "paceline/torch/bridge/bridge.h"
@@ -21,31 +20,21 @@ at::ScalarType summed_in(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// One message: what each rank says, one after the other.
-class Header {
+// How many rows of each parameter each rank has.
+class Counts {
  public:
-  Header(Communicator& group, const RankWeight& weight, const std::vector<at::Tensor>& rows,
-         const std::vector<bool>& used)
-      : length_(2 + 2 * rows.size()), all_(length_ * static_cast<std::size_t>(group.size())) {
-    std::vector<std::int64_t> own{std::bit_cast<std::int64_t>(weight.weight), weight.told};
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-      own.push_back(rows[k].defined() ? rows[k]._nnz() : 0);
-      own.push_back(used[k] && weight.weight > 0);
-    }
+  Counts(Communicator& group, const std::vector<at::Tensor>& rows)
+      : parameters_(rows.size()), all_(parameters_ * static_cast<std::size_t>(group.size())) {
+    std::vector<std::int64_t> own;
+    for (const at::Tensor& each : rows) own.push_back(each.defined() ? each._nnz() : 0);
     group.all_gather(paceline::const_buffer_of(own), paceline::buffer_of(all_)).wait();
   }
-  RankWeight weight(std::size_t rank) const {
-    return {std::bit_cast<double>(all_[rank * length_]), all_[rank * length_ + 1] != 0};
-  }
-  std::int64_t rows(std::size_t rank, std::size_t parameter) const {
-    return all_[rank * length_ + 2 + 2 * parameter];
-  }
-  bool used(std::size_t rank, std::size_t parameter) const {
-    return all_[rank * length_ + 3 + 2 * parameter] != 0;
+  std::int64_t of(std::size_t rank, std::size_t parameter) const {
+    return all_[rank * parameters_ + parameter];
   }
 
  private:
-  std::size_t length_;
+  std::size_t parameters_;
   std::vector<std::int64_t> all_;
 };
 
@@ -73,32 +62,22 @@ struct Gathering {
 
 }  // namespace
 
-SparseOutcome average_sparse(Communicator& group, std::span<Parameter> parameters,
-                             const std::vector<bool>& used, const RankWeight& weight) {
+void average_sparse(Communicator& group, std::span<Parameter> parameters,
+                    const std::vector<bool>& used, const StepWeights& weights) {
+  if (std::ranges::find(used, true) == used.end()) return;
   const auto ranks = static_cast<std::size_t>(group.size());
+  const auto own_rank = static_cast<std::size_t>(group.rank());
   std::vector<at::Tensor> rows(parameters.size());
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     const at::Tensor& grad = parameters[k].tensor.grad();
-    if (grad.defined() && weight.weight > 0) rows[k] = rows_of(grad);
+    if (grad.defined() && weights.of_ranks[own_rank] > 0) rows[k] = rows_of(grad);
   }
-  const Header header(group, weight, rows, used);
-  SparseOutcome outcome;
-  double total = 0;
-  bool alike = true;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    outcome.weights.push_back(header.weight(r));
-    total += header.weight(r).weight;
-    alike = alike && header.weight(r).weight == header.weight(0).weight;
-  }
+  const Counts counts(group, rows);
   for (std::size_t k = 0; k < parameters.size(); ++k) {
-    std::vector<std::size_t> counts;
-    bool any = false;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      counts.push_back(static_cast<std::size_t>(header.rows(r, k)));
-      any = any || header.used(r, k);
-    }
-    if (!any) continue;
-    ++outcome.used;
+    if (!used[k]) continue;
+    std::vector<std::size_t> rows_of_ranks;
+    for (std::size_t r = 0; r < ranks; ++r)
+      rows_of_ranks.push_back(static_cast<std::size_t>(counts.of(r, k)));
     at::Tensor& tensor = parameters[k].tensor;
     std::vector<std::int64_t> none = tensor.sizes().vec();
     none[0] = 0;
@@ -107,22 +86,22 @@ SparseOutcome average_sparse(Communicator& group, std::span<Parameter> parameter
     const at::Tensor own_values = rows[k].defined()
                                       ? rows[k].values().contiguous()
                                       : at::empty(none, tensor.options().requires_grad(false));
-    const Gathering index(group, own_index, counts), values(group, own_values, counts);
+    const Gathering index(group, own_index, rows_of_ranks),
+        values(group, own_values, rows_of_ranks);
     index.work.wait();
     values.work.wait();
 
     at::Tensor summands = values.all.to(summed_in(tensor.scalar_type()));
-    if (!alike) {
-      std::int64_t row = 0;
-      for (std::size_t r = 0; r < ranks; row += header.rows(r, k), ++r)
-        summands.narrow(0, row, header.rows(r, k)).mul_(header.weight(r).weight);
+    std::int64_t row = 0;
+    for (int r = 0; r < group.size(); ++r) {
+      const std::int64_t length = counts.of(static_cast<std::size_t>(r), k);
+      if (weights.share(r) != 1) summands.narrow(0, row, length).mul_(weights.share(r));
+      row += length;
     }
-    const double factor = alike ? 1.0 / static_cast<double>(ranks) : 1.0 / total;
     const at::Tensor sum =
         at::sparse_coo_tensor(index.all.unsqueeze(0), summands, tensor.sizes()).coalesce();
-    tensor.mutable_grad() = sum.mul(factor).to(tensor.scalar_type());
+    tensor.mutable_grad() = sum.mul(1.0 / group.size()).to(tensor.scalar_type());
   }
-  return outcome;
 }
 
 }  // namespace paceline::parallel

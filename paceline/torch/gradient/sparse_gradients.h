@@ -13,20 +13,16 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/gradient/step_note.h"
+#include "paceline/torch/gradient/step_facts.h"
 #include "paceline/torch/replica/model_parts.h"
 
 namespace paceline::parallel {
 
-struct SparseOutcome {
-  std::vector<RankWeight> weights;  // by rank
-  int used = 0;                     // parameters that some rank of weight > 0 used
-};
-
-// The grad of each parameter that some rank of weight > 0 used becomes the weighted mean over all
-// ranks: coalesced, of layout sparse, one sparse dimension; a rank contributes what its grad holds.
-// The others stay. `used`: by parameter, on this rank. All ranks of the group call it together.
-SparseOutcome average_sparse(Communicator& group, std::span<Parameter> parameters,
-                             const std::vector<bool>& used, const RankWeight& weight);
+// The grad of each parameter that is `used` (by some rank of weight > 0; the same on all ranks)
+// becomes the weighted mean over all ranks: coalesced, of layout sparse, one sparse dimension; a
+// rank contributes what its grad holds. The others stay. All ranks of the group call it together.
+// REQUIRES: weights.total > 0.
+void average_sparse(Communicator& group, std::span<Parameter> parameters,
+                    const std::vector<bool>& used, const StepWeights& weights);
 
 }  // namespace paceline::parallel

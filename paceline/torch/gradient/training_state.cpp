@@ -40,7 +40,6 @@ void write(torch::serialize::OutputArchive& archive, const TrainingState& state)
   archive.write(kVersionKey, c10::IValue(kVersion));
   archive.write("options", c10::IValue(state.options));
   archive.write("ranks", c10::IValue(static_cast<std::int64_t>(state.ranks)));
-  archive.write("mean_weight", c10::IValue(state.mean_weight));
   archive.write("compression", tensor_of(state.compression), /*is_buffer=*/true);
   archive.write("is_decided", c10::IValue(state.decision.has_value()));
   if (!state.decision) return;
@@ -70,7 +69,6 @@ TrainingState read_training_state(torch::serialize::InputArchive& archive) {
   }
   TrainingState state{.options = value_of(archive, "options").toStringRef(),
                       .ranks = static_cast<int>(value_of(archive, "ranks").toInt())};
-  state.mean_weight = value_of(archive, "mean_weight").toDouble();
   at::Tensor compression;
   archive.read("compression", compression, /*is_buffer=*/true);
   state.compression = bytes_of(compression);

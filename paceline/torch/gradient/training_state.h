@@ -18,7 +18,6 @@ struct TrainingState {
   std::string options;
   int ranks = 1;
   std::optional<ScheduleDecision> decision = {};
-  double mean_weight = 1;                   // of the ranks, in the last step
   std::vector<std::byte> compression = {};  // compress/state/saved_state.h; empty: nothing is kept
 };
 

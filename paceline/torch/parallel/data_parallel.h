@@ -52,8 +52,7 @@ class DataParallel {
   // mismatch that names the first difference; misuse for parameters that are not of a floating type
   // in host memory. SyncBatchNorm layers compute over the same ranks from here on.
   DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options = {});
-  // On a group of its own. Gradients lie in ordinary memory then, which costs the collectives a
-  // copy more.
+  // On a group of its own.
   DataParallel(torch::nn::Module& model, Communicator& group,
                const DataParallelOptions& options = {});
   // Parameters without a model, under the names that messages shall use (replica/model_parts.h).

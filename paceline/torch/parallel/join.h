@@ -20,8 +20,8 @@
 #include <optional>
 #include <utility>
 
-#include "paceline/torch/gradient/step_note.h"
 #include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/replica/rank_weight.h"
 
 namespace paceline {
 

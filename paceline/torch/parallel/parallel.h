@@ -2,7 +2,7 @@
 //
 // Each rank holds the whole model and computes on its part of a global batch; every rank ends each
 // step with the gradient of the global batch, so that all replicas stay bitwise equal. The room has
-// three faces of one path (gradient/reducer.h):
+// three faces of one path (gradient/gradient_averaging.h):
 //
 //   data_parallel.h          DataParallel: a model on many processes
 //   distributed_optimizer.h  the same as an optimizer that wraps an optimizer
@@ -12,7 +12,7 @@
 // broadcasts in replica/. It moves no byte itself: gradients leave autograd through bridge/,
 // schedule/ says which travel together, and a Communicator carries them. Not here: who computes on
 // which samples (data/), and the update itself (torch::optim). Start reading at data_parallel.h,
-// then gradient/reducer.h.
+// then gradient/gradient_averaging.h.
 #pragma once
 
 #include "paceline/torch/norm/convert_sync_batch_norm.h"

@@ -9,8 +9,10 @@
 
 namespace paceline::parallel {
 
-CoalescedTensors::CoalescedTensors(std::vector<at::Tensor> tensors, Job* job)
-    : tensors_(std::move(tensors)), memory_(job, packed_bytes(tensors_)), job_(job) {}
+CoalescedTensors::CoalescedTensors(std::vector<at::Tensor> tensors, const Communicator& group)
+    : tensors_(std::move(tensors)) {
+  if (!tensors_.empty()) memory_ = group.allocate(packed_bytes(tensors_));
+}
 
 void CoalescedTensors::broadcast(Communicator& group, int root) {
   if (tensors_.empty() || group.size() == 1) return;
@@ -20,7 +22,7 @@ void CoalescedTensors::broadcast(Communicator& group, int root) {
   if (group.rank() != root) unpack(bytes, tensors_);
 }
 
-void CoalescedTensors::average(Communicator& group, double weight, int root) {
+void CoalescedTensors::average(Communicator& group, double share, int root) {
   if (tensors_.empty() || group.size() == 1) return;
   if (!others_) {
     std::vector<at::Tensor> singles, doubles, others;
@@ -30,21 +32,20 @@ void CoalescedTensors::average(Communicator& group, double weight, int root) {
                                                          : others;
       kind.push_back(tensor);
     }
-    singles_ = std::make_unique<CoalescedTensors>(std::move(singles), job_);
-    doubles_ = std::make_unique<CoalescedTensors>(std::move(doubles), job_);
-    others_ = std::make_unique<CoalescedTensors>(std::move(others), job_);
+    singles_ = std::make_unique<CoalescedTensors>(std::move(singles), group);
+    doubles_ = std::make_unique<CoalescedTensors>(std::move(doubles), group);
+    others_ = std::make_unique<CoalescedTensors>(std::move(others), group);
   }
   for (CoalescedTensors* kind : {singles_.get(), doubles_.get()}) {
     if (kind->empty()) continue;
     const MutableBytes bytes = kind->memory_.bytes();
-    if (weight > 0) pack(kind->tensors_, bytes);
-    else
-      std::fill(bytes.begin(), bytes.end(),
-                std::byte{0});  // what a shadow holds may be anything, NaN too
     const Dtype dtype = kind == singles_.get() ? Dtype::f32 : Dtype::f64;
+    // What a shadow holds may be anything, NaN too.
+    if (share > 0) pack(kind->tensors_, bytes);
+    else std::fill(bytes.begin(), bytes.end(), std::byte{0});
+    if (share > 0 && share != 1) scale(dtype, bytes, share);
     group
-        .all_reduce({bytes.data(), bytes.size() / size_of(dtype), dtype},
-                    {.op = ReduceOp::average, .weight = weight})
+        .all_reduce({bytes.data(), bytes.size() / size_of(dtype), dtype}, {.op = ReduceOp::average})
         .wait();
     unpack(bytes, kind->tensors_);
   }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/job/host_memory.h"
 
 namespace paceline::parallel {
 
@@ -15,20 +14,20 @@ namespace paceline::parallel {
 // travel.
 class CoalescedTensors {
  public:
-  CoalescedTensors(std::vector<at::Tensor> tensors, Job* job);
+  // Memory is that of `group`.
+  CoalescedTensors(std::vector<at::Tensor> tensors, const Communicator& group);
 
   bool empty() const { return tensors_.empty(); }
   // All ranks end with the values of rank `root`. One message.
   void broadcast(Communicator& group, int root);
-  // f32 and f64 tensors: the mean weighted with each rank's `weight`, one message for each of the
-  // two. Others: broadcast.
-  void average(Communicator& group, double weight, int root);
+  // f32 and f64 tensors: the mean, in which this rank counts `share` times; all shares add up to
+  // the number of ranks. One message for each of the two types. Others: broadcast.
+  void average(Communicator& group, double share, int root);
 
  private:
   std::vector<at::Tensor> tensors_;
-  HostMemory memory_;
+  Allocation memory_;
   std::unique_ptr<CoalescedTensors> singles_, doubles_, others_;  // made by the first average()
-  Job* job_;
 };
 
 }  // namespace paceline::parallel

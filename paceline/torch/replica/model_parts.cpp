@@ -102,6 +102,18 @@ class Sorting {
 
 }  // namespace
 
+std::vector<Parameter> ModelParts::trained() const {
+  std::vector<Parameter> parameters = dense;
+  parameters.insert(parameters.end(), sparse.begin(), sparse.end());
+  return parameters;
+}
+
+std::vector<Parameter> ModelParts::trained_and_frozen() const {
+  std::vector<Parameter> parameters = trained();
+  parameters.insert(parameters.end(), frozen.begin(), frozen.end());
+  return parameters;
+}
+
 std::vector<at::Tensor> ModelParts::all() const {
   std::vector<at::Tensor> tensors;
   for (const auto* part : {&dense, &sparse, &frozen, &buffers}) {

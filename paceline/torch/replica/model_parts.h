@@ -22,6 +22,8 @@ struct ModelParts {
   std::vector<Parameter> buffers;
 
   std::vector<at::Tensor> all() const;
+  std::vector<Parameter> trained() const;  // the dense ones, then the sparse ones
+  std::vector<Parameter> trained_and_frozen() const;
   // A line for each that must be the same on all ranks.
   std::vector<std::string> description() const;
 };

@@ -3,12 +3,17 @@
 // A model is taken apart into parameters and buffers (model_parts.h), compared with the models of
 // the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h).
 // What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
-// own (optimizer_factory.h); what a step did is step_report.h; clip_grad_norm.h clips mean
-// gradients. Nothing here sends a gradient. Start reading at model_parts.h.
+// own (optimizer_factory.h, own_updates.h); what a step did is step_report.h; clip_grad_norm.h
+// clips mean gradients. Replicas (replicas.h) holds all this together, and a Synchrony
+// (synchrony.h) keeps the replicas in step: the rooms above implement it. Start reading at
+// synchrony.h, then replicas.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
 #include "paceline/torch/replica/clip_grad_norm.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/replica/step_report.h"
+#include "paceline/torch/replica/synchrony.h"

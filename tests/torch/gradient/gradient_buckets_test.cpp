@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <vector>
 
+#include "paceline/core/job/local_world.h"
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::parallel {
@@ -15,12 +17,18 @@ std::vector<at::Tensor> parameters() {
   return {at::rand({3}, f64), at::rand({5, 7}, f64).t(), at::rand({2, 2}, f64)};
 }
 
+// The group of a rank that has no peers.
+const Communicator& alone() {
+  static std::vector<Job> world = make_local_world(1);
+  return world.front().world();
+}
+
 GradientBuckets one_bucket(std::span<const at::Tensor> tensors) {
   std::vector<schedule::Gradient> shapes;
   for (const auto& tensor : tensors) shapes.push_back({tensor.nbytes(), Dtype::f64, 0});
   return {schedule::plan_buckets(
               shapes, schedule::reverse_registration_order(static_cast<int>(shapes.size()))),
-          tensors, nullptr};
+          tensors, tensors, alone()};
 }
 
 std::uintptr_t address_of(const at::Tensor& tensor) {
@@ -94,6 +102,30 @@ TEST(GradientBuckets, what_somebody_else_holds_is_left_to_him_and_never_lent_aga
     EXPECT_TRUE(buckets.contains(tensors[0].grad().const_data_ptr()));
     EXPECT_EQ(buckets.lend(2), nullptr);
     EXPECT_NE(buckets.lend(0), nullptr);
+  }
+}
+
+TEST(GradientBuckets, a_slot_that_other_code_keeps_is_known_and_not_lent) {
+  auto tensors = parameters();
+  GradientBuckets buckets = one_bucket(tensors);
+  tensors[0].mutable_grad() = at::ones_like(tensors[0]);
+  buckets.take(0, false);
+  for (const auto& keep : std::vector<std::function<at::Tensor()>>{
+           [&] { return tensors[0].grad(); }, [&] { return tensors[0].grad().detach(); },
+           [&] { return tensors[0].grad().slice(0, 0, 1); }}) {
+    EXPECT_FALSE(buckets.is_kept_elsewhere(0));
+    const at::Tensor kept = keep();
+    EXPECT_FALSE(buckets.is_kept_elsewhere(0)) << "while it is the grad";
+    tensors[0].mutable_grad().reset();
+    EXPECT_TRUE(buckets.is_kept_elsewhere(0));
+    EXPECT_EQ(buckets.lend(0), nullptr);
+    EXPECT_FALSE(buckets.is_kept_elsewhere(1));
+    buckets.move_elsewhere(0);
+    EXPECT_FALSE(buckets.is_kept_elsewhere(0));
+    EXPECT_FALSE(kept.is_alias_of(buckets.slot(0)));
+    EXPECT_TRUE(kept.eq(1).all().item<bool>());
+    tensors[0].mutable_grad() = at::ones_like(tensors[0]);
+    buckets.take(0, false);
   }
 }
 

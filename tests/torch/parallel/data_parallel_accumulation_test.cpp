@@ -77,17 +77,20 @@ TEST(DataParallel, backward_passes_per_step_is_no_sync_counted_by_itself) {
     Net net;
     auto options = kSmallBuckets;
     options.backward_passes_per_step = 3;
+    options.check_replicas_every = 0;
     DataParallel parallel(net, job, options);
     const Samples own = all.rows(6 * job.rank(), 6 * job.rank() + 6);
     for (int step = 0; step < 3; ++step) {
       net.zero_grad();
-      const auto before = job.world().traffic().operations;
+      const auto before = job.world().traffic_of_all_groups().operations;
       for (int k = 0; k < 3; ++k) (loss_of(net, own.rows(2 * k, 2 * k + 2)) / 3).backward();
       parallel.synchronize();
       expect_equal(grads_of(net), grads_of(one), 1e-12);
       EXPECT_EQ(parallel.last_step().gradients, 6) << "of the last pass alone";
       if (step > 0) {
-        EXPECT_EQ(job.world().traffic().operations - before, parallel.buckets().size());
+        EXPECT_EQ(job.world().traffic_of_all_groups().operations - before,
+                  parallel.buckets().size() + 2)
+            << "two tell weights and used parameters";
       }
     }
     // A window that ends early sends what there is.

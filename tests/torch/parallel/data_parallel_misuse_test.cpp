@@ -207,31 +207,35 @@ TEST(DataParallel, gradients_that_cannot_be_carried_are_refused) {
   });
 }
 
-// Rank 1 is alive, but does something else.
-TEST(DataParallel, a_rank_that_does_not_come_is_told_with_the_bucket_that_waits_for_it) {
-  std::atomic<bool> told = false;
-  run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [&told](Job& job) {
-    Net net;
-    DataParallel parallel(net, job, kSmallBuckets);
-    if (job.rank() == 1) {
-      const Deadline deadline = Deadline::in(std::chrono::seconds(60));
-      while (!told && !deadline.passed()) std::this_thread::yield();
-      EXPECT_TRUE(told);
-      return;
-    }
-    loss_of(net, samples(0, 4)).backward();
-    for (int again = 0; again < 2; ++again) {
-      try {
-        parallel.synchronize();
-        ADD_FAILURE() << "ended alone";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.fault(), Fault::timed_out);
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("bucket 1 of "), HasSubstr("'last.bias'"),
-                                        HasSubstr("rank 1")));
+// Rank 1 is alive, but does something else: before its step, or when it has begun it.
+TEST(DataParallel, a_rank_that_does_not_come_is_told_with_what_waits_for_it) {
+  for (const bool has_begun : {false, true}) {
+    std::atomic<bool> told = false;
+    run_ranks(2, {.operation_timeout = std::chrono::milliseconds(300)}, [&](Job& job) {
+      Net net;
+      DataParallel parallel(net, job, kSmallBuckets);
+      if (job.rank() == 1) {
+        if (has_begun) at::sum(net.last->bias).backward();  // its weight is told, and one gradient
+        const Deadline deadline = Deadline::in(std::chrono::seconds(60));
+        while (!told && !deadline.passed()) std::this_thread::yield();
+        EXPECT_TRUE(told);
+        return;
       }
-    }
-    told = true;
-  });
+      loss_of(net, samples(0, 4)).backward();
+      for (int again = 0; again < 2; ++again) {
+        try {
+          parallel.synchronize();
+          ADD_FAILURE() << "ended alone";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.fault(), Fault::timed_out);
+          EXPECT_THAT(error.what(), HasSubstr("rank 1"));
+          if (has_begun) EXPECT_THAT(error.what(), HasSubstr("which parameters they used"));
+          else EXPECT_THAT(error.what(), HasSubstr("told their weights"));
+        }
+      }
+      told = true;
+    });
+  }
 }
 
 }  // namespace

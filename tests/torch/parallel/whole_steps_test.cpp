@@ -221,5 +221,36 @@ TEST(WholeSteps, mirrored_batch_norm_takes_fewer_rows_than_replicas) {
     expect_equal(mirrored.replica(i).parameters(), one.parameters(), 1e-12);
 }
 
+// As one that compares the gradients of two steps does: `auto g = p.grad()`, a view or a detach().
+TEST(WholeSteps, a_gradient_that_user_code_keeps_is_not_overwritten_by_the_next_step) {
+  const std::vector<std::function<at::Tensor(const at::Tensor&)>> ways = {
+      [](const at::Tensor& grad) { return grad; },
+      [](const at::Tensor& grad) { return grad.detach(); },
+      [](const at::Tensor& grad) { return grad.view({-1}); }};
+  for (const auto& keep : ways) {
+    for (const bool born_in_place : {true, false}) {
+      run_ranks(2, [&](Job& job) {
+        Net net, one;
+        auto options = kSmallBuckets;
+        options.born_in_place = born_in_place;
+        DataParallel parallel(net, job, options);
+        std::vector<std::pair<at::Tensor, at::Tensor>> kept;  // and what they were
+        for (int step = 0; step < 4; ++step) {
+          net.zero_grad();
+          one.zero_grad();
+          loss_of(one, samples(step, 8), true).backward();
+          loss_of(net, samples(step, 8).rows(4 * job.rank(), 4 * job.rank() + 4), true).backward();
+          parallel.synchronize();
+          expect_equal(grads_of(net), grads_of(one), 1e-12);
+          for (const auto& p : net.parameters())
+            kept.emplace_back(keep(p.grad()), p.grad().clone());
+          for (const auto& [now, then] : kept)
+            EXPECT_TRUE(at::equal(now, then.view(now.sizes()))) << "after step " << step;
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paceline

@@ -181,7 +181,7 @@ class Comparison {
   // `told` is called after each method, with the window of its last step.
   void run(std::vector<ScheduleRow>& rows,
            const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
-    schedule::Trial bench(job_.world(), &job_, model_, kernel_);
+    schedule::Trial bench(job_.world(), model_, &job_.trace(), kernel_);
     for (const std::string& codec : request_.codecs) {
       for (const Method& method : request_.methods) {
         const bool plans = job_.rank() == 0;
@@ -268,7 +268,7 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
   });
-  Costs costs = schedule::measured_costs(job.world(), &job, request.codecs,
+  Costs costs = schedule::measured_costs(job.world(), request.codecs,
                                          schedule::streamed_like(request.models));
   costs.compute_threads = request.compute ? 1 : 0;
   std::optional<schedule::ComputeKernel> kernel;

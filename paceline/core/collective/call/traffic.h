@@ -18,6 +18,16 @@ struct Traffic {
   std::uint64_t bytes_reduced = 0;          // bytes of results of two-operand reductions
   std::chrono::nanoseconds in_flight = {};  // time in which at least one operation was in flight
   std::chrono::nanoseconds waited = {};     // time that callers spent in Work::wait
+
+  Traffic& operator+=(const Traffic& other) {
+    operations += other.operations;
+    messages_sent += other.messages_sent;
+    bytes_sent += other.bytes_sent;
+    bytes_reduced += other.bytes_reduced;
+    in_flight += other.in_flight;
+    waited += other.waited;
+    return *this;
+  }
 };
 
 // The time that an algorithm would take (collective/price/cost.h).

@@ -59,6 +59,12 @@ std::vector<Forecast> Communicator::forecasts(Operation operation, std::size_t b
 Traffic Communicator::traffic() const {
   return impl_->group->traffic();
 }
+Traffic Communicator::traffic_of_all_groups() const {
+  const std::lock_guard lock(impl_->family->mutex);
+  Traffic total = impl_->family->ended;
+  for (const auto& group : impl_->family->open) total += group->traffic();
+  return total;
+}
 Allocation Communicator::allocate(std::size_t bytes) const {
   return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_mesh(),
                               bytes);
@@ -95,10 +101,21 @@ Communicator::Impl::Impl(collective::Opening opening)
       shape(group->members().shape()),
       choice(collective::built_in_algorithms(), determinism, group->members().topology(), profile) {
   group->open();
+  family->open.push_back(group);
 }
 
 Communicator::Impl::~Impl() {
   group->close();
+  const std::lock_guard lock(family->mutex);
+  family->ended += group->traffic();
+  std::erase(family->open, group);
+}
+
+// Before it has done anything.
+void Communicator::Impl::join(std::shared_ptr<Family> other) {
+  family = std::move(other);
+  const std::lock_guard lock(family->mutex);
+  family->open.push_back(group);
 }
 
 void Communicator::Impl::check_root(std::string_view what, int root) const {

@@ -123,6 +123,9 @@ class Communicator {
   void abort(const std::string& reason);
 
   Traffic traffic() const;
+  // Added up over all groups that came by split() and subgroup() from the same one as this, with
+  // those that have ended.
+  Traffic traffic_of_all_groups() const;
 
  private:
   std::unique_ptr<Communicator> group_of(const std::string& name, int color, int key,

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/group.h"
@@ -23,11 +24,20 @@ class Communicator::Impl {
   collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
                                               const PointToPointOptions& options);
 
+  // The open groups that came from the same one, and what those that have ended did.
+  struct Family {
+    std::mutex mutex;
+    std::vector<std::shared_ptr<collective::Group>> open;
+    Traffic ended;
+  };
+
   const Determinism determinism;
   const std::chrono::milliseconds timeout;
   const topology::Profile profile;  // the same on all ranks
   collective::EngineLibrary* const engines;
   const std::shared_ptr<collective::Group> group;
+  std::shared_ptr<Family> family = std::make_shared<Family>();
+  void join(std::shared_ptr<Family> other);
   const int rank, size;
   const collective::Shape shape;
   collective::Choice choice;

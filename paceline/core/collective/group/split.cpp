@@ -89,15 +89,18 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     if (own.color < 0) return nullptr;
     std::vector<int> world_ranks;
     for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
-    return collective::open_communicator({.number = number,
-                                          .name = fmt::format("{}.{}.{}", name(), split, own.color),
-                                          .reactor = impl_->group->reactor(),
-                                          .mesh = impl_->group->members().shared_mesh(),
-                                          .world_ranks = std::move(world_ranks),
-                                          .determinism = impl_->determinism,
-                                          .timeout = impl_->timeout,
-                                          .profile = impl_->profile,
-                                          .engines = impl_->engines});
+    auto made =
+        collective::open_communicator({.number = number,
+                                       .name = fmt::format("{}.{}.{}", name(), split, own.color),
+                                       .reactor = impl_->group->reactor(),
+                                       .mesh = impl_->group->members().shared_mesh(),
+                                       .world_ranks = std::move(world_ranks),
+                                       .determinism = impl_->determinism,
+                                       .timeout = impl_->timeout,
+                                       .profile = impl_->profile,
+                                       .engines = impl_->engines});
+    made->impl_->join(impl_->family);
+    return made;
   }
 }
 

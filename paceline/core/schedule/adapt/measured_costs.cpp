@@ -47,9 +47,9 @@ double least(const std::vector<double>& seconds) {
   return *std::ranges::min_element(seconds);
 }
 
-TrialRun run_of(Communicator& group, Job* job, const Stream& stream) {
+TrialRun run_of(Communicator& group, const Stream& stream) {
   const Model model = model_of(stream);
-  return Trial(group, job, model).run(wait_free(model), kRepeats);
+  return Trial(group, model).run(wait_free(model), kRepeats);
 }
 
 // If the link is memory, gradients that lie in caches move twice as fast as a model's. The stream
@@ -75,7 +75,7 @@ double mean(const std::vector<double>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
 
-LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
+LinkCosts link_costs(Communicator& group, std::size_t longest) {
   LinkCosts costs{.workers = group.size()};
   if (costs.workers == 1) return costs;
   std::vector<CostPoint> points;
@@ -87,9 +87,9 @@ LinkCosts link_costs(Communicator& group, Job* job, std::size_t longest) {
       taken = shortened(stream, points.back().seconds / points.back().bytes * bytes);
     if (points.size() > 1 && taken.messages == 0) break;
     taken.messages = std::max(taken.messages, 1);
-    TrialRun run = run_of(group, job, taken);
+    TrialRun run = run_of(group, taken);
     const Stream longer = lengthened(taken, least(run.seconds) / taken.messages, longest);
-    if (longer.messages > taken.messages) run = run_of(group, job, longer);
+    if (longer.messages > taken.messages) run = run_of(group, longer);
     points.push_back({bytes, least(run.seconds) / longer.messages});
     costs.processors = run.worked / mean(run.seconds);  // from the last run, that of long messages
   }
@@ -114,14 +114,14 @@ double beside_the_link(const Model& model, const Plan& plan, const Costs& costs,
   return std::max(0.0, more) * std::max(0.0, 1 - on_link / seconds);
 }
 
-CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
+CodecCost codec_cost(Communicator& group, const Costs& costs, const std::string& codec,
                      const Streamed& streamed) {
   const auto run = [&](const Stream& stream, const auto& use) {
     const double seconds_each = costs.links.all_reduce(static_cast<double>(stream.bytes));
     Stream taken = shortened(stream, seconds_each);
     taken.messages = std::max(taken.messages, 2);  // back to back
     const Model model = model_of(taken, streamed.columns);
-    Trial bench(group, job, model);
+    Trial bench(group, model);
     const Plan plan = encoded(wait_free(model), codec);
     use(model, plan, bench.run(plan, kRepeats));
   };
@@ -147,13 +147,13 @@ CodecCost codec_cost(Communicator& group, Job* job, const Costs& costs, const st
 
 // Measures each offer of a menu by itself; a tensor that travels whole takes an all_reduce, also
 // among others that do not.
-CodecCost cost_of(Communicator& group, Job* job, const Costs& costs, const std::string& codec,
+CodecCost cost_of(Communicator& group, const Costs& costs, const std::string& codec,
                   const Streamed& streamed) {
   const auto compression = compress::parse_compression(codec, compress::built_in_methods()).value();
-  if (compression.menu.empty()) return codec_cost(group, job, costs, codec, streamed);
+  if (compression.menu.empty()) return codec_cost(group, costs, codec, streamed);
   std::vector<CodecCost> offers;
   for (int offer = 0; !compression.is_whole(offer); ++offer) {
-    offers.push_back(codec_cost(group, job, costs, compression.text_of_offer(offer), streamed));
+    offers.push_back(codec_cost(group, costs, compression.text_of_offer(offer), streamed));
   }
   CodecCost cost = offers.front();
   cost.name = codec;
@@ -184,12 +184,12 @@ topology::Line line_through(std::span<const CostPoint> points) {
   return {0, xy / xx};
 }
 
-Costs measured_costs(Communicator& group, Job* job, std::span<const std::string> codecs,
+Costs measured_costs(Communicator& group, std::span<const std::string> codecs,
                      const Streamed& streamed) {
-  Costs costs{.links = link_costs(group, job, streamed.longest),
+  Costs costs{.links = link_costs(group, streamed.longest),
               .processors = processors_of_each(group)};
   for (const std::string& codec : codecs) {
-    if (codec != kUncompressed) costs.codecs.push_back(cost_of(group, job, costs, codec, streamed));
+    if (codec != kUncompressed) costs.codecs.push_back(cost_of(group, costs, codec, streamed));
   }
   return costs;
 }

@@ -12,9 +12,10 @@ constexpr std::size_t kBlock = 1024, kLongPart = 16 * kBlock;
 
 }  // namespace
 
-Dispatch::Dispatch(const Model& model, Plan plan, std::size_t element_bytes)
-    : plan_(std::move(plan)), element_bytes_(element_bytes) {
+Dispatch::Dispatch(const Model& model, Plan plan, std::vector<std::size_t> element_bytes)
+    : plan_(std::move(plan)), element_bytes_(std::move(element_bytes)) {
   check(plan_, model.size());
+  element_bytes_.resize(plan_.groups.size(), sizeof(float));
   for (const Group& group : plan_.groups) add_group(model, group);
   std::vector<std::size_t> sent(groups_.size());
   for (const int group : order()) {
@@ -36,7 +37,7 @@ std::size_t Dispatch::begin_of_part(const Model& model, std::size_t group, std::
   if (planned.codec != kUncompressed) {
     int place = planned.end - 1;
     while (offset(place) > begin) --place;
-    const std::size_t columns = columns_of(model.sent(place), element_bytes_);
+    const std::size_t columns = columns_of(model.sent(place), element_bytes_[group]);
     if (columns > 0 && columns <= length)
       return offset(place) + (begin - offset(place)) / columns * columns;
   }
@@ -48,7 +49,8 @@ void Dispatch::add_group(const Model& model, const Group& group) {
   for (int place = group.begin; place < group.end; ++place) {
     group_of_.push_back(static_cast<int>(groups_.size()));
     offset_.push_back(state.elements);
-    state.elements += model.sent(place).bytes / element_bytes_;
+    elements_.push_back(model.sent(place).bytes / element_bytes_[groups_.size()]);
+    state.elements += elements_.back();
   }
   groups_.push_back(state);
 }

@@ -20,9 +20,9 @@ class Dispatch {
     std::size_t begin = 0, end = 0;
   };
 
-  // All gradients have one type, of `element_bytes`. THROWS Error (misuse): the plan does not fit
-  // the model, or has priorities and no order, or its order does not fit its messages.
-  Dispatch(const Model& model, Plan plan, std::size_t element_bytes = sizeof(float));
+  // `element_bytes`: of each group's type; empty: all are f32. THROWS Error (misuse): the plan does
+  // not fit the model, or has priorities and no order, or its order does not fit its messages.
+  Dispatch(const Model& model, Plan plan, std::vector<std::size_t> element_bytes = {});
 
   const Plan& plan() const { return plan_; }
   const std::vector<Message>& messages() const { return messages_; }  // in the plan's order
@@ -30,7 +30,8 @@ class Dispatch {
   std::size_t elements(int group) const {
     return groups_[static_cast<std::size_t>(group)].elements;
   }
-  // The first element of the gradient at `place`, within its group.
+  // The elements of the gradient at `place`, and where they begin within its group.
+  std::size_t elements_at(int place) const { return elements_[static_cast<std::size_t>(place)]; }
   std::size_t offset(int place) const { return offset_[static_cast<std::size_t>(place)]; }
 
   // The gradient at `place` of the send order has become ready. Call it once a step, in any order.
@@ -58,10 +59,10 @@ class Dispatch {
   void begin_step();
 
   Plan plan_;
-  std::size_t element_bytes_;
+  std::vector<std::size_t> element_bytes_;  // by group
   std::vector<Message> messages_;
-  std::vector<int> group_of_;
-  std::vector<std::size_t> offset_;
+  std::vector<int> group_of_;                   // by place
+  std::vector<std::size_t> offset_, elements_;  // by place
   std::vector<State> groups_;
   std::size_t next_ = 0;      // index of the message to hand over next
   std::size_t returned_ = 0;  // messages that are back

@@ -8,17 +8,12 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/compress/methods/compression.h"
-#include "paceline/core/schedule/path/exchange_work.h"
 
 namespace paceline::schedule {
 namespace {
 
 // Shorter exchanges mostly wait, and others wait for them, so they may always go.
 constexpr std::size_t kLongExchange = 1 << 16;
-
-Dtype dtype_of(const std::vector<Buffer>& buffers) {
-  return buffers.empty() ? Dtype::f32 : buffers.front().dtype;
-}
 
 void check_buffer(const Dispatch& dispatch, std::size_t group, const Buffer& buffer, Dtype dtype) {
   const std::size_t elements = dispatch.elements(static_cast<int>(group));
@@ -28,12 +23,14 @@ void check_buffer(const Dispatch& dispatch, std::size_t group, const Buffer& buf
                  name_of(buffer.dtype), elements, name_of(needed));
 }
 
-void check_buffers(const Dispatch& dispatch, const std::vector<Buffer>& buffers) {
-  PACELINE_CHECK(buffers.size() == dispatch.plan().groups.size(),
-                 "{} buffers for a plan of {} groups", buffers.size(),
-                 dispatch.plan().groups.size());
-  for (std::size_t g = 0; g < buffers.size(); ++g)
-    check_buffer(dispatch, g, buffers[g], dtype_of(buffers));
+std::vector<std::size_t> element_bytes_of(const std::vector<Buffer>& groups) {
+  std::vector<std::size_t> bytes;
+  for (const Buffer& group : groups) bytes.push_back(size_of(group.dtype));
+  return bytes;
+}
+
+compress::Exchange mean_of(const Buffer& elements) {
+  return {.input = elements, .output = elements, .op = ReduceOp::average};
 }
 
 // Processor seconds of this thread.
@@ -43,28 +40,27 @@ double worked_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-std::vector<std::size_t> elements_of_places(const Model& model, std::size_t element_bytes) {
-  std::vector<std::size_t> elements;
-  for (int place = 0; place < model.size(); ++place)
-    elements.push_back(model.sent(place).bytes / element_bytes);
-  return elements;
-}
-
 }  // namespace
 
-GradientPath::GradientPath(Communicator& group, const Model& model, const Plan& plan,
+GradientPath::GradientPath(std::unique_ptr<Carriage> carriage, const Model& model, const Plan& plan,
                            std::vector<Buffer> groups, std::uint64_t seed)
-    : dispatch_(model, plan, size_of(dtype_of(groups))),
+    : dispatch_(model, plan, element_bytes_of(groups)),
       buffers_(std::move(groups)),
-      weights_(buffers_.size(), 1),
-      place_{group.rank(), group.size(), seed, std::make_shared<compress::SpareMemory>()},
-      elements_(elements_of_places(model, size_of(dtype_of(buffers_)))),
+      carriage_(std::move(carriage)),
+      place_{carriage_->rank(), carriage_->ranks(), seed,
+             std::make_shared<compress::SpareMemory>()},
       coded_(coded_of(dispatch_, model, place_)),
+      works_(dispatch_.messages().size()),
       pending_(buffers_.size()),
+      is_held_(static_cast<std::size_t>(carriage_->lanes())),
       overflowed_(buffers_.size()) {
-  check_buffers(dispatch_, buffers_);
-  for (Lane& lane : lanes_) lane.group = group.split(0);
-  sender_ = std::thread([this] { send_messages(); });
+  PACELINE_CHECK(buffers_.size() == plan.groups.size(), "{} buffers for a plan of {} groups",
+                 buffers_.size(), plan.groups.size());
+  for (std::size_t g = 0; g < buffers_.size(); ++g)
+    check_buffer(dispatch_, g, buffers_[g], buffers_[g].dtype);
+  const bool encodes =
+      std::ranges::any_of(coded_, [](const Coded& each) { return each.averaging != nullptr; });
+  if (encodes || carriage_->lanes() > 1) sender_ = std::thread([this] { send_messages(); });
 }
 
 std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch,
@@ -89,6 +85,7 @@ std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch
 }
 
 GradientPath::~GradientPath() {
+  if (starts_at_once()) return;  // its carriage ends the operations, which tell nobody
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -96,8 +93,7 @@ GradientPath::~GradientPath() {
   changed_.notify_all();
   {
     const std::lock_guard lock(call_mutex_);
-    // Destroying the groups makes operations in flight fail; no thread waits for them any more.
-    for (Lane& lane : lanes_) lane.group.reset();
+    carriage_.reset();  // operations in flight fail; no thread waits for them any more
   }
   sender_.join();
   std::unique_lock lock(mutex_);
@@ -106,14 +102,13 @@ GradientPath::~GradientPath() {
 
 // --- the caller's side ---------------------------------------------------------------------------
 
-void GradientPath::load(int group, const Buffer& gradients, double weight) {
+void GradientPath::load(int group, const Buffer& gradients) {
   const auto g = static_cast<std::size_t>(group);
-  check_buffer(dispatch_, g, gradients, dtype_of(buffers_));
+  check_buffer(dispatch_, g, gradients, buffers_[g].dtype);
   const std::lock_guard lock(mutex_);
   PACELINE_CHECK(!pending_[g], "group {} is under way: wait for it before its buffer is changed",
                  group);
   buffers_[g] = gradients;
-  weights_[g] = weight;
 }
 
 void GradientPath::ready(int place) {
@@ -122,7 +117,20 @@ void GradientPath::ready(int place) {
     dispatch_.ready(place);
     pending_[static_cast<std::size_t>(dispatch_.group_of(place))] = true;
   }
-  changed_.notify_all();
+  if (starts_at_once()) start_ready_messages();
+  else changed_.notify_all();
+}
+
+void GradientPath::start_ready_messages() {
+  const std::lock_guard calls(call_mutex_);
+  const auto next = [this] {
+    const std::lock_guard lock(mutex_);
+    return dispatch_.next();
+  };
+  while (const auto message = next()) {
+    const auto m = static_cast<std::size_t>(*message);
+    works_[m] = carriage_->start(0, mean_of(elements_of(*message)));
+  }
 }
 
 template <typename Done>
@@ -134,14 +142,38 @@ void GradientPath::wait_until(const Done& done) {
 
 void GradientPath::wait(int place) {
   const auto group = static_cast<std::size_t>(dispatch_.group_of(place));
+  if (starts_at_once()) return wait_in_order(group);
   wait_until([this, group] { return !pending_[group]; });
 }
 
+// The thread that waits for an operation carries it out.
+void GradientPath::wait_in_order(std::size_t group) {
+  const auto is_pending = [this, group] {
+    const std::lock_guard lock(mutex_);
+    return pending_[group];
+  };
+  if (!is_pending()) return;
+  const auto& messages = dispatch_.messages();
+  const auto is_of_group = [group](const Dispatch::Message& message) {
+    return static_cast<std::size_t>(message.group) == group;
+  };
+  for (std::size_t m = 0; m < messages.size(); ++m)
+    if (is_of_group(messages[m])) works_[m].wait();
+  const std::lock_guard lock(mutex_);
+  if (!pending_[group]) return;  // another thread waited, too
+  pending_[group] = false;
+  for (std::size_t m = 0; m < messages.size(); ++m)
+    if (is_of_group(messages[m])) (void)dispatch_.back(static_cast<int>(m));
+}
+
 void GradientPath::finish() {
-  wait_until([this] { return std::ranges::find(pending_, true) == pending_.end(); });
+  if (!starts_at_once())
+    return wait_until([this] { return std::ranges::find(pending_, true) == pending_.end(); });
+  for (std::size_t group = 0; group < buffers_.size(); ++group) wait_in_order(group);
 }
 
 double GradientPath::seconds_under_way() {
+  if (starts_at_once()) return carriage_->seconds_in_flight();
   const std::lock_guard lock(mutex_);
   const auto open = begun_ > 0 ? Clock::now() - busy_since_ : Clock::duration{};
   return std::chrono::duration<double>(busy_ + open).count();
@@ -215,7 +247,7 @@ std::optional<GradientPath::Task> GradientPath::next_task() {
 }
 
 bool GradientPath::may_begin(int message) const {
-  return !lanes_[lane_of(message)].is_held &&
+  return !is_held_[lane_of(message)] &&
          (is_coded(message) ? window_.may_prepare() : window_.may_send());
 }
 
@@ -227,13 +259,11 @@ Buffer GradientPath::elements_of(int message) const {
   return slice;
 }
 
-std::optional<Work> GradientPath::started(int message,
-                                          const std::function<Work(Communicator&)>& start) {
+std::optional<Work> GradientPath::started(int message, const compress::Exchange& exchange) {
   std::optional<Work> work;
   {
     const std::lock_guard lock(call_mutex_);
-    const auto& group = lanes_[lane_of(message)].group;
-    if (group) work = start(*group);
+    if (carriage_) work = carriage_->start(static_cast<int>(lane_of(message)), exchange);
   }
   const std::lock_guard lock(mutex_);
   if (work) ++under_way_;
@@ -243,11 +273,7 @@ std::optional<Work> GradientPath::started(int message,
 void GradientPath::send(int message) {
   const Buffer elements = elements_of(message);
   if (is_coded(message)) return encode(message, elements);
-  const int of = dispatch_.messages()[static_cast<std::size_t>(message)].group;
-  const double weight = weights_[static_cast<std::size_t>(of)];
-  const auto work = started(message, [&](Communicator& group) {
-    return group.all_reduce(elements, {.op = ReduceOp::average, .weight = weight});
-  });
+  const auto work = started(message, mean_of(elements));
   if (!work) return;
   work->on_done([this, message](const Result<>& result) { came_back(message, result); });
 }
@@ -259,7 +285,7 @@ void GradientPath::encode(int message, const Buffer& elements) {
                                           coded_[m].step++);
   {
     const std::lock_guard lock(mutex_);
-    lanes_[lane_of(message)].is_held = true;
+    is_held_[lane_of(message)] = true;
     codec_work_.encode += worked_seconds() - begin;
     codec_work_.bytes += static_cast<double>(elements.size_bytes());
   }
@@ -298,8 +324,7 @@ void GradientPath::exchange(int message, compress::Exchange exchange) {
 }
 
 void GradientPath::transfer(int message, const compress::Exchange& exchange) {
-  const auto work =
-      started(message, [&](Communicator& group) { return schedule::start(group, exchange); });
+  const auto work = started(message, exchange);
   if (work) work->on_done([this, message](const Result<>& result) { exchanged(message, result); });
 }
 
@@ -316,7 +341,7 @@ void GradientPath::decode(int message, double taken) {
   auto finished = overflowed ? Result<>(Done{}) : averaging.finish();
   {
     const std::lock_guard lock(mutex_);
-    lanes_[lane_of(message)].is_held = false;
+    is_held_[lane_of(message)] = false;
     if (overflowed) overflowed_[static_cast<std::size_t>(dispatch_.messages()[m].group)] = true;
     codec_work_.decode += taken + worked_seconds() - begin;
     ++under_way_;

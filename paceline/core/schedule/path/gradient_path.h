@@ -1,19 +1,19 @@
 // GradientPath carries the gradients of a model over a group of ranks as a plan says. Ready
-// gradients become messages, messages become all_reduces, and a wait for a mean waits for its group
+// gradients become messages, messages become exchanges, and a wait for a mean waits for its group
 // of gradients alone.
 //
-// Its own thread hands the messages over (docs/decisions/0018-one-order-for-all-ranks.md), in the
-// plan's order, which is the same on all ranks. Concurrent messages go over separate groups, so
-// that the next one begins while the last one ends.
+// Messages start in the plan's order, which is the same on all ranks
+// (docs/decisions/0018-one-order-for-all-ranks.md). Where the carriage has several lanes or
+// something is encoded, a thread of the path starts them, so that the next one begins while the
+// last one ends. Plain messages in one lane need none: the call that makes a message ready starts
+// it.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/state/state_transfer.h"
+#include "paceline/core/schedule/path/carriage.h"
 #include "paceline/core/schedule/path/coded_message.h"
 #include "paceline/core/schedule/path/dispatch.h"
 #include "paceline/core/schedule/path/sending_window.h"
@@ -43,35 +43,36 @@ class GradientPath {
     bool gathers = false;  // some exchanges were not all_reduces
   };
 
-  // Collective: all ranks of `group` give the same model and plan. All gradients have one floating
-  // type, which is f32 if there are codecs; those of the plan's group g lie in groups[g], in send
-  // order, and the mean over the ranks replaces them there. The buffers and `group` must outlive
-  // this. `seed` is that of the codecs' random numbers, the same on all ranks. THROWS Error: misuse
-  // (the plan does not fit the model or the buffers, or needs servers or codecs that are not
-  // there); the failure that ended the communication.
-  GradientPath(Communicator& group, const Model& model, const Plan& plan,
+  // All ranks give the same model, plan and kind of carriage. The gradients of the plan's group g
+  // have one floating type, which is f32 if the group is encoded, and lie in groups[g], in send
+  // order; the mean over the ranks replaces them there. The buffers must outlive this. `seed` is
+  // that of the codecs' random numbers, the same on all ranks. THROWS Error (misuse): the plan does
+  // not fit the model or the buffers, or needs servers or codecs that are not there.
+  GradientPath(std::unique_ptr<Carriage> carriage, const Model& model, const Plan& plan,
                std::vector<Buffer> groups, std::uint64_t seed = 0);
-  // Destroying it in the middle of a step makes the group's ranks fail: end the step first.
+  // Destroying it in the middle of a step makes all ranks fail: end the step first.
   ~GradientPath();
   GradientPath(const GradientPath&) = delete;
   GradientPath& operator=(const GradientPath&) = delete;
 
   const Dispatch& dispatch() const { return dispatch_; }
 
-  // From the next step on, the group's gradients lie in another buffer of the same type and length,
-  // and those of this rank count `weight` times in the mean; with a codec all ranks count the same.
+  // From the next step on, the group's gradients lie in another buffer of the same type and length.
   // REQUIRES: no gradient of the group is ready in this step.
-  void load(int group, const Buffer& gradients, double weight = 1);
+  void load(int group, const Buffer& gradients);
 
   // The gradient at `place` of the send order is in its buffer, which belongs to the path from here
-  // on until wait(place). Call it once a step, in any order. THREAD: any.
+  // on until wait(place). Call it once a step, in any order. THREAD: any. THROWS Error, without a
+  // thread of the path: what ended the communication.
   void ready(int place);
   // Blocks until the mean of the group to which `place` belongs is back, if it is under way. THROWS
-  // Error: the failure that ended the communication. THREAD: any.
+  // Error: the failure that ended the communication. THREAD: any. REQUIRES, without a thread of the
+  // path: all gradients of groups up to this one in the plan's order are ready, or none of its own.
   void wait(int place);
   // Does wait() for all places.
   void finish();
-  // The seconds so far in which a message was being encoded, exchanged or decoded.
+  // The seconds so far in which a message was being encoded, exchanged or decoded; without a thread
+  // of the path, in which the lane was used.
   double seconds_under_way();
 
   CodecWork codec_work();
@@ -90,13 +91,6 @@ class GradientPath {
   void restore(Bytes state, std::span<const std::uint32_t> numbers);
 
  private:
-  // Message m uses lane m % kLanes, which has a group of its own. An encoded message holds its lane
-  // until its last exchange has been carried out, so that all ranks start the same exchanges in the
-  // same order.
-  struct Lane {
-    std::unique_ptr<Communicator> group;
-    bool is_held = false;
-  };
   // The compression of a message. THREAD: the sender's.
   struct Coded {
     std::unique_ptr<compress::Averaging> averaging;  // nullptr: no compression
@@ -109,6 +103,9 @@ class GradientPath {
     int message = 0;
   };
 
+  bool starts_at_once() const { return !sender_.joinable(); }
+  void start_ready_messages();
+  void wait_in_order(std::size_t group);
   static std::vector<Coded> coded_of(const Dispatch& dispatch, const Model& model,
                                      const Place& place);
   std::vector<compress::LivePart> live_parts(std::span<const std::uint32_t> numbers);
@@ -122,9 +119,13 @@ class GradientPath {
     return coded_[static_cast<std::size_t>(message)].averaging != nullptr;
   }
   bool may_begin(int message) const;
-  std::size_t lane_of(int message) const { return static_cast<std::size_t>(message) % kLanes; }
+  // An encoded message holds its lane until its last exchange has been carried out, so that all
+  // ranks start the same exchanges of a lane in the same order.
+  std::size_t lane_of(int message) const {
+    return static_cast<std::size_t>(message) % is_held_.size();
+  }
   // Returns nothing if the path is ending.
-  std::optional<Work> started(int message, const std::function<Work(Communicator&)>& start);
+  std::optional<Work> started(int message, const compress::Exchange& exchange);
   void send(int message);
   void encode(int message, const Buffer& elements);
   void go_on(int message);
@@ -137,22 +138,20 @@ class GradientPath {
   template <typename Done>
   void wait_until(const Done& done);
 
-  static constexpr std::size_t kLanes = 8;
-
   Dispatch dispatch_;
   std::vector<Buffer> buffers_;
-  std::vector<double> weights_;  // by group
 
-  std::mutex call_mutex_;  // guards the groups' calls and their end
-  std::array<Lane, kLanes> lanes_;
+  std::mutex call_mutex_;  // guards the carriage's calls and its end
+  std::unique_ptr<Carriage> carriage_;
 
   const Place place_;
-  std::vector<std::size_t> elements_;  // elements of each tensor, by place
-  std::vector<Coded> coded_;           // one for each message
+  std::vector<Coded> coded_;  // one for each message
+  std::vector<Work> works_;   // by message; used by a path that starts messages at once
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<bool> pending_;  // by group: some gradients are ready, and the mean is not back
+  std::vector<bool> is_held_;  // by lane
   SendingWindow window_;
   std::map<int, compress::Exchange> prepared_;  // by message; they wait to be admitted to the link
   std::deque<int> exchanged_;                   // messages whose exchange has been carried out

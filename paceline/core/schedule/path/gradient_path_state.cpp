@@ -24,11 +24,11 @@ std::vector<compress::LivePart> GradientPath::live_parts(std::span<const std::ui
 }
 
 std::vector<std::size_t> GradientPath::elements_by(std::span<const std::uint32_t> numbers) const {
-  PACELINE_CHECK(numbers.size() == elements_.size(), "{} numbers for {} tensors", numbers.size(),
-                 elements_.size());
+  const auto tensors = static_cast<std::size_t>(dispatch_.plan().groups.back().end);
+  PACELINE_CHECK(numbers.size() == tensors, "{} numbers for {} tensors", numbers.size(), tensors);
   std::vector<std::size_t> elements(numbers.size());
   for (std::size_t place = 0; place < numbers.size(); ++place)
-    elements.at(numbers[place]) = elements_[place];
+    elements.at(numbers[place]) = dispatch_.elements_at(static_cast<int>(place));
   return elements;
 }
 

@@ -35,12 +35,12 @@ double mean_of_ranks(Communicator& world, double value) {
 
 }  // namespace
 
-Trial::Trial(Communicator& group, Job* job, const Model& model, ComputeKernel* kernel)
+Trial::Trial(Communicator& group, const Model& model, TraceLog* trace, ComputeKernel* kernel)
     : group_(group),
-      trace_(job == nullptr ? own_trace_ : job->trace()),
+      trace_(trace == nullptr ? own_trace_ : *trace),
       model_(model),
       kernel_(kernel),
-      memory_(job, model.bytes()) {}
+      memory_(group.allocate(model.bytes())) {}
 
 std::vector<Buffer> Trial::groups_of(const Plan& plan) {
   std::vector<Buffer> groups;
@@ -79,7 +79,7 @@ TrialRun Trial::run(const Plan& plan, int steps, const std::function<void(int st
   const TraceScope scope(trace_, TraceLane::training,
                          fmt::format("{}, {}", model_.name, plan.name));
   {
-    GradientPath path(group_, model_, plan, groups_of(plan));
+    GradientPath path(carriage_in_lanes(group_), model_, plan, groups_of(plan));
     Replay replay(model_, path, trace_, kernel_);
     group_.barrier().wait();
     double worked = 0;

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "paceline/core/base/trace_log.h"
-#include "paceline/core/job/host_memory.h"
-#include "paceline/core/job/job.h"
+#include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/schedule/order/model.h"
 #include "paceline/core/schedule/order/plan.h"
 #include "paceline/core/schedule/path/gradient_path.h"
@@ -29,9 +28,10 @@ struct TrialRun {
 // turn.
 class Trial {
  public:
-  // Collective. `group` and `model` must outlive this, and so must the job, which provides memory
-  // and trace and may be null. `kernel` is as in Replay. THROWS Error (io): no memory.
-  Trial(Communicator& group, Job* job, const Model& model, ComputeKernel* kernel = nullptr);
+  // Collective. `group`, `model` and `trace` must outlive this. `trace`: null for none. `kernel` is
+  // as in Replay. THROWS Error (io): no memory.
+  Trial(Communicator& group, const Model& model, TraceLog* trace = nullptr,
+        ComputeKernel* kernel = nullptr);
 
   // Collective: runs one step to warm up, then `steps`. THROWS Error: misuse (the plan cannot be
   // carried out), or the failure that ended the communication.
@@ -48,7 +48,7 @@ class Trial {
   TraceLog& trace_;
   const Model& model_;
   ComputeKernel* const kernel_;
-  HostMemory memory_;
+  Allocation memory_;
 };
 
 }  // namespace paceline::schedule

@@ -40,7 +40,7 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   for (const int ranks : {1, 3}) {
     test::run_ranks(ranks, [&](Job& job) {
       found[static_cast<std::size_t>(job.rank())] =
-          measured_costs(job.world(), &job, codecs, {.longest = 64 << 10});
+          measured_costs(job.world(), codecs, {.longest = 64 << 10});
     });
     EXPECT_EQ(found[0].links.workers, ranks);
     EXPECT_EQ(found[0].links.all_reduce.beta > 0, ranks > 1);
@@ -54,7 +54,7 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
 TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
   constexpr int kRanks = 3;
   test::run_ranks(kRanks, [&](Job& job) {
-    const LinkCosts links = measured_costs(job.world(), &job, {}, {.longest = 64 << 10}).links;
+    const LinkCosts links = measured_costs(job.world(), {}, {.longest = 64 << 10}).links;
     ASSERT_GT(links.all_reduce.beta, 0);
     for (const double bytes : {4e3, 1e6})
       EXPECT_NEAR(links.all_gather(bytes) / links.all_reduce(kRanks * bytes), 0.5, 1e-12);
@@ -69,7 +69,7 @@ TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
   EXPECT_EQ(streamed.longest, 4U << 20);
   test::run_ranks(2, [&](Job& job) {
     const std::vector<std::string> codecs = {"power_sgd:rank=1"};
-    const Costs costs = measured_costs(job.world(), &job, codecs, streamed);
+    const Costs costs = measured_costs(job.world(), codecs, streamed);
     EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (1024.0 + 1024) / (1024 * 1024));
   });
 }
@@ -78,7 +78,7 @@ TEST(MeasuredCosts, OfAMenuEachOfferHasItsOwn) {
   // Of two, an all_gather takes what an all_reduce takes.
   test::run_ranks(3, [&](Job& job) {
     const std::vector<std::string> codecs = {"top_k:ratio=0.5/0.01"};
-    const Costs costs = measured_costs(job.world(), &job, codecs, {.longest = 256 << 10});
+    const Costs costs = measured_costs(job.world(), codecs, {.longest = 256 << 10});
     const CodecCost& menu = costs.codec(codecs[0]);
     ASSERT_EQ(menu.offers.size(), 3u);
     EXPECT_NEAR(menu.offers[0].ratio, 2 * .5, .01);

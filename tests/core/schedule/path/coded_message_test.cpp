@@ -1,4 +1,3 @@
-// Also covers paceline/core/schedule/path/exchange_work.h.
 #include "paceline/core/schedule/path/coded_message.h"
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/job/job.h"
-#include "paceline/core/schedule/path/exchange_work.h"
+#include "paceline/core/schedule/path/carriage.h"
 #include "paceline/core/schedule/policy/policies.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
@@ -43,6 +42,7 @@ std::vector<std::vector<float>> averaged(const std::string& text, const Plan& pl
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
   test::run_ranks(ranks, [&](Job& job) {
     const Dispatch dispatch(model, plan);
+    const auto carriage = carriage_in_lanes(job.world(), 1);
     std::vector<float> values = gradient_of(model.bytes() / 4, job.rank());
     std::size_t at = 0;
     for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
@@ -53,7 +53,7 @@ std::vector<std::vector<float>> averaged(const std::string& text, const Plan& pl
           averaging_of(parts_of(dispatch, model, m, {job.rank(), ranks, 1}), compression);
       auto exchange = averaging->begin(part, 0);
       while (exchange) {
-        start(job.world(), *exchange).wait();
+        carriage->start(0, *exchange).wait();
         exchange = averaging->next().value();
       }
       EXPECT_FALSE(averaging->overflowed());
@@ -156,6 +156,7 @@ std::vector<float> two_steps_of(std::span<const std::uint32_t> tensors, const st
   const auto compression = compress::parse_compression(text, methods).value();
   std::vector<float> result;
   test::run_ranks(2, [&](Job& job) {
+    const auto carriage = carriage_in_lanes(job.world(), 1);
     std::vector<PlacedPart> parts;
     for (const std::uint32_t tensor : tensors)
       parts.push_back({{.tensor = tensor,
@@ -174,7 +175,7 @@ std::vector<float> two_steps_of(std::span<const std::uint32_t> tensors, const st
       }
       auto exchange = averaging->begin(values, step);
       while (exchange) {
-        start(job.world(), *exchange).wait();
+        carriage->start(0, *exchange).wait();
         exchange = averaging->next().value();
       }
       EXPECT_FALSE(averaging->overflowed()) << text;

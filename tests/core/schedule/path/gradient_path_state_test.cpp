@@ -63,7 +63,7 @@ class Training {
   Training(Job& job, const Plan& plan, int offer = 0)
       : rank_(job.rank()),
         values_(kElements),
-        path_(job.world(), matrices(offer), plan, buffers(plan), 3) {}
+        path_(carriage_in_lanes(job.world()), matrices(offer), plan, buffers(plan), 3) {}
 
   void train(int first_step, int steps) {
     for (int step = first_step; step < first_step + steps; ++step) {

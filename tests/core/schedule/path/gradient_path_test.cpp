@@ -79,12 +79,12 @@ struct Gradients {
 
 // What three steps leave on each rank.
 std::vector<std::vector<float>> trained(const Plan& plan, int ranks,
-                                        const LocalWorldOptions& options) {
+                                        const LocalWorldOptions& options, int lanes = kLanes) {
   const Model model = small_model();
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
   test::run_ranks(ranks, options, [&](Job& job) {
     Gradients gradients(model, plan);
-    GradientPath path(job.world(), model, plan, gradients.buffers());
+    GradientPath path(carriage_in_lanes(job.world(), lanes), model, plan, gradients.buffers());
     auto& result = results[static_cast<std::size_t>(job.rank())];
     for (int step = 0; step < 3; ++step) {
       for (int place = 0; place < model.size(); ++place) {
@@ -134,8 +134,10 @@ TEST(GradientPath, EveryPlanGivesTheBitsOfTheMeanOnEveryRank) {
     for (const auto& options : {kShared, kTcp}) {
       for (const Plan& plan : plans()) {
         const auto expected = means(plan, ranks);
-        for (const auto& result : trained(plan, ranks, options))
-          EXPECT_EQ(result, expected) << plan.name << ", " << ranks << " ranks";
+        for (const int lanes : {1, 2, kLanes}) {
+          for (const auto& result : trained(plan, ranks, options, lanes))
+            EXPECT_EQ(result, expected) << plan.name << ", " << ranks << " ranks";
+        }
       }
     }
   }
@@ -194,7 +196,7 @@ TEST(GradientPath, AValueThatOverflowsOnOneRankIsToldOnAll) {
   test::run_ranks(3, [&](Job& job) {
     Gradients gradients(model, plan);
     const auto buffers = gradients.buffers();
-    GradientPath path(job.world(), model, plan, buffers);
+    GradientPath path(carriage_in_lanes(job.world()), model, plan, buffers);
     for (const bool overflows : {false, true, false}) {
       for (int place = 0; place < model.size(); ++place) {
         gradients.fill(path.dispatch(), place, 0, job.rank());
@@ -212,12 +214,65 @@ TEST(GradientPath, WaitsForTheGroupAloneThatIsAskedFor) {
   test::run_ranks(2, [&](Job& job) {
     const Plan plan = wait_free(model);
     Gradients gradients(model, plan);
-    GradientPath path(job.world(), model, plan, gradients.buffers());
+    GradientPath path(carriage_in_lanes(job.world()), model, plan, gradients.buffers());
     path.ready(0);
     path.ready(1);
     path.wait(0);  // though the rest of the step is not even ready
     path.wait(5);  // nothing of it is under way
     for (int place = 2; place < model.size(); ++place) path.ready(place);
+    path.finish();
+  });
+}
+
+TEST(GradientPath, GroupsOfSeveralTypesTravelInOneLane) {
+  Model model{.name = "two", .tensors = {{.bytes = 4 * 300}, {.bytes = 8 * 500}}};
+  const Plan plan = wait_free(model);  // the second tensor goes first
+  test::run_ranks(2, [&](Job& job) {
+    std::vector<double> doubles(500, job.rank() + 0.1);
+    std::vector<float> floats(300, static_cast<float>(job.rank()));
+    GradientPath path(carriage_in_lanes(job.world(), 1), model, plan,
+                      {buffer_of(doubles), buffer_of(floats)});
+    path.ready(0);
+    path.ready(1);
+    path.finish();
+    EXPECT_THAT(doubles, testing::Each((0.1 + 1.1) * 0.5));
+    EXPECT_THAT(floats, testing::Each(0.5F));
+  });
+}
+
+// Notes what it is asked to start.
+class Noting final : public Carriage {
+ public:
+  Noting(Communicator& group, std::vector<std::size_t>& started)
+      : carriage_(carriage_in_lanes(group, 1)), started_(started) {}
+  int rank() const override { return carriage_->rank(); }
+  int ranks() const override { return carriage_->ranks(); }
+  int lanes() const override { return carriage_->lanes(); }
+  Work start(int lane, const compress::Exchange& exchange) override {
+    started_.push_back(exchange.output.count);
+    return carriage_->start(lane, exchange);
+  }
+  double seconds_in_flight() const override { return carriage_->seconds_in_flight(); }
+
+ private:
+  std::unique_ptr<Carriage> carriage_;
+  std::vector<std::size_t>& started_;
+};
+
+TEST(GradientPath, MessagesOfOneLaneStartInThePlansOrderAsSoonAsTheyAreReady) {
+  const Model model = small_model();
+  const Plan plan = wait_free(model);  // send order: 500, 12000, 7, 40000, 1, 1000, 3 elements
+  test::run_ranks(2, [&](Job& job) {
+    Gradients gradients(model, plan);
+    std::vector<std::size_t> started;
+    GradientPath path(std::make_unique<Noting>(job.world(), started), model, plan,
+                      gradients.buffers());
+    path.ready(1);
+    EXPECT_TRUE(started.empty()) << "the first message is not ready";
+    path.ready(0);
+    EXPECT_THAT(started, testing::ElementsAre(500, 12000));
+    for (const int place : {6, 5, 4, 3, 2}) path.ready(place);
+    EXPECT_THAT(started, testing::ElementsAre(500, 12000, 7, 40000, 1, 1000, 3));
     path.finish();
   });
 }
@@ -229,7 +284,7 @@ TEST(GradientPath, ARankThatLeavesInTheMiddleOfAStepIsNamedByTheOthers) {
       Gradients gradients(model, plan);
       std::optional<Failure> failure;
       {
-        GradientPath path(job.world(), model, plan, gradients.buffers());
+        GradientPath path(carriage_in_lanes(job.world()), model, plan, gradients.buffers());
         try {
           job.world().barrier().wait();  // rank 1 may be through it, and gone, before others are
           for (int place = 0; place < (job.rank() == 1 ? 3 : model.size()); ++place)
@@ -256,10 +311,11 @@ TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
     torn.groups.pop_back();
     for (const Plan& plan : {servers, coded, torn}) {
       Gradients gradients(model, plan);
-      EXPECT_THROW(GradientPath(job.world(), model, plan, gradients.buffers()), Error);
+      EXPECT_THROW(GradientPath(carriage_in_lanes(job.world()), model, plan, gradients.buffers()),
+                   Error);
     }
     const Plan plan = wait_free(model);
-    EXPECT_THROW(GradientPath(job.world(), model, plan, {}), Error);
+    EXPECT_THROW(GradientPath(carriage_in_lanes(job.world()), model, plan, {}), Error);
   });
 }
 

@@ -33,7 +33,8 @@ TEST(Replay, AStepTakesItsComputationAndWhatIsExposed) {
     test::run_ranks(2, [&](Job& job) {
       const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
-      GradientPath path(job.world(), model, plan, buffers_of(gradients, job.rank()));
+      GradientPath path(carriage_in_lanes(job.world()), model, plan,
+                        buffers_of(gradients, job.rank()));
       Replay replay(model, path, job.trace());
       replay.step();
       for (int i = 0; i < 3; ++i) {
@@ -54,7 +55,8 @@ TEST(Replay, AKernelDoesTheWorkOfTheModelInEachStepWhateverTheSchedule) {
     test::run_ranks(2, [&](Job& job) {
       const Plan plan = ordered(priority(model, {.crosses_barrier = crosses_barrier}), model, {});
       std::vector<std::vector<float>> gradients(plan.groups.size());
-      GradientPath path(job.world(), model, plan, buffers_of(gradients, job.rank()));
+      GradientPath path(carriage_in_lanes(job.world()), model, plan,
+                        buffers_of(gradients, job.rank()));
       ComputeKernel kernel(kRoundsPerSecond);
       Replay replay(model, path, job.trace(), &kernel);
       replay.step();

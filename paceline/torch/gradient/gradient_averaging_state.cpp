@@ -1,11 +1,11 @@
-// What goes from step to step in a reducer, saved and restored.
+// What goes from step to step in gradient averaging, saved and restored.
 #include <torch/torch.h>
 
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/compress/compress.h"
-#include "paceline/torch/gradient/reducer.h"
+#include "paceline/torch/gradient/gradient_averaging.h"
 #include "paceline/torch/replica/agreement.h"
 
 namespace paceline::parallel {
@@ -13,8 +13,7 @@ namespace {
 
 // The lines in which all ranks must agree.
 std::vector<std::string> lines_of(const TrainingState& state) {
-  std::vector<std::string> lines = {"a state saved with " + state.options,
-                                    c10::str("saved mean weight ", state.mean_weight)};
+  std::vector<std::string> lines = {"a state saved with " + state.options};
   lines.push_back(state.decision ? c10::str("saved order ", state.decision->order) : "no order");
   if (state.decision && state.decision->plan)
     lines.push_back("saved plan " + schedule::json_of(*state.decision->plan));
@@ -32,7 +31,7 @@ std::vector<std::string> lines_of(const TrainingState& state) {
 
 }  // namespace
 
-void Reducer::require_between_steps(const char* call) const {
+void GradientAveraging::require_between_steps(const char* call) const {
   if (failure_) std::rethrow_exception(failure_);
   if (open_) {
     throw_misuse(c10::str("DataParallel::", call,
@@ -41,18 +40,31 @@ void Reducer::require_between_steps(const char* call) const {
   }
 }
 
-TrainingState Reducer::state() {
+void GradientAveraging::save(torch::serialize::OutputArchive& archive) {
   require_between_steps("save");
-  receive_all();
+  drain();
   TrainingState state{.options = schedule_.options(), .ranks = group_.size()};
-  if (alone()) return state;
-  state.decision = schedule_.decision();
-  state.mean_weight = mean_weight_;
-  state.compression = carrier_->state();
-  return state;
+  if (!alone()) {
+    state.decision = schedule_.decision();
+    state.compression = codec_state();
+  }
+  write(archive, state);
 }
 
-void Reducer::require_own(const TrainingState& state) const {
+// A path that does not compress has no place for what an earlier one kept.
+std::vector<std::byte> GradientAveraging::codec_state() {
+  const GradientLayout& layout = next_layout_ ? *next_layout_ : layout_;
+  if (path_ == nullptr || !layout.compresses()) return codec_state_;
+  return path_->state(layout.parameters());
+}
+
+void GradientAveraging::restore_codecs(std::vector<std::byte> state) {
+  const GradientLayout& layout = next_layout_ ? *next_layout_ : layout_;
+  if (!layout.compresses()) codec_state_ = std::move(state);
+  else if (!state.empty()) path_->restore(state, layout.parameters());
+}
+
+void GradientAveraging::require_own(const TrainingState& state) const {
   if (state.compression.empty()) return;
   std::vector<std::size_t> elements;
   for (std::size_t i = 0; i < dense_; ++i)
@@ -62,15 +74,15 @@ void Reducer::require_own(const TrainingState& state) const {
   check_is_of(saved, schedule_.compression()).value();
 }
 
-void Reducer::restore(TrainingState state) {
+void GradientAveraging::load(torch::serialize::InputArchive& archive) {
+  TrainingState state = read_training_state(archive);
   require_between_steps("load");
   require_own(state);
   if (alone() || dense_ == 0) return;
   require_agreement(group_, lines_of(state));
-  mean_weight_ = state.mean_weight;
   const bool goes_on = state.ranks == group_.size() && state.options == schedule_.options();
   if (goes_on && state.decision) go_on_with(schedule_.restore(*state.decision));
-  carrier_->restore(std::move(state.compression));
+  restore_codecs(std::move(state.compression));
 }
 
 }  // namespace paceline::parallel

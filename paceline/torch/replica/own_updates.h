@@ -24,7 +24,7 @@ class OwnUpdates {
 
   // From here on indices mean these. One that was here before keeps its optimizer. THROWS what the
   // factory throws; Error (misuse) when it makes none.
-  void be_for(const std::vector<Parameter>& parameters);
+  void bind(const std::vector<Parameter>& parameters);
 
   // Called before each optimizer steps.
   void prepare(PrepareOptimizer prepare) { prepare_ = std::move(prepare); }

@@ -1,4 +1,4 @@
-#include "paceline/torch/gradient/reducer.h"
+#include "paceline/torch/gradient/gradient_averaging.h"
 
 #include <torch/torch.h>
 
@@ -12,9 +12,12 @@
 namespace paceline::parallel {
 namespace {
 
-std::vector<Parameter> joined(std::vector<Parameter> first, std::vector<Parameter> second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
+// Tensors like these that have no memory.
+std::vector<at::Tensor> shapes_of(std::span<const Parameter> parameters) {
+  std::vector<at::Tensor> shapes;
+  for (const Parameter& parameter : parameters)
+    shapes.push_back(at::empty_like(parameter.tensor.detach(), at::TensorOptions(at::kMeta)));
+  return shapes;
 }
 
 std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
@@ -25,43 +28,45 @@ std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
 
 }  // namespace
 
-Reducer::Reducer(std::vector<Parameter> dense, std::vector<Parameter> sparse, Communicator& group,
-                 Job* job, const DataParallelOptions& options)
-    : parameters_(joined(dense, std::move(sparse))),
-      dense_(dense.size()),
+std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Communicator& group,
+                                                   Job* job, const DataParallelOptions& options) {
+  return std::make_unique<GradientAveraging>(parts, group, job, options);
+}
+
+GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
+                                     const DataParallelOptions& options)
+    : parameters_(parts.trained()),
+      shapes_(shapes_of(parts.dense)),
+      dense_(parts.dense.size()),
       group_(group),
-      job_(job),
-      schedule_(dense, group.size(), job, options),
+      schedule_(parts.dense, group.size(), options),
       passes_of_a_step_(options.backward_passes_per_step),
+      facts_(group),
       watch_(parameters_),
-      recorder_(recorder_of(dense, group, job)),
+      recorder_(recorder_of(parts.dense, group, job)),
       progress_(parameters_.size()) {
   if (passes_of_a_step_ < 1) {
     throw_misuse(c10::str("DataParallelOptions::backward_passes_per_step is ", passes_of_a_step_,
                           "; a step has at least one backward pass"));
   }
-  const auto tensors =
-      tensors_of(alone() ? std::span<const Parameter>() : std::span<const Parameter>(dense));
-  const GradientLayout layout = alone() ? GradientLayout() : schedule_.first();
-  buckets_ = std::make_unique<GradientBuckets>(layout.groups, tensors, job_, layout.alignment);
-  carrier_ = layout.carrier(group_);
-  end();
-  hooks_.reserve(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    GradientEvents events{[this, i] { return arriving(i); },
-                          [this, i](bool held) { accumulated(i, held); }};
-    if (options.born_in_place && !alone() && is_dense(i))
-      events.birthplace = [this, i] { return birthplace(i); };
-    hooks_.emplace_back(parameters_[i].tensor, std::move(events));
+  if (!alone() && dense_ > 0) {
+    layout_ = schedule_.first();
+    path_ = layout_.path(group_);
   }
+  lay_out();
+  end();
 }
 
-Reducer::~Reducer() {
+GradientAveraging::~GradientAveraging() {
   leave_memory_of(*buckets_, !open_);  // in the middle of a step they mean nothing
 }
 
+std::vector<at::Tensor> GradientAveraging::leaves() const {
+  return tensors_of(parameters_);
+}
+
 // The model's gradients must not point into the job's memory once nobody looks after it.
-void Reducer::leave_memory_of(const GradientBuckets& buckets, bool keep_values) {
+void GradientAveraging::leave_memory_of(const GradientBuckets& buckets, bool keep_values) {
   for (std::size_t i = 0; i < dense_; ++i) {
     at::Tensor& grad = parameters_[i].tensor.mutable_grad();
     if (!grad.defined() || grad.layout() != at::kStrided ||
@@ -75,45 +80,7 @@ void Reducer::leave_memory_of(const GradientBuckets& buckets, bool keep_values) 
   }
 }
 
-void Reducer::set_weight(double weight) {
-  if (!std::isfinite(weight) || weight < 0) {
-    throw_misuse(c10::str("DataParallel::weight(", weight,
-                          "): a weight is the number of samples of this rank's batch; 0 for none"));
-  }
-  if (open_) {
-    throw_misuse(
-        "DataParallel::weight() was called between backward() and synchronize(): gradients of this "
-        "step were weighted already. Call it before the forward pass");
-  }
-  if (weight == 0 && std::ranges::any_of(progress_, &Progress::accumulated)) {
-    throw_misuse(
-        "DataParallel::weight(0) would throw away the gradients that this rank accumulated: a rank "
-        "that runs out of batches within a window of backward passes ends the window with what it "
-        "has (step(optimizer), its weight that of the window so far), then says weight(0)");
-  }
-  weight_ = {weight, true};
-}
-
-void Reducer::restore(RankWeight weight) {
-  weight_ = weight;
-}
-
-void Reducer::pause() {
-  if (open_) {
-    throw_misuse(
-        "DataParallel::no_sync() was called between backward() and synchronize(): end the step "
-        "first with synchronize() or step(optimizer)");
-  }
-  if (paused_)
-    throw_misuse("DataParallel::no_sync() is already in force: end its guard before the next one");
-  paused_ = true;
-}
-
-void Reducer::resume() {
-  paused_ = false;
-}
-
-void Reducer::refuse_second_backward(std::size_t i) const {
+void GradientAveraging::refuse_second_backward(std::size_t i) const {
   if (const std::string name = watch_.changed_parameter(); !name.empty()) {
     throw_misuse(
         c10::str("the optimizer stepped without synchronize(): parameter '", name,
@@ -129,7 +96,7 @@ void Reducer::refuse_second_backward(std::size_t i) const {
                "up their losses"));
 }
 
-bool Reducer::arriving(std::size_t i) {
+bool GradientAveraging::arriving(std::size_t i) {
   if (failure_) std::rethrow_exception(failure_);
   const std::string& name = parameters_[i].name;
   if (backward_builds_graph()) {
@@ -155,13 +122,14 @@ bool Reducer::arriving(std::size_t i) {
     const at::NoGradGuard no_grad;
     contribute_without_gradient(i);
     filled(i);
+    send_full_buckets();
   }
   return false;
 }
 
 // A nested backward belongs to the pass around it, which has numbers below its own: of two that are
 // nested, the second gradient of a parameter tells that they are of two passes.
-bool Reducer::begins_pass(std::size_t i) const {
+bool GradientAveraging::begins_pass(std::size_t i) const {
   const int backward = current_backward();
   if (backward == pass_.latest) return false;
   if (pass_.number == 0) return true;
@@ -169,7 +137,7 @@ bool Reducer::begins_pass(std::size_t i) const {
   return backward != pass_.outer && (pass_.outer >= 0 || backward > pass_.nested);
 }
 
-void Reducer::enter_pass(std::size_t i) {
+void GradientAveraging::enter_pass(std::size_t i) {
   if (begins_pass(i)) {
     pass_ = {.number = pass_.number + 1};
     if (!paused_) ++passes_;
@@ -180,14 +148,16 @@ void Reducer::enter_pass(std::size_t i) {
   progress_[i].pass = pass_.number;
 }
 
-std::shared_ptr<void> Reducer::birthplace(std::size_t i) {
+std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
   const bool last_pass = passes_ + (begins_pass(i) ? 1 : 0) >= passes_of_a_step_;
   const bool in_flight = progress_[i].filled;
-  if (paused_ || !last_pass || weight_.weight == 0 || in_flight || next_layout_) return nullptr;
+  if (alone() || !is_dense(i) || paused_ || !last_pass || weight_.weight == 0 || in_flight ||
+      next_layout_)
+    return nullptr;
   return buckets_->lend(i);
 }
 
-void Reducer::accumulated(std::size_t i, bool held_elsewhere) {
+void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
   if (accumulating()) {
     progress_[i].accumulated = true;
     return;
@@ -212,13 +182,18 @@ void Reducer::accumulated(std::size_t i, bool held_elsewhere) {
   }
   watch_.gradient_made(i);
   progress.filled = true;
-  if (is_dense(i) && !alone()) filled(i);
+  if (alone()) return;
+  if (is_dense(i)) filled(i);
+  send_full_buckets();
 }
 
-void Reducer::take(std::size_t i, bool held_elsewhere) {
+void GradientAveraging::take(std::size_t i, bool held_elsewhere) {
   current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
-  if (!buckets_->take(i, held_elsewhere)) return;
-  for (int moved : present_plan()[buckets_->bucket_of(i)].gradients) {
+  if (buckets_->take(i, held_elsewhere)) gradients_moved(buckets_->bucket_of(i));
+}
+
+void GradientAveraging::gradients_moved(std::size_t bucket) {
+  for (int moved : present_plan()[bucket].gradients) {
     if (const auto k = static_cast<std::size_t>(moved); progress_[k].fired)
       watch_.gradient_moved(k);
   }
@@ -227,7 +202,7 @@ void Reducer::take(std::size_t i, bool held_elsewhere) {
 // What made no gradient in this step contributes what its grad holds already, so that accumulated
 // gradients stay what they would be in one process; else zeros. Its grad must not be the slot: if
 // no rank used it, it has to stay as it is.
-void Reducer::contribute_without_gradient(std::size_t i) {
+void GradientAveraging::contribute_without_gradient(std::size_t i) {
   at::Tensor slot = buckets_->slot(i);
   at::Tensor& grad = parameters_[i].tensor.mutable_grad();
   if (is_same_memory(grad, slot)) grad = grad.clone();
@@ -239,37 +214,44 @@ void Reducer::contribute_without_gradient(std::size_t i) {
   }
 }
 
-void Reducer::filled(std::size_t i) {
+void GradientAveraging::filled(std::size_t i) {
   progress_[i].filled = true;
   const std::size_t bucket = buckets_->bucket_of(i);
-  if (--missing_[bucket] > 0 || is_carried_[bucket]) return;
-  carry(bucket);
-  const auto started = static_cast<int>(carrier_->started());
+  if (--missing_[bucket] == 0) full_.push_back(bucket);
+}
+
+// Until all weights are known it is not known how much this rank's gradients count.
+void GradientAveraging::send_full_buckets() {
+  if (full_.empty() || !facts_.knows_weights()) return;
+  communicating([this] {
+    for (const std::size_t bucket : full_) send(bucket);
+  });
+  full_.clear();
+  const auto started = static_cast<int>(layout_.started(is_sent_));
   if (current_.launched_in_backward == 0 && started > 0)
     current_.gradients_at_first_launch = current_.gradients;
   current_.launched_in_backward = started;
 }
 
-void Reducer::carry(std::size_t bucket) {
-  GradientLoad load{buckets_->buffer(bucket), buckets_->memory(bucket), {weight_, {}}};
-  for (int index : present_plan()[bucket].gradients) {
-    load.note.used.push_back(progress_[static_cast<std::size_t>(index)].fired &&
-                             weight_.weight > 0);
-  }
-  for (int index : present_plan()[bucket].gradients)
-    watch_.gradient_sent(static_cast<std::size_t>(index));
-  is_carried_[bucket] = true;
+// Where nobody has a batch there is nothing to send: the loop is over, on all ranks.
+void GradientAveraging::send(std::size_t bucket) {
+  const StepWeights& weights = facts_.weights();
+  if (weights.total == 0) return;
+  is_sent_[bucket] = true;
+  const auto& members = present_plan()[bucket].gradients;
+  for (int index : members) watch_.gradient_sent(static_cast<std::size_t>(index));
   if (schedule_.sees_gradients()) show(bucket);
-  try {
-    carrier_->carry(bucket, std::move(load));
-  } catch (const Error&) {
-    failure_ = std::current_exception();
-    throw;
-  }
+  const Buffer gradients = buckets_->buffer(bucket);
+  if (const double share = weights.share(group_.rank()); share != 1)
+    scale(gradients.dtype, {gradients.data, gradients.size_bytes()}, share);
+  path_->load(static_cast<int>(bucket), gradients);
+  const int begin = layout_.plan.groups[bucket].begin;
+  for (int place = 0; place < static_cast<int>(members.size()); ++place)
+    path_->ready(begin + place);
 }
 
 // Gradients that are compressed are of f32.
-void Reducer::show(std::size_t bucket) {
+void GradientAveraging::show(std::size_t bucket) {
   for (int index : present_plan()[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);
     const at::Tensor& slot = buckets_->slot(i);
@@ -277,34 +259,34 @@ void Reducer::show(std::size_t bucket) {
   }
 }
 
-void Reducer::carry_the_rest() {
-  for (std::size_t bucket = 0; bucket < present_plan().size(); ++bucket) {
-    if (is_carried_[bucket]) continue;
-    for (int index : present_plan()[bucket].gradients) {
-      const auto i = static_cast<std::size_t>(index);
-      Progress& progress = progress_[i];
-      if (progress.filled) continue;
-      // Under no_sync, and not again in the pass that ended it.
-      if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
-        take(i, true);
-        progress.fired = true;
-        watch_.gradient_moved(i);
-      } else {
-        contribute_without_gradient(i);
-      }
-      progress.filled = true;
+void GradientAveraging::fill_the_rest() {
+  for (std::size_t i = 0; i < dense_; ++i) {
+    Progress& progress = progress_[i];
+    if (progress.filled) continue;
+    // Under no_sync, and not again in the pass that ended it.
+    if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
+      take(i, true);
+      progress.fired = true;
+      watch_.gradient_moved(i);
+    } else {
+      contribute_without_gradient(i);
     }
-    carry(bucket);
+    filled(i);
   }
 }
 
-void Reducer::begin() {
-  if (!alone()) lay_out_next();
+void GradientAveraging::begin() {
   open_ = true;
+  if (alone()) return;
+  lay_out_next();
+  for (std::size_t i = 0; i < dense_; ++i)
+    if (buckets_->is_kept_elsewhere(i)) buckets_->move_elsewhere(buckets_->bucket_of(i));
+  communicating([this] { facts_.tell_weight(weight_); });
 }
 
-void Reducer::end() {
+void GradientAveraging::end() {
   open_ = false;
+  facts_.end();
   pass_ = {};
   passes_ = 0;
   observed_ = {};
@@ -316,25 +298,30 @@ void Reducer::end() {
   updated_at_ = 0;
 }
 
-void Reducer::expect_all() {
+void GradientAveraging::expect_all() {
   missing_.clear();
   for (const schedule::Bucket& bucket : present_plan()) missing_.push_back(bucket.gradients.size());
-  is_carried_.assign(present_plan().size(), false);
-  used_.resize(present_plan().size());
+  full_.clear();
+  is_sent_.assign(present_plan().size(), false);
+}
+
+void GradientAveraging::lay_out() {
+  const std::size_t sent = path_ ? dense_ : 0;
+  buckets_ =
+      std::make_unique<GradientBuckets>(layout_.groups, tensors_of({parameters_.data(), sent}),
+                                        std::span(shapes_).first(sent), group_, layout_.alignment);
 }
 
 // Not before the next step begins: by then its gradients are usually dropped, so that there are
 // never two copies of all.
-void Reducer::lay_out_next() {
-  receive_all();
+void GradientAveraging::lay_out_next() {
+  drain();
   if (!next_layout_) return;
   leave_memory_of(*buckets_, true);
   buckets_.reset();
-  buckets_ = std::make_unique<GradientBuckets>(next_layout_->groups,
-                                               tensors_of({parameters_.data(), dense_}), job_,
-                                               next_layout_->alignment);
-  next_layout_.reset();
-  is_under_way_.clear();
+  layout_ = *std::exchange(next_layout_, std::nullopt);
+  lay_out();
+  is_on_its_way_.clear();
   expect_all();
 }
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/gradient/own_updates.h"
+#include "paceline/torch/replica/own_updates.h"
 
 #include <torch/torch.h>
 
@@ -7,7 +7,7 @@
 
 namespace paceline::parallel {
 
-void OwnUpdates::be_for(const std::vector<Parameter>& parameters) {
+void OwnUpdates::bind(const std::vector<Parameter>& parameters) {
   parameters_.clear();
   for (const Parameter& parameter : parameters) {
     parameters_.push_back(parameter.tensor);

@@ -1,0 +1,33 @@
+// Carriage: how the messages of a gradient path travel, so that a path needs no communicator of its
+// own kind: over groups of ranks today, through servers later.
+#pragma once
+
+#include <memory>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/compress/averaging/averaging.h"
+
+namespace paceline::schedule {
+
+class Carriage {
+ public:
+  // Operations under way fail.
+  virtual ~Carriage() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  // Operations of one lane are carried out in the order of their starts, the same on all ranks;
+  // those of different lanes side by side.
+  virtual int lanes() const = 0;
+  // Starts the exchange. Its buffers must stay valid until the Work is done. Collective for all
+  // kinds: a rank that swaps with no other starts nothing. THROWS Error as the communicator does.
+  virtual Work start(int lane, const compress::Exchange& exchange) = 0;
+  // Seconds so far in which operations of the first lane were under way.
+  virtual double seconds_in_flight() const = 0;
+};
+
+// Each lane is a group of its own, split from `group`. Collective. THROWS Error as split() does.
+inline constexpr int kLanes = 8;
+std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes = kLanes);
+
+}  // namespace paceline::schedule

@@ -1,0 +1,189 @@
+// GradientAveraging: synchronous data parallelism. In each step the gradient of every parameter
+// becomes the weighted mean over all ranks (docs/guide/data_parallel.md).
+//
+//   birthplace (from the allocator)   lets the gradient be computed in its slot
+//   arriving/arrived (from the hooks) moves the gradient into its slot, if it is not there; a
+//   bucket
+//                                     whose gradients are all there is sent
+//   end_step                          sends what is left, waits, and hands the means to the
+//                                     parameters; or lets them come later, and waits for each when
+//                                     it is asked for
+//
+// The first gradient of a step tells all ranks this rank's weight (step_facts.h). Buckets leave as
+// soon as all weights are known, each gradient times this rank's share; which parameters were used
+// is told at the end. (D2 speaks of a trailer in the data; these are the same facts outside of it.)
+// A world of one moves nothing: gradients stay where autograd put them, only the checks for misuse
+// remain.
+//
+// Beside it: what counts as misuse between backward() and end_step() is parameter_watch.h, which
+// gradients travel together and when gradient_schedule.h, how they travel
+// core/schedule/path/gradient_path.h, how rows of sparse gradients are averaged sparse_gradients.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/stopwatch.h"
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/observe/model_recorder.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/gradient_buckets.h"
+#include "paceline/torch/gradient/gradient_schedule.h"
+#include "paceline/torch/gradient/parameter_watch.h"
+#include "paceline/torch/gradient/step_facts.h"
+#include "paceline/torch/gradient/training_state.h"
+#include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/step_report.h"
+#include "paceline/torch/replica/synchrony.h"
+
+namespace paceline::parallel {
+
+class GradientAveraging final : public Synchrony {
+ public:
+  GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
+                    const DataParallelOptions& options);
+  ~GradientAveraging() override;
+  GradientAveraging(const GradientAveraging&) = delete;
+  GradientAveraging& operator=(const GradientAveraging&) = delete;
+
+  bool arriving(std::size_t i) override;
+  void arrived(std::size_t i, bool held_elsewhere) override;
+  std::shared_ptr<void> birthplace(std::size_t i) override;
+  void before_use(std::size_t i) override;
+  void weigh(const RankWeight& weight) override { weight_ = weight; }
+  void pause(bool paused) override { paused_ = paused; }
+  bool in_step() const override { return open_; }
+  bool has_gradients() const override;
+  // With `updates`, means may be under way still where the schedule crosses the barrier. Each
+  // bucket is updated, once, when its means are there: before its first use, by drain(), or before
+  // the next step begins. A bucket that overflowed is not.
+  StepOutcome end_step(OwnUpdates* updates) override;
+  void stepped(double seconds) override;
+  void drain() override;
+  bool is_under_way() const override { return is_step_open_late_; }
+  void fail(std::exception_ptr failure) override { failure_ = std::move(failure); }
+  std::vector<at::Tensor> leaves() const override;
+  bool is_lockstep() const override { return true; }
+  void save(torch::serialize::OutputArchive& archive) override;
+  // Goes on from there: at once where the schedule was decided, else when it is.
+  void load(torch::serialize::InputArchive& archive) override;
+  const StepReport& report() const override { return report_; }
+  const std::vector<schedule::Bucket>& buckets() const override {
+    return next_layout_ ? next_layout_->groups : buckets_->plan();
+  }
+
+ private:
+  // What is remembered of a parameter from its gradient's arrival to the end of the step.
+  struct Progress {
+    bool fired = false;        // its gradient was made in this step, and counts
+    bool filled = false;       // its slot holds what this rank contributes
+    bool accumulated = false;  // a gradient was made while hooks only accumulate
+    int pass = 0;              // the last pass that made one
+  };
+  // A backward pass as the user sees it: with those that run within it. A nested one may make a
+  // gradient before the one around it does; then it is not known yet which one that is.
+  struct Pass {
+    int number = 0;   // of this step's, from 1
+    int latest = -1;  // backward() that made a gradient
+    int outer = -1;   // -1: not known yet
+    int nested = -1;  // the first one; -1: there is none
+  };
+
+  bool begins_pass(std::size_t i) const;
+  void enter_pass(std::size_t i);
+  void refuse_second_backward(std::size_t i) const;
+  void take(std::size_t i, bool held_elsewhere);
+  void gradients_moved(std::size_t bucket);
+  void contribute_without_gradient(std::size_t i);
+  void filled(std::size_t i);
+  void send_full_buckets();
+  void send(std::size_t bucket);
+  void show(std::size_t bucket);
+  void fill_the_rest();
+  StepOutcome collect(OwnUpdates* updates);
+  void learn_what_was_used();
+  bool wait_for(std::size_t bucket);
+  void drop_gradients(std::size_t parameters);
+  void hand_out(std::size_t bucket);
+  void bring_home(std::size_t bucket);
+  void report(const StepOutcome& outcome);
+  void record();
+  void decide_next_layout();
+  void go_on_with(GradientLayout layout);
+  void require_between_steps(const char* call) const;
+  void require_own(const TrainingState& state) const;
+  std::vector<std::byte> codec_state();
+  void restore_codecs(std::vector<std::byte> state);
+  // What the communication throws in `call` is final: all that follows throws it.
+  template <typename Call>
+  decltype(auto) communicating(const Call& call) {
+    try {
+      return call();
+    } catch (const Error&) {
+      failure_ = std::current_exception();
+      throw;
+    }
+  }
+  void begin();
+  void end();
+  void expect_all();
+  void lay_out();
+  void lay_out_next();
+  void leave_memory_of(const GradientBuckets& buckets, bool keep_values);
+
+  bool alone() const { return group_.size() == 1; }
+  bool is_dense(std::size_t i) const { return i < dense_; }
+  bool accumulating() const { return paused_ || passes_ < passes_of_a_step_; }
+  const std::vector<schedule::Bucket>& present_plan() const { return buckets_->plan(); }
+
+  std::vector<Parameter> parameters_;  // the dense ones first
+  std::vector<at::Tensor> shapes_;     // of the dense ones, without memory
+  const std::size_t dense_;
+  Communicator& group_;
+  GradientSchedule schedule_;
+  const int passes_of_a_step_;
+  StepFacts facts_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<schedule::GradientPath> path_;  // none: alone, or no dense parameter
+  GradientLayout layout_;                         // of the buckets
+  std::optional<GradientLayout> next_layout_;     // of the path already; none: `layout_` goes on
+  std::vector<std::byte> codec_state_;            // kept while nothing is compressed
+  ParameterWatch watch_;
+  std::unique_ptr<observe::ModelRecorder> recorder_;  // none: nobody asked for the model
+
+  RankWeight weight_;
+  bool paused_ = false;
+
+  bool open_ = false;                 // in a step: from the first gradient to end_step()
+  Pass pass_;                         // the present one, or the last
+  int passes_ = 0;                    // of this step so far, without those under no_sync()
+  std::vector<Progress> progress_;    // by parameter
+  schedule::ObservedStep observed_;   // dense ones
+  std::vector<std::size_t> missing_;  // by bucket: gradients that are not in their slots
+  std::vector<std::size_t> full_;     // buckets that wait for the weights
+  std::vector<bool> is_sent_;         // by bucket
+  std::vector<bool> used_;            // by parameter: by some rank of weight > 0
+  std::vector<bool> is_on_its_way_;   // by bucket: the step ended, and its means are not home
+  OwnUpdates* updates_ = nullptr;     // of a step that is under way
+  Stopwatch since_last_step_;         // ended
+  double updated_at_ = 0;             // by that watch: the computation of this step began
+  double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
+  schedule::GradientPath::CodecWork coded_before_;
+  bool is_step_open_late_ = false;  // the last step ended under way, and is not home
+  std::exception_ptr failure_;      // of the communication: final
+  StepReport report_, current_;
+};
+
+// As DataParallel uses it.
+std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Communicator& group,
+                                                   Job* job, const DataParallelOptions& options);
+
+}  // namespace paceline::parallel

@@ -1,0 +1,224 @@
+// The end of a step: from sent buckets to mean gradients.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/gradient/gradient_averaging.h"
+#include "paceline/torch/gradient/sparse_gradients.h"
+
+namespace paceline::parallel {
+namespace {
+
+// A failure tells in which part of a step it came.
+template <typename When, typename Call>
+auto telling(const When& when, const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    failure.what = c10::str(when(), ": ", failure.what);
+    throw Error(std::move(failure));
+  }
+}
+
+}  // namespace
+
+bool GradientAveraging::has_gradients() const {
+  return open_ || std::ranges::any_of(progress_, &Progress::accumulated);
+}
+
+StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
+  if (failure_) std::rethrow_exception(failure_);
+  if (paused_)
+    throw_misuse(
+        "DataParallel::synchronize() under no_sync(): end its guard before the last backward() of "
+        "the window");
+  const at::NoGradGuard no_grad;
+  const std::string touched = watch_.complaint();
+  if (!open_) begin();  // no gradient did
+  StepOutcome outcome = communicating([&] { return collect(updates); });
+  outcome.complaint = touched;
+  if (touched.empty() && outcome.end != StepEnd::over && current_.used == 0) {
+    outcome.complaint =
+        "no rank made a gradient in this step, though their weights say that there were batches: "
+        "call backward() before synchronize() or step(); after synchronize() call "
+        "optimizer.step() itself; a rank without a batch says weight(0)";
+  }
+  const bool steps = outcome.complaint.empty() && updates != nullptr;
+  if (outcome.end == StepEnd::gradients && steps) {
+    stepped(updates->update_all());
+    outcome.end = StepEnd::parameters;
+  }
+  if (outcome.end == StepEnd::under_way && steps) updates->update_from(dense_);
+  report(outcome);
+  record();
+  communicating([this] { decide_next_layout(); });
+  end();
+  return outcome;
+}
+
+// Sends what is left, waits, and hands the means out, or lets them come.
+StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
+  if (alone()) facts_.tell_weight(weight_);
+  const StepWeights weights = [this] {
+    const StopwatchScope scope(waited_);
+    return telling([] { return "while the ranks told their weights, with which a step begins"; },
+                   [this] { return facts_.weights(); });
+  }();
+  current_.total_weight = weights.total;
+  current_.shadows = weights.shadows;
+  StepOutcome outcome{.root = weights.root};
+  if (weights.total == 0) {
+    outcome.end = StepEnd::over;
+    return outcome;
+  }
+  outcome.share = weights.share(group_.rank());
+  if (!alone()) {
+    const int launched = current_.launched_in_backward, first = current_.gradients_at_first_launch;
+    fill_the_rest();
+    send_full_buckets();
+    current_.launched_in_backward = launched;
+    current_.gradients_at_first_launch = first;
+  }
+  learn_what_was_used();
+  if (alone()) return outcome;
+  const auto sparse = std::span(parameters_).subspan(dense_);
+  average_sparse(group_, sparse, {used_.begin() + static_cast<std::ptrdiff_t>(dense_), used_.end()},
+                 weights);
+  if (updates != nullptr && layout_.plan.crosses_barrier) {
+    updates_ = updates;
+    is_on_its_way_.assign(present_plan().size(), true);
+    is_step_open_late_ = true;
+    drop_gradients(dense_);
+    outcome.end = StepEnd::under_way;
+    return outcome;
+  }
+  bool overflowed = false;
+  for (std::size_t bucket = 0; bucket < present_plan().size(); ++bucket) {
+    overflowed |= !wait_for(bucket);
+    hand_out(bucket);
+  }
+  if (!overflowed) return outcome;
+  drop_gradients(parameters_.size());
+  outcome.end = StepEnd::skipped;
+  return outcome;
+}
+
+void GradientAveraging::learn_what_was_used() {
+  const StopwatchScope scope(waited_);
+  std::vector<bool> used;
+  for (const Progress& progress : progress_)
+    used.push_back((progress.fired || progress.accumulated) && weight_.weight > 0);
+  used_ = telling(
+      [] { return "while the ranks told which parameters they used, with which a step ends"; },
+      [&] { return facts_.used_by_any(used); });
+  current_.used = static_cast<int>(std::ranges::count(used_, true));
+}
+
+bool GradientAveraging::wait_for(std::size_t bucket) {
+  const StopwatchScope scope(waited_);
+  const auto& members = present_plan()[bucket].gradients;
+  const auto name = [&](int index) { return parameters_[static_cast<std::size_t>(index)].name; };
+  return telling(
+      [&] {
+        return c10::str(
+            "while the gradients of bucket ", bucket + 1, " of ", present_plan().size(), " ('",
+            name(members.front()), "'",
+            members.size() > 1 ? c10::str(" to '", name(members.back()), "'") : std::string(),
+            ") were averaged");
+      },
+      [&] {
+        path_->wait(layout_.plan.groups[bucket].begin);
+        return !path_->take_overflow(static_cast<int>(bucket));
+      });
+}
+
+void GradientAveraging::hand_out(std::size_t bucket) {
+  for (int index : present_plan()[bucket].gradients) {
+    const auto i = static_cast<std::size_t>(index);
+    if (used_[i]) parameters_[i].tensor.mutable_grad() = buckets_->slot(i);
+  }
+}
+
+// The first ones: the dense, or all.
+void GradientAveraging::drop_gradients(std::size_t parameters) {
+  for (std::size_t i = 0; i < parameters; ++i) parameters_[i].tensor.mutable_grad().reset();
+}
+
+void GradientAveraging::before_use(std::size_t parameter) {
+  if (parameter >= dense_ || alone()) return;
+  const std::size_t bucket = buckets_->bucket_of(parameter);
+  if (bucket < is_on_its_way_.size() && is_on_its_way_[bucket]) bring_home(bucket);
+}
+
+void GradientAveraging::drain() {
+  if (!is_step_open_late_) return;
+  for (std::size_t bucket = 0; bucket < is_on_its_way_.size(); ++bucket)
+    if (is_on_its_way_[bucket]) bring_home(bucket);
+  is_step_open_late_ = false;
+}
+
+void GradientAveraging::bring_home(std::size_t bucket) {
+  if (failure_) std::rethrow_exception(failure_);
+  is_on_its_way_[bucket] = false;
+  const at::NoGradGuard no_grad;
+  if (!communicating([&] { return wait_for(bucket); })) return;
+  hand_out(bucket);
+  updates_->update(present_plan()[bucket].gradients);
+}
+
+void GradientAveraging::stepped(double seconds) {
+  update_seconds_ = seconds;
+  updated_at_ = since_last_step_.seconds();
+}
+
+void GradientAveraging::report(const StepOutcome& outcome) {
+  current_.buckets = static_cast<int>(present_plan().size());
+  if (!alone()) current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
+  current_.overflowed = outcome.end == StepEnd::skipped;
+  current_.waited_seconds = std::exchange(waited_, 0);
+  if (path_) {
+    const double under_way = path_->seconds_under_way();
+    current_.under_way_seconds = under_way - std::exchange(under_way_before_, under_way);
+    const auto coded = path_->codec_work();
+    current_.coded_bytes = coded.bytes - coded_before_.bytes;
+    current_.wire_bytes = coded.wire - coded_before_.wire;
+    coded_before_ = coded;
+  }
+  current_.step = report_.step + 1;
+  current_.plans = schedule_.plans();
+  current_.looks = schedule_.looks();
+  report_ = current_;
+}
+
+// Across the barrier a forward pass has updates and waits in it.
+void GradientAveraging::record() {
+  observed_.update = update_seconds_;
+  observed_.seconds = since_last_step_.seconds();
+  if (recorder_ == nullptr || layout_.plan.crosses_barrier) return;
+  const double batch = weight_.said ? std::clamp(std::round(weight_.weight), 1.0, 1e9) : 1;
+  recorder_->add(observed_, static_cast<int>(batch));
+}
+
+// Lanes of the next one are opened now, where all ranks stand; its memory is laid out when the step
+// begins.
+void GradientAveraging::decide_next_layout() {
+  if (alone() || dense_ == 0) return;
+  auto layout = schedule_.next(group_, std::move(observed_));
+  if (layout && !layout->is_like(layout_)) go_on_with(std::move(*layout));
+}
+
+void GradientAveraging::go_on_with(GradientLayout layout) {
+  drain();
+  auto state = codec_state();
+  next_layout_ = std::move(layout);
+  path_ = next_layout_->path(group_);
+  restore_codecs(std::move(state));
+  under_way_before_ = path_->seconds_under_way();
+  coded_before_ = path_->codec_work();
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,65 @@
+// What ranks tell each other in a step beside gradients: their weights when it begins, and which
+// parameters they used when it ends.
+//
+// Weights are known before a gradient is scaled, so gradients travel with an agreed scale, and what
+// a codec keeps from step to step has one unit. Both are short all_reduces on the training's own
+// group, in the order of the steps: so a rank that does something else there is named.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/replica/rank_weight.h"
+
+namespace paceline::parallel {
+
+// The weights of all ranks in a step.
+struct StepWeights {
+  std::vector<double> of_ranks;
+  double total = 0;
+  int root = -1;    // the lowest rank whose weight is not 0; -1: there is none
+  int shadows = 0;  // ranks of weight 0
+
+  // How often this rank's gradients count in a mean that counts all ranks alike: 1 where all weigh
+  // the same. REQUIRES: total > 0.
+  double share(int rank) const {
+    return of_ranks[static_cast<std::size_t>(rank)] * static_cast<double>(of_ranks.size()) / total;
+  }
+};
+
+// THREAD: one. THROWS Error, from every call: what ended the communication.
+class StepFacts {
+ public:
+  // `group` outlives this. Of one rank it sends nothing.
+  explicit StepFacts(Communicator& group) : group_(group) {}
+  ~StepFacts();
+  StepFacts(const StepFacts&) = delete;
+  StepFacts& operator=(const StepFacts&) = delete;
+
+  // Tells this rank's weight, once a step. It does not wait.
+  void tell_weight(const RankWeight& own);
+  bool has_told_weight() const { return has_told_weight_; }
+  // Whether all ranks have told theirs.
+  bool knows_weights() const { return has_told_weight_ && told_weights_.done(); }
+  // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not.
+  const StepWeights& weights();
+
+  // Tells which parameters this rank used, and waits until it is known which of them some rank did.
+  // All ranks have as many.
+  std::vector<bool> used_by_any(const std::vector<bool>& used);
+
+  // The step is over.
+  void end();
+
+ private:
+  Communicator& group_;
+  RankWeight own_;
+  bool has_told_weight_ = false;
+  std::vector<double> buffer_;  // two for each rank: its weight, and 1 if it was said
+  Work told_weights_;
+  std::optional<StepWeights> weights_;
+};
+
+}  // namespace paceline::parallel

@@ -1,0 +1,12 @@
+// How much a rank's batch counts in the mean over all ranks.
+#pragma once
+
+namespace paceline::parallel {
+
+struct RankWeight {
+  double weight = 1;
+  bool said = false;  // whether the user called weight()
+  bool operator==(const RankWeight&) const = default;
+};
+
+}  // namespace paceline::parallel

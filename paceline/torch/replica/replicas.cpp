@@ -1,0 +1,389 @@
+#include "paceline/torch/replica/replicas.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/base/stopwatch.h"
+#include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/clip_grad_norm.h"
+#include "paceline/torch/replica/replica_check.h"
+
+namespace paceline::parallel {
+namespace {
+
+std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+std::string name_of(BufferMode mode) {
+  switch (mode) {
+    case BufferMode::off: return "off";
+    case BufferMode::broadcast: return "broadcast";
+    case BufferMode::average: return "average";
+  }
+  return "unknown";
+}
+
+// Those that must be the same on all ranks.
+std::vector<Setting> compared_options(const DataParallelOptions& options) {
+  return {{"first_bucket_bytes", c10::str(options.first_bucket_bytes)},
+          {"bucket_bytes", c10::str(options.bucket_bytes)},
+          {"buffers", name_of(options.buffers)},
+          {"static_order", options.static_order ? "true" : "false"},
+          {"backward_passes_per_step", c10::str(options.backward_passes_per_step)},
+          {"check_replicas_every", c10::str(options.check_replicas_every)},
+          {"schedule", options.schedule},
+          {"compression", options.compression},
+          {"optimizer", options.optimizer ? "given" : "not given"}};
+}
+
+// What ends a step in a mismatch is mostly a loop that is shorter on one rank.
+template <typename Call>
+auto with_remedy(const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::mismatch) throw;
+    Failure failure = error.failure();
+    failure.what +=
+        ". This rank was in a step: if ranks have different numbers of batches, walk the loader by "
+        "parallel.join(loader), which keeps them together";
+    throw Error(std::move(failure));
+  }
+}
+
+// Makes all replicas equal to the root's, after a check that they can be.
+void equalise(const ModelParts& parts, Communicator& group, int root,
+              const DataParallelOptions& options) {
+  if (group.size() == 1) return;
+  require_agreement(group, parts.description());
+  require_same_settings(group, compared_options(options));
+  CoalescedTensors(parts.all(), group).broadcast(group, root);
+}
+
+[[noreturn]] void refuse_stranger(const std::string& stranger) {
+  throw_misuse(c10::str(
+      stranger,
+      " has a gradient of this rank alone, with which the optimizer would let the replicas drift "
+      "apart: it was frozen when DataParallel was made, or came to the optimizer later. Unfreeze "
+      "before DataParallel is made, or call rebind(group) afterwards; give a parameter that is "
+      "not the model's an optimizer of its own; drop a gradient that is left over"));
+}
+
+}  // namespace
+
+Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
+                   const DataParallelOptions& options, MakeSynchrony make_synchrony)
+    : parts_(std::move(parts)),
+      job_(job),
+      options_(options),
+      make_synchrony_(std::move(make_synchrony)) {
+  bind(group, 0);
+}
+
+Replicas::~Replicas() {
+  if (synchrony_ == nullptr) return;
+  try {
+    synchrony_->drain();
+  } catch (const std::exception&) {  // what ended the communication was told, or will be
+  }
+}
+
+// --- the group
+// ------------------------------------------------------------------------------------
+
+void Replicas::bind(Communicator& group, int root) {
+  checks_.reset();
+  equalise(parts_, group, root, options_);
+  group_ = &group;
+  weight_ = {};
+  is_paused_ = false;
+  const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
+  buffers_ = std::make_unique<CoalescedTensors>(
+      with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), group);
+  synchrony_ = make_synchrony_(parts_, group, job_, options_);
+  if (options_.optimizer && updates_ == nullptr)
+    updates_ = std::make_unique<OwnUpdates>(options_.optimizer);
+  if (updates_) updates_->bind(parts_.trained());
+  if (group.size() > 1 && options_.check_replicas_every > 0) checks_ = group.split(0);
+  hook();
+}
+
+void Replicas::hook() {
+  const std::vector<Parameter> trained = parts_.trained();
+  Synchrony* const synchrony = synchrony_.get();
+  hooks_.reserve(trained.size());
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    GradientEvents events{[=] { return synchrony->arriving(i); },
+                          [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
+    if (options_.born_in_place && group_->size() > 1)
+      events.birthplace = [=] { return synchrony->birthplace(i); };
+    hooks_.emplace_back(trained[i].tensor, std::move(events));
+  }
+}
+
+void Replicas::rebind(Communicator& group, int root) {
+  if (root < 0 || root >= group.size()) {
+    throw_misuse(
+        c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
+  }
+  synchronized_.reset();
+  first_use_.reset();
+  hooks_.clear();
+  synchrony_.reset();  // lets go of the gradients in its memory
+  const std::vector<Parameter> named = parts_.trained_and_frozen();
+  std::vector<std::string> sparse;
+  for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
+  ModelParts now = parts_of(named, sparse);
+  now.buffers = std::move(parts_.buffers);
+  parts_ = std::move(now);
+  bind(group, root);
+}
+
+Synchrony& Replicas::synchrony() const {
+  if (!synchrony_)
+    throw_misuse(
+        "DataParallel: rebind() failed, so it has no group: call rebind() again, with one that "
+        "works");
+  return *synchrony_;
+}
+
+// Looks at the parameters as the last optimizer step left them; nobody writes to them now. What
+// makes replicas differ from the beginning shows after the first step already.
+void Replicas::check_replicas() {
+  const std::int64_t step = synchrony().report().step + 1;
+  if (checks_ == nullptr || !synchrony().is_lockstep()) return;
+  if (step != 2 && step % options_.check_replicas_every != 0) return;
+  synchrony().drain();
+  std::vector<std::string> names;
+  const auto all = parts_.trained_and_frozen();
+  for (const Parameter& parameter : all) names.push_back(parameter.name);
+  try {
+    require_equal_replicas(*checks_, tensors_of(all), names, step);
+  } catch (const Error&) {
+    synchrony().fail(std::current_exception());
+    throw;
+  }
+}
+
+// --- before a step
+// --------------------------------------------------------------------------------
+
+void Replicas::weigh(double weight) {
+  synchronized_.reset();
+  if (!std::isfinite(weight) || weight < 0) {
+    throw_misuse(c10::str("DataParallel::weight(", weight,
+                          "): a weight is the number of samples of this rank's batch; 0 for none"));
+  }
+  if (synchrony().in_step()) {
+    throw_misuse(
+        "DataParallel::weight() was called between backward() and synchronize(): gradients of this "
+        "step were weighted already. Call it before the forward pass");
+  }
+  if (weight == 0 && synchrony().has_gradients()) {
+    throw_misuse(
+        "DataParallel::weight(0) would throw away the gradients that this rank accumulated: a rank "
+        "that runs out of batches within a window of backward passes ends the window with what it "
+        "has (step(optimizer), its weight that of the window so far), then says weight(0)");
+  }
+  weight_ = {weight, true};
+  synchrony().weigh(weight_);
+}
+
+void Replicas::restore_weight(const RankWeight& weight) {
+  if (!synchrony_) return;  // after a rebind() that failed there is nothing to restore
+  synchronized_.reset();
+  weight_ = weight;
+  synchrony_->weigh(weight_);
+}
+
+void Replicas::pause() {
+  if (synchrony().in_step()) {
+    throw_misuse(
+        "DataParallel::no_sync() was called between backward() and synchronize(): end the step "
+        "first with synchronize() or step(optimizer)");
+  }
+  if (is_paused_)
+    throw_misuse("DataParallel::no_sync() is already in force: end its guard before the next one");
+  is_paused_ = true;
+  synchrony().pause(true);
+}
+
+void Replicas::resume() {
+  is_paused_ = false;
+  if (synchrony_) synchrony_->pause(false);
+}
+
+// --- the end of a step
+// ----------------------------------------------------------------------------
+
+// A rank that complains ends the step with the others before it does.
+StepOutcome Replicas::end_step(OwnUpdates* updates) {
+  const std::string not_hooked = not_hooked_parameter(), unfrozen = unfrozen_parameter();
+  check_replicas();
+  const StepOutcome outcome = with_remedy([&] { return synchrony().end_step(updates); });
+  if (outcome.end == StepEnd::under_way) update_at_first_use();
+  if (outcome.end != StepEnd::over && synchrony().is_lockstep()) {
+    if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
+    if (options_.buffers == BufferMode::average)
+      buffers_->average(*group_, outcome.share, outcome.root);
+  }
+  refuse(outcome, not_hooked, unfrozen);
+  return outcome;
+}
+
+void Replicas::refuse(const StepOutcome& outcome, const std::string& not_hooked,
+                      const std::string& unfrozen) const {
+  if (!not_hooked.empty()) {
+    throw_misuse(c10::str("parameter '", not_hooked,
+                          "' was loaded or converted after DataParallel was made "
+                          "(torch::load(model), model.to(dtype), set_data()), so its gradients are "
+                          "no longer averaged: load and convert a model before DataParallel is "
+                          "made, or call rebind(group) afterwards"));
+  }
+  if (!outcome.complaint.empty()) throw_misuse(outcome.complaint);
+  if (!unfrozen.empty()) {
+    throw_misuse(c10::str("parameter '", unfrozen,
+                          "' was frozen when DataParallel was made and has a gradient now, of this "
+                          "rank alone: unfreeze parameters before DataParallel is made, or call "
+                          "rebind(group) afterwards"));
+  }
+}
+
+std::string Replicas::not_hooked_parameter() const {
+  const std::vector<Parameter> trained = parts_.trained();
+  for (std::size_t i = 0; i < hooks_.size(); ++i)
+    if (!hooks_[i].is_in_force(trained[i].tensor)) return trained[i].name;
+  return {};
+}
+
+std::string Replicas::unfrozen_parameter() const {
+  for (const Parameter& frozen : parts_.frozen)
+    if (frozen.tensor.requires_grad() && frozen.tensor.grad().defined()) return frozen.name;
+  return {};
+}
+
+bool Replicas::synchronize() {
+  synchronized_.reset();
+  const StepEnd end = end_step(nullptr).end;
+  synchronized_ = end;
+  return end != StepEnd::over;
+}
+
+bool Replicas::step(torch::optim::Optimizer& optimizer) {
+  const std::string stranger = stranger_of(optimizer);
+  if (!synchronize()) return false;
+  if (!stranger.empty()) refuse_stranger(stranger);
+  if (synchronized_ != StepEnd::gradients) return true;
+  const Stopwatch watch;
+  optimizer.step();
+  synchrony().stepped(watch.seconds());
+  return true;
+}
+
+bool Replicas::step(PrepareOptimizer prepare) {
+  if (updates_ == nullptr) {
+    throw_misuse(
+        "DataParallel::step() without an optimizer needs DataParallelOptions::optimizer, which "
+        "makes one for each parameter: set it, or call step(optimizer)");
+  }
+  finish();  // before the next one's `prepare`
+  updates_->prepare(std::move(prepare));
+  const auto before = std::exchange(synchronized_, std::nullopt);
+  if (before && !synchrony().has_gradients()) {
+    if (before == StepEnd::gradients) synchrony().stepped(updates_->update_all());
+    return before != StepEnd::over;
+  }
+  return end_step(updates_.get()).end != StepEnd::over;
+}
+
+void Replicas::update_at_first_use() {
+  first_use_ = std::make_unique<FirstUse>(tensors_of(parts_.dense), [this](std::size_t i) {
+    try {
+      synchrony().before_use(i);
+    } catch (const std::exception&) {  // libtorch would only log it: the next call throws it
+      synchrony().fail(std::current_exception());
+    }
+  });
+}
+
+void Replicas::finish() {
+  synchrony().drain();
+  first_use_.reset();
+}
+
+double Replicas::clip_grad_norm(double max_norm) {
+  if (synchrony().in_step()) {
+    throw_misuse(
+        "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where the "
+        "gradients are not those of the global batch yet: call synchronize() first");
+  }
+  if (synchrony().is_under_way()) {
+    throw_misuse(
+        "DataParallel::clip_grad_norm(): gradients of the last step are under way, each to be "
+        "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
+        "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
+  }
+  return paceline::clip_grad_norm(synchrony().leaves(), max_norm);
+}
+
+// The parameter, if any, that has a gradient and which `optimizer` would step although its
+// gradient is not averaged.
+std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) const {
+  std::set<const c10::TensorImpl*> owned;
+  for (const at::Tensor& leaf : synchrony().leaves()) owned.insert(leaf.unsafeGetTensorImpl());
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 0; i < groups[g].params().size(); ++i) {
+      const at::Tensor& tensor = groups[g].params()[i];
+      if (!tensor.grad().defined() || owned.contains(tensor.unsafeGetTensorImpl())) continue;
+      for (const Parameter& frozen : parts_.frozen)
+        if (frozen.tensor.is_same(tensor)) return c10::str("'", frozen.name, "'");
+      return c10::str("parameter ", i, " of the optimizer's group ", g);
+    }
+  }
+  return {};
+}
+
+void Replicas::require_own_gradients(const torch::optim::Optimizer& optimizer) const {
+  if (const std::string stranger = stranger_of(optimizer); !stranger.empty())
+    refuse_stranger(stranger);
+}
+
+// --- checkpoints
+// ----------------------------------------------------------------------------------
+
+void Replicas::save(torch::serialize::OutputArchive& archive) {
+  finish();
+  synchrony().save(archive);
+  archive.write("has_optimizers", c10::IValue(updates_ != nullptr));
+  if (updates_ == nullptr) return;
+  torch::serialize::OutputArchive optimizers(archive.compilation_unit());
+  updates_->save(optimizers);
+  archive.write("optimizers", optimizers);
+}
+
+void Replicas::load(torch::serialize::InputArchive& archive) {
+  finish();
+  c10::IValue has_optimizers;
+  if (archive.try_read("has_optimizers", has_optimizers) &&
+      has_optimizers.toBool() != (updates_ != nullptr)) {
+    throw_misuse(c10::str("DataParallel::load(): the archive was saved ",
+                          updates_ ? "without" : "with",
+                          " DataParallelOptions::optimizer, and this has ",
+                          updates_ ? "them" : "none", ": set the options that it was saved with"));
+  }
+  synchrony().load(archive);
+  if (updates_ == nullptr) return;
+  torch::serialize::InputArchive optimizers;
+  archive.read("optimizers", optimizers);
+  updates_->load(optimizers);
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,93 @@
+// Replicas: one model, held equal on all ranks of a group. It is what a replica is; how replicas
+// stay in step is the Synchrony's affair (synchrony.h).
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/archive.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/replica/coalesced.h"
+#include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/own_updates.h"
+#include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/synchrony.h"
+
+namespace paceline::parallel {
+
+// The calls are those of DataParallel (parallel/data_parallel.h), which tells what they do and
+// throw. THREAD: one.
+class Replicas {
+ public:
+  // `job`: of the group; null: unknown. Collective.
+  Replicas(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
+           MakeSynchrony make_synchrony);
+  ~Replicas();
+  Replicas(const Replicas&) = delete;
+  Replicas& operator=(const Replicas&) = delete;
+
+  void rebind(Communicator& group, int root);
+  Communicator& group() const { return *group_; }
+
+  void weigh(double weight);
+  const RankWeight& weight() const { return weight_; }
+  // Says what weight() returned earlier. For destructors: it throws nothing.
+  void restore_weight(const RankWeight& weight);
+  void pause();
+  void resume();  // for destructors: it throws nothing
+
+  bool synchronize();
+  bool step(torch::optim::Optimizer& optimizer);
+  bool step(PrepareOptimizer prepare);
+  void finish();
+  double clip_grad_norm(double max_norm);
+
+  void save(torch::serialize::OutputArchive& archive);
+  void load(torch::serialize::InputArchive& archive);
+
+  // THROWS Error (misuse): `optimizer` would step a parameter that has a gradient of this rank
+  // alone.
+  void require_own_gradients(const torch::optim::Optimizer& optimizer) const;
+
+  // THROWS Error (misuse): rebind() failed, and there is none.
+  Synchrony& synchrony() const;
+
+ private:
+  void bind(Communicator& group, int root);
+  void hook();
+  void check_replicas();
+  StepOutcome end_step(OwnUpdates* updates);
+  void refuse(const StepOutcome& outcome, const std::string& not_hooked,
+              const std::string& unfrozen) const;
+  std::string not_hooked_parameter() const;
+  std::string unfrozen_parameter() const;
+  std::string stranger_of(const torch::optim::Optimizer& optimizer) const;
+  void update_at_first_use();
+
+  ModelParts parts_;
+  Job* job_;
+  DataParallelOptions options_;
+  MakeSynchrony make_synchrony_;
+  Communicator* group_ = nullptr;
+  RankWeight weight_;
+  bool is_paused_ = false;
+  std::unique_ptr<CoalescedTensors> buffers_;
+  std::unique_ptr<OwnUpdates> updates_;  // none: the caller has an optimizer
+  std::unique_ptr<Synchrony> synchrony_;
+  std::vector<GradientHook> hooks_;      // by trained parameter
+  std::unique_ptr<FirstUse> first_use_;  // while parameters are under way
+  // How synchronize() ended, until the next step.
+  std::optional<StepEnd> synchronized_;
+  // Checks stand between messages of gradients in an order that may differ from rank to rank.
+  std::unique_ptr<Communicator> checks_;  // none: nothing to compare
+};
+
+}  // namespace paceline::parallel

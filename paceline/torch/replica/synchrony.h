@@ -1,0 +1,102 @@
+// Synchrony: how replicas stay in step with each other. Replicas (replicas.h) tells it what
+// autograd and the user do; it decides what is sent, and when a step has ended.
+//
+// Parameters are counted as in ModelParts: the dense ones, then the sparse ones.
+// THREAD: one, that which runs the backward passes. THROWS Error, from every call: what ended the
+// communication; misuse as the calls tell.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/serialize/archive.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
+#include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/own_updates.h"
+#include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/step_report.h"
+
+namespace paceline::parallel {
+
+enum class StepEnd : std::uint8_t {
+  gradients,   // each grad is that of all ranks: an optimizer may step
+  parameters,  // the parameters are those of the next step already
+  under_way,   // each parameter is, once before_use() has returned for it
+  skipped,     // a gradient of some rank overflowed: no rank has anything to update with
+  over,        // no rank has a batch left: nothing has changed
+};
+
+struct StepOutcome {
+  StepEnd end = StepEnd::gradients;
+  int root = 0;                // the lowest rank whose weight is not 0
+  double share = 1;            // this rank's weight over the mean of all ranks' weights
+  std::string complaint = {};  // misuse in this step; empty: none
+};
+
+class Synchrony {
+ public:
+  virtual ~Synchrony() = default;
+
+  // A gradient is about to be added to the parameter's grad. False drops it.
+  virtual bool arriving(std::size_t parameter) = 0;
+  // It has been added. `held_elsewhere`: as GradientEvents::accumulated tells (bridge).
+  virtual void arrived(std::size_t parameter, bool held_elsewhere) = 0;
+  // The memory in which the next gradient shall be computed; null: any.
+  virtual std::shared_ptr<void> birthplace(std::size_t parameter) = 0;
+  // An operator is about to read the parameter. Called after a step that ended under_way, once for
+  // each parameter.
+  virtual void before_use(std::size_t parameter) = 0;
+
+  // What this rank says of its batch. Between steps; it holds until the next call.
+  virtual void weigh(const RankWeight& weight) = 0;
+  // While it is true, backward passes only accumulate. Between steps.
+  virtual void pause(bool paused) = 0;
+  // From the first gradient that is sent to end_step().
+  virtual bool in_step() const = 0;
+  // Whether backward made a gradient since the last step ended.
+  virtual bool has_gradients() const = 0;
+
+  // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
+  // there is a complaint; null: the caller has one.
+  virtual StepOutcome end_step(OwnUpdates* updates) = 0;
+  // An optimizer has stepped, in so many seconds.
+  virtual void stepped(double seconds) = 0;
+  // Until nothing of the last step is under way on this rank.
+  virtual void drain() = 0;
+  virtual bool is_under_way() const = 0;
+  // What ended the training together: thrown by all that follows.
+  virtual void fail(std::exception_ptr failure) = 0;
+
+  // The tensors that an optimizer may step.
+  virtual std::vector<at::Tensor> leaves() const = 0;
+  // Replicas are equal at the end of each step: buffers follow, and a check may compare them.
+  virtual bool is_lockstep() const = 0;
+
+  // What goes from step to step beside the model, on this rank. THROWS Error (misuse): in the
+  // middle of a step.
+  virtual void save(torch::serialize::OutputArchive& archive) = 0;
+  // Collective. THROWS Error: mismatch, the state is of another rank, model or compression, or the
+  // ranks differ in it; misuse as above.
+  virtual void load(torch::serialize::InputArchive& archive) = 0;
+
+  virtual const StepReport& report() const = 0;
+  // The messages of the next step, as indices of dense parameters.
+  virtual const std::vector<schedule::Bucket>& buckets() const = 0;
+};
+
+// Makes one for the ranks of `group`, which outlives it, and so do the parts. `job`: of the group;
+// null: unknown.
+using MakeSynchrony = std::function<std::unique_ptr<Synchrony>(
+    const ModelParts& parts, Communicator& group, Job* job, const DataParallelOptions& options)>;
+
+}  // namespace paceline::parallel
