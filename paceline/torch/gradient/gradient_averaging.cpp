@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -18,6 +18,21 @@ std::vector<at::Tensor> shapes_of(std::span<const Parameter> parameters) {
   for (const Parameter& parameter : parameters)
     shapes.push_back(at::empty_like(parameter.tensor.detach(), at::TensorOptions(at::kMeta)));
   return shapes;
+}
+
+// They stand for gradients that travel: NaN to read, and libtorch refuses to write there, because
+// all their elements are one. What wrote to the gradient itself would write into a message.
+std::vector<at::Tensor> stand_ins_for(std::span<const Parameter> parameters) {
+  std::vector<at::Tensor> stand_ins;
+  for (const Parameter& parameter : parameters) {
+    const at::Tensor& like = parameter.tensor;
+    const auto options = like.options().requires_grad(false);
+    const at::Tensor nan = at::full({}, std::numeric_limits<double>::quiet_NaN(), options);
+    const std::vector<std::int64_t> strides(static_cast<std::size_t>(like.dim()), 0);
+    stand_ins.push_back(at::from_blob(
+        nan.mutable_data_ptr(), like.sizes(), strides, [nan](void*) {}, options));
+  }
+  return stand_ins;
 }
 
 std::vector<at::Tensor> tensors_of(std::span<const Parameter> parameters) {
@@ -37,6 +52,7 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
                                      const DataParallelOptions& options)
     : parameters_(parts.trained()),
       shapes_(shapes_of(parts.dense)),
+      stand_ins_(stand_ins_for(parts.dense)),
       dense_(parts.dense.size()),
       group_(group),
       schedule_(parts.dense, group.size(), options),
@@ -59,6 +75,10 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
 
 GradientAveraging::~GradientAveraging() {
   leave_memory_of(*buckets_, !open_);  // in the middle of a step they mean nothing
+  for (std::size_t i = 0; i < dense_; ++i) {
+    at::Tensor& grad = parameters_[i].tensor.mutable_grad();
+    if (grad.is_same(stand_ins_[i])) grad.reset();
+  }
 }
 
 std::vector<at::Tensor> GradientAveraging::leaves() const {
@@ -239,7 +259,13 @@ void GradientAveraging::send(std::size_t bucket) {
   if (weights.total == 0) return;
   is_sent_[bucket] = true;
   const auto& members = present_plan()[bucket].gradients;
-  for (int index : members) watch_.gradient_sent(static_cast<std::size_t>(index));
+  for (int index : members) {
+    const auto i = static_cast<std::size_t>(index);
+    if (!progress_[i].fired) continue;
+    parameters_[i].tensor.mutable_grad() = stand_ins_[i];
+    watch_.gradient_moved(i);
+    watch_.gradient_sent(i);
+  }
   if (schedule_.sees_gradients()) show(bucket);
   const Buffer gradients = buckets_->buffer(bucket);
   if (const double share = weights.share(group_.rank()); share != 1)

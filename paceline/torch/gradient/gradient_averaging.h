@@ -146,6 +146,7 @@ class GradientAveraging final : public Synchrony {
 
   std::vector<Parameter> parameters_;  // the dense ones first
   std::vector<at::Tensor> shapes_;     // of the dense ones, without memory
+  std::vector<at::Tensor> stand_ins_;  // of the dense ones: their grads while gradients travel
   const std::size_t dense_;
   Communicator& group_;
   GradientSchedule schedule_;

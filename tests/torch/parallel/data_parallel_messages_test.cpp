@@ -1,21 +1,11 @@
 // What DataParallel sends: buckets, their order, and the buffers.
 #include <barrier>
 #include <cmath>
-#include <functional>
-#include <thread>
 
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
 namespace {
-
-// The loss of a net, whose backward pass halts before it reaches the first layer.
-at::Tensor loss_that_halts(Net& net, const Samples& s, const std::function<void()>& halt) {
-  at::Tensor x = at::tanh(net.first(s.x));
-  x.register_hook([halt](const at::Tensor&) { halt(); });
-  x = at::tanh(net.second(x));
-  return at::mse_loss(net.last(x + at::tanh(net.side(x))), s.y);
-}
 
 TEST(DataParallel, sends_one_message_for_each_bucket_and_they_overlap_with_backward) {
   std::barrier all_here(2);
@@ -29,11 +19,8 @@ TEST(DataParallel, sends_one_message_for_each_bucket_and_they_overlap_with_backw
     for (int step = 0; step < 3; ++step) {
       net.zero_grad();
       const auto before = job.world().traffic_of_all_groups().operations;
-      const auto until_weights_are_known = [&] {
-        all_here.arrive_and_wait();
-        const Deadline deadline = Deadline::in(std::chrono::seconds(60));
-        while (job.world().traffic_of_all_groups().operations == before && !deadline.passed())
-          std::this_thread::yield();
+      const auto until_weights_are_known = [&, began = job.world().traffic().operations] {
+        wait_for_weights(job, all_here, began);
       };
       loss_that_halts(net, samples(step, 4), until_weights_are_known).backward();
       parallel.synchronize();

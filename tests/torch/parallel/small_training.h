@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <barrier>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "paceline/torch/bridge/bridge.h"
@@ -118,6 +121,24 @@ std::string misuse_of(Call call) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+// The loss of a net, whose backward pass halts before it reaches the first layer.
+inline at::Tensor loss_that_halts(Net& net, const Samples& s, const std::function<void()>& halt) {
+  at::Tensor x = at::tanh(net.first(s.x));
+  x.register_hook([halt](const at::Tensor&) { halt(); });
+  x = at::tanh(net.second(x));
+  return at::mse_loss(net.last(x + at::tanh(net.side(x))), s.y);
+}
+
+// Waits, within a backward pass of all ranks, until the weights with which a step begins are known:
+// from then on a bucket leaves as soon as it is full. `before`: operations of the world when the
+// step began.
+inline void wait_for_weights(Job& job, std::barrier<>& all_ranks, std::uint64_t before) {
+  all_ranks.arrive_and_wait();
+  const Deadline deadline = Deadline::in(std::chrono::seconds(60));
+  while (job.world().traffic().operations == before && !deadline.passed())
+    std::this_thread::yield();
 }
 
 // Small buckets, so that a step of the small net has several.
