@@ -64,7 +64,7 @@ int main() {
   paceline::parallel::GradientBuckets buckets(
       paceline::schedule::plan_buckets(
           shapes, paceline::schedule::reverse_registration_order(static_cast<int>(shapes.size()))),
-      parameters, &job);
+      parameters, parameters, job.world());
   double in_hooks = 0;
   const auto take = [&](std::size_t i, bool held) {
     in_hooks += milliseconds([&] {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "models.h"
+#include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/data/data.h"
 
 // CLI::PositiveNumber is not used, because its error text shows a range of 300 digits.
@@ -15,6 +16,13 @@ static std::string is_address(const std::string& text) {
                     std::stoi(port) > 0 && std::stoi(port) <= 65000 && text.front() != ':';
   return good ? ""
               : text + " is no [HOST:]PORT with a port of 1 to 65000, as in 9400 or 0.0.0.0:9400";
+}
+
+static std::string known_schedules() {
+  std::string names;
+  for (const paceline::schedule::Policy& policy : paceline::schedule::policies())
+    names += (names.empty() ? "" : ", ") + std::string(policy.name);
+  return names;
 }
 
 int read_options(int argc, char** argv, Options& options) {
@@ -46,8 +54,7 @@ int read_options(int argc, char** argv, Options& options) {
       ->check(CLI::IsMember({"float32", "float64", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--schedule", options.schedule,
-                 "Which gradients travel together and when: buckets, barrier, wait_free, merged, "
-                 "priority, general")
+                 "Which gradients travel together and when: " + known_schedules())
       ->capture_default_str();
   app.add_option(
          "--compression", options.compression,

@@ -30,7 +30,7 @@ TEST(BenchSchedule, EveryMethodMovesAllGradientsAndTakesNoLessThanItsComputation
                         "--divide", "200", "--rho", "1", "--steps", "2", "--json", "-"});
     ASSERT_EQ(done.exit_code, 0) << done.error;
     const json rows = json::parse(done.output);
-    ASSERT_EQ(rows.size(), 6u);
+    ASSERT_EQ(rows.size(), 7u);
     for (const json& row : rows) {
       EXPECT_EQ(row.at("errors"), 0) << row;
       EXPECT_EQ(row.at("transport"), transport);

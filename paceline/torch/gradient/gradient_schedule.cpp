@@ -118,10 +118,7 @@ GradientLayout GradientSchedule::bucketed(std::span<const int> order, std::size_
   GradientLayout layout{.groups = schedule::plan_buckets(shapes_, order, caps_),
                         .alignment = alignment};
   layout.model = model_of(flat(layout.groups), alignment);
-  schedule::Cuts cuts = {0};
-  for (const Bucket& bucket : layout.groups)
-    cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
-  layout.plan = schedule::plan_of(std::string(kBuckets), cuts, {});
+  layout.plan = schedule::plan_of(std::string(kBuckets), schedule::cuts_of(layout.groups), {});
   return layout;
 }
 

@@ -9,14 +9,13 @@
 namespace paceline::parallel {
 
 const schedule::Policy* policy_of(const DataParallelOptions& options) {
-  if (options.schedule == kBuckets) return nullptr;
   const schedule::Policy* policy = nullptr;
   try {
     policy = &schedule::policy(options.schedule);
   } catch (const Error& error) {
-    throw_misuse(
-        c10::str("DataParallelOptions::schedule: ", error.failure().what, " (or ", kBuckets, ")"));
+    throw_misuse(c10::str("DataParallelOptions::schedule: ", error.failure().what));
   }
+  if (policy->name == kBuckets) return nullptr;
   if (policy->is_measured && options.static_order) {
     throw_misuse(c10::str("DataParallelOptions::schedule '", options.schedule,
                           "' follows from what the first steps show, and static_order shows "

@@ -15,7 +15,8 @@ namespace paceline::parallel {
 
 inline constexpr std::string_view kBuckets = "buckets";
 
-// nullptr: buckets. THROWS Error (misuse): there is none called so, or static_order forbids it.
+// nullptr: buckets, whose caps are options too, and which take several types of gradients. THROWS
+// Error (misuse): there is none called so, or static_order forbids it.
 const schedule::Policy* policy_of(const DataParallelOptions& options);
 
 // Nothing: none. THROWS Error (misuse): there is none called so, its settings do not fit so many

@@ -23,7 +23,7 @@ void set_rate(torch::optim::Optimizer& optimizer, int step) {
 }
 
 std::vector<std::string> schedules() {
-  std::vector<std::string> names = {"buckets"};
+  std::vector<std::string> names;
   for (const schedule::Policy& policy : schedule::policies()) names.emplace_back(policy.name);
   return names;
 }

@@ -1,6 +1,7 @@
 #include "paceline/app/cli/bench/bench_schedule.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <functional>
@@ -43,9 +44,10 @@ constexpr const char* kScheduleMore = R"(Examples:
   paceline bench schedule --ranks 2 --compute --models bert-base --compression fp16
   tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
 
-Methods: barrier (one message after the backward pass), wait_free (each gradient at once), merged (neighbours share a
-message where that is faster), priority (what the next forward pass reads first goes first, in parts; the next step
-begins before all is back), priority_barrier (the same, with a barrier), general (a search over all of these).
+Methods: barrier (one message after the backward pass), buckets (neighbours share a message up to a length, the
+default of training), wait_free (each gradient at once), merged (neighbours share a message where that is faster), priority
+(what the next forward pass reads first goes first, in parts; the next step begins before all is back), priority_barrier
+(the same, with a barrier), general (a search over all of these).
 Computation: waited for, it takes its time and no processor, as on an accelerator. With --compute it is done by products
 of small matrices, as many as an idle processor does in that time, which take a processor from the threads that
 communicate and encode, as training on processors does; then the forecast shares the processors, and what steps take
@@ -56,27 +58,20 @@ schedule of the kind can beat on such links, start-ups left out. Hidden: of the 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
 )";
 
-constexpr std::string_view kGeneral = "general";
-
-using MakePlan = std::function<Plan(const Model&, const Costs&)>;
+// A policy, across the barrier where it may cross it.
 struct Method {
   std::string name;
-  MakePlan plan;
+  const schedule::Policy* policy = nullptr;
+  bool crosses_barrier = true;
 };
 
 std::vector<Method> all_methods() {
-  return {
-      {"barrier", [](const Model& m, const Costs&) { return schedule::barrier(m); }},
-      {"wait_free", [](const Model& m, const Costs&) { return schedule::wait_free(m); }},
-      {"merged", [](const Model& m, const Costs& c) { return schedule::merged(m, c.links); }},
-      {"priority", [](const Model& m, const Costs&) { return schedule::priority(m); }},
-      {"priority_barrier",
-       [](const Model& m, const Costs&) {
-         return schedule::priority(m, {.crosses_barrier = false});
-       }},
-      {std::string(kGeneral),
-       [](const Model& m, const Costs& c) { return schedule::general(m, c).plan; }},
-  };
+  std::vector<Method> methods;
+  for (const schedule::Policy& policy : schedule::policies()) {
+    methods.push_back({std::string(policy.name), &policy});
+    if (policy.name == "priority") methods.push_back({"priority_barrier", &policy, false});
+  }
+  return methods;
 }
 
 std::vector<std::string> names_of(const std::vector<Method>& methods) {
@@ -89,15 +84,16 @@ struct ScheduleOptions {
   ScheduleOptions() : app(kScheduleAbout, "paceline bench schedule") {
     app.get_formatter()->column_width(34);
     app.footer(kScheduleMore);
-    const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
+    const auto add = [this](const char* name, std::string& to, const char* type,
+                            const std::string& help) {
       app.add_option(name, to, help)->type_name(type);
     };
     add_ranks_options(app, ranks);
     add("--models", models, "LIST",
         "resnet-50, bert-base, bert-large (all), or files that `paceline profile` has recorded: "
         "what has a / or ends in .json");
-    add("--methods", methods, "LIST",
-        "barrier, wait_free, merged, priority, priority_barrier, general (all)");
+    const std::string all = fmt::format("{} (all)", fmt::join(names_of(all_methods()), ", "));
+    add("--methods", methods, "LIST", all);
     add("--compression", compression, "LIST",
         "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none, which is always "
         "there");
@@ -197,15 +193,14 @@ class Comparison {
   }
 
  private:
-  // A method with a codec has it for all groups; the general scheduler chooses a codec for each
-  // group.
+  // A method with a codec has it for all groups, unless its policy chooses a codec for each group.
   Plan planned(const Method& method, const std::string& codec) const {
     Costs costs = costs_;
     std::erase_if(costs.codecs, [&codec](const schedule::CodecCost& cost) {
       return cost.name != codec && cost.name != schedule::kUncompressed;
     });
-    Plan plan = method.plan(model_, costs);
-    if (method.name != kGeneral) plan = schedule::encoded(std::move(plan), codec);
+    Plan plan = method.policy->make(model_, costs, method.crosses_barrier);
+    if (!method.policy->chooses_codecs) plan = schedule::encoded(std::move(plan), codec);
     return schedule::ordered(std::move(plan), model_, costs_);
   }
 

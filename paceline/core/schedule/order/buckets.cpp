@@ -74,4 +74,11 @@ std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<
   return plan;
 }
 
+std::vector<int> cuts_of(std::span<const Bucket> buckets) {
+  std::vector<int> cuts = {0};
+  for (const Bucket& bucket : buckets)
+    cuts.push_back(cuts.back() + static_cast<int>(bucket.gradients.size()));
+  return cuts;
+}
+
 }  // namespace paceline::schedule

@@ -36,6 +36,16 @@ Plan wait_free(const Model& model, const PolicySettings& settings) {
                  {.path = settings.path, .part_bytes = settings.part_bytes});
 }
 
+Plan buckets(const Model& model, const BucketCaps& caps) {
+  std::vector<Gradient> gradients;
+  std::vector<int> order;
+  for (int place = 0; place < model.size(); ++place) {
+    gradients.push_back({.bytes = model.sent(place).bytes});
+    order.push_back(place);
+  }
+  return plan_of("buckets", cuts_of(plan_buckets(gradients, order, caps)), {});
+}
+
 Plan merged(const Model& model, const LinkCosts& links, const MergedSettings& settings) {
   const topology::Line transfer = transfer_line(links, settings.path);
   const auto ready = ready_times(model), bytes = sent_bytes(model);

@@ -1,10 +1,11 @@
-// The policies of the gradient path: each makes a plan of a model. The fifth, `general`, searches
-// (general.h). docs/schedules/ has a page for each.
+// The policies of the gradient path: each makes a plan of a model. `general` searches (general.h).
+// docs/schedules/ has a page for each.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
+#include "paceline/core/schedule/order/buckets.h"
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/core/schedule/order/model.h"
 #include "paceline/core/schedule/order/plan.h"
@@ -24,6 +25,10 @@ Plan barrier(const Model& model, const PolicySettings& settings = {});
 
 // WFBP: each tensor as soon as it is ready, in that order (Zhang et al., ATC 2017).
 Plan wait_free(const Model& model, const PolicySettings& settings = {});
+
+// DDP: neighbours share a bucket until the next one would lift it over its cap (Li et al., VLDB
+// 2020; order/buckets.h, which also knows several types of gradients).
+Plan buckets(const Model& model, const BucketCaps& caps = {});
 
 enum class FusionRule : unsigned char { released, exact };
 struct MergedSettings {

@@ -32,7 +32,8 @@ TEST(PolicyCatalogue, EveryPolicysPlanCanBeCarriedOutAndCrossesTheBarrierOnlyWhe
 TEST(PolicyCatalogue, ThoseThatNeedToKnowLeastComeFirst) {
   std::vector<std::string_view> names;
   for (const Policy& policy : policies()) names.push_back(policy.name);
-  EXPECT_THAT(names, testing::ElementsAre("barrier", "wait_free", "merged", "priority", "general"));
+  EXPECT_THAT(names, testing::ElementsAre("barrier", "buckets", "wait_free", "merged", "priority",
+                                          "general"));
 }
 
 TEST(PolicyCatalogue, AnUnknownNameIsToldWithTheKnownOnes) {
@@ -41,9 +42,10 @@ TEST(PolicyCatalogue, AnUnknownNameIsToldWithTheKnownOnes) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::misuse);
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'wait_fre'"),
-                                             testing::HasSubstr("barrier, wait_free, merged"),
-                                             testing::HasSubstr("did you mean")));
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("'wait_fre'"),
+                               testing::HasSubstr("barrier, buckets, wait_free, merged"),
+                               testing::HasSubstr("did you mean")));
   }
 }
 
