@@ -154,12 +154,12 @@ Result<std::unique_ptr<collective::Engine>> LedgerLibrary::engine_of(
 std::unique_ptr<Communicator> world_over(Job& job, collective::EngineLibrary& library,
                                          std::chrono::milliseconds timeout) {
   constexpr std::uint32_t kNumber = 77;
-  auto& mesh = job.impl().mesh;
+  auto& generation = job.impl().generation;
   return collective::open_communicator({.number = kNumber,
                                         .name = std::string(library.traits().name),
                                         .reactor = job.impl().reactor,
-                                        .mesh = mesh,
-                                        .world_ranks = collective::Members::all_of(*mesh),
+                                        .generation = generation,
+                                        .world_ranks = collective::Members::all_of(*generation),
                                         .determinism = Determinism::fast,
                                         .timeout = timeout,
                                         .engines = &library});

@@ -30,14 +30,14 @@ std::unique_ptr<Communicator> engine_group(Job& job, std::string_view plugin,
   std::uint32_t number = 0;
   for (std::uint64_t attempt = 0;; ++attempt) {
     number = static_cast<std::uint32_t>(mix(list, attempt) >> 32) | 1;
-    const bool reserved = impl.mesh->reserve_group(number);
+    const bool reserved = impl.generation->reserve_group(number);
     if (everywhere(reserved)) break;
-    if (reserved) impl.mesh->release_group(number);
+    if (reserved) impl.generation->release_group(number);
   }
   return open_communicator({.number = number,
                             .name = fmt::format("{}.{:x}", engines.traits().name, number),
                             .reactor = impl.reactor,
-                            .mesh = impl.mesh,
+                            .generation = impl.generation,
                             .world_ranks = {world_ranks.begin(), world_ranks.end()},
                             .determinism = Determinism::fast,
                             .timeout = impl.environment.operation_timeout,

@@ -18,23 +18,23 @@ constexpr std::chrono::seconds kLeave{1};
 Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_options)
     : environment(std::move(e)),
       reactor(std::make_shared<transport::Reactor>(reactor_options)),
-      mesh(std::make_shared<membership::Mesh>(
-          membership::MeshIdentity{.rank = environment.rank,
-                                   .size = environment.world_size,
-                                   .job = membership::job_fingerprint(environment.job),
-                                   .generation = environment.generation})),
-      uncaught(*reactor, *mesh) {
+      generation(std::make_shared<membership::Generation>(
+          membership::GenerationIdentity{.rank = environment.rank,
+                                         .size = environment.world_size,
+                                         .job = membership::job_fingerprint(environment.job),
+                                         .generation = environment.generation})),
+      uncaught(*reactor, *generation) {
   reactor->status().join(environment.job, environment.generation, environment.rank,
                          environment.world_size);
 }
 
 Job::Impl::~Impl() {
   world.reset();
-  reactor->run([this] { mesh->leave(); });
-  job::flush(*reactor, *mesh, Deadline::in(kLeave));
+  reactor->run([this] { generation->leave(); });
+  job::flush(*reactor, *generation, Deadline::in(kLeave));
   reactor->stop();
   reactor->run([this] {
-    mesh->close();
+    generation->close();
     fabric.reset();
     store.reset();
   });
@@ -74,13 +74,13 @@ void Job::report(std::int64_t step, double samples, double loss) {
 }
 
 Allocation Job::allocate(std::size_t bytes) {
-  return membership::allocate(impl_->reactor, impl_->mesh, bytes);
+  return membership::allocate(impl_->reactor, impl_->generation, bytes);
 }
 
 std::string Job::transport(bool by_programs) const {
   const membership::Environment& environment = impl_->environment;
   if (!by_programs && environment.engine.starts_with("mpi")) return "mpi";
-  if (impl_->mesh->shares_memory()) return "shm";
+  if (impl_->generation->shares_memory()) return "shm";
   const bool some_share = local_world_size() > 1 && local_world_size() < world_size();
   const bool alone = environment.transport != membership::TransportChoice::automatic || !some_share;
   const std::string between = impl_->fabric ? "ucx" : "tcp";
@@ -98,8 +98,8 @@ Communicator& Job::world() {
     impl_->world = collective::open_communicator(
         {.name = "world",
          .reactor = impl_->reactor,
-         .mesh = impl_->mesh,
-         .world_ranks = collective::Members::all_of(*impl_->mesh),
+         .generation = impl_->generation,
+         .world_ranks = collective::Members::all_of(*impl_->generation),
          .determinism = environment.reproducible ? Determinism::reproducible : Determinism::fast,
          .timeout = environment.operation_timeout,
          .profile = impl_->agreed_profile(),

@@ -8,8 +8,8 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/leaving.h"
 #include "paceline/core/membership/environment/environment.h"
+#include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/membership/generation/meeting.h"
-#include "paceline/core/membership/generation/mesh.h"
 #include "paceline/core/membership/store/store_client.h"
 #include "paceline/core/topology/profile.h"
 #include "paceline/core/transport/fabric/fabric_driver.h"
@@ -25,9 +25,10 @@ class Job::Impl {
 
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
-  std::shared_ptr<membership::Mesh> mesh;
+  std::shared_ptr<membership::Generation> generation;
   job::UncaughtExceptions uncaught;
-  std::unique_ptr<transport::FabricDriver> fabric;  // under the mesh's links, where there is one
+  std::unique_ptr<transport::FabricDriver>
+      fabric;  // under the generation's links, where there is one
   std::unique_ptr<membership::HostedStore>
       hosted_store;  // in rank 0, when no launcher of ours serves one
   std::unique_ptr<membership::StoreClient> store;

@@ -58,7 +58,7 @@ class Joining {
         own_(Hello{.purpose = Purpose::peer,
                    .rank = environment_.rank,
                    .world_size = environment_.world_size,
-                   .job = job.mesh->identity().job,
+                   .job = job.generation->identity().job,
                    .generation = environment_.generation}),
         deadline_(Deadline::in(environment_.operation_timeout)),
         acceptor_(poller_, own_, *environment_.secret,
@@ -79,12 +79,12 @@ class Joining {
       poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
       if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);
     }
-    job_.mesh->set_shares_memory(
+    job_.generation->set_shares_memory(
         std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
     const Hosts found = hosts();
     const bool crowded = found.is_crowded(environment_.rank);
     job_.reactor->run([&] { job_.reactor->set_options(reactor_options(crowded)); });
-    job_.mesh->set_hosts(found);
+    job_.generation->set_hosts(found);
     job_.profile = endpoints_[0].profile;
   }
 
@@ -218,7 +218,7 @@ class Joining {
   // The launcher's verdict and a failed link end the joining.
   void heed_ends(Deadline deadline) {
     if (const auto verdict = store_.ended(deadline)) throw Error(*verdict);
-    if (const auto failed = job_.mesh->failure()) throw Error(*failed);
+    if (const auto failed = job_.generation->failure()) throw Error(*failed);
   }
 
   Error lost(int peer, const Failure& why) {
@@ -231,7 +231,7 @@ class Joining {
   void accepted(FileDescriptor socket, const Hello& hello) {
     const bool expected = hello.purpose == Purpose::peer && hello.rank > environment_.rank &&
                           hello.rank < environment_.world_size &&
-                          job_.mesh->link(hello.rank) == nullptr;
+                          job_.generation->link(hello.rank) == nullptr;
     if (!expected) return;
     attach(hello.rank, std::move(socket), way_to(endpoints_[static_cast<std::size_t>(hello.rank)]),
            1);
@@ -240,14 +240,14 @@ class Joining {
   void attach(int peer, FileDescriptor socket, Way way, int side) {
     if (way == Way::none) return;  // the connecting side has said so
     const bool leaves_host = endpoints_[static_cast<std::size_t>(peer)].host != self_.host;
-    const auto identity = job_.mesh->stream_identity(peer);
-    transport::LinkOwner& owner = job_.mesh->link_owner();
+    const auto identity = job_.generation->stream_identity(peer);
+    transport::LinkOwner& owner = job_.generation->link_owner();
     if (way == Way::memory) {
       auto medium = transport::make_process_medium(std::move(socket), side,
                                                    ring_bytes(environment_.world_size), deadline_)
                         .value();
       link(peer, [&] {
-        return transport::make_shared_link(std::move(medium), identity, job_.mesh->segments(),
+        return transport::make_shared_link(std::move(medium), identity, job_.generation->segments(),
                                            owner, *job_.reactor);
       });
     } else if (way == Way::fabric) {
@@ -269,13 +269,14 @@ class Joining {
   }
 
   void link(int peer, const std::function<std::unique_ptr<transport::Link>()>& make) {
-    job_.reactor->run([&] { job_.mesh->attach(peer, make()); });
+    job_.reactor->run([&] { job_.generation->attach(peer, make()); });
   }
 
   std::vector<int> missing() const {
     std::vector<int> ranks;
     for (int peer = 0; peer < environment_.world_size; ++peer) {
-      if (peer != environment_.rank && job_.mesh->link(peer) == nullptr) ranks.push_back(peer);
+      if (peer != environment_.rank && job_.generation->link(peer) == nullptr)
+        ranks.push_back(peer);
     }
     return ranks;
   }
@@ -321,28 +322,28 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
             .rank = e.rank,
             .target = kStoreRank,
             .world_size = e.world_size,
-            .job = job->mesh->identity().job,
+            .job = job->generation->identity().job,
             .generation = e.generation};
   job->store =
       StoreClient::connect(e.store, own, *e.secret, Deadline::in(e.operation_timeout)).value();
   StoreClient& store = *job->store;
-  membership::Mesh& mesh = *job->mesh;
+  membership::Generation& generation = *job->generation;
   Joining joining(*job, store);
   try {
     joining.run();
   } catch (const Error& error) {
     store.report(error.failure());
     job->reactor->run(
-        [&] { mesh.fail(error.failure()); });  // peers that have linked up hear the cause
+        [&] { generation.fail(error.failure()); });  // peers that have linked up hear the cause
     throw;
   }
   job->reactor->run([&] {
-    store.serve_on(job->reactor->poller(), [&mesh, hosted](const Failure& verdict) {
+    store.serve_on(job->reactor->poller(), [&generation, hosted](const Failure& verdict) {
       // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of
       // both it was.
-      if (!hosted || verdict.fault != Fault::peer_lost) mesh.fail(verdict);
+      if (!hosted || verdict.fault != Fault::peer_lost) generation.fail(verdict);
     });
-    mesh.on_failure([&store](const Failure& failure) { store.report(failure); });
+    generation.on_failure([&store](const Failure& failure) { store.report(failure); });
   });
   return job;
 }

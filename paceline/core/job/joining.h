@@ -1,4 +1,4 @@
-// Ranks find each other here and become a mesh.
+// Ranks find each other here and become a generation.
 #pragma once
 
 #include <memory>

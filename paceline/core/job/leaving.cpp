@@ -52,10 +52,11 @@ std::string text_of_current_exception() {
 
 }  // namespace
 
-void flush(transport::Reactor& reactor, membership::Mesh& mesh, Deadline deadline) {
+void flush(transport::Reactor& reactor, membership::Generation& generation, Deadline deadline) {
   std::atomic<bool> flushed = false;
   const auto is_flushed = [&] {
-    if (reactor.driven_by_this_thread()) flushed = mesh.flushed();  // the links are the driver's
+    if (reactor.driven_by_this_thread())
+      flushed = generation.flushed();  // the links are the driver's
     return flushed.load();
   };
   // No descriptor tells that a peer's host has taken the last bytes.
@@ -64,8 +65,9 @@ void flush(transport::Reactor& reactor, membership::Mesh& mesh, Deadline deadlin
   }
 }
 
-UncaughtExceptions::UncaughtExceptions(transport::Reactor& reactor, membership::Mesh& mesh)
-    : reactor_(reactor), mesh_(mesh) {
+UncaughtExceptions::UncaughtExceptions(transport::Reactor& reactor,
+                                       membership::Generation& generation)
+    : reactor_(reactor), generation_(generation) {
   Handler& all = handler();
   const std::lock_guard lock(all.mutex);
   if (std::get_terminate() != &tell_and_terminate)
@@ -80,15 +82,15 @@ UncaughtExceptions::~UncaughtExceptions() {
 }
 
 void UncaughtExceptions::tell(const std::string& what) {
-  const int rank = mesh_.identity().rank;
+  const int rank = generation_.identity().rank;
   const auto fail = [this, why = Failure{Fault::cancelled,
                                          fmt::format("rank {} threw an exception that nobody "
                                                      "caught, and ended: {}",
                                                      rank, what),
-                                         {rank}}] { mesh_.fail(why); };
+                                         {rank}}] { generation_.fail(why); };
   if (reactor_.driven_by_this_thread()) return fail();  // nobody else can drive
   reactor_.post(fail);
-  flush(reactor_, mesh_, Deadline::in(kTell));
+  flush(reactor_, generation_, Deadline::in(kTell));
 }
 
 }  // namespace paceline::job

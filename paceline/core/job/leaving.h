@@ -4,20 +4,20 @@
 #include <string>
 
 #include "paceline/core/base/deadline.h"
-#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline::job {
 
 // Drives until the last frames are out, or the deadline has passed. THREAD: any but the driver.
-void flush(transport::Reactor& reactor, membership::Mesh& mesh, Deadline deadline);
+void flush(transport::Reactor& reactor, membership::Generation& generation, Deadline deadline);
 
 // An exception that nobody catches ends the process without running any destructor. While this
 // lives, all peers are told of it first, with its text, by a handler of std::terminate, which then
 // goes on with the handler that was there before. Both must outlive this.
 class UncaughtExceptions {
  public:
-  UncaughtExceptions(transport::Reactor& reactor, membership::Mesh& mesh);
+  UncaughtExceptions(transport::Reactor& reactor, membership::Generation& generation);
   ~UncaughtExceptions();
   UncaughtExceptions(const UncaughtExceptions&) = delete;
   UncaughtExceptions& operator=(const UncaughtExceptions&) = delete;
@@ -27,7 +27,7 @@ class UncaughtExceptions {
 
  private:
   transport::Reactor& reactor_;
-  membership::Mesh& mesh_;
+  membership::Generation& generation_;
 };
 
 }  // namespace paceline::job

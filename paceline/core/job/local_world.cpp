@@ -30,7 +30,7 @@ membership::Hosts hosts_of(int world_size, const LocalWorldOptions& options) {
 void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
             std::unique_ptr<transport::Link> link) {
   const int rank = job.environment.rank;
-  job.mesh->attach(
+  job.generation->attach(
       peer, options.through ? options.through(rank, peer, std::move(link)) : std::move(link));
 }
 
@@ -38,8 +38,9 @@ void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
             std::unique_ptr<transport::SharedMedium> medium) {
   job.reactor->run([&] {
     attach(job, peer, options,
-           transport::make_shared_link(std::move(medium), job.mesh->stream_identity(peer),
-                                       job.mesh->segments(), job.mesh->link_owner(), *job.reactor));
+           transport::make_shared_link(std::move(medium), job.generation->stream_identity(peer),
+                                       job.generation->segments(), job.generation->link_owner(),
+                                       *job.reactor));
   });
 }
 
@@ -47,8 +48,8 @@ void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
             transport::FileDescriptor socket) {
   job.reactor->run([&] {
     attach(job, peer, options,
-           transport::make_tcp_link(std::move(socket), job.mesh->stream_identity(peer), true,
-                                    job.mesh->link_owner(), *job.reactor));
+           transport::make_tcp_link(std::move(socket), job.generation->stream_identity(peer), true,
+                                    job.generation->link_owner(), *job.reactor));
   });
 }
 
@@ -72,8 +73,8 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
     impls.push_back(std::make_unique<Job::Impl>(
         environment,
         transport::ReactorOptions{.spin = std::chrono::microseconds(5), .share_cores = true}));
-    impls.back()->mesh->set_shares_memory(share_memory(0, world_size - 1));
-    impls.back()->mesh->set_hosts(hosts);
+    impls.back()->generation->set_shares_memory(share_memory(0, world_size - 1));
+    impls.back()->generation->set_hosts(hosts);
   }
   for (int low = 0; low < world_size; ++low) {
     for (int high = low + 1; high < world_size; ++high) {

@@ -70,15 +70,15 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
       const auto job = join(environment(world, rank, 4, transport));
       job->reactor->run([&] {
         for (int peer = 0; peer < 4; ++peer)
-          EXPECT_EQ(job->mesh->link(peer) == nullptr, peer == rank);
+          EXPECT_EQ(job->generation->link(peer) == nullptr, peer == rank);
       });
       const bool share = transport < TransportChoice::tcp;
-      EXPECT_EQ(job->mesh->shares_memory(), share);
+      EXPECT_EQ(job->generation->shares_memory(), share);
       const bool may_have_a_fabric =  // where there is RDMA
           transport == TransportChoice::ucx || transport == TransportChoice::automatic;
       EXPECT_TRUE(may_have_a_fabric || job->fabric == nullptr);
       EXPECT_TRUE(transport != TransportChoice::ucx || job->fabric != nullptr);
-      const Hosts& hosts = job->mesh->hosts();
+      const Hosts& hosts = job->generation->hosts();
       EXPECT_EQ(hosts.of_ranks, std::vector<int>(4, 0));
       EXPECT_EQ(hosts.pools, Hosts::this_one(4, true).pools);
       EXPECT_EQ(hosts.share_memory, share);
@@ -102,11 +102,11 @@ TEST(Rendezvous, ARankThatEndsAtOnceHasLeftAndIsNotLost) {
       std::atomic<bool> left = false;
       EXPECT_TRUE(job->reactor->drive_until(
           [&] {
-            if (job->reactor->driven_by_this_thread()) left = job->mesh->has_departed(0);
+            if (job->reactor->driven_by_this_thread()) left = job->generation->has_departed(0);
             return left.load();
           },
           soon()));
-      EXPECT_FALSE(job->mesh->failure());
+      EXPECT_FALSE(job->generation->failure());
     });
     EXPECT_TRUE(world.reports().empty());
   }
@@ -165,7 +165,7 @@ Hosts hosts_of_ranks_on(const std::vector<int>& of_rank) {
     CPU_SET(static_cast<std::size_t>(of_rank[static_cast<std::size_t>(rank)]), &own);
     EXPECT_EQ(::sched_setaffinity(0, sizeof own, &own), 0);
     const auto job = join(environment(world, rank, ranks, TransportChoice::automatic));
-    if (rank == 0) hosts = job->mesh->hosts();
+    if (rank == 0) hosts = job->generation->hosts();
     ++met;
     test::wait_until([&] { return met == ranks; });
   });
@@ -308,7 +308,7 @@ TEST(Rendezvous, APeerGetsInWhileStrangersCrowdARanksDoor) {
     EXPECT_TRUE(introduce(link.get(), own, world.secret, soon()));
   });
   const auto job = join(e);
-  EXPECT_FALSE(job->mesh->failure());
+  EXPECT_FALSE(job->generation->failure());
   outside.join();
 }
 
@@ -324,7 +324,7 @@ TEST(Rendezvous, AMalformedEndpointNamesItsRank) {
 // The other process of the next test: this executable again, with this test alone.
 TEST(RendezvousHelper, DISABLED_JoinsAndStays) {
   Job job = init();
-  job.impl().reactor->drive_until([&] { return job.impl().mesh->failure().has_value(); },
+  job.impl().reactor->drive_until([&] { return job.impl().generation->failure().has_value(); },
                                   Deadline::in(60s));
 }
 
@@ -350,14 +350,14 @@ TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
                          {"PACELINE_TRANSPORT", names.at(transport)}}});
     const auto job = join(environment(world, 0, 2, transport));
     std::filesystem::remove(secret);
-    EXPECT_FALSE(job->mesh->failure());
+    EXPECT_FALSE(job->generation->failure());
     const auto begin = Clock::now();
     other.send(SIGKILL);
     ASSERT_TRUE(
-        job->reactor->drive_until([&] { return job->mesh->failure().has_value(); }, soon()));
+        job->reactor->drive_until([&] { return job->generation->failure().has_value(); }, soon()));
     EXPECT_LT(Clock::now() - begin, 1s);
-    EXPECT_EQ(job->mesh->failure()->fault, Fault::peer_lost);
-    EXPECT_EQ(job->mesh->failure()->ranks, std::vector{1});
+    EXPECT_EQ(job->generation->failure()->fault, Fault::peer_lost);
+    EXPECT_EQ(job->generation->failure()->ranks, std::vector{1});
     test::wait_until([&] { return !world.reports().empty(); });
     EXPECT_EQ(world.reports()[0].failure.ranks, std::vector{1});
   }

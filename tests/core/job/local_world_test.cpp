@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using transport::FrameHeader;
 using transport::FrameType;
 
-// Counts what comes, and what becomes of the mesh.
+// Counts what comes, and what becomes of the generation.
 class Counter final : public membership::FrameSink {
  public:
   explicit Counter(transport::Reactor& reactor) : reactor_(reactor) {}
@@ -51,14 +51,14 @@ TEST_P(LocalWorld, EveryRankReachesEveryOtherAndHearsItLeave) {
     threads.emplace_back([own = std::move(job)]() mutable {
       Job ours = std::move(own);
       auto& reactor = *ours.impl().reactor;
-      auto& mesh = *ours.impl().mesh;
+      auto& generation = *ours.impl().generation;
       Counter counter(reactor);
-      EXPECT_EQ(mesh.shares_memory(), GetParam());
+      EXPECT_EQ(generation.shares_memory(), GetParam());
       reactor.run([&] {
-        mesh.subscribe(1, &counter);
+        generation.subscribe(1, &counter);
         for (int peer = 0; peer < kRanks; ++peer) {
           if (peer != ours.rank())
-            mesh.link(peer)->send({.type = FrameType::message, .group = 1}, bytes_of(peer));
+            generation.link(peer)->send({.type = FrameType::message, .group = 1}, bytes_of(peer));
         }
       });
       EXPECT_TRUE(
@@ -67,7 +67,7 @@ TEST_P(LocalWorld, EveryRankReachesEveryOtherAndHearsItLeave) {
       EXPECT_TRUE(reactor.drive_until(
           [&] { return counter.departures >= kRanks - 1 - ours.rank(); }, Deadline::in(20s)));
       EXPECT_EQ(counter.failures, 0);
-      reactor.run([&] { mesh.subscribe(1, nullptr); });
+      reactor.run([&] { generation.subscribe(1, nullptr); });
     });
   }
 }
@@ -75,12 +75,12 @@ TEST_P(LocalWorld, EveryRankReachesEveryOtherAndHearsItLeave) {
 TEST_P(LocalWorld, AFailureOfOneIsHeardByAll) {
   std::vector<Job> jobs = make_local_world(3, {.share_memory = GetParam()});
   const Failure why{Fault::mismatch, "the ranks do not do the same", {0, 1}};
-  jobs[2].impl().reactor->run([&] { jobs[2].impl().mesh->fail(why); });
+  jobs[2].impl().reactor->run([&] { jobs[2].impl().generation->fail(why); });
   for (Job& job : jobs) {
-    membership::Mesh& mesh = *job.impl().mesh;
-    EXPECT_TRUE(job.impl().reactor->drive_until([&] { return mesh.failure().has_value(); },
+    membership::Generation& generation = *job.impl().generation;
+    EXPECT_TRUE(job.impl().reactor->drive_until([&] { return generation.failure().has_value(); },
                                                 Deadline::in(20s)));
-    EXPECT_EQ(mesh.failure(), why);
+    EXPECT_EQ(generation.failure(), why);
   }
 }
 
@@ -90,24 +90,24 @@ TEST_P(LocalWorld, AJobThatEndsAtOnceHasLeftAndIsNotLost) {
     std::vector<Job> jobs = make_local_world(2, {.share_memory = GetParam()});
     jobs.pop_back();
     auto& reactor = *jobs[0].impl().reactor;
-    membership::Mesh& mesh = *jobs[0].impl().mesh;
+    membership::Generation& generation = *jobs[0].impl().generation;
     std::atomic<bool> left = false;
     EXPECT_TRUE(reactor.drive_until(
         [&] {
-          if (reactor.driven_by_this_thread()) left = mesh.has_departed(1);
+          if (reactor.driven_by_this_thread()) left = generation.has_departed(1);
           return left.load();
         },
         Deadline::in(20s)));
-    EXPECT_FALSE(mesh.failure()) << mesh.failure()->what;
+    EXPECT_FALSE(generation.failure()) << generation.failure()->what;
   }
 }
 
 TEST(LocalWorldTest, TwoWorldsDoNotMix) {
   std::vector<Job> one = make_local_world(2), other = make_local_world(2);
-  one[0].impl().reactor->run([&] { one[0].impl().mesh->fail({Fault::io, "first", {}}); });
+  one[0].impl().reactor->run([&] { one[0].impl().generation->fail({Fault::io, "first", {}}); });
   EXPECT_TRUE(one[1].impl().reactor->drive_until(
-      [&] { return one[1].impl().mesh->failure().has_value(); }, Deadline::in(20s)));
-  for (Job& job : other) EXPECT_FALSE(job.impl().mesh->failure());
+      [&] { return one[1].impl().generation->failure().has_value(); }, Deadline::in(20s)));
+  for (Job& job : other) EXPECT_FALSE(job.impl().generation->failure());
 }
 
 TEST(LocalWorldTest, AWorldNeedsARank) {

@@ -8,18 +8,18 @@
 
 namespace paceline::collective {
 
-Members::Members(std::shared_ptr<membership::Mesh> mesh, std::vector<int> world_ranks)
-    : mesh_(std::move(mesh)),
+Members::Members(std::shared_ptr<membership::Generation> generation, std::vector<int> world_ranks)
+    : generation_(std::move(generation)),
       world_ranks_(std::move(world_ranks)),
-      members_(static_cast<std::size_t>(mesh_->identity().size), -1),
-      is_world_(world_ranks_ == all_of(*mesh_)) {
+      members_(static_cast<std::size_t>(generation_->identity().size), -1),
+      is_world_(world_ranks_ == all_of(*generation_)) {
   for (int member = 0; member < size(); ++member)
     members_[static_cast<std::size_t>(world_rank(member))] = member;
-  rank_ = this->member(mesh_->identity().rank);
+  rank_ = this->member(generation_->identity().rank);
 }
 
-std::vector<int> Members::all_of(const membership::Mesh& mesh) {
-  std::vector<int> all(static_cast<std::size_t>(mesh.identity().size));
+std::vector<int> Members::all_of(const membership::Generation& generation) {
+  std::vector<int> all(static_cast<std::size_t>(generation.identity().size));
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
@@ -29,7 +29,7 @@ int Members::member(int world_rank) const {
 }
 
 topology::Topology Members::topology() const {
-  const membership::Hosts& hosts = mesh_->hosts();
+  const membership::Hosts& hosts = generation_->hosts();
   topology::Topology world{.pools = hosts.pools,
                            .within_a_host = hosts.share_memory ? topology::LinkClass::memory
                                                                : topology::LinkClass::loopback};

@@ -1,7 +1,7 @@
 // The members of a group: their ranks in it and in the world, and the links to them.
 //
-// Everything above speaks of group ranks; the mesh and `Failure::ranks` of ranks in the world.
-// Here, and nowhere else, the one becomes the other.
+// Everything above speaks of group ranks; the generation and `Failure::ranks` of ranks in the
+// world. Here, and nowhere else, the one becomes the other.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "paceline/core/collective/program/program.h"
-#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/topology/topology.h"
 
 namespace paceline::collective {
@@ -17,8 +17,8 @@ namespace paceline::collective {
 class Members {
  public:
   // `world_ranks`: by rank in the group. REQUIRES: this rank is among them, and none is twice.
-  Members(std::shared_ptr<membership::Mesh> mesh, std::vector<int> world_ranks);
-  static std::vector<int> all_of(const membership::Mesh& mesh);
+  Members(std::shared_ptr<membership::Generation> generation, std::vector<int> world_ranks);
+  static std::vector<int> all_of(const membership::Generation& generation);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(world_ranks_.size()); }
@@ -35,14 +35,14 @@ class Members {
   topology::Topology topology() const;
   Shape shape() const;  // this rank's, with the hosts where they make a difference
 
-  membership::Mesh& mesh() const { return *mesh_; }
-  const std::shared_ptr<membership::Mesh>& shared_mesh() const { return mesh_; }
+  membership::Generation& generation() const { return *generation_; }
+  const std::shared_ptr<membership::Generation>& shared_generation() const { return generation_; }
   // nullptr for this rank itself. THREAD: driver.
-  transport::Link* link(int member) const { return mesh_->link(world_rank(member)); }
-  bool has_departed(int member) const { return mesh_->has_departed(world_rank(member)); }
+  transport::Link* link(int member) const { return generation_->link(world_rank(member)); }
+  bool has_departed(int member) const { return generation_->has_departed(world_rank(member)); }
 
  private:
-  const std::shared_ptr<membership::Mesh> mesh_;
+  const std::shared_ptr<membership::Generation> generation_;
   const std::vector<int> world_ranks_;
   std::vector<int> members_;  // by rank in the world
   int rank_ = 0;

@@ -41,7 +41,7 @@ BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) 
   if (!memory) return nullptr;
   if (segment == (kPages | group_)) Board::put_up(memory->bytes(), transport::own_memory_door());
   auto shared = std::make_shared<const transport::SharedMemory>(std::move(*memory));
-  members_.mesh().share(segment, shared);
+  members_.generation().share(segment, shared);
   return shared;
 }
 
@@ -51,8 +51,8 @@ void BoardCalls::open() {
 
 void BoardCalls::close() {
   give_up();
-  if (own_page_) members_.mesh().unshare(kPages | group_);
-  if (stage_) members_.mesh().unshare(kStages | group_);
+  if (own_page_) members_.generation().unshare(kPages | group_);
+  if (stage_) members_.generation().unshare(kStages | group_);
   own_page_.reset();
   stage_.reset();
 }
@@ -82,7 +82,7 @@ void BoardCalls::give_up() {
 }
 
 void BoardCalls::take_back() {
-  if (lent_) members_.mesh().take_back(*lent_);
+  if (lent_) members_.generation().take_back(*lent_);
   give_up();
 }
 
@@ -109,7 +109,7 @@ std::uint64_t BoardCalls::reachable(Bytes buffer) const {
 }
 
 SharedReduction::Offer BoardCalls::offer(const Request& request) {
-  const auto& own = members_.mesh().segments();
+  const auto& own = members_.generation().segments();
   SharedReduction::Offer offer;
   offer.input = own.find(request.input.bytes()).value_or(transport::Remote{});
   lent_ = own.lend(request.output.bytes());

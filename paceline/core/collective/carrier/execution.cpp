@@ -116,12 +116,12 @@ void Execution::call_all() {
     if (link == nullptr) continue;
     own.output = {};
     if (request_.plan && link->remote_of(request_.output.bytes())) {
-      if (!lent_) lent_ = members_.mesh().segments().lend(request_.output.bytes());
+      if (!lent_) lent_ = members_.generation().segments().lend(request_.output.bytes());
       own.output = lent_.value_or(transport::Lent{});
     }
     link->send(header, encode(own));
   }
-  if (auto advanced = advance_all(); !advanced) members_.mesh().fail(advanced.error());
+  if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
 }
 
 void Execution::scale_input() {
@@ -178,7 +178,7 @@ void Execution::publish() {
 }
 
 void Execution::give_up() {
-  if (lent_) members_.mesh().take_back(*lent_);
+  if (lent_) members_.generation().take_back(*lent_);
 }
 
 // --- the life of a segment -----------------------------------------------------------------------
@@ -317,7 +317,7 @@ void Execution::sent(std::uint64_t cookie) {
   --segment.all_readers;
   auto advanced = advance(segment);
   if (advanced) advanced = advance_all();
-  if (!advanced) members_.mesh().fail(advanced.error());
+  if (!advanced) members_.generation().fail(advanced.error());
   else if (done()) on_done_();
 }
 

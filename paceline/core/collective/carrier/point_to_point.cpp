@@ -58,7 +58,7 @@ void PointToPoint::send(Transfer transfer) {
     const auto tag = transfer.tag;
     finish(transfer, std::nullopt);
     if (auto met = announced(peer, tag, std::move(announcement)); !met)
-      members_.mesh().fail(met.error());
+      members_.generation().fail(met.error());
     return;
   }
   std::size_t& carried = carried_bytes_[peer];
@@ -109,7 +109,7 @@ void PointToPoint::recv(Transfer transfer) {
   }
   transfer.peer = waiting->first.second;
   if (auto met = meet(std::move(transfer), take_front(unexpected_, waiting)); !met)
-    members_.mesh().fail(met.error());
+    members_.generation().fail(met.error());
 }
 
 Result<> PointToPoint::announced(int peer, std::uint32_t tag, Announced announcement) {

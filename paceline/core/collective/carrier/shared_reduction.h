@@ -13,10 +13,11 @@
 //
 // A rank whose call fails may use its buffers for something else, and free them, as soon as that
 // call has returned. Before, it says that its call has failed, and takes back what others may
-// write: hidden outputs by Board::forbid_writes, others by Mesh::take_back. Of these only whole
-// pages can be taken back, so the edges of an output that does not fill its pages are not written
-// by others: its rank takes them from where the others' sums lie. Who has read the memory of a rank
-// whose call has failed does not count the piece (lent_use.h), so nobody takes it for a sum.
+// write: hidden outputs by Board::forbid_writes, others by Generation::take_back. Of these only
+// whole pages can be taken back, so the edges of an output that does not fill its pages are not
+// written by others: its rank takes them from where the others' sums lie. Who has read the memory
+// of a rank whose call has failed does not count the piece (lent_use.h), so nobody takes it for a
+// sum.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.

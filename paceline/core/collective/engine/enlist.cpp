@@ -17,9 +17,9 @@ struct Attempt {
   std::optional<Result<std::unique_ptr<Engine>>> engine;  // once done
 };
 
-EnginePlace place_of(const membership::Mesh& mesh) {
-  const auto& [rank, size, job, generation] = mesh.identity();
-  const auto& hosts = mesh.hosts().of_ranks;
+EnginePlace place_of(const membership::Generation& generation) {
+  const int rank = generation.identity().rank, size = generation.identity().size;
+  const auto& hosts = generation.hosts().of_ranks;
   const auto own = hosts.begin() + rank;
   return {rank, size, static_cast<int>(std::count(hosts.begin(), own, *own))};
 }
@@ -48,16 +48,16 @@ std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, s
   const auto attempt = std::make_shared<Attempt>();
   const auto invitation =
       library.traits().invites ? std::make_shared<Invitation>(members, number, reactor) : nullptr;
-  std::thread blocked([attempt, invitation, &library, place = place_of(members.mesh()),
+  std::thread blocked([attempt, invitation, &library, place = place_of(members.generation()),
                        ranks = members.world_ranks(), number] {
     attempt->engine = make(library, place, ranks, number, invitation.get(), attempt->given_up);
     attempt->done = true;
   });
   const auto end_generation = [&](const Failure& why) {  // the others would wait for this rank
-    reactor.run([&] { members.mesh().fail(why); });
+    reactor.run([&] { members.generation().fail(why); });
     throw Error(why);
   };
-  const auto ended = [&] { return attempt->done || members.mesh().failure().has_value(); };
+  const auto ended = [&] { return attempt->done || members.generation().failure().has_value(); };
   // The driver goes on looking at the other ranks; it does not hear of the thread's end.
   while (!ended() && !deadline.passed()) {
     if (invitation) invitation->pass_on();
@@ -71,7 +71,7 @@ std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, s
   }
   if (!done) {
     blocked.detach();  // it cannot be called back from inside the library
-    if (const auto failure = members.mesh().failure()) throw Error(*failure);
+    if (const auto failure = members.generation().failure()) throw Error(*failure);
     end_generation(
         members.failure(Fault::timed_out,
                         fmt::format("deadline: not all ranks of the group came together in the {} "

@@ -11,7 +11,7 @@
 namespace paceline::collective {
 
 // Every member must call it with the same number; starts the library. THROWS Error: what the
-// library says, the mesh's failure, or timed_out. THREAD: not the driver.
+// library says, the generation's failure, or timed_out. THREAD: not the driver.
 std::shared_ptr<Engine> enlist(EngineLibrary& library, const Members& members, std::uint32_t number,
                                transport::Reactor& reactor, Deadline deadline);
 

@@ -9,7 +9,7 @@ Invitation::Invitation(const Members& members, std::uint32_t group, transport::R
   if (members_.rank() == 0) return;
   reactor_.run([this] {
     subscribed_ = true;
-    members_.mesh().subscribe(group_, this);
+    members_.generation().subscribe(group_, this);
   });
 }
 
@@ -29,7 +29,7 @@ void Invitation::pass_on() {
 
 void Invitation::withdraw() {
   reactor_.run([this] {
-    if (std::exchange(subscribed_, false)) members_.mesh().subscribe(group_, nullptr);
+    if (std::exchange(subscribed_, false)) members_.generation().subscribe(group_, nullptr);
   });
   give({});
 }
@@ -46,7 +46,7 @@ std::vector<std::byte> Invitation::take() {
   return *bytes_;
 }
 
-// What comes after it is the group's own, which is not made yet: the mesh keeps it.
+// What comes after it is the group's own, which is not made yet: the generation keeps it.
 Result<> Invitation::received(int peer, const transport::FrameHeader& header, Bytes payload, bool) {
   if (header.type != transport::FrameType::invitation || peer != members_.world_rank(0)) {
     return members_.failure(
@@ -57,7 +57,7 @@ Result<> Invitation::received(int peer, const transport::FrameHeader& header, By
         {});
   }
   subscribed_ = false;
-  members_.mesh().subscribe(group_, nullptr);
+  members_.generation().subscribe(group_, nullptr);
   give({payload.begin(), payload.end()});
   return Done{};
 }

@@ -66,7 +66,7 @@ Traffic Communicator::traffic_of_all_groups() const {
   return total;
 }
 Allocation Communicator::allocate(std::size_t bytes) const {
-  return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_mesh(),
+  return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_generation(),
                               bytes);
 }
 void Communicator::abort(const std::string& reason) {
@@ -81,7 +81,7 @@ int Communicator::world_rank(int rank) const {
 namespace {
 
 std::shared_ptr<Group> opened_group(const collective::Opening& o) {
-  const collective::Members members(o.mesh, o.world_ranks);
+  const collective::Members members(o.generation, o.world_ranks);
   auto engine = o.engines == nullptr ? nullptr
                                      : collective::enlist(*o.engines, members, o.number, *o.reactor,
                                                           Deadline::in(o.timeout));
@@ -172,7 +172,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   if (by_engine) choose_engine(request);
   else if (collective::is_carried_by_programs(call.operation)) choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
-  if (const auto failure = group->mesh().failure()) throw Error(*failure);
+  if (const auto failure = group->generation().failure()) throw Error(*failure);
   request.work = group->new_work(to_string(call));
   Work work(request.work);
   Group::submit(group, std::move(request));
@@ -457,7 +457,7 @@ Work Communicator::barrier(const OperationOptions& options) {
 collective::PointToPoint::Transfer Communicator::Impl::transfer(
     std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
   check_host_memory(buffer, what);
-  if (const auto failure = group->mesh().failure()) throw Error(*failure);
+  if (const auto failure = group->generation().failure()) throw Error(*failure);
   return {.peer = peer,
           .tag = options.tag,
           .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),

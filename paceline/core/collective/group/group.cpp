@@ -71,7 +71,7 @@ bool Group::try_at_once(const Request& request) {
   using Progress = PostedCalls::Progress;
   bool done = false, woke = false;
   reactor_->try_drive([&] {
-    const bool idle = !current_ && queue_.empty() && early_.empty() && !mesh().failure();
+    const bool idle = !current_ && queue_.empty() && early_.empty() && !generation().failure();
     if (!idle || !posted_calls_.ready() || reactor_->trace().enabled()) return;
     posted_ = next_sequence_;
     posted_calls_.post(posted_, request);
@@ -94,7 +94,7 @@ bool Group::try_at_once(const Request& request) {
 }
 
 void Group::begin(Request request) {
-  if (const auto failure = mesh().failure()) return request.work->finish(*failure);
+  if (const auto failure = generation().failure()) return request.work->finish(*failure);
   queued_until_ = queued_until_.sooner(request.deadline);
   queue_.push_back(std::move(request));
   note_activity();
@@ -104,7 +104,7 @@ void Group::begin(Request request) {
 
 void Group::begin(PointToPoint::Transfer transfer,
                   void (PointToPoint::*how)(PointToPoint::Transfer)) {
-  if (const auto failure = mesh().failure()) return transfer.work->finish(*failure);
+  if (const auto failure = generation().failure()) return transfer.work->finish(*failure);
   transfer.stalls = Deadline::in(kStall);
   (point_to_point_.*how)(std::move(transfer));
   note_activity();
@@ -113,7 +113,7 @@ void Group::begin(PointToPoint::Transfer transfer,
 }
 
 void Group::begin_next() {
-  while (!current_ && !queue_.empty() && !mesh().failure()) {
+  while (!current_ && !queue_.empty() && !generation().failure()) {
     current_ =
         std::make_unique<Execution>(members_, posted_calls_, id_, next_sequence_++,
                                     std::move(queue_.front()), traffic_, [this] { go_on(); });
@@ -128,7 +128,7 @@ void Group::begin_next() {
       if (!current_) break;  // it has failed
       auto taken = frame.borrowed.empty() ? received(frame.peer, frame.header, frame.payload, false)
                                           : borrowed(frame.peer, frame.header, frame.borrowed);
-      if (!taken) mesh().fail(taken.error());
+      if (!taken) generation().fail(taken.error());
     }
     replaying_ = false;
     check_departed();
@@ -156,10 +156,10 @@ bool Group::carried_by_engine() {
   carriage_ = std::make_unique<Carriage>(*engine_, *reactor_, current_->request(), current_->roll(),
                                          [this](const Result<>& ended) {
                                            if (ended) go_on();
-                                           else mesh().fail(ended.error());
+                                           else generation().fail(ended.error());
                                          });
   const auto begun = carriage_->begin(members_.rank(), members_.size());
-  if (!begun) mesh().fail(begun.error());
+  if (!begun) generation().fail(begun.error());
   return false;
 }
 
@@ -182,7 +182,7 @@ bool Group::poll() {
     reactor_->relax();
     moved = current_->look_at_post();
   }
-  if (!moved) mesh().fail(moved.error());
+  if (!moved) generation().fail(moved.error());
   else if (moved.value()) go_on();
   return !moved || moved.value();
 }
@@ -247,7 +247,7 @@ Failure Group::out_of_turn(int world_rank, std::uint64_t sequence) const {
   return {Fault::io,
           fmt::format("rank {} sent a frame of operation {} while rank {} comes to {} of group "
                       "'{}': a bug, please report it",
-                      world_rank, sequence, mesh().identity().rank, next_sequence_, name_),
+                      world_rank, sequence, generation().identity().rank, next_sequence_, name_),
           {world_rank}};
 }
 

@@ -29,7 +29,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
   const Members& members() const { return members_; }
-  membership::Mesh& mesh() const { return members_.mesh(); }
+  membership::Generation& generation() const { return members_.generation(); }
   const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
   std::shared_ptr<Work::State> new_work(std::string description);
 

@@ -45,7 +45,7 @@ void Group::check_departed() {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
-    return mesh().fail(members_.failure(
+    return generation().fail(members_.failure(
         Fault::peer_lost,
         fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "
                     "operations before they end. If it ran out of batches sooner than others: "
@@ -55,16 +55,17 @@ void Group::check_departed() {
   }
   const std::string waiting = here > 1 ? "" : point_to_point_.waits_for(kAnyRank);
   if (waiting.empty() || members_.size() == 1) return;
-  mesh().fail(members_.failure(Fault::peer_lost,
-                               fmt::format("all other ranks have left the job while {} waits in {}",
-                                           members_.name(members_.rank()), waiting),
-                               {}));
+  generation().fail(
+      members_.failure(Fault::peer_lost,
+                       fmt::format("all other ranks have left the job while {} waits in {}",
+                                   members_.name(members_.rank()), waiting),
+                       {}));
 }
 
 void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
   group->reactor_->post([group, reason = std::move(reason)] {
     const Members& members = group->members_;
-    group->mesh().fail(
+    group->generation().fail(
         members.failure(Fault::cancelled,
                         fmt::format("{} aborted group '{}': {}", members.name(members.rank()),
                                     group->name_, reason),
@@ -74,7 +75,7 @@ void Group::abort(const std::shared_ptr<Group>& group, std::string reason) {
 
 void Group::open() {
   reactor_->run([this] {
-    mesh().subscribe(id_, this);
+    generation().subscribe(id_, this);
     if (share_memory_) board_calls_.open();
     reactor_->add(*this);
   });
@@ -83,17 +84,18 @@ void Group::open() {
 void Group::close() {
   reactor_->run([this] {
     const bool busy = current_ || !queue_.empty() || !point_to_point_.idle();
-    if (busy && !mesh().failure()) {
-      mesh().fail({Fault::cancelled,
-                   fmt::format("rank {} ended group '{}' while operations were in flight; wait for "
-                               "every Work first",
-                               mesh().identity().rank, name_),
-                   {mesh().identity().rank}});
+    if (busy && !generation().failure()) {
+      generation().fail(
+          {Fault::cancelled,
+           fmt::format("rank {} ended group '{}' while operations were in flight; wait for "
+                       "every Work first",
+                       generation().identity().rank, name_),
+           {generation().identity().rank}});
     }
-    mesh().subscribe(id_, nullptr);
+    generation().subscribe(id_, nullptr);
     board_calls_.close();
     reactor_->remove(*this);
-    mesh().release_group(id_);
+    generation().release_group(id_);
     if (timer_) reactor_->poller().cancel(*timer_);
     timer_.reset();
     closed_ = true;
@@ -148,7 +150,7 @@ std::string Group::whom_it_waits_for() const {
     whom = fmt::format("{}, which {} not called it", members_.names(missing),
                        missing.size() == 1 ? "has" : "have");
     for (const int rank : missing) {
-      const std::string instead = mesh().heard_of(members_.world_rank(rank));
+      const std::string instead = generation().heard_of(members_.world_rank(rank));
       if (!instead.empty())
         whom += fmt::format("; {} has called {} instead", members_.name(rank), instead);
     }
@@ -181,7 +183,7 @@ bool Group::is_stalled(Clock::time_point now) {
 void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
-  if (auto late = point_to_point_.overdue(now)) return mesh().fail(std::move(*late));
+  if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
   for (const std::string& transfer : point_to_point_.stalled(now, kStall)) {
     fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
                members_.name(members_.rank()), transfer);
@@ -204,7 +206,7 @@ void Group::on_timer() {
                                      ? "look what the other ranks do"
                                      : fmt::format("look what {} {}", members_.names(blamed),
                                                    blamed.size() == 1 ? "does" : "do");
-      return mesh().fail(members_.failure(
+      return generation().fail(members_.failure(
           Fault::timed_out, fmt::format("deadline: {}{}; {}", waits, behind, remedy), blamed));
     }
     fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);

@@ -20,7 +20,7 @@ struct Opening {
   std::uint32_t number = 0;
   std::string name;
   std::shared_ptr<transport::Reactor> reactor;
-  std::shared_ptr<membership::Mesh> mesh;
+  std::shared_ptr<membership::Generation> generation;
   std::vector<int> world_ranks;  // by rank in the group
   Determinism determinism = Determinism::reproducible;
   std::chrono::milliseconds timeout = {};

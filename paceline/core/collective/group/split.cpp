@@ -76,14 +76,14 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     if (wish.color == own.color) members.emplace(wish.key, rank);
   }
   // All ranks of the parent try together until the number is free everywhere.
-  membership::Mesh& mesh = impl_->group->mesh();
+  membership::Generation& generation = impl_->group->generation();
   for (std::uint64_t attempt = 0;; ++attempt) {
     const std::uint32_t number = number_of(impl_->group->id(), split, own.color, attempt);
-    const bool reserved = own.color >= 0 && mesh.reserve_group(number);
+    const bool reserved = own.color >= 0 && generation.reserve_group(number);
     std::uint8_t all_free = reserved || own.color < 0 ? 1 : 0;
     all_reduce(buffer_of(std::span(&all_free, 1)), {.op = ReduceOp::min}).wait();
     if (all_free == 0) {
-      if (reserved) mesh.release_group(number);
+      if (reserved) generation.release_group(number);
       continue;
     }
     if (own.color < 0) return nullptr;
@@ -93,7 +93,7 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
         collective::open_communicator({.number = number,
                                        .name = fmt::format("{}.{}.{}", name(), split, own.color),
                                        .reactor = impl_->group->reactor(),
-                                       .mesh = impl_->group->members().shared_mesh(),
+                                       .generation = impl_->group->members().shared_generation(),
                                        .world_ranks = std::move(world_ranks),
                                        .determinism = impl_->determinism,
                                        .timeout = impl_->timeout,

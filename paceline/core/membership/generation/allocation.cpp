@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/transport/memory/private_memory.h"
 
 namespace paceline {
@@ -11,7 +11,7 @@ namespace paceline {
 class Allocation::Impl {
  public:
   std::shared_ptr<transport::Reactor> reactor;
-  std::weak_ptr<membership::Mesh> mesh;
+  std::weak_ptr<membership::Generation> generation;
   std::shared_ptr<const transport::SharedMemory> memory;
   std::optional<transport::PrivateMemory> own;  // instead, where no peer could map it
   std::uint64_t segment = 0;
@@ -19,21 +19,22 @@ class Allocation::Impl {
 };
 
 Allocation membership::allocate(const std::shared_ptr<transport::Reactor>& reactor,
-                                const std::shared_ptr<Mesh>& mesh, std::size_t bytes) {
+                                const std::shared_ptr<Generation>& generation, std::size_t bytes) {
   auto allocation = std::make_unique<Allocation::Impl>();
   allocation->size = bytes;
-  if (!mesh->hosts().has_company(mesh->identity().rank)) {
+  if (!generation->hosts().has_company(generation->identity().rank)) {
     allocation->own = transport::PrivateMemory::create(bytes).value();
     return Allocation(std::move(allocation));
   }
   allocation->reactor = reactor;
-  allocation->mesh = mesh;
+  allocation->generation = generation;
   allocation->memory = std::make_shared<const transport::SharedMemory>(
       transport::SharedMemory::create(bytes).value());
-  allocation->segment = mesh->next_segment();
+  allocation->segment = generation->next_segment();
   // Posts keep their order, so every operation that is called later finds the segment known.
-  reactor->post(
-      [mesh, id = allocation->segment, memory = allocation->memory] { mesh->share(id, memory); });
+  reactor->post([generation, id = allocation->segment, memory = allocation->memory] {
+    generation->share(id, memory);
+  });
   return Allocation(std::move(allocation));
 }
 
@@ -48,8 +49,9 @@ Allocation& Allocation::operator=(Allocation&& other) noexcept {
 
 Allocation::~Allocation() {
   if (!impl_) return;
-  const auto mesh = impl_->mesh.lock();
-  if (mesh) impl_->reactor->post([mesh, id = impl_->segment] { mesh->unshare(id); });
+  const auto generation = impl_->generation.lock();
+  if (generation)
+    impl_->reactor->post([generation, id = impl_->segment] { generation->unshare(id); });
 }
 
 MutableBytes Allocation::bytes() const {

@@ -13,12 +13,12 @@ class Allocation;
 
 namespace membership {
 
-class Mesh;
+class Generation;
 
 // What Job::allocate and Communicator::allocate hand out. THROWS Error (io) that names the limit
 // and the remedy when the memory cannot be had.
 Allocation allocate(const std::shared_ptr<transport::Reactor>& reactor,
-                    const std::shared_ptr<Mesh>& mesh, std::size_t bytes);
+                    const std::shared_ptr<Generation>& generation, std::size_t bytes);
 
 }  // namespace membership
 
@@ -39,7 +39,8 @@ class Allocation {
 
  private:
   friend Allocation membership::allocate(const std::shared_ptr<transport::Reactor>&,
-                                         const std::shared_ptr<membership::Mesh>&, std::size_t);
+                                         const std::shared_ptr<membership::Generation>&,
+                                         std::size_t);
   class Impl;
   explicit Allocation(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

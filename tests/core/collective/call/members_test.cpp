@@ -5,13 +5,14 @@
 namespace paceline::collective {
 namespace {
 
-std::shared_ptr<membership::Mesh> mesh_of(int rank, int size) {
-  return std::make_shared<membership::Mesh>(membership::MeshIdentity{.rank = rank, .size = size});
+std::shared_ptr<membership::Generation> generation_of(int rank, int size) {
+  return std::make_shared<membership::Generation>(
+      membership::GenerationIdentity{.rank = rank, .size = size});
 }
 
 TEST(Members, OfTheWorldHaveTheirRanksThere) {
-  const auto mesh = mesh_of(2, 4);
-  const Members world(mesh, Members::all_of(*mesh));
+  const auto generation = generation_of(2, 4);
+  const Members world(generation, Members::all_of(*generation));
   EXPECT_TRUE(world.is_world());
   EXPECT_EQ(world.rank(), 2);
   EXPECT_EQ(world.size(), 4);
@@ -20,7 +21,7 @@ TEST(Members, OfTheWorldHaveTheirRanksThere) {
 }
 
 TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
-  const Members group(mesh_of(2, 6), {5, 2, 0});
+  const Members group(generation_of(2, 6), {5, 2, 0});
   EXPECT_FALSE(group.is_world());
   EXPECT_EQ(group.rank(), 1);
   EXPECT_EQ(group.size(), 3);
@@ -35,10 +36,11 @@ TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
 }
 
 TEST(Members, KnowTheirHostsAndShapeTellsThemWhereTheyMakeTwoLevels) {
-  const auto mesh = mesh_of(1, 4);
-  mesh->set_hosts(
+  const auto generation = generation_of(1, 4);
+  generation->set_hosts(
       {.of_ranks = {0, 0, 1, 1}, .pools = {{{0, 1}, 2}, {{2, 3}, 3}}, .share_memory = true});
-  const Members world(mesh, Members::all_of(*mesh)), one_each(mesh, {2, 1}), one_host(mesh, {1, 0});
+  const Members world(generation, Members::all_of(*generation)), one_each(generation, {2, 1}),
+      one_host(generation, {1, 0});
   EXPECT_EQ(world.topology(), topology::several_hosts({{0, 1}, {2, 3}}, {2, 3}));
   EXPECT_EQ(one_each.topology(), topology::several_hosts({{0}, {1}}, {3, 2}));
   EXPECT_EQ(one_host.topology(), topology::one_host(2, 2, topology::LinkClass::memory));
@@ -50,7 +52,7 @@ TEST(Members, KnowTheirHostsAndShapeTellsThemWhereTheyMakeTwoLevels) {
 }
 
 TEST(Members, InAnotherOrderAreNotTheWorld) {
-  const Members turned(mesh_of(0, 2), {1, 0});
+  const Members turned(generation_of(0, 2), {1, 0});
   EXPECT_FALSE(turned.is_world());
   EXPECT_EQ(turned.rank(), 1);
 }

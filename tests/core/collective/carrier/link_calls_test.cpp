@@ -114,8 +114,9 @@ TEST(LinkCalls, AmongSeveralCarryWhatIsShortEnoughAndMessagesCarryTheRest) {
 class LinkCallsOfOne : public ::testing::Test {
  protected:
   LinkCallsOfOne()
-      : mesh(std::make_shared<membership::Mesh>(membership::MeshIdentity{.rank = 0, .size = 2})),
-        members(mesh, {0, 1}),
+      : generation(std::make_shared<membership::Generation>(
+            membership::GenerationIdentity{.rank = 0, .size = 2})),
+        members(generation, {0, 1}),
         calls(members, 0, traffic) {
     request.call = {.operation = Operation::all_reduce, .dtype = Dtype::i32, .count = 2};
     request.print = 5;
@@ -135,7 +136,7 @@ class LinkCallsOfOne : public ::testing::Test {
   std::vector<std::int32_t> input = {1, 2}, output = {7, 7};
   Request request;
   Traffic traffic;
-  std::shared_ptr<membership::Mesh> mesh;
+  std::shared_ptr<membership::Generation> generation;
   Members members;
   LinkCalls calls;
 };

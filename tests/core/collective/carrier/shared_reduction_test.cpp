@@ -155,15 +155,15 @@ class World {
 
   void add(int rank) {
     const auto at = static_cast<std::size_t>(rank);
-    const auto mesh = std::make_shared<membership::Mesh>(
-        membership::MeshIdentity{.rank = rank, .size = setting_.ranks});
+    const auto generation = std::make_shared<membership::Generation>(
+        membership::GenerationIdentity{.rank = rank, .size = setting_.ranks});
     for (int peer = 0; peer < setting_.ranks; ++peer) {
       if (peer == rank) continue;
-      mesh->attach(peer, std::make_unique<MemoryLink>(
-                             peer, segments_[static_cast<std::size_t>(peer)], *left_));
+      generation->attach(peer, std::make_unique<MemoryLink>(
+                                   peer, segments_[static_cast<std::size_t>(peer)], *left_));
     }
     Rank& r = ranks_.emplace_back();
-    r.members = std::make_unique<Members>(mesh, Members::all_of(*mesh));
+    r.members = std::make_unique<Members>(generation, Members::all_of(*generation));
     r.board = std::make_unique<Board>(rank, pages_);
     r.data = test::shared_memory_of(2 * bytes() + 256);
     r.stage = test::shared_memory_of(SharedReduction::kStageBytes);

@@ -118,7 +118,7 @@ TEST(Carriage, ARankWhoseLibraryFailsHearsOfOthersNoMoreThroughItsInvitation) {
     failed.count_down();
     bool departed = false;
     for (const auto deadline = Deadline::in(10s); !departed && !deadline.passed();)
-      job.impl().reactor->run([&] { departed = job.impl().mesh->has_departed(0); });
+      job.impl().reactor->run([&] { departed = job.impl().generation->has_departed(0); });
     EXPECT_TRUE(departed);
   });
 }

@@ -1,6 +1,6 @@
 // A rank dies, in each phase of each algorithm: before each of the frames that it would send. All
-// others are told of it, by name (covers communicator.h, execution.h, group.h and mesh.h; processes
-// that are killed: tests/processes/collective_failure_test.cpp).
+// others are told of it, by name (covers communicator.h, execution.h, group.h and generation.h;
+// processes that are killed: tests/processes/collective_failure_test.cpp).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -129,13 +129,13 @@ class GroupOfTwo : public ::testing::Test {
   GroupOfTwo() {
     auto link = std::make_unique<HeldLink>();
     link_ = link.get();
-    mesh_->attach(1, std::move(link));
-    group_ = std::make_shared<Group>(1, "world", reactor_, Members(mesh_, {0, 1}));
+    generation_->attach(1, std::move(link));
+    group_ = std::make_shared<Group>(1, "world", reactor_, Members(generation_, {0, 1}));
     group_->open();
   }
   ~GroupOfTwo() override {
     group_->close();
-    reactor_->run([this] { mesh_->close(); });
+    reactor_->run([this] { generation_->close(); });
   }
   std::shared_ptr<Work::State> submit(Request request) {
     auto work = request.work = group_->new_work(to_string(request.call));
@@ -146,13 +146,14 @@ class GroupOfTwo : public ::testing::Test {
     reactor_->run([&] {
       const transport::FrameHeader header{
           .type = transport::FrameType::call, .sequence = 1, .group = 1};
-      EXPECT_TRUE(mesh_->link_owner().received(1, header, encode(call), false));
+      EXPECT_TRUE(generation_->link_owner().received(1, header, encode(call), false));
     });
   }
 
   const std::shared_ptr<transport::Reactor> reactor_ = std::make_shared<transport::Reactor>();
-  const std::shared_ptr<membership::Mesh> mesh_ =
-      std::make_shared<membership::Mesh>(membership::MeshIdentity{.rank = 0, .size = 2});
+  const std::shared_ptr<membership::Generation> generation_ =
+      std::make_shared<membership::Generation>(
+          membership::GenerationIdentity{.rank = 0, .size = 2});
   HeldLink* link_ = nullptr;
   std::shared_ptr<Group> group_;
 };

@@ -9,12 +9,12 @@ namespace paceline::collective::testing {
 namespace {
 
 std::unique_ptr<Communicator> reversed_world(Job& job, std::uint32_t number) {
-  std::vector<int> ranks = Members::all_of(*job.impl().mesh);
+  std::vector<int> ranks = Members::all_of(*job.impl().generation);
   std::ranges::reverse(ranks);
   return open_communicator({.number = number,
                             .name = "reversed",
                             .reactor = job.impl().reactor,
-                            .mesh = job.impl().mesh,
+                            .generation = job.impl().generation,
                             .world_ranks = ranks,
                             .timeout = 10s});
 }
@@ -38,7 +38,7 @@ TEST(OpenCommunicator, MemoryOfAnyGroupIsOnOfferToPeersOnTheSameHost) {
     EXPECT_EQ(memory.size(), 1u << 16);
     bool on_offer = false;
     job.impl().reactor->run(
-        [&] { on_offer = job.impl().mesh->segments().find(memory.bytes()).has_value(); });
+        [&] { on_offer = job.impl().generation->segments().find(memory.bytes()).has_value(); });
     EXPECT_TRUE(on_offer);
     std::vector<float> ones(memory.size() / sizeof(float), 1);
     std::memcpy(memory.data(), ones.data(), memory.size());

@@ -24,7 +24,8 @@ TEST(Allocation, IsZeroedPageAlignedAndExactlyAsLongAsAskedFor) {
 
 bool is_shared(Job& job, Bytes bytes) {
   bool found = false;
-  job.impl().reactor->run([&] { found = job.impl().mesh->segments().find(bytes).has_value(); });
+  job.impl().reactor->run(
+      [&] { found = job.impl().generation->segments().find(bytes).has_value(); });
   return found;
 }
 
@@ -37,7 +38,7 @@ TEST(Allocation, OfARankThatIsAloneIsItsOwn) {
   EXPECT_FALSE(is_shared(apart[0], of_one.bytes()));
 }
 
-TEST(Allocation, IsKnownToTheMeshAsLongAsItLives) {
+TEST(Allocation, IsKnownToTheGenerationAsLongAsItLives) {
   std::vector<Job> jobs = make_local_world(2);
   Job& job = jobs[0];
   const auto known = [&](Bytes bytes) { return is_shared(job, bytes); };

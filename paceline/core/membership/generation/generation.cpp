@@ -1,4 +1,4 @@
-#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/membership/generation/generation.h"
 
 #include <fmt/format.h>
 
@@ -34,14 +34,14 @@ Hosts Hosts::this_one(int ranks, bool share_memory) {
           .share_memory = share_memory};
 }
 
-transport::StreamIdentity Mesh::stream_identity(int peer) const {
+transport::StreamIdentity Generation::stream_identity(int peer) const {
   return {.job = identity_.job,
           .generation = identity_.generation,
           .own_rank = static_cast<std::uint32_t>(identity_.rank),
           .peer_rank = static_cast<std::uint32_t>(peer)};
 }
 
-void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
+void Generation::subscribe(std::uint32_t group, FrameSink* sink) {
   if (sink == nullptr) {
     sinks_.erase(group);
     return;
@@ -64,7 +64,7 @@ void Mesh::subscribe(std::uint32_t group, FrameSink* sink) {
   }
 }
 
-Result<> Mesh::keep(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
+Result<> Generation::keep(int peer, const FrameHeader& header, Bytes payload, bool borrowed) {
   early_bytes_ += (borrowed ? 0 : payload.size()) + sizeof(Early);
   if (early_bytes_ > kMostEarlyBytes) {
     return Failure{
@@ -78,34 +78,34 @@ Result<> Mesh::keep(int peer, const FrameHeader& header, Bytes payload, bool bor
   return Done{};
 }
 
-std::string Mesh::heard_of(int peer) const {
+std::string Generation::heard_of(int peer) const {
   for (const auto& [group, sink] : sinks_) {
     if (std::string call = sink->heard_of(peer); !call.empty()) return call;
   }
   return {};
 }
 
-bool Mesh::reserve_group(std::uint32_t group) {
+bool Generation::reserve_group(std::uint32_t group) {
   const std::lock_guard lock(mutex_);
   return groups_.insert(group).second;
 }
 
-void Mesh::release_group(std::uint32_t group) {
+void Generation::release_group(std::uint32_t group) {
   const std::lock_guard lock(mutex_);
   groups_.erase(group);
 }
 
-void Mesh::on_failure(std::function<void(const Failure&)> callback) {
+void Generation::on_failure(std::function<void(const Failure&)> callback) {
   on_failure_ = std::move(callback);
   if (const auto failed = failure()) on_failure_(*failed);
 }
 
-FrameSink* Mesh::sink(std::uint32_t group) const {
+FrameSink* Generation::sink(std::uint32_t group) const {
   const auto found = sinks_.find(group);
   return found == sinks_.end() ? nullptr : found->second;
 }
 
-void Mesh::fail(Failure why) {
+void Generation::fail(Failure why) {
   if (std::exchange(failing_, true)) return;
   for (const auto& link : links_) {
     if (!link) continue;
@@ -122,26 +122,27 @@ void Mesh::fail(Failure why) {
   failure_ = std::move(why);
 }
 
-std::optional<Failure> Mesh::failure() const {
+std::optional<Failure> Generation::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void Mesh::share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory) {
+void Generation::share(std::uint64_t segment,
+                       std::shared_ptr<const transport::SharedMemory> memory) {
   segments_.add(segment, memory);
   for (const auto& link : links_) {
     if (link) link->offer(segment, memory);
   }
 }
 
-void Mesh::unshare(std::uint64_t segment) {
+void Generation::unshare(std::uint64_t segment) {
   segments_.remove(segment);
   for (const auto& link : links_) {
     if (link) link->withdraw(segment);
   }
 }
 
-void Mesh::take_back(const transport::Lent& lent) {
+void Generation::take_back(const transport::Lent& lent) {
   const auto found = segments_.segments().find(lent.place.segment);
   if (found == segments_.segments().end() || lent.writable.is_empty()) return;
   if (!found->second->take_back(lent.writable)) {
@@ -152,27 +153,27 @@ void Mesh::take_back(const transport::Lent& lent) {
   }
 }
 
-void Mesh::leave() {
+void Generation::leave() {
   leaving_ = true;
   for (const auto& link : links_) {
     if (link) link->send({.type = FrameType::goodbye}, {});
   }
 }
 
-bool Mesh::flushed() const {
+bool Generation::flushed() const {
   for (const auto& link : links_) {
     if (link && !link->flushed()) return false;
   }
   return true;
 }
 
-MutableBytes Mesh::place(int peer, const FrameHeader& header) {
+MutableBytes Generation::place(int peer, const FrameHeader& header) {
   FrameSink* const to = sink(header.group);
   const bool dead = to == nullptr || failure();
   return dead ? MutableBytes() : to->place(peer, header);
 }
 
-Result<> Mesh::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+Result<> Generation::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   if (header.type == FrameType::goodbye) {
     departed_.insert(peer);
     const auto sinks = sinks_;
@@ -195,7 +196,7 @@ Result<> Mesh::received(int peer, const FrameHeader& header, Bytes payload, bool
   return Done{};
 }
 
-Result<> Mesh::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+Result<> Generation::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   if (failure()) return Done{};
   FrameSink* const to = sink(header.group);
   if (to == nullptr) return keep(peer, header, payload, true);
@@ -204,7 +205,7 @@ Result<> Mesh::borrowed(int peer, const FrameHeader& header, Bytes payload) {
   return Done{};
 }
 
-void Mesh::lost(int peer, const Failure& why) {
+void Generation::lost(int peer, const Failure& why) {
   if (departed_.contains(peer) || leaving_) return;
   fail({Fault::peer_lost,
         fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut off; "

@@ -1,5 +1,5 @@
-// Mesh: this rank's links to all other ranks of one generation, and the one place where a failure
-// becomes everybody's.
+// Generation: this rank's links to all other ranks of one generation, and the one place where a
+// failure becomes everybody's.
 //
 // The first failure that any rank sees ends the generation: it is told to all peers and to every
 // sink, everything in flight ends with it, and it stays the cause that later calls throw.
@@ -46,21 +46,21 @@ struct Hosts {
   static Hosts this_one(int ranks, bool share_memory);
 };
 
-struct MeshIdentity {
+struct GenerationIdentity {
   int rank = 0;
   int size = 1;
   std::uint64_t job = 0;
   std::uint64_t generation = 1;
 };
 
-class Mesh final : private transport::LinkOwner {
+class Generation final : private transport::LinkOwner {
  public:
-  explicit Mesh(const MeshIdentity& identity)
+  explicit Generation(const GenerationIdentity& identity)
       : identity_(identity),
         links_(static_cast<std::size_t>(identity.size)),
         hosts_(Hosts::this_one(identity.size, false)) {}
 
-  const MeshIdentity& identity() const { return identity_; }
+  const GenerationIdentity& identity() const { return identity_; }
   transport::StreamIdentity stream_identity(int peer) const;
   transport::LinkOwner& link_owner() { return *this; }
 
@@ -128,7 +128,7 @@ class Mesh final : private transport::LinkOwner {
   Result<> keep(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
   FrameSink* sink(std::uint32_t group) const;
 
-  const MeshIdentity identity_;
+  const GenerationIdentity identity_;
   transport::SegmentTable segments_;
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::map<std::uint32_t, FrameSink*> sinks_;

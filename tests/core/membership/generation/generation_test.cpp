@@ -1,4 +1,4 @@
-#include "paceline/core/membership/generation/mesh.h"
+#include "paceline/core/membership/generation/generation.h"
 
 #include <gtest/gtest.h>
 
@@ -75,30 +75,30 @@ class Sink final : public FrameSink {
   std::string call_of_1;
 };
 
-class MeshTest : public testing::Test {
+class GenerationTest : public testing::Test {
  protected:
-  MeshTest() : mesh({.rank = 1, .size = 3, .job = 9, .generation = 4}) {
+  GenerationTest() : generation({.rank = 1, .size = 3, .job = 9, .generation = 4}) {
     for (const int peer : {0, 2}) {
       auto wire = std::make_unique<Wire>(peer);
       wires[static_cast<std::size_t>(peer)] = wire.get();
-      mesh.attach(peer, std::move(wire));
+      generation.attach(peer, std::move(wire));
     }
   }
-  transport::LinkOwner& owner() { return mesh.link_owner(); }
+  transport::LinkOwner& owner() { return generation.link_owner(); }
   static FrameHeader frame(std::uint64_t sequence) {
     return {.type = FrameType::data, .sequence = sequence, .group = kGroup};
   }
 
-  Mesh mesh;
+  Generation generation;
   std::array<Wire*, 3> wires = {};
 };
 
 const Failure kWhy{Fault::mismatch, "the ranks do not do the same", {0, 2}};
 
-TEST_F(MeshTest, KnowsItsLinksAndNoneToItself) {
-  EXPECT_EQ(mesh.link(0), wires[0]);
-  EXPECT_EQ(mesh.link(1), nullptr);
-  const auto identity = mesh.stream_identity(2);
+TEST_F(GenerationTest, KnowsItsLinksAndNoneToItself) {
+  EXPECT_EQ(generation.link(0), wires[0]);
+  EXPECT_EQ(generation.link(1), nullptr);
+  const auto identity = generation.stream_identity(2);
   EXPECT_EQ(identity.peer_rank, 2u);
   EXPECT_EQ(identity.own_rank, 1u);
   EXPECT_EQ(identity.job, 9u);
@@ -106,24 +106,24 @@ TEST_F(MeshTest, KnowsItsLinksAndNoneToItself) {
 }
 
 // A caller that looks for a failure throws it at once, and may then free what it has lent.
-TEST_F(MeshTest, TellsCallersOfAFailureWhenItsPeersAreStoppedAndItsGroupsHaveEnded) {
+TEST_F(GenerationTest, TellsCallersOfAFailureWhenItsPeersAreStoppedAndItsGroupsHaveEnded) {
   Sink sink, other;
   int told_early = 0;
-  const auto look = [&] { told_early += mesh.failure() ? 1 : 0; };
+  const auto look = [&] { told_early += generation.failure() ? 1 : 0; };
   for (const std::size_t peer : {0U, 2U}) wires[peer]->on_abandon = look;
   sink.on_failed = other.on_failed = look;
-  mesh.subscribe(kGroup, &sink);
-  mesh.subscribe(kGroup + 1, &other);
-  mesh.fail(kWhy);
+  generation.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup + 1, &other);
+  generation.fail(kWhy);
   EXPECT_EQ(told_early, 0);
-  EXPECT_EQ(mesh.failure(), kWhy);
+  EXPECT_EQ(generation.failure(), kWhy);
   EXPECT_EQ(sink.failures.size() + other.failures.size(), 2U);
 }
 
-TEST_F(MeshTest, FramesReachTheSinkOfTheirGroup) {
+TEST_F(GenerationTest, FramesReachTheSinkOfTheirGroup) {
   Sink sink, other;
-  mesh.subscribe(kGroup, &sink);
-  mesh.subscribe(kGroup + 1, &other);
+  generation.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup + 1, &other);
   EXPECT_EQ(owner().place(0, frame(1)).data(), sink.target.data());
   EXPECT_TRUE(owner().received(0, frame(1), {}, false));
   EXPECT_TRUE(owner().borrowed(2, frame(2), sink.target));
@@ -132,23 +132,23 @@ TEST_F(MeshTest, FramesReachTheSinkOfTheirGroup) {
   EXPECT_TRUE(other.heard.empty());
 }
 
-TEST_F(MeshTest, FramesOfAGroupThatIsNotMadeYetAreKeptInOrder) {
+TEST_F(GenerationTest, FramesOfAGroupThatIsNotMadeYetAreKeptInOrder) {
   const std::vector<std::byte> memory(8);
   EXPECT_TRUE(owner().place(0, frame(1)).empty());
   EXPECT_TRUE(owner().received(0, frame(1), memory, false));
   EXPECT_TRUE(owner().borrowed(0, frame(2), memory));
   EXPECT_TRUE(owner().received(2, frame(3), {}, false));
   Sink sink;
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   EXPECT_EQ(sink.heard, (std::vector<FrameHeader>{frame(1), frame(2), frame(3)}));
   EXPECT_EQ(sink.borrows, 1);
-  mesh.subscribe(kGroup, nullptr);
+  generation.subscribe(kGroup, nullptr);
   EXPECT_TRUE(owner().received(0, frame(4), {}, false));
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   EXPECT_EQ(sink.heard.back(), frame(4));
 }
 
-TEST_F(MeshTest, FramesOfAGroupThatNeverComesAreBounded) {
+TEST_F(GenerationTest, FramesOfAGroupThatNeverComesAreBounded) {
   const std::vector<std::byte> payload(1 << 20);
   Result<> kept = Done{};
   int count = 0;
@@ -158,14 +158,14 @@ TEST_F(MeshTest, FramesOfAGroupThatNeverComesAreBounded) {
   EXPECT_EQ(kept.error().what, "too many frames for group 5, which this rank has not made");
 }
 
-TEST_F(MeshTest, TheFirstFailureIsEverybodys) {
+TEST_F(GenerationTest, TheFirstFailureIsEverybodys) {
   Sink sink;
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   std::vector<Failure> told;
-  mesh.on_failure([&](const Failure& why) { told.push_back(why); });
-  mesh.fail(kWhy);
-  mesh.fail({Fault::io, "later", {}});
-  EXPECT_EQ(mesh.failure(), kWhy);
+  generation.on_failure([&](const Failure& why) { told.push_back(why); });
+  generation.fail(kWhy);
+  generation.fail({Fault::io, "later", {}});
+  EXPECT_EQ(generation.failure(), kWhy);
   EXPECT_EQ(told, std::vector{kWhy});
   EXPECT_EQ(sink.failures, std::vector{kWhy});
   for (const Wire* wire : {wires[0], wires[2]}) {
@@ -175,14 +175,14 @@ TEST_F(MeshTest, TheFirstFailureIsEverybodys) {
     EXPECT_EQ(transport::decode_failure(wire->sent[0].second), kWhy);
   }
   std::optional<Failure> late;
-  mesh.on_failure([&](const Failure& why) { late = why; });
+  generation.on_failure([&](const Failure& why) { late = why; });
   EXPECT_EQ(late, kWhy);
 }
 
-TEST_F(MeshTest, AfterAFailureNothingReachesASink) {
+TEST_F(GenerationTest, AfterAFailureNothingReachesASink) {
   Sink sink;
-  mesh.subscribe(kGroup, &sink);
-  mesh.fail(kWhy);
+  generation.subscribe(kGroup, &sink);
+  generation.fail(kWhy);
   EXPECT_TRUE(owner().place(0, frame(1)).empty());
   EXPECT_TRUE(owner().received(0, frame(1), {}, false));
   EXPECT_TRUE(owner().borrowed(0, frame(2), sink.target));
@@ -190,84 +190,84 @@ TEST_F(MeshTest, AfterAFailureNothingReachesASink) {
 }
 
 // What came early as a reference may lie in memory that its owner, having failed, no longer shares.
-TEST_F(MeshTest, ASinkThatComesAfterTheFailureHearsOfItAndOfNoEarlyFrame) {
+TEST_F(GenerationTest, ASinkThatComesAfterTheFailureHearsOfItAndOfNoEarlyFrame) {
   auto memory = std::make_unique<std::vector<std::byte>>(8);
   EXPECT_TRUE(owner().borrowed(0, frame(1), *memory));
-  mesh.fail(kWhy);
+  generation.fail(kWhy);
   memory.reset();
   Sink sink;
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   EXPECT_TRUE(sink.heard.empty());
   EXPECT_EQ(sink.failures, std::vector{kWhy});
 }
 
-TEST_F(MeshTest, AFailureToldByAPeerKeepsItsCause) {
+TEST_F(GenerationTest, AFailureToldByAPeerKeepsItsCause) {
   Sink sink;
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   EXPECT_TRUE(owner().received(2, {.type = FrameType::failure}, transport::encode(kWhy), false));
   EXPECT_EQ(sink.failures, std::vector{kWhy});
   EXPECT_FALSE(owner().received(2, {.type = FrameType::failure}, {}, false))
       << "malformed: it ends the link";
 }
 
-TEST_F(MeshTest, WhatASinkRefusesFailsTheGeneration) {
+TEST_F(GenerationTest, WhatASinkRefusesFailsTheGeneration) {
   Sink sink;
   sink.answer = kWhy;
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   EXPECT_TRUE(owner().received(0, frame(1), {}, false)) << "the link stays, to tell the peer";
-  EXPECT_EQ(mesh.failure(), kWhy);
+  EXPECT_EQ(generation.failure(), kWhy);
 }
 
-TEST_F(MeshTest, ASinkThatEndsAnotherWhileItFailsIsSafe) {
+TEST_F(GenerationTest, ASinkThatEndsAnotherWhileItFailsIsSafe) {
   Sink first, second;
-  mesh.subscribe(1, &first);
-  mesh.subscribe(2, &second);
-  first.on_failed = [&] { mesh.subscribe(2, nullptr); };
-  mesh.fail(kWhy);
+  generation.subscribe(1, &first);
+  generation.subscribe(2, &second);
+  first.on_failed = [&] { generation.subscribe(2, nullptr); };
+  generation.fail(kWhy);
   EXPECT_TRUE(second.failures.empty());
 }
 
-TEST_F(MeshTest, ALostPeerIsNamedUnlessItSaidGoodbye) {
+TEST_F(GenerationTest, ALostPeerIsNamedUnlessItSaidGoodbye) {
   Sink sink;
-  mesh.subscribe(kGroup, &sink);
+  generation.subscribe(kGroup, &sink);
   EXPECT_TRUE(owner().received(2, {.type = FrameType::goodbye}, {}, false));
   EXPECT_EQ(sink.departures, std::vector{2});
-  EXPECT_TRUE(mesh.has_departed(2));
+  EXPECT_TRUE(generation.has_departed(2));
   owner().lost(2, {Fault::peer_lost, "closed", {}});
-  EXPECT_FALSE(mesh.failure());
+  EXPECT_FALSE(generation.failure());
   owner().lost(0, {Fault::peer_lost, "the connection was closed by the other side", {}});
-  ASSERT_TRUE(mesh.failure());
-  EXPECT_EQ(mesh.failure()->fault, Fault::peer_lost);
-  EXPECT_EQ(mesh.failure()->ranks, std::vector{0});
-  EXPECT_TRUE(mesh.failure()->what.starts_with(
+  ASSERT_TRUE(generation.failure());
+  EXPECT_EQ(generation.failure()->fault, Fault::peer_lost);
+  EXPECT_EQ(generation.failure()->ranks, std::vector{0});
+  EXPECT_TRUE(generation.failure()->what.starts_with(
       "rank 0 was lost: the connection was closed by the other side"));
 }
 
-TEST_F(MeshTest, WhoeverLeavesSaysGoodbyeAndMissesNobody) {
-  mesh.leave();
+TEST_F(GenerationTest, WhoeverLeavesSaysGoodbyeAndMissesNobody) {
+  generation.leave();
   for (const Wire* wire : {wires[0], wires[2]})
     EXPECT_EQ(wire->sent.at(0).first, FrameType::goodbye);
-  EXPECT_FALSE(mesh.flushed());
+  EXPECT_FALSE(generation.flushed());
   owner().lost(0, {Fault::peer_lost, "closed", {}});
-  EXPECT_FALSE(mesh.failure());
+  EXPECT_FALSE(generation.failure());
 }
 
-TEST_F(MeshTest, OnceClosedItTellsNobody) {
+TEST_F(GenerationTest, OnceClosedItTellsNobody) {
   int told = 0;
-  mesh.on_failure([&](const Failure&) { ++told; });
-  mesh.close();
-  EXPECT_EQ(mesh.link(0), nullptr);
-  mesh.fail(kWhy);
+  generation.on_failure([&](const Failure&) { ++told; });
+  generation.close();
+  EXPECT_EQ(generation.link(0), nullptr);
+  generation.fail(kWhy);
   EXPECT_EQ(told, 0);
 }
 
-TEST_F(MeshTest, SharedMemoryIsKnownToAllLinks) {
+TEST_F(GenerationTest, SharedMemoryIsKnownToAllLinks) {
   const auto memory = std::make_shared<const transport::SharedMemory>(
       transport::SharedMemory::create(4096).value());
-  mesh.share(7, memory);
-  EXPECT_EQ(mesh.segments().find(memory->bytes()), (transport::Remote{7, 0}));
-  mesh.unshare(7);
-  EXPECT_FALSE(mesh.segments().find(memory->bytes()));
+  generation.share(7, memory);
+  EXPECT_EQ(generation.segments().find(memory->bytes()), (transport::Remote{7, 0}));
+  generation.unshare(7);
+  EXPECT_FALSE(generation.segments().find(memory->bytes()));
   EXPECT_EQ(wires[0]->offered, std::vector<std::uint64_t>{7});
   EXPECT_EQ(wires[2]->withdrawn, std::vector<std::uint64_t>{7});
 }
