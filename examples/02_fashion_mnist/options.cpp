@@ -34,21 +34,23 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->check(kPositive)
       ->capture_default_str();
-  app.add_option("--steps", options.steps, "Train for this many steps instead")->check(kPositive);
-  app.add_option("--batch-size", options.batch_size, "Images of a step, of all workers together")
+  app.add_option("--steps", options.steps, "Train for this number of steps instead of epochs")
+      ->check(kPositive);
+  app.add_option("--batch-size", options.batch_size, "Images in a step, all workers together")
       ->check(kPositive)
       ->capture_default_str();
   app.add_option("--test-images", options.test_images,
-                 "Measure the accuracy with the first of the test images [all]")
+                 "Measure the accuracy with this number of test images [all]")
       ->check(kPositive);
   app.add_option("--learning-rate", options.learning_rate,
-                 "At the first step; falls to zero [depends on the network]")
+                 "Learning rate of the first step; it falls to zero [depends on the network]")
       ->check(CLI::Range(1e-9, 1e3));
   app.add_option("--momentum", options.momentum,
-                 "Of SGD; 0 where the compression has one of its own: sign, dgc, one_bit_adam")
+                 "Momentum of SGD; 0 if the compression has its own: sign, dgc, one_bit_adam")
       ->check(CLI::Range(0.0, 0.9999))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "Of the initial parameters and the order of the images")
+  app.add_option("--seed", options.seed,
+                 "Seed of the initial parameters and the order of the images")
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "Type of parameters and images")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16"}))
@@ -56,11 +58,10 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--schedule", options.schedule,
                  "Which gradients travel together and when: " + known_schedules())
       ->capture_default_str();
-  app.add_option(
-         "--compression", options.compression,
-         "What becomes of gradients on their way: none, or a method as fp16, int8, "
-         "top_k:ratio=0.01; with several values, as top_k:ratio=0.01/0.001/0.1, each tensor "
-         "has its own, chosen anew as training goes on")
+  app.add_option("--compression", options.compression,
+                 "How gradients are compressed: none, or a method such as fp16, int8, "
+                 "top_k:ratio=0.01; with several values, such as top_k:ratio=0.01/0.001/0.1, each "
+                 "tensor has one of them, chosen again as training goes on")
       ->capture_default_str();
   app.add_option("--threads", options.threads,
                  "Threads that compute in each worker [OMP_NUM_THREADS]")
@@ -72,10 +73,9 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--prometheus", options.prometheus,
                  "Serve figures at [HOST:]PORT, worker r of a host at PORT + r [127.0.0.1]")
       ->check(CLI::Validator(is_address, "[HOST:]PORT"));
-  app.add_option(
-      "--trace", options.trace,
-      "Write what every worker did when to this file, for https://ui.perfetto.dev: Chrome's "
-      "JSON, or Perfetto's own format if it ends in .pftrace");
+  app.add_option("--trace", options.trace,
+                 "Write a trace of all workers to this file, for https://ui.perfetto.dev: Chrome's "
+                 "JSON, or Perfetto's own format if the name ends in .pftrace");
   app.add_option("--save", options.save,
                  "Write the trained parameters to this file: raw little-endian numbers, in the "
                  "order of registration");

@@ -27,14 +27,14 @@ namespace {
 using launch::HostCheck;
 
 constexpr const char* kDoctorAbout =
-    "Looks at what this host offers to a run, by trying it: shared memory, limits, interfaces, "
-    "ports, clocks, and\n"
-    "whether two processes can train over each transport. Changes nothing.";
+    "Checks by trying whether this host can carry a run: shared memory, limits, interfaces, ports, "
+    "clocks, and\n"
+    "whether two processes can train over each transport. It changes nothing.";
 
 constexpr const char* kDoctorMore =
-    R"(Each line is ok, warn (it works, but ...) or fail (a run needs it), with what to do about it.
+    R"(Each line is ok, warn (it works, with a drawback) or fail (a run needs it), and tells the remedy.
 
-Exit codes: 0 nothing failed; 1 something did; 2 wrong usage
+Exit codes: 0 no line is fail; 1 a line is fail; 2 wrong usage
 
 Examples:
   paceline doctor

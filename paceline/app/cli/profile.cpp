@@ -27,9 +27,9 @@ constexpr int kFailed = 1;
 constexpr const char* kOutput = "--output";
 
 constexpr const char* kProfileAbout =
-    "Runs a program that trains with DataParallel, and writes what schedules need to know of its "
-    "model: each parameter's\n"
-    "size, shape and share of the forward pass, the backward pass and the update.";
+    "Runs a program that trains with DataParallel, and writes a file on its model, from which "
+    "schedules can be computed: each\n"
+    "parameter's size, shape and share of the forward pass, the backward pass and the update.";
 
 constexpr const char* kProfileMore = R"(Examples:
   paceline profile --output mlp.json -- build/release/bin/fashion_mnist --model mlp --steps 30
@@ -38,10 +38,11 @@ constexpr const char* kProfileMore = R"(Examples:
   PACELINE_RECORD=mlp.json mpirun -n 2 ./train                     records under any other launcher
 
 All options of `paceline run` may be given; without any, the program is one process. Rank 0 records the quickest of the
-steps 2 to 21, of fewer when the program ends before, and goes on as it would have: results and schedule are the same.
-The batch is what parallel.weight() said, else 1. Of several DataParallels the one that is done last is kept. Computation
-is what lies between a step's end and its gradients, so the loading of data counts as forward pass, and an optimizer
-that is stepped by hand, not by parallel.step(), does too. The times are best where ranks do not share cores.
+steps 2 to 21, or of fewer if the program ends before; recording changes neither results nor schedule.
+The batch size is the weight that parallel.weight() was given, else 1. If a program has several DataParallels, the last
+one to finish is kept. The time between a step's end and its gradients counts as computation, so loading data counts as
+forward pass, and so does an optimizer that is stepped by hand and not by parallel.step(). The times are most exact if
+ranks do not share cores.
 
 Exit codes: 0 done; 1 the program made no step with DataParallel; 2 wrong usage; else as `paceline run`
 )";
@@ -58,7 +59,8 @@ struct ProfileLine {
   ProfileLine() {
     app.formatter(std::make_shared<HelpFormatter>());
     app.footer(kProfileMore);
-    app.add_option(kOutput, output, "the model, as JSON; replaced when the program has ended")
+    app.add_option(kOutput, output,
+                   "file for the model, as JSON; it is replaced when the program has ended")
         ->type_name("FILE");
   }
   CLI::App app{kProfileAbout, "paceline profile"};

@@ -37,10 +37,9 @@ using collective::Shape;
 constexpr int kMostRanks = 1024;
 
 constexpr const char* kProgramsAbout =
-    "Shows the collectives as what they are, programs that one small function returns: `list` "
-    "lists "
-    "them, `show NAME`\n"
-    "prints and draws the steps of each rank, `verify` proves them all, without a network.";
+    "Shows the programs that collectives run: `list` lists them, `show NAME` prints and draws the "
+    "steps of each rank,\n"
+    "`verify` proves them all, without a network.";
 
 constexpr const char* kProgramsMore =
     R"(Examples:
@@ -70,7 +69,8 @@ grids, where that makes other programs; with every root up to 16 ranks, beyond w
 struct List {
   List() {
     app.add_option("--operation", operation, "only this operation")->type_name("NAME");
-    app.add_option("--ranks", ranks, "costs for so many ranks (8)")->type_name("N");
+    app.add_option("--ranks", ranks, "number of ranks for which costs are shown (8)")
+        ->type_name("N");
     app.add_option("--json", json, "write the list as JSON; - is stdout")->type_name("FILE");
   }
   CLI::App app{"Lists the algorithms of the catalogue.", "list"};
@@ -81,7 +81,8 @@ struct Show {
   Show() {
     app.footer(kShowMore);
     app.add_option("NAME", name, "the algorithm");
-    app.add_option("--operation", operation, "of which operation; needed where several have NAME")
+    app.add_option("--operation", operation,
+                   "the operation; needed if several have an algorithm NAME")
         ->type_name("NAME");
     shape.add_to(app);
     app.add_option("--rank", rank, "only this rank's steps")->type_name("R");

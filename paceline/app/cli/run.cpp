@@ -29,20 +29,20 @@ constexpr const char* kRunAbout =
     "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
     "the "
     "others, and trains with them.\n"
-    "Their lines come out whole, with \"[rank] \" before each; stdin goes to rank 0 alone.";
+    "Each line of their output has \"[rank] \" before it; only rank 0 gets stdin.";
 
 constexpr const char* kRunMore = R"(Examples:
   paceline run -n 2 build/release/bin/fashion_mnist --model cnn
   paceline run -n 4 --timeout 10min -- python3 train.py --epochs 3
   PACELINE_RUN_NP=2 PACELINE_RUN_GRACE=5s paceline run ./train
-  paceline run --hosts a:2,b:2 ./train             over ssh: 2 ranks on each of the hosts a and b, this folder on both
+  paceline run --hosts a:2,b:2 ./train             over ssh: 2 ranks on each of the hosts a and b, in the current folder
   paceline run --hosts a:2,b:2 --dry-run ./train   shows what would be started where
   paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
                                                    on each of two nodes, without ssh: R is 0 on host a, 1 on the other
   paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/rank_0.log, ...
 
-A hostfile has a line a host: `a slots=2` (Open MPI, Horovod) or `a:2` (MPICH), # begins a comment.
-Make the file for --secret-file with (umask 077; openssl rand -hex 32 >S), and copy it to each node. With ssh none is needed.
+A hostfile has a line for each host: `a slots=2` (Open MPI, Horovod) or `a:2` (MPICH), # begins a comment.
+Make the file for --secret-file with (umask 077; openssl rand -hex 32 >S), and copy it to each node. Over ssh no file is needed.
 
 Every option is also read from PACELINE_RUN_<OPTION>: --operation-timeout from PACELINE_RUN_OPERATION_TIMEOUT.
 Options that torchrun has too are read from its PET_<OPTION> as well.
@@ -94,49 +94,55 @@ void add_options(CLI::App& app, Given& given) {
     app.add_option(names, to, help)->envname(variable)->type_name(type);
   };
   add("-n,--np,--nproc-per-node", given.processes, "PACELINE_RUN_NP", "N",
-      "processes to start, 1 to 4096; with --nnodes on each node, with hosts in all (every slot)");
+      "processes to start, 1 to 4096: on this host, with --nnodes on each node, with hosts in all "
+      "(default with hosts: every slot)");
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
-      "what the others have to end by themselves after a failure (1s)");
+      "time that the other processes have to end by themselves after a failure (1s)");
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
       "stop the run after this time, exit code 124");
   add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
-      "between processes: auto, shm, tcp, ucx; nccl for buffers on CUDA devices (auto)");
+      "how data travels between processes: auto, shm, tcp, ucx; nccl for buffers on CUDA devices "
+      "(auto)");
   add("--determinism", given.determinism, "PACELINE_RUN_DETERMINISM", "NAME",
-      "reproducible, fast (reproducible)");
+      "reproducible: sums have the same bits in every run; fast (reproducible)");
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
       "a collective that takes longer fails (10min)");
   add("--store", given.store, "PACELINE_RUN_STORE", "HOST:PORT",
-      "where the job's store listens, on this host (127.0.0.1:0, any free port; with hosts: the "
-      "address that the way to them shows)");
+      "address of this host where the job's store listens (127.0.0.1 and any free port; with "
+      "hosts, the address by which they reach this host)");
   add("-H,--hosts,--host", given.hosts, "PACELINE_RUN_HOSTS", "LIST",
       "hosts and their slots, as a:2,b:2 or n[01-04]:8");
-  add("--hostfile", given.hostfile, "PACELINE_RUN_HOSTFILE", "FILE", "the same, a line a host");
+  add("--hostfile", given.hostfile, "PACELINE_RUN_HOSTFILE", "FILE",
+      "file with one host and its slots on each line");
   add("--ssh", given.ssh, "PACELINE_RUN_SSH", "CMD",
-      "how to run a command on a host: CMD host command (ssh -T -o BatchMode=yes ...)");
+      "program that runs a command on a host, called as CMD host command (ssh -T -o "
+      "BatchMode=yes ...)");
   app.add_option("-x", given.passed,
-                 "a variable for the workers on every host; PACELINE_* settings, "
-                 "OMP_NUM_THREADS, GLIBC_TUNABLES and MALLOC_* go anyway")
+                 "passes a variable to the workers on every host; PACELINE_* settings, "
+                 "OMP_NUM_THREADS, GLIBC_TUNABLES and MALLOC_* are always passed")
       ->type_name("NAME[=VALUE]")
       ->allow_extra_args(false);
-  add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N", "one `paceline run` on each of N nodes");
+  add("--nnodes", given.nodes, "PACELINE_RUN_NNODES", "N",
+      "nodes of the job, if `paceline run` is started on each of them");
   add("--node-rank", given.node_rank, "PACELINE_RUN_NODE_RANK", "R",
-      "which node this is, 0 to N-1");
+      "number of this node, 0 to N-1");
   add("--rdzv-endpoint", given.endpoint, "PACELINE_RUN_RDZV_ENDPOINT", "HOST:PORT",
-      "where node 0 listens for the others");
+      "address at which node 0 listens for the other nodes");
   add("--rdzv-id", given.id, "PACELINE_RUN_RDZV_ID", "NAME",
-      "tells two jobs at one endpoint apart");
+      "name of the job, if several use one endpoint");
   add("--secret-file", given.secret_file, "PACELINE_RUN_SECRET_FILE", "FILE",
-      "the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes");
+      "file with the job's secret, 64 hexadecimal digits, mode 0600; for --nnodes");
   add("--bind", given.bind, "PACELINE_RUN_BIND", "NAME",
       "cores: each process on cores of its own, if there are enough; none (cores)");
   add("--log-dir", given.log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
-      "what each rank writes also to DIR/rank_<n>.log");
+      "write the output of each rank to DIR/rank_<n>.log too");
   add("-r,--redirects", given.redirects, "PACELINE_RUN_REDIRECTS", "MASK",
-      "only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
-  add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK", "to the file and the terminal (3)");
+      "write output only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
+  add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK",
+      "write output both to the file and to the terminal, as --redirects (3)");
   app.add_flag("--dry-run", given.dry_run, "show what would be started where, and start nothing");
   app.add_flag("--as-agent", given.as_agent)->group("");  // --ssh starts it
-  app.add_flag("--no-prefix", given.no_prefix, "lines without \"[rank] \" before them")
+  app.add_flag("--no-prefix", given.no_prefix, "print lines without \"[rank] \" before them")
       ->envname("PACELINE_RUN_NO_PREFIX");
 }
 

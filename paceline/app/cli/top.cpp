@@ -22,10 +22,10 @@ namespace paceline::cli {
 namespace {
 
 constexpr const char* kTopAbout =
-    "Shows what the ranks of this host do now: how fast they are, what they wait for, and who "
-    "holds the others up (*).\n"
-    "Sees the ranks of your own jobs, whoever started them; a rank that hangs or is stopped is "
-    "seen as well.";
+    "Shows the ranks of this host: how fast they are, what they wait for, and which rank holds "
+    "the others up (*).\n"
+    "It finds the ranks of all your jobs, under every launcher, also ranks that hang or are "
+    "stopped.";
 
 constexpr const char* kTopMore =
     R"(Columns: CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
@@ -45,9 +45,9 @@ struct TopLine {
     app.get_formatter()->column_width(24);
     app.footer(kTopMore);
     app.add_option("--job", job, "only this job")->type_name("ID");
-    app.add_option("--interval", interval, "time between two looks (1s)")->type_name("TIME");
+    app.add_option("--interval", interval, "time between two tables (1s)")->type_name("TIME");
     app.add_flag("--once", once, "print one table and end");
-    app.add_flag("--json", json, "a line of JSON for each look instead of a table");
+    app.add_flag("--json", json, "print lines of JSON instead of tables");
   }
   CLI::App app{kTopAbout, "paceline top"};
   std::string job, interval = "1s";

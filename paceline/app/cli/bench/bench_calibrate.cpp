@@ -40,10 +40,10 @@ struct CalibrateOptions {
     app.get_formatter()->column_width(34);
     app.footer(kCalibrateMore);
     add_ranks_options(app, ranks);
-    app.add_option("--output", output, "write the profile there; - is stdout (-)")
-        ->type_name("FILE");
+    app.add_option("--output", output, "file for the profile; - is stdout (-)")->type_name("FILE");
     app.add_option("--blocks", blocks, "blocks of each measurement (7)")->type_name("N");
-    app.add_option("--operations", operations, "operations in a block (as bench collective)")
+    app.add_option("--operations", operations,
+                   "operations in a block (default: that of bench collective)")
         ->type_name("N");
   }
 

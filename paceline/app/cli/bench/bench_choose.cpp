@@ -19,19 +19,18 @@ namespace paceline::cli {
 namespace {
 
 constexpr const char* kChooseAbout =
-    "Holds the choice of algorithms against measurements: for each size a call without a name, "
-    "what "
-    "the model says, and\n"
-    "the time of every algorithm that could have carried it, in alternating blocks.";
+    "Compares the choice of algorithms with measurements: for each size it times a call that "
+    "names no algorithm, and every\n"
+    "algorithm that could have carried it, in alternating blocks, beside the model's forecasts.";
 
 constexpr const char* kChooseMore = R"(Examples:
   paceline bench choose --operation all_reduce --ranks 2
   paceline bench choose --ranks 4 --sizes 4..16MiB --determinism fast --json choice.json
   PACELINE_PROFILE=here.json paceline bench choose --ranks 2 --transport tcp
 
-The ratio is that to the fastest: the median of the blocks' ratios. That of the choice ("board": what ranks of a
-host do without an algorithm) is taken block by block to whoever was the fastest in all other blocks, with its spread
-(10 % to 90 %); its regret is the ratio less one.
+A ratio compares with the fastest algorithm: it is the median of the blocks' ratios. The ratio of the choice ("board": shared
+memory, without an algorithm) compares each block with the algorithm that was the fastest in all other blocks; it has its
+spread (10 % to 90 %), and its regret is the ratio less one.
 Choices follow the profile that PACELINE_PROFILE names (paceline bench calibrate writes one), else the built-in prices.
 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
@@ -44,12 +43,13 @@ struct ChooseOptions {
     const auto add = [this](const char* name, std::string& to, const char* type, const char* help) {
       app.add_option(name, to, help)->type_name(type);
     };
-    add("--operation", as.operation, "NAME", "as bench collective, without barrier (all_reduce)");
+    add("--operation", as.operation, "NAME",
+        "one of those of bench collective, but barrier (all_reduce)");
     add_ranks_options(app, as.ranks);
     add("--sizes", as.sizes, "LIST", "bytes, as 4..256MiB or 4,64KiB (4..64MiB)");
     add("--dtype", as.dtype, "NAME", "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool (f32)");
     add("--buffers", as.buffers, "NAME",
-        "allocate (Job::allocate, shared), ordinary (the heap) (allocate)");
+        "allocate: shared memory from Job::allocate; ordinary: the heap (allocate)");
     add("--blocks", as.blocks, "N", "blocks of each candidate (9)");
     add("--operations", as.operations, "N",
         "operations in a block (20, more of short ones, fewer of very long ones)");

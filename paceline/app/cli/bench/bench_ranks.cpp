@@ -60,15 +60,18 @@ void check_world(const Job& job, int ranks) {
 
 void add_ranks_options(CLI::App& app, RanksOptions& given) {
   app.add_option("--ranks", given.ranks,
-                 "ranks to start, 1 to 4096; with hosts in all (every slot)")
+                 "ranks to start, 1 to 4096 (default with hosts: every slot)")
       ->type_name("N");
   app.add_option("--hosts", given.hosts.hosts, "hosts and their slots, as a:2,b:2 or n[01-04]:8")
       ->type_name("LIST");
-  app.add_option("--hostfile", given.hosts.hostfile, "the same, a line a host")->type_name("FILE");
-  app.add_option("--ssh", given.hosts.ssh, "how to run a command on a host, as for paceline run")
+  app.add_option("--hostfile", given.hosts.hostfile,
+                 "file with one host and its slots on each line")
+      ->type_name("FILE");
+  app.add_option("--ssh", given.hosts.ssh,
+                 "program that runs a command on a host, as in paceline run")
       ->type_name("CMD");
   app.add_option("--transport", given.transport,
-                 "between ranks: auto, shm, tcp, ucx; under mpirun also mpi (auto)")
+                 "how data travels: auto, shm, tcp, ucx; under mpirun also mpi (auto)")
       ->type_name("NAME");
   app.add_option("--determinism", given.determinism, "reproducible, fast (reproducible)")
       ->type_name("NAME");

@@ -35,7 +35,7 @@ using schedule::Plan;
 constexpr const char* kScheduleAbout =
     "Replays the training of ResNet-50, BERT-Base and BERT-Large with several schedules: gradients "
     "of full size\n"
-    "move between these ranks, the computation is waited for or, with --compute, really done.";
+    "move between these ranks; computation is a wait or, with --compute, real work.";
 
 constexpr const char* kScheduleMore = R"(Examples:
   paceline bench schedule --ranks 2 --models resnet-50
@@ -91,23 +91,23 @@ struct ScheduleOptions {
     add_ranks_options(app, ranks);
     add("--models", models, "LIST",
         "resnet-50, bert-base, bert-large (all), or files that `paceline profile` has recorded: "
-        "what has a / or ends in .json");
+        "their names have a / or end in .json");
     const std::string all = fmt::format("{} (all)", fmt::join(names_of(all_methods()), ", "));
     add("--methods", methods, "LIST", all);
     add("--compression", compression, "LIST",
-        "codecs, as fp16,int8,top_k:ratio=0.01: each with all methods, after none, which is always "
-        "there");
+        "codecs, as fp16,int8,top_k:ratio=0.01; every method runs without a codec and with each "
+        "of them");
     add("--rho", rho, "R",
-        "scale the computation so that communication takes R times as long (the survey's seconds)");
+        "scale the computation so that communication takes R times as long (default: not scaled)");
     app.add_flag("--compute", compute,
                  "compute by real kernels, which take a processor, instead of waiting");
-    add("--divide", divide, "K", "all tensors have a K-th of their length (1)");
+    add("--divide", divide, "K", "divide the length of all tensors by K (1)");
     add("--steps", steps, "N", "steps of each method, after one that warms up (3)");
     add("--trace", trace, "FILE",
-        "what ranks compute, wait for and send when; Chrome's JSON, or Perfetto's if it ends in "
-        ".pftrace");
+        "write a trace of computation, waiting and messages: Chrome's JSON, or Perfetto's if the "
+        "name ends in .pftrace");
     add("--svg", svg, "FILE",
-        "a picture of each method's last step: what was computed and what was under way when");
+        "draw each method's last step: its computation and its messages over time");
     add("--json", json, "FILE", "write the figures as JSON; - is stdout, without the table");
   }
 

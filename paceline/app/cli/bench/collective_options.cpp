@@ -84,20 +84,20 @@ CollectiveOptions::CollectiveOptions() : app(kCollectiveAbout, "paceline bench c
   add_ranks_options(app, ranks);
   add("--sizes", sizes, "LIST", "bytes, as 4..256MiB or 4,64KiB (4..64MiB)");
   add("--algorithms", algorithms, "LIST",
-      "all that may be used, automatic (what Paceline chooses), or names (automatic)");
+      "all: every algorithm that is allowed; automatic: Paceline's choice; or names (automatic)");
   add("--dtype", dtype, "NAME", "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool (f32)");
   add("--buffers", buffers, "NAME",
-      "allocate (Job::allocate, shared), ordinary (the heap) (allocate)");
+      "allocate: shared memory from Job::allocate; ordinary: the heap (allocate)");
   add("--blocks", blocks, "N", "blocks of each candidate (9)");
   add("--operations", operations, "N",
       "operations in a block (20, more of short ones, fewer of very long ones)");
-  app.add_flag("--yardstick", yardstick, "beside the physical limit of shared memory");
+  app.add_flag("--yardstick", yardstick, "measure the physical limit of shared memory too");
   app.add_flag("--back-to-back", back_to_back,
-               "as bench/against measures others: one after the other, buffers left alone, times "
-               "of rank 0");
+               "measure as bench/against measures other libraries: operations without a pause, "
+               "buffers left alone, times of rank 0");
   add("--json", json, "FILE", "write the figures as JSON");
   add("--html", html, "FILE", "write a page with plots");
-  add("--csv", csv, "FILE", "write the lines of bench/against");
+  add("--csv", csv, "FILE", "write the lines that bench/against reads");
 }
 
 CollectiveRequest checked(const CollectiveOptions& given) {

@@ -73,13 +73,13 @@ std::optional<Shape> nearest_fit(const Algorithm& algorithm, int ranks) {
 }  // namespace
 
 void ShapeOptions::add_to(CLI::App& app) {
-  app.add_option("--ranks", ranks, "how many ranks (8)")->type_name("N");
-  app.add_option("--root", root, "the rank that gives or takes, where one does (0)")
-      ->type_name("R");
-  app.add_option("--radix", radix, "of trees: children of a rank; of bcube: members of a group (2)")
+  app.add_option("--ranks", ranks, "number of ranks (8)")->type_name("N");
+  app.add_option("--root", root, "the root rank, for operations that have one (0)")->type_name("R");
+  app.add_option("--radix", radix,
+                 "for trees the children of a rank, for bcube the members of a group (2)")
       ->type_name("K");
-  app.add_option("--groups", groups, "the hosts, each with its ranks: 0,1/2,3")->type_name("HOSTS");
-  app.add_option("--dimensions", dimensions, "the ranks as a grid: 4x2")->type_name("AxB");
+  app.add_option("--groups", groups, "the ranks of each host, as 0,1/2,3")->type_name("HOSTS");
+  app.add_option("--dimensions", dimensions, "the grid of ranks, as 4x2")->type_name("AxB");
 }
 
 Shape ShapeOptions::shape() const {

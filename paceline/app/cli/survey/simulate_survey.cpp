@@ -20,9 +20,9 @@ namespace paceline::cli {
 namespace {
 
 constexpr const char* kSurveyAbout =
-    "Simulates the survey's cluster (Shi et al., arXiv 2005.13247): seven methods and our general "
-    "scheduler on 4 to 32 GPUs,\n"
-    "three networks, three models; beside what was measured.";
+    "Simulates the survey's cluster (Shi et al., arXiv 2005.13247): seven methods and Paceline's "
+    "general schedule on 4 to 32\n"
+    "GPUs, three networks and three models, beside the measured throughputs.";
 
 constexpr const char* kSurveyMore = R"(Examples:
   paceline simulate survey
@@ -30,8 +30,8 @@ constexpr const char* kSurveyMore = R"(Examples:
   paceline simulate survey --bytescheduler paper          across the barrier, at no cost of its own
   paceline simulate survey --calibration mine.csv         of another cluster: network,model,local_batch,method,single,n4,n8,n16,n32
 
-What a byte costs on each network follows from the rows of BSP-PS and BSP-A2A alone; all other methods are forecast, with
-the same constants for all models (docs/guide/simulate.md). Measured rows of other methods are only compared with.
+The cost of a byte on each network is calibrated on the rows of BSP-PS and BSP-A2A alone; all other methods are forecast,
+with the same constants for all models (docs/guide/simulate.md), and compared with their measured rows.
 
 Exit codes: 0 done; 2 wrong usage
 )";
@@ -42,8 +42,8 @@ struct Options {
     app.add_option("--calibration", calibration, "measured throughputs as CSV (the survey's own)")
         ->type_name("FILE");
     app.add_option("--bytescheduler", bytescheduler,
-                   "as the survey's scripts ran it, or as its paper describes it: scripts, paper "
-                   "(scripts)")
+                   "scripts: ByteScheduler as the survey's scripts ran it; paper: as its paper "
+                   "describes it (scripts)")
         ->type_name("HOW");
     app.add_option("--json", json, "write every simulated throughput as JSON; - is stdout")
         ->type_name("FILE");

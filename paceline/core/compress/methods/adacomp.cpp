@@ -13,13 +13,13 @@ std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
 
 Method adacomp() {
   return {.name = "adacomp",
-          .summary = "what is large in its bin, as many as the gradients say",
+          .summary = "the large values of each bin, all with one magnitude",
           .reference = "Chen et al., AdaComp, AAAI 2018",
           .settings = {{.name = "bin",
                         .standard = 50,
                         .least = 1,
                         .most = kLongestBin,
-                        .meaning = "elements that are compared with each other",
+                        .meaning = "elements of a bin, which are compared with each other",
                         .whole = true}},
           .make = make};
 }

@@ -20,20 +20,21 @@ struct Common {
   std::size_t Compression::*value;
 };
 const std::vector<Common>& common_settings() {
-  static const std::vector<Common> all = {{{.name = "min_compress_bytes",
-                                            .standard = 65536,
-                                            .least = 0,
-                                            .most = 0x1p40,
-                                            .meaning = "shorter tensors travel whole",
-                                            .whole = true},
-                                           &Compression::min_compress_bytes},
-                                          {{.name = "choose_every",
-                                            .standard = 200,
-                                            .least = 1,
-                                            .most = 1e9,
-                                            .meaning = "steps between two choices from a menu",
-                                            .whole = true},
-                                           &Compression::choose_every}};
+  static const std::vector<Common> all = {
+      {{.name = "min_compress_bytes",
+        .standard = 65536,
+        .least = 0,
+        .most = 0x1p40,
+        .meaning = "shorter tensors travel uncompressed",
+        .whole = true},
+       &Compression::min_compress_bytes},
+      {{.name = "choose_every",
+        .standard = 200,
+        .least = 1,
+        .most = 1e9,
+        .meaning = "steps between two choices from a setting's values",
+        .whole = true},
+       &Compression::choose_every}};
   return all;
 }
 

@@ -20,7 +20,7 @@ Method ef_sign() {
           .reference = "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019",
           .settings = {{.name = "path",
                         .standard = 0,
-                        .meaning = "each rank decodes all, or owners of chunks add up",
+                        .meaning = "each rank decodes all payloads, or owners of chunks add up",
                         .whole = true,
                         .words = {"gather", "owners"}}},
           .make = make};

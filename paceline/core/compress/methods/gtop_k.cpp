@@ -13,19 +13,21 @@ std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
 }  // namespace
 
 Method gtop_k() {
-  return {.name = "gtop_k",
-          .summary = "the largest elements of the sum, by a tree",
-          .reference =
-              "Shi et al., A Distributed Synchronous SGD Algorithm with Global Top-k "
-              "Sparsification, ICDCS 2019",
-          .settings = {ratio_setting(0.001),
-                       {.name = "mode",
-                        .standard = 0,
-                        .meaning = "whether what is dropped on the way is kept",
-                        .whole = true,
-                        .words = {"lossless", "paper"}}},
-          .make = make,
-          .shows_alone = false};
+  return {
+      .name = "gtop_k",
+      .summary = "the largest elements of the sum, by a tree",
+      .reference =
+          "Shi et al., A Distributed Synchronous SGD Algorithm with Global Top-k "
+          "Sparsification, ICDCS 2019",
+      .settings = {ratio_setting(0.001),
+                   {.name = "mode",
+                    .standard = 0,
+                    .meaning =
+                        "keep elements that merges drop, or lose them as the paper's program does",
+                    .whole = true,
+                    .words = {"lossless", "paper"}}},
+      .make = make,
+      .shows_alone = false};
 }
 
 }  // namespace paceline::compress::catalogue

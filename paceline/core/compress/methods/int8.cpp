@@ -16,10 +16,10 @@ std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
 Method int8() {
   return {.name = "int8",
           .summary = "integers under a scale that all ranks share; their sum is exact",
-          .reference = "specification B3; Li et al., THC, NSDI 2024",
+          .reference = "after Li et al., THC, NSDI 2024",
           .settings = {{.name = "bits",
                         .standard = 0,
-                        .meaning = "of the integers",
+                        .meaning = "bits of an integer",
                         .whole = true,
                         .words = {"8", "16"}},
                        bucket_setting(),

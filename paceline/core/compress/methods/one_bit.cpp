@@ -14,16 +14,16 @@ std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
 }  // namespace
 
 Method one_bit() {
-  return {
-      .name = "one_bit",
-      .summary = "signs, and for each column the means of both sides",
-      .reference = "Seide et al., 1-Bit Stochastic Gradient Descent, Interspeech 2014",
-      .settings = {{.name = "means",
-                    .standard = 0,
-                    .meaning = "for the whole tensor, or for each column (pays from 512 rows on)",
-                    .whole = true,
-                    .words = {"tensor", "columns"}}},
-      .make = make};
+  return {.name = "one_bit",
+          .summary = "signs, and the means of the positive and of the negative values",
+          .reference = "Seide et al., 1-Bit Stochastic Gradient Descent, Interspeech 2014",
+          .settings = {{.name = "means",
+                        .standard = 0,
+                        .meaning =
+                            "means of the whole tensor, or of each column (pays from 512 rows on)",
+                        .whole = true,
+                        .words = {"tensor", "columns"}}},
+          .make = make};
 }
 
 }  // namespace paceline::compress::catalogue

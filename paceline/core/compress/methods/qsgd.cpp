@@ -26,12 +26,12 @@ Method qsgd() {
                         .standard = 4,
                         .least = 2,
                         .most = 8,
-                        .meaning = "of a level",
+                        .meaning = "bits of a level",
                         .whole = true},
                        bucket_setting(),
                        {.name = "norm",
                         .standard = 0,
-                        .meaning = "of a bucket",
+                        .meaning = "norm of a bucket",
                         .whole = true,
                         .words = {"l2", "max"}},
                        feedback_setting(false),
@@ -39,7 +39,7 @@ Method qsgd() {
                         .standard = 1,
                         .least = 0,
                         .most = 1,
-                        .meaning = "of what is decoded; with feedback 1 / (1 + variance)"}},
+                        .meaning = "factor of decoded values; with feedback 1 / (1 + variance)"}},
           .make = make};
 }
 

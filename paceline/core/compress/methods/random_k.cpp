@@ -14,7 +14,7 @@ std::unique_ptr<Averaging> make(const Part& part, const Settings& settings) {
 
 Method random_k() {
   return {.name = "random_k",
-          .summary = "elements that all ranks draw alike",
+          .summary = "random elements, the same on all ranks",
           .reference = "Stich et al., Sparsified SGD with Memory, NeurIPS 2018",
           .settings = {ratio_setting(0.01), feedback_setting(true)},
           .make = make};

@@ -19,7 +19,7 @@ Method terngrad() {
                         .standard = 0,
                         .least = 0,
                         .most = 1e6,
-                        .meaning = "larger values are cut to so many root mean squares; 0: none"}},
+                        .meaning = "values are cut to this number of root mean squares; 0: never"}},
           .make = make};
 }
 

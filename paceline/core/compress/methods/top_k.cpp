@@ -33,7 +33,7 @@ Method top_k() {
                     .standard = 1,
                     .least = 1e-3,
                     .most = 1,
-                    .meaning = "of the new error in the residual (CLT-k)"}},
+                    .meaning = "weight of the new error in the residual (CLT-k)"}},
       .make = make};
 }
 

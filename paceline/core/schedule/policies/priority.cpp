@@ -15,7 +15,7 @@ Plan make(const Model& model, const Costs&, bool crosses_barrier) {
 
 Policy priority() {
   return {.name = "priority",
-          .summary = "in parts; what the next forward pass reads first overtakes",
+          .summary = "in parts; gradients that the next forward pass reads first overtake others",
           .is_measured = true,
           .make = make};
 }
