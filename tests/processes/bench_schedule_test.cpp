@@ -63,7 +63,7 @@ TEST(BenchSchedule, WithKernelsItComputesAndSaysSo) {
   auto shown = words;
   shown.emplace_back("--compute");
   EXPECT_THAT(bench_schedule(shown).output, HasSubstr("the computation is done by kernels"));
-  EXPECT_THAT(bench_schedule(words).output, HasSubstr("the computation is waited for"));
+  EXPECT_THAT(bench_schedule(words).output, HasSubstr("waiting replaces the computation"));
 }
 
 TEST(BenchSchedule, EachCodecGoesWithEachMethodAndMovesFewerBytes) {

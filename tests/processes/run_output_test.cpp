@@ -70,7 +70,7 @@ TEST(RunOutput, AReaderThatWentAwayEndsTheRunAndSaysSo) {
   ASSERT_TRUE(launcher.wait_for_output("\n", Deadline::in(10s)));
   launcher.close_output();
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 141);
-  EXPECT_THAT(launcher.error(), HasSubstr("whoever read its output went away"));
+  EXPECT_THAT(launcher.error(), HasSubstr("the reader of its output went away"));
 }
 
 TEST(RunOutput, AReaderThatPausesGetsEverything) {

@@ -29,7 +29,7 @@ std::string help() {
          list_of(subcommands()) +
          "\nOptions:\n"
          "  -h, --help  this text; `paceline SUBCOMMAND --help` tells more\n"
-         "  --version   which Paceline this is\n"
+         "  --version   the version of Paceline\n"
          "  --completion SHELL   a script for bash, zsh or fish: source <(paceline --completion "
          "bash)\n"
          "  --man [SUBCOMMAND]   a page for man: paceline --man run | man -l -\n\n"

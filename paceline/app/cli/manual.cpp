@@ -224,7 +224,7 @@ std::string man_page(std::span<const Described> subcommands, std::string_view ve
          ".SH OPTIONS\n.TP\n.B \\-\\-completion SHELL\nprint a completion script for bash, zsh or "
          "fish\n"
          ".TP\n.B \\-\\-man [SUBCOMMAND]\nprint this page or a subcommand's, for man(1)\n"
-         ".TP\n.B \\-\\-version\nwhich Paceline this is\n";
+         ".TP\n.B \\-\\-version\nprint the version of Paceline\n";
 }
 
 const std::vector<std::string>& shells() {

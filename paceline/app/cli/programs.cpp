@@ -49,21 +49,21 @@ constexpr const char* kProgramsMore =
   paceline programs show ring --operation all_reduce --svg ring.svg
   paceline programs verify --ranks 1..64
 
-BALANCED is where `reproducible` may choose an algorithm: for which rank counts it sums by the balanced tree in rank order.
-CLASS: D2 the same bits on every rank and in every run; D3 also wherever an element lies, however tensors are fused.
+BALANCED: the rank counts for which an algorithm sums by the balanced tree in rank order, so that `reproducible` may choose it.
+CLASS: D2 gives the same bits on every rank and in every run; D3 also for every place of an element and fusion of tensors.
 
-Exit codes: 0 done; 1 verify: something failed; 2 wrong usage
+Exit codes: 0 done; 1 verify: a proof failed; 2 wrong usage
 )";
 
 constexpr const char* kShowMore =
-    R"(In the picture each rank is a column, and time goes down by rounds; it follows the light or dark scheme of who looks at it.
+    R"(In the picture each rank is a column, and rounds follow each other downwards; it follows the viewer's light or dark scheme.
 )";
 
 constexpr const char* kVerifyMore =
-    R"(Proven is, in place and out of place: every rank ends with each contribution exactly once, summed in the same order;
-each send meets its receive; nothing can deadlock, however little a transport buffers; nothing is overwritten that someone
-still reads; rounds, messages and chunks are those of the closed forms. Each rank count is proven without and with hosts and
-grids, where that makes other programs; with every root up to 16 ranks, beyond with the first two, the middle and the last.
+    R"(It proves, in place and out of place: every rank ends with each contribution exactly once, summed in the same order;
+each send meets its receive; nothing can deadlock, however little a transport buffers; no rank overwrites data that another
+one still reads; rounds, messages and chunks are those of the closed forms. Each rank count is proven without and with hosts
+and grids if they change the program; with every root up to 16 ranks, with more ranks the first two, the middle and the last.
 )";
 
 struct List {

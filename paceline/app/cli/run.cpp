@@ -49,22 +49,22 @@ Options that torchrun has too are read from its PET_<OPTION> as well.
 
 What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
-  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same as torchrun names it
+  RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same by torchrun's names
   OMP_NUM_THREADS                                                cores / N, unless it was set
   GLIBC_TUNABLES                                                 freed memory is kept, in huge pages, unless it or a
                                                                  MALLOC_* variable was set (GLIBC_TUNABLES= for neither)
   PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT, PACELINE_LOG pass through as you set them.
 
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
-SIGKILL. Ctrl-C is passed on: 30 s to end, a second Ctrl-C kills. Nothing stays behind, however the run ends.
+SIGKILL. Ctrl-C is passed on to them: they have 30 s to end, a second Ctrl-C kills them. No process stays behind.
 
 Exit codes:
   0      every process ended with 0
   2      wrong usage
-  4      refused: --secret-file or --rdzv-id is not node 0's
+  4      refused: --secret-file or --rdzv-id differs from node 0's
   124    --timeout has passed
   130    Ctrl-C; 128+n: the run was ended by signal n
-  else   that of the process that failed first: its code, or 128+n when signal n killed it
+  else   the code of the process that failed first, or 128+n when signal n killed it
 )";
 
 // The options as the user wrote them; checked_options() checks them, since it can name a value's

@@ -239,7 +239,7 @@ Calibration calibrate(Job& job, const CompareOptions& options,
   const auto neighbours = std::ranges::find_if(
       topology.hosts, [](const std::vector<int>& host) { return host.size() >= 3; });
   if (topology.within_a_host == LinkClass::memory && neighbours != topology.hosts.end()) {
-    if (tell) tell("what is passed on");
+    if (tell) tell("messages that a rank passes on");
     Bench bench(job, *neighbours, options);
     measure_relays(bench, topology_of(topology, *neighbours), profile);
   }

@@ -37,7 +37,7 @@ void check_yardstick(std::span<const Candidate> candidates, const Communicator& 
                  kMostYardstickRanks, group.size());
   for (const Candidate& c : candidates) {
     PACELINE_CHECK(c.operation == Operation::all_reduce && c.dtype == Dtype::f32,
-                   "the yardstick is an all_reduce of f32, which {} of {} cannot be held against; "
+                   "the yardstick is an all_reduce of f32, with which {} of {} cannot be compared; "
                    "leave it out",
                    name_of(c.operation), name_of(c.dtype));
     PACELINE_CHECK(c.bytes == candidates.front().bytes,

@@ -121,7 +121,7 @@ std::string to_json(const Profile& profile) {
 
 Result<Profile> parse_profile(std::string_view text, std::string_view origin) {
   JsonReader reader(fmt::format("profile {}", origin),
-                    "write it anew with: paceline bench calibrate --output FILE");
+                    "write it again with: paceline bench calibrate --output FILE");
   const Json json = reader.parse(text);
   Profile profile;
   if (reader.has_keys(json, "", {},

@@ -231,8 +231,8 @@ std::string NcclLibrary::refusal(const ConstBuffer& buffer) const {
   if (code != cudaSuccess) (void)functions().cuda.last_error();
   if (code != cudaSuccess || found.type == cudaMemoryTypeUnregistered)
     return fmt::format(
-        "a buffer at {} is no memory of CUDA's: take what cudaMalloc gave, or leave "
-        "out its Memory for one on the host",
+        "a buffer at {} is no memory of CUDA's: use memory from cudaMalloc, or leave out "
+        "the Memory of a buffer on the host",
         fmt::ptr(buffer.data));
   if (found.type == cudaMemoryTypeDevice && found.device != device_)
     return fmt::format("a buffer said to be on device {} lies on {}: allocate it on device {}",

@@ -281,7 +281,7 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
   std::vector<int> all(shapes_.size());
   std::iota(all.begin(), all.end(), 0);
   if (sorted != all || decision.plan.has_value() != (policy_ != nullptr))
-    throw_misuse("the saved schedule is none of this model's: load another checkpoint, or none");
+    throw_misuse("the saved schedule belongs to another model: load another checkpoint, or none");
   if (decision.plan) schedule::check(*decision.plan, tensors);
   if (choice_ && decision.choice) choice_->restore(*decision.choice);
   order_ = decision.order;

@@ -18,8 +18,8 @@ const schedule::Policy* policy_of(const DataParallelOptions& options) {
   if (policy->name == kBuckets) return nullptr;
   if (policy->is_measured && options.static_order) {
     throw_misuse(c10::str("DataParallelOptions::schedule '", options.schedule,
-                          "' follows from what the first steps show, and static_order shows "
-                          "nothing: leave one of them out"));
+                          "' is planned from measurements of the first steps, which static_order "
+                          "turns off: leave one of them out"));
   }
   return policy;
 }

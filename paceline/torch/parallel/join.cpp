@@ -21,7 +21,7 @@ bool JoinedLoop::end_turn() {
   if (parallel_.last_step().step != steps_) return parallel_.last_step().total_weight > 0;
   if (!has_batch_) {
     throw_misuse(
-        "DataParallel::join: a turn without a batch ended without parallel.step(optimizer), on "
+        "DataParallel::join: a turn without a batch ended without parallel.step(optimizer), for "
         "which the other ranks wait: call it "
         "in every turn, also where `turn` is false");
   }

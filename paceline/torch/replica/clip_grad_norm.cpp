@@ -90,9 +90,9 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
       std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
   if (!std::isfinite(norm)) {
     if (!options.refuse_non_finite) return norm;
-    throw_misuse(c10::str(
-        "clip_grad_norm: the norm of the gradients is ", norm,
-        "; look for the step's loss, or pass refuse_non_finite = false and skip the step"));
+    throw_misuse(
+        c10::str("clip_grad_norm: the norm of the gradients is ", norm,
+                 "; look at the step's loss, or pass refuse_non_finite = false and skip the step"));
   }
   const double factor = std::min(1.0, max_norm / (norm + 1e-6));
   for (at::Tensor& grad : grads) grad.mul_(factor);

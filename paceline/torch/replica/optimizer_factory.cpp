@@ -52,7 +52,7 @@ const torch::optim::OptimizerOptions& options_of(const torch::optim::Optimizer& 
     }
   }
   throw_misuse("optimizers_like(): parameter '" + name +
-               "' is in no group of the optimizer that the others are made like: hand it all "
+               "' is in no group of the optimizer whose settings are taken: hand it all "
                "parameters that are trained");
 }
 

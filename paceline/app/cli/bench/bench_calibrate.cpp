@@ -28,9 +28,9 @@ constexpr const char* kCalibrateMore = R"(Examples:
   paceline bench calibrate --ranks 4 --hosts a:2,b:2 --output cluster.json
   PACELINE_PROFILE=cluster.json paceline run --hosts a:2,b:2 -- ./train
 
-Each kind of link that is there is measured on two ranks: memory and loopback need two ranks on one host (loopback:
---transport tcp), network needs two hosts. What is not there stays as built in. Of a run rank 0
-alone reads PACELINE_PROFILE; this command ignores it.
+Each kind of link between the ranks is measured on two of them: memory and loopback need two ranks on one host (loopback:
+--transport tcp), network needs two hosts. Other kinds keep their built-in costs. In a run only rank 0
+reads PACELINE_PROFILE; this command ignores it.
 
 Exit codes: 0 done; 1 a rank failed; 2 wrong usage; else as `paceline run`
 )";

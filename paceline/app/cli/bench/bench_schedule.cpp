@@ -45,15 +45,15 @@ constexpr const char* kScheduleMore = R"(Examples:
   tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
 
 Methods: barrier (one message after the backward pass), buckets (neighbours share a message up to a length, the
-default of training), wait_free (each gradient at once), merged (neighbours share a message where that is faster), priority
-(what the next forward pass reads first goes first, in parts; the next step begins before all is back), priority_barrier
-(the same, with a barrier), general (a search over all of these).
-Computation: waited for, it takes its time and no processor, as on an accelerator. With --compute it is done by products
-of small matrices, as many as an idle processor does in that time, which take a processor from the threads that
-communicate and encode, as training on processors does; then the forecast shares the processors, and what steps take
-beyond the model's computation (exposed) has in it what that lost to others.
-Forecast: by the simulator, from the line through the times of all_reduces that are measured first. Bound: what no
-schedule of the kind can beat on such links, start-ups left out. Hidden: of the transfer, what the computation hid.
+default of training), wait_free (each gradient at once), merged (neighbours share a message where that is faster),
+priority (in parts; gradients that the next forward pass reads first go first, and the next step begins before all are
+back), priority_barrier (the same, with a barrier), general (a search over all of these).
+Computation: by default ranks wait for its duration without using a processor, as with an accelerator. With --compute
+they multiply small matrices, as many as an idle processor does in that time, which takes processor time from the
+threads that communicate and encode, as training on processors does. Then the forecast shares the processors too, and
+the exposed time of a step includes the time that its computation lost to these threads.
+Forecast: the simulator's, from the times of all_reduces that are measured first. Bound: a time that no schedule of the
+kind can beat on such links, without start-ups. Hidden: the share of the transfer that the computation hid.
 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
 )";
@@ -251,7 +251,7 @@ std::string text_of(const Costs& costs) {
 }
 
 std::string text_of(const std::optional<schedule::ComputeKernel>& kernel) {
-  if (!kernel) return "the computation is waited for\n";
+  if (!kernel) return "waiting replaces the computation\n";
   return fmt::format("the computation is done by kernels, a product takes {:.2f} us\n",
                      1e6 / kernel->rounds_per_second());
 }

@@ -28,11 +28,11 @@ constexpr const char* kCollectiveMore = R"(Examples:
   paceline bench collective --hosts a:2,b:2 --algorithms direct,ring --determinism fast
   mpirun -n 4 paceline bench collective        takes part as a rank, as under paceline run and srun
 
-Sizes are of one rank's buffer: of all_reduce, broadcast and reduce the vector, else the whole of which each rank has a part.
+A size is that of the whole vector; for operations in which each rank has a part, that of all parts together.
 `A..B` goes from A to B by factors of 4, `A,B,C` is a list; KiB, MiB, GiB. Bus bandwidth has the factors of nccl-tests.
---yardstick: all_reduce of f32 on one host beside the plainest loop that does the same in shared memory: each rank adds its
-part of all buffers up and stores it into all of them. The ratio is the median of the blocks' ratios, with p10 and p90.
-Files are written by rank 0, on its host, at the end and whole; - is stdout, without the table then.
+--yardstick compares all_reduce of f32 on one host with the plainest loop that does the same in shared memory: each rank
+adds up its part of all buffers and stores the sum into all of them. The ratio is the median of the blocks' ratios, with
+p10 and p90. Rank 0 writes files, on its host, at the end; - is stdout, without the table.
 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
 )";
@@ -66,7 +66,7 @@ std::vector<std::string> parse_algorithms(const std::string& text, Operation ope
 void check_yardstick(const CollectiveOptions& given, const CollectiveRequest& request) {
   PACELINE_CHECK(!given.yardstick ||
                      (request.operation == Operation::all_reduce && request.dtype == Dtype::f32),
-                 "--yardstick: it is an all_reduce of f32 and can be held against nothing else; "
+                 "--yardstick: it is an all_reduce of f32 and compares with nothing else; "
                  "leave it out");
 }
 

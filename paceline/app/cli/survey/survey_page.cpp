@@ -68,10 +68,10 @@ std::string survey_page(const SurveyRun& run) {
     body += plot(figure, "measured", &SurveyFigure::Cell::measured);
     body += plot(figure, "simulated", &SurveyFigure::Cell::simulated) + table(figure);
   }
-  return page(
-      "The survey, measured and simulated",
-      {{"Error of what is no BSP row", to_string(survey_error(run.measured, run.simulated))}},
-      body);
+  return page("The survey, measured and simulated",
+              {{"Error of the rows that are not BSP's",
+                to_string(survey_error(run.measured, run.simulated))}},
+              body);
 }
 
 }  // namespace paceline::cli

@@ -133,7 +133,7 @@ std::string verdict(const SurveyRun& run) {
     return to_string(survey_error(run.measured, run.simulated, cells));
   };
   std::string text = fmt::format(
-      "Error of what is no BSP row: {}\n"
+      "Error of the rows that are not BSP's: {}\n"
       "  with the rows that are in doubt (PS on 100GbE above 4 GPUs, ByteScheduler-A2A of "
       "ResNet-50): {}\n"
       "Orders of methods that differ by 3 % or more: {} of {} repeated\n",

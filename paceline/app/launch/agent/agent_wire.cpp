@@ -13,8 +13,8 @@ Failure no_message(std::string_view begins) {
   std::string shown(begins.substr(0, 60));
   for (char& c : shown) c = c < ' ' || c > '~' ? '.' : c;
   return {Fault::io,
-          fmt::format("what comes from the other host is no message of `paceline run`: \"{}\"; its "
-                      "login shell must print nothing, and "
+          fmt::format("the other host sent something that is no message of `paceline run`: \"{}\"; "
+                      "its login shell must print nothing, and "
                       "both hosts need the same Paceline",
                       shown),
           {}};

@@ -179,7 +179,10 @@ void RemoteWorkers::heed(const AgentMessage& message) {
     case Kind::error: return output_.feed(message.rank, true, message.text);
     case Kind::drained: drained_ = true; return;
     case Kind::refused: return lose(fmt::format("host {}: {}", channel_.host, message.text));
-    default: return lose(fmt::format("host {} said what no agent says", channel_.host));
+    default:
+      return lose(fmt::format(
+          "host {} sent a message that no agent sends: install the same Paceline on all hosts",
+          channel_.host));
   }
 }
 

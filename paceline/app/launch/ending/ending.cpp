@@ -77,7 +77,7 @@ std::string about_reason(const Outcome& outcome) {
     case Outcome::Kind::timed_out: return "the run was stopped: --timeout has passed";
     case Outcome::Kind::output_lost:
       return outcome.detail == EPIPE
-                 ? std::string("the run was stopped: whoever read its output went away")
+                 ? std::string("the run was stopped: the reader of its output went away")
                  : fmt::format("the run was stopped: its output cannot be written: {}",
                                ::strerror(outcome.detail));
     case Outcome::Kind::done:

@@ -65,7 +65,7 @@ HostCheck memory() {
 
 HostCheck shared_memory() {
   const auto memory = transport::SharedMemory::create(std::size_t{64} << 20);
-  if (memory) return {Level::ok, "shared memory", "64 MiB of sealed memory can be had"};
+  if (memory) return {Level::ok, "shared memory", "64 MiB of sealed memory are available"};
   return {Level::fail, "shared memory", memory.error().what,
           "raise the container's memory limit, or train with --transport tcp"};
 }
@@ -122,7 +122,7 @@ HostCheck ptrace_scope() {
 
 HostCheck unix_sockets() {
   const auto listener = transport::listen_unix(fmt::format("paceline.doctor.{}", ::getpid()));
-  if (listener) return {Level::ok, "unix sockets", "abstract names can be had"};
+  if (listener) return {Level::ok, "unix sockets", "abstract names are available"};
   return {Level::fail, "unix sockets", listener.error().what,
           "needed for shared memory: allow AF_UNIX, or train with --transport tcp"};
 }
@@ -165,7 +165,7 @@ HostCheck ports() {
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> low >> high;
   const auto found = fmt::format("{} to {}, {} is free", low, high, free_port());
   if (free_port() == 0)
-    return {Level::fail, "ports", "no port of 127.0.0.1 can be had",
+    return {Level::fail, "ports", "no port of 127.0.0.1 is available",
             "bring up the loopback interface: ip link set lo up"};
   if (high - low >= 1000) return {Level::ok, "ports", found};
   return {
@@ -212,7 +212,7 @@ Tried try_out(std::vector<std::string> command) {
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   std::array<int, 2> ends = {-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, "no pipe can be had"};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, "no pipe can be made"};
   const transport::FileDescriptor from(ends[0]);
   transport::FileDescriptor to(ends[1]);
   posix_spawn_file_actions_t actions;

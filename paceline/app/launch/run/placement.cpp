@@ -36,9 +36,9 @@ std::string bracketed(const std::string& host) {
 std::string route_to(const std::string& host) {
   const auto address = transport::resolve_tcp_address(bracketed(host) + ":0");
   if (!address)
-    throw_misuse(
-        fmt::format("host {}: {} (or tell by --store ADDRESS:0 which of our addresses it reaches)",
-                    host, address.error().what));
+    throw_misuse(fmt::format(
+        "host {}: {} (or give --store ADDRESS:0, an address of this host that it reaches)", host,
+        address.error().what));
   return transport::source_address_to(address.value().host);
 }
 

@@ -239,7 +239,7 @@ void Communicator::Impl::choose_program(Request& request, std::string_view algor
                     needs_one_rounding(call.operation, call.op, call.dtype));
   PACELINE_CHECK(
       !chosen.algorithm->needs_equal_counts || call.counts.empty(),
-      "{}: algorithm '{}' needs as much for each rank from each; call without counts, or "
+      "{}: algorithm '{}' needs the same count for all pairs of ranks; call without counts, or "
       "name another algorithm",
       to_string(call), chosen.algorithm->name);
   call.algorithm = chosen.algorithm->name;
@@ -446,7 +446,7 @@ Work Communicator::broadcast(Buffer inout, int root, const OperationOptions& opt
 
 Work Communicator::barrier(const OperationOptions& options) {
   PACELINE_CHECK(options.algorithm.empty(),
-                 "barrier: it has no algorithms; every call is told to every rank, and that is it");
+                 "barrier: it has no algorithms to choose from; call it without a name");
   Request request;
   request.call = {.operation = Operation::barrier};
   return impl_->submit(std::move(request), {}, options.within);

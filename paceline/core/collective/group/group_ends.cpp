@@ -203,8 +203,8 @@ void Group::on_timer() {
       const std::string behind =
           late == queue_.end() ? "" : fmt::format(", and {} behind it", to_string(late->call));
       const std::string remedy = blamed.empty()
-                                     ? "look what the other ranks do"
-                                     : fmt::format("look what {} {}", members_.names(blamed),
+                                     ? "look at what the other ranks do"
+                                     : fmt::format("look at what {} {}", members_.names(blamed),
                                                    blamed.size() == 1 ? "does" : "do");
       return generation().fail(members_.failure(
           Fault::timed_out, fmt::format("deadline: {}{}; {}", waits, behind, remedy), blamed));

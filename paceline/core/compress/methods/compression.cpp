@@ -89,13 +89,13 @@ Result<> take_menu(Compression& compression, std::size_t setting, std::string_vi
   const std::string_view name = method.settings[setting].name;
   if (!compression.menu.empty())
     return misuse(
-        fmt::format("{} has several values beside another setting that has: give one of "
+        fmt::format("{} has several values, and so has another setting: give one of "
                     "them a single value",
                     name));
   if (method.outcome != Method::Outcome::mean || !method.shows_alone)
     return misuse(
-        fmt::format("{} of {} has one value, not '{}': several are for methods of which one "
-                    "gradient shows what they lose, as top_k, power_sgd or qsgd",
+        fmt::format("{} of {} has one value, not '{}': several values need a method whose loss "
+                    "shows on a single rank's gradient, such as top_k, power_sgd or qsgd",
                     name, method.name, texts));
   for (const std::string_view text : split(texts, '/')) {
     const auto value = parse_value(method, method.settings[setting], text);
@@ -215,10 +215,10 @@ Result<Compression> parse_compression(std::string_view text, const Catalogue& me
     if (const auto taken = take(compression, seen, setting); !taken) return taken.error();
   }
   if (compression.menu.empty() && std::ranges::find(seen, "choose_every") != seen.end())
-    return misuse(
-        fmt::format("choose_every says how often {} chooses from a menu, and no setting "
-                    "has several values: give one some, as in \"power_sgd:rank=4/1/2\"",
-                    name));
+    return misuse(fmt::format(
+        "choose_every says how often {} chooses from a setting's values, but no setting "
+        "has several values: give them, as in \"power_sgd:rank=4/1/2\"",
+        name));
   return compression;
 }
 

@@ -74,8 +74,8 @@ class StoreInRank0 final : public HostedStore {
     if (!listener) {
       throw Error({Fault::misuse,
                    fmt::format("another rank 0 of the same job runs on this host ({}): two jobs "
-                               "must differ in what their launcher "
-                               "calls them, or their processes must not be started twice",
+                               "need different names at their launcher, and the processes of a "
+                               "job must not be started twice",
                                listener.error().what),
                    {}});
     }

@@ -57,7 +57,7 @@ Result<Endpoint> decode_endpoint(Bytes bytes, int rank) {
   };
   if (r.ok() && !has_processors)
     return malformed(
-        fmt::format(": it must have 1 to {} processors and more than none of their time",
+        fmt::format(": it must have 1 to {} processors and a share of their time above 0",
                     64 * ProcessorSet::kMostWords));
   if (!r.ok_and_empty()) return malformed("");
   return e;

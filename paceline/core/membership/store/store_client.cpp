@@ -44,10 +44,10 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
           .on_end =
               [this](const Failure&) {
                 if (!ended_)
-                  ended_ = Failure{
-                      Fault::peer_lost,
-                      "whoever held the job's store (the launcher; without one, rank 0) is gone",
-                      {}};
+                  ended_ = Failure{Fault::peer_lost,
+                                   "the process with the job's store (the launcher; without one, "
+                                   "rank 0) is gone",
+                                   {}};
                 if (on_verdict_) on_verdict_(*ended_);
               }});
   connection_->watch(joining_);

@@ -161,7 +161,7 @@ Actions StoreMachine::get(int id, std::uint32_t request, WireReader reader) {
   if (!reader.ok_and_empty()) return refuse(id, "a malformed key");
   Client& client = clients_.at(id);
   if (client.waiting >= (asks_for_all(name) ? kMostWaitingForAll : kMostWaiting))
-    return refuse(id, "more is asked for than is read");
+    return refuse(id, "a client asks for more values than it reads");
   const std::string key = of_generation(client.generation, name);
   Actions actions;
   if (is_there(key)) {

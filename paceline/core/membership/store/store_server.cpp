@@ -72,7 +72,7 @@ class StoreServer::Impl final : private machine::Port {
 
   Result<> serve(int id, const FrameHeader& header, Bytes payload) {
     if (connections_.at(id)->unsent_frames() >= kMostUnsent)
-      return Failure{Fault::io, "store: more is asked for than is read", {}};
+      return Failure{Fault::io, "store: a client asks for more values than it reads", {}};
     refusal_.reset();
     const machine::Message message{.kind = static_cast<std::uint32_t>(header.type),
                                    .index = header.index,

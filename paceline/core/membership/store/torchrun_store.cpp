@@ -52,7 +52,7 @@ class TorchrunStore final : public Exchange {
     if (auto got = ask(get, size, deadline); !got) return told(got.error());
     const auto length = WireReader(size).integer<std::uint64_t>();
     if (length > kLongestAnswer)
-      return told({Fault::io, "an answer that is not its protocol's", {}});
+      return told({Fault::io, "an answer that its protocol does not have", {}});
     std::vector<std::byte> value(length);
     if (auto got = transport::receive_all(socket_.get(), value, deadline); !got)
       return told(got.error());

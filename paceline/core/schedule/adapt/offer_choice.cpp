@@ -35,7 +35,8 @@ bool OfferChoice::end_step(Communicator& group, const Choose& choose) {
   std::vector<std::int64_t> told(offers.begin(), offers.end());
   group.broadcast(buffer_of(told)).wait();
   offers.assign(told.begin(), told.end());
-  PACELINE_CHECK(is_of(offers, look.menus), "the choice is of none of the offers that there are");
+  PACELINE_CHECK(is_of(offers, look.menus),
+                 "rank 0 chose an offer that does not exist: a bug, please report it");
   state_.norms = look.norms;
   return std::exchange(state_.offers, offers) != offers;
 }

@@ -69,7 +69,7 @@ std::string json_of(const Model& model) {
 
 Result<Model> parse_model(std::string_view text, std::string_view origin) {
   JsonReader reader(fmt::format("model {}", origin),
-                    "record it anew with: paceline profile --output FILE -- PROGRAM");
+                    "record it again with: paceline profile --output FILE -- PROGRAM");
   const Json json = reader.parse(text);
   Model model{.name = {}, .tensors = {}};
   if (reader.has_keys(json, "", {kVersionKey, "name", "batch", "tensors"})) {

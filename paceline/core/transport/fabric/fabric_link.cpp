@@ -175,7 +175,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     if (header->length != message->bytes()) return malformed("a payload of another length");
     waiting_bytes_ += message->is_here() ? header->length : 0;
     if (waiting_.size() >= kMostWaiting || waiting_bytes_ > kMostWaitingBytes)
-      return malformed("too much before what should come first");
+      return malformed("too many messages before the next one in order");
     if (number < next_ || !waiting_.emplace(number, Incoming{*header, std::move(message)}).second)
       return malformed("a number that it has sent before");
     return Done{};
@@ -255,7 +255,7 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
       return Done{};
     }
     if (header.type == FrameType::failure) return owner_.received(peer_, header, payload, false);
-    if (held_.size() >= kMostHeld) return malformed("too much after its goodbye");
+    if (held_.size() >= kMostHeld) return malformed("too many messages after its goodbye");
     held_.emplace_back(header, std::vector(payload.begin(), payload.end()));
     return go_on_with_connection();
   }

@@ -48,7 +48,7 @@ TEST(SurveyReport, the_text_tells_claims_tables_errors_and_orders) {
   const std::string text = survey_text(run());
   for (const char* part :
        {"WFBP-A2A            all-to-all    yes", "best speed-up of ResNet-50 on 32 GPUs", "31.6x",
-        "441 ms", "BERT-Large, 10GbE", "Error of what is no BSP row: 102 cells, mean",
+        "441 ms", "BERT-Large, 10GbE", "Error of the rows that are not BSP's: 102 cells, mean",
         "Orders of methods that differ by 3 % or more: 74 of 74 repeated"})
     EXPECT_THAT(text, HasSubstr(part));
 }

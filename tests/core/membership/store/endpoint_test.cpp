@@ -57,8 +57,8 @@ TEST(Endpoint, ThatIsCutAnywhereOrGoesOnIsRefusedAndNamesItsRank) {
 
 TEST(Endpoint, OfNoProcessorsOrOfMoreThanThereAreIsRefused) {
   constexpr auto* kWhat =
-      "rank 3 published a malformed endpoint: it must have 1 to 8192 processors and more than "
-      "none of their time";
+      "rank 3 published a malformed endpoint: it must have 1 to 8192 processors and a "
+      "share of their time above 0";
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const auto refuses = [&](std::vector<std::uint64_t> words, double quota) {
     Endpoint bad = endpoint();

@@ -128,7 +128,7 @@ TEST(StoreClient, TheLaunchersEndEndsAGet) {
   std::jthread launcher([&] { world.end(); });
   const auto got = client->get("never", soon());
   EXPECT_EQ(got.error().what,
-            "whoever held the job's store (the launcher; without one, rank 0) is gone");
+            "the process with the job's store (the launcher; without one, rank 0) is gone");
   EXPECT_EQ(got.error().fault, Fault::peer_lost);
 }
 
