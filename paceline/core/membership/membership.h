@@ -5,10 +5,12 @@
 // have alike). Processes meet through the store (store_client.h, store_server.h, endpoint.h;
 // meeting.h where no launcher of ours serves one), and every connection passes the handshake
 // (handshake.h, secret.h). The links of one generation, the memory on offer and the verdict that
-// ends them all are held by generation/generation.h; allocation.h hands memory out. The room job
-// puts these together. Start reading at environment/environment.h, then generation/generation.h.
+// ends them all are held by generation/generation.h; generation_port.h runs machines among its
+// members; allocation.h hands memory out. The room job puts these together. Start reading at
+// environment/environment.h, then generation/generation.h.
 #pragma once
 
 #include "paceline/core/membership/environment/environment.h"
 #include "paceline/core/membership/generation/allocation.h"
 #include "paceline/core/membership/generation/generation.h"
+#include "paceline/core/membership/generation/generation_port.h"

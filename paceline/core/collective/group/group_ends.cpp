@@ -45,6 +45,8 @@ void Group::check_departed() {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
+    if (auto lost = generation().loss_of(members_.world_rank(peer)))
+      return generation().fail(*std::move(lost));
     return generation().fail(members_.failure(
         Fault::peer_lost,
         fmt::format("{} has left the job while {} waits for it in {}; all ranks must call the same "

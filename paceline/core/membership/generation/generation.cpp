@@ -162,7 +162,7 @@ void Generation::leave() {
 
 bool Generation::flushed() const {
   for (const auto& link : links_) {
-    if (link && !link->flushed()) return false;
+    if (link && !losses_.contains(link->peer()) && !link->flushed()) return false;
   }
   return true;
 }
@@ -175,9 +175,7 @@ MutableBytes Generation::place(int peer, const FrameHeader& header) {
 
 Result<> Generation::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
   if (header.type == FrameType::goodbye) {
-    departed_.insert(peer);
-    const auto sinks = sinks_;
-    for (const auto& [group, sink] : sinks) sink->departed(peer);
+    depart(peer);
     return Done{};
   }
   if (header.type == FrameType::failure) {
@@ -207,12 +205,27 @@ Result<> Generation::borrowed(int peer, const FrameHeader& header, Bytes payload
 
 void Generation::lost(int peer, const Failure& why) {
   if (departed_.contains(peer) || leaving_) return;
-  fail({Fault::peer_lost,
-        fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut off; "
-                    "look for the first failure in "
-                    "the launcher's verdict and in the log of rank {})",
-                    peer, why.what, peer),
-        {peer}});
+  Failure loss{Fault::peer_lost,
+               fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut "
+                           "off; look for the first failure in "
+                           "the launcher's verdict and in the log of rank {})",
+                           peer, why.what, peer),
+               {peer}};
+  if (!borne_.contains(peer)) return fail(std::move(loss));
+  losses_.emplace(peer, std::move(loss));
+  depart(peer);
+}
+
+void Generation::depart(int peer) {
+  departed_.insert(peer);
+  const auto sinks = sinks_;
+  for (const auto& [group, sink] : sinks)
+    if (sinks_.contains(group)) sink->departed(peer);
+}
+
+std::optional<Failure> Generation::loss_of(int peer) const {
+  const auto found = losses_.find(peer);
+  return found == losses_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace paceline::membership

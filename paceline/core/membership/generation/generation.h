@@ -30,7 +30,8 @@ class FrameSink {
                             bool placed) = 0;
   virtual Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) = 0;
   virtual void failed(const Failure& why) = 0;  // once; nothing comes after it
-  virtual void departed(int peer) = 0;          // the peer has ended its Job on purpose
+  virtual void departed(
+      int peer) = 0;  // the peer has ended its Job on purpose, or its loss is borne
   virtual std::string heard_of(
       int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
 };
@@ -78,6 +79,10 @@ class Generation final : private transport::LinkOwner {
   // nullptr for this rank itself. THREAD: driver.
   transport::Link* link(int peer) { return links_[static_cast<std::size_t>(peer)].get(); }
   bool has_departed(int peer) const { return departed_.contains(peer); }
+  // The loss of these fails nobody: sinks hear that they have departed. THREAD: driver.
+  void bear_loss_of(const std::set<int>& members) { borne_.insert(members.begin(), members.end()); }
+  // How a member that has departed was lost; nothing: it was not. THREAD: driver.
+  std::optional<Failure> loss_of(int peer) const;
 
   void subscribe(std::uint32_t group, FrameSink* sink);  // nullptr ends it. THREAD: driver.
   std::string heard_of(int peer) const;                  // by any group. THREAD: driver.
@@ -118,6 +123,7 @@ class Generation final : private transport::LinkOwner {
                     bool placed) override;
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void lost(int peer, const Failure& why) override;
+  void depart(int peer);
   // A frame that came before its group was made here: a peer may be first.
   struct Early {
     int peer;
@@ -134,7 +140,8 @@ class Generation final : private transport::LinkOwner {
   std::map<std::uint32_t, FrameSink*> sinks_;
   std::map<std::uint32_t, std::vector<Early>> early_;
   std::size_t early_bytes_ = 0;
-  std::set<int> departed_;
+  std::set<int> departed_, borne_;
+  std::map<int, Failure> losses_;  // of those that are borne
   bool shares_memory_ = false;
   Hosts hosts_;
   bool leaving_ = false;

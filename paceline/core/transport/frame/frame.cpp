@@ -18,7 +18,8 @@ constexpr std::size_t kMostRanks = 4096;
 std::size_t longest_payload(FrameType type) {
   switch (type) {
     case FrameType::data:
-    case FrameType::message: return kLongestPayload;
+    case FrameType::message:
+    case FrameType::machine: return kLongestPayload;
     case FrameType::taken:
     case FrameType::matched:
     case FrameType::goodbye:
@@ -102,6 +103,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::invitation: return "invitation";
     case FrameType::passed: return "passed";
     case FrameType::heard: return "heard";
+    case FrameType::machine: return "machine";
   }
   return "unknown";
 }

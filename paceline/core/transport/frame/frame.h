@@ -42,6 +42,8 @@ enum class FrameType : std::uint8_t {
   invitation,  // what a group's engine needs from the library of its first rank
   passed,      // beside a fabric: `sequence` frames went over it before what follows here
   heard,       // the answer: they were heard
+  machine,     // a message of a protocol that runs as a machine (core/machine): `sequence` is its
+               // kind, `index` its index
 };
 
 struct FrameHeader {

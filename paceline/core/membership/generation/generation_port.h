@@ -1,0 +1,65 @@
+// Runs a pure machine (core/machine) among the members of a generation: what it sends travels as
+// frames over the links, its timers are the reactor's.
+//
+// Members are numbered: a rank's number is its rank. Servers, which are no ranks, will have the
+// numbers above.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/machine/port.h"
+#include "paceline/core/membership/generation/generation.h"
+#include "paceline/core/transport/reactor/reactor.h"
+
+namespace paceline::membership {
+
+class GenerationPort final : private machine::Port, private FrameSink {
+ public:
+  // `group` marks the frames: the same on all members, and no other group's. The machine hears of
+  // the end of each member, and of all when the generation fails. The loss of a member that is
+  // `may_be_lost` fails nobody: its machine hears of it, and calls that wait for it fail. All
+  // members name the same. `machine` outlives this. THREAD: not the driver; the machine runs on it.
+  // THROWS Error (misuse): the number is in use.
+  GenerationPort(std::shared_ptr<transport::Reactor> reactor,
+                 std::shared_ptr<Generation> generation, std::uint32_t group,
+                 machine::Machine& machine, const std::set<int>& may_be_lost = {});
+  ~GenerationPort() override;
+  GenerationPort(const GenerationPort&) = delete;
+  GenerationPort& operator=(const GenerationPort&) = delete;
+
+  // The machine hears the message as from this member itself: how it is begun. THREAD: any.
+  void tell(machine::Message message);
+
+ private:
+  void send(int to, const machine::Message& message) override;
+  void arm(std::uint32_t timer, machine::Time at) override;
+  void drop(int peer, const Failure& why) override;
+
+  MutableBytes place(int, const transport::FrameHeader&) override { return {}; }
+  Result<> received(int peer, const transport::FrameHeader& header, Bytes payload,
+                    bool placed) override;
+  Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
+  void failed(const Failure& why) override;
+  void departed(int peer) override { lose(peer); }
+  std::string heard_of(int) const override { return {}; }
+
+  void lose(int peer);
+  machine::Time now() const { return Clock::now() - begin_; }
+
+  const std::shared_ptr<transport::Reactor> reactor_;
+  const std::shared_ptr<Generation> generation_;
+  const std::uint32_t group_;
+  machine::Machine& machine_;
+  const Clock::time_point begin_ = Clock::now();
+  // THREAD: the driver alone, from here on.
+  std::map<std::uint32_t, transport::Poller::TimerId> timers_;
+  std::set<int> parted_;  // nothing comes from them any more
+  // Ends with this object, which a task may outlive.
+  std::shared_ptr<GenerationPort*> self_ = std::make_shared<GenerationPort*>(this);
+};
+
+}  // namespace paceline::membership
