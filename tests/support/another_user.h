@@ -1,4 +1,4 @@
-// A process of another user, for what must keep such processes out.
+// A process of another user, for tests that such processes are kept out.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 namespace paceline::test {
 
 // Runs `body` in a child process that has the user id of nobody, and keeps the child alive until
-// this object is destroyed. REQUIRES: this process is root's; `body` allocates nothing another
-// thread may hold a lock for.
+// this object is destroyed. REQUIRES: this process is root's; `body` takes no lock that another
+// thread may hold (the allocator's, for one).
 class AnotherUser {
  public:
   explicit AnotherUser(const std::function<void()>& body) : child_(::fork()) {

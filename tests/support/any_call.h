@@ -7,8 +7,8 @@
 
 namespace paceline::test {
 
-// On buffers of equal length, a multiple of the group's size; what has a root has it in rank 0, and
-// parts are equal. An empty algorithm: the communicator chooses.
+// Buffers have equal length, a multiple of the group's size; roots are rank 0, and parts are equal.
+// If `algorithm` is empty, the communicator chooses.
 inline Work call_any(Communicator& group, Operation operation, std::string_view algorithm,
                      Buffer in, Buffer out) {
   const auto ranks = static_cast<std::size_t>(group.size());

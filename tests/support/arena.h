@@ -1,4 +1,4 @@
-// Memory for the buffers of one rank, with guards that tell when somebody wrote beside them.
+// Memory for the buffers of one rank, with guard bytes that show writes beside them.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace paceline::test {
 
-// Memory in pieces, each between guard bytes; of Job::allocate, or ordinary.
+// Memory in pieces, each between guard bytes, from Job::allocate or the heap.
 class Arena {
  public:
   Arena(Job& job, std::size_t bytes) : allocation_(job.allocate(bytes)), ordinary_(bytes) {}

@@ -17,25 +17,25 @@ class AveragingRun {
   using Make = std::function<std::unique_ptr<compress::Averaging>(int rank)>;
   AveragingRun(int ranks, const Make& make);
 
-  // What an exchange brought, before the ranks go on: a test may damage it.
+  // Called with the results of an exchange, before the ranks go on: a test may damage them.
   std::function<void(std::vector<compress::Exchange>&)> on_carried_out;
 
-  // One step on all ranks, which go the same way, or the test fails.
+  // Carries out one step on all ranks. The test fails unless all of them end it in the same way.
   struct Outcome {
-    Gradients means;  // empty: an overflow, or a failure
+    Gradients means;  // empty after an overflow or a failure
     bool overflowed = false;
     std::optional<Failure> failure;
   };
   Outcome step(Gradients gradients, std::uint32_t number);
 
-  // Of the last step.
+  // Bytes of the last step.
   std::vector<compress::Exchange::Kind> kinds;
-  std::size_t payload_bytes = 0;  // of messages to other ranks, of all ranks, headers apart
-  std::size_t reduced_bytes = 0;  // what one rank brings to its all_reduces
+  std::size_t payload_bytes = 0;  // in messages of all ranks to others, without headers
+  std::size_t reduced_bytes = 0;  // in the all_reduces of one rank
 
   compress::Averaging& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
-  std::vector<float> values(int rank, std::string_view name);  // of its state
-  std::vector<std::vector<float>> state(int rank);             // all of it
+  std::vector<float> values(int rank, std::string_view name);  // one part of its state
+  std::vector<std::vector<float>> state(int rank);             // its whole state
   void restore(int rank, const std::vector<std::vector<float>>& state);
 
  private:
@@ -44,10 +44,10 @@ class AveragingRun {
   std::vector<std::unique_ptr<compress::Averaging>> ranks_;
 };
 
-// The method as a user writes it, whatever the size of the tensor.
+// The method as a user writes it, for tensors of any size (min_compress_bytes is 0).
 AveragingRun run_of(std::string_view compression, int ranks, std::size_t rows, std::size_t columns);
 
-// How much is missing after some steps of gradients on a grid: the largest magnitude of
+// The error after some steps of gradients on a grid: the largest magnitude of
 // sum of results + `pending`(run) - sum of mean gradients.
 using Pending = std::function<std::vector<double>(AveragingRun&)>;
 double lost_over(int steps, AveragingRun& run, int ranks, std::size_t elements,
@@ -55,13 +55,13 @@ double lost_over(int steps, AveragingRun& run, int ranks, std::size_t elements,
 // The mean over the ranks of a state.
 Pending mean_state(int ranks, std::string name = "residual");
 
-// Does what a communicator would: sums are the balanced tree in rank order, in f32 or exact.
+// Does the work of a communicator: it sums by the balanced tree in rank order, in f32 or exactly.
 void carry_out(std::vector<compress::Exchange>& exchanges);
 
 // The mean over the ranks, in f64.
 std::vector<double> mean_of(const Gradients& gradients);
 
-// Multiples of 2^-10 that are about normally distributed: sums of them are exact.
+// About normally distributed multiples of 2^-10, whose sums are exact.
 Gradients gradients_on_grid(int ranks, std::size_t elements, std::uint64_t seed);
 // Any floats, about normally distributed.
 Gradients gradients_of(int ranks, std::size_t elements, std::uint64_t seed);

@@ -1,4 +1,4 @@
-// What carries collectives between processes, and who starts the ranks: shared memory, TCP
+// Ways to carry collectives between processes, with the launcher of each: shared memory, TCP
 // and UCX under `paceline run`, MPI under the mpirun of each library.
 #pragma once
 
@@ -20,9 +20,9 @@ struct Carrier {
 };
 
 std::vector<Carrier> carriers();
-// Why it cannot be tried here; empty: it can.
+// Why it cannot be tried here; empty if it can.
 std::string missing(const Carrier& carrier);
-// Of determinism `fast`.
+// The determinism is `fast`.
 Finished run_by(const Carrier& carrier, int ranks, const std::vector<std::string>& program,
                 Deadline deadline = Deadline::in(std::chrono::seconds(60)));
 

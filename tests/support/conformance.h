@@ -1,5 +1,5 @@
-// What every transport and every engine must do, as a list of claims that each rank of a group
-// checks. Threads go through it (tests/core/collective/group/conformance_test.cpp), and processes
+// Claims that hold for every transport and every engine; each rank of a group checks them.
+// Threads do so (tests/core/collective/group/conformance_test.cpp), and processes
 // under launchers (tests/processes/programs/conformance.cpp).
 #pragma once
 
@@ -13,10 +13,10 @@ namespace paceline::test {
 
 struct Claim {
   std::string_view name;
-  // Every rank calls it on a group of all ranks, two at least, of Determinism::fast. THROWS Broken
-  // (reference.h) or Error where it does not hold.
+  // Every rank calls it on a group of all ranks, at least two, with Determinism::fast. THROWS
+  // Broken (reference.h) or Error if the claim does not hold.
   void (*check)(Job& job, Communicator& group);
-  // It leaves a dead generation behind: the last one of its job.
+  // It leaves a dead generation behind, so it must be the last claim of its job.
   bool ends_generation = false;
 };
 

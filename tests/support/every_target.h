@@ -8,7 +8,7 @@
 
 namespace paceline::test {
 
-// Calls it once for each, as if the processor had no better one.
+// Makes the call once for each instruction set, as if the processor had no better one.
 template <typename Function>
 void for_each_target(Function call) {
   for (std::int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {

@@ -5,7 +5,7 @@
 
 namespace paceline::test {
 
-// NaN where one of them is, so that every comparison with a bound fails.
+// It is NaN if one of them is, so that every comparison with a bound fails.
 inline double larger(double one, double other) {
   return std::isnan(one) || one > other ? one : other;
 }

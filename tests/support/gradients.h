@@ -1,6 +1,6 @@
-// What codecs are given in tests: values of both signs over eleven powers of two, exact in f32, and
-// the same in the executed model in Python, from which expected bytes come (there: int32(word) >>
-// 8, times 2^-(23 + word % 256 % 11)).
+// Gradients for tests of codecs: values of both signs over eleven powers of two, exact in f32. The
+// independent model in Python from which the expected bytes come draws the same values (there:
+// int32(word) >> 8, times 2^-(23 + word % 256 % 11)).
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ inline std::vector<float> gradient(std::size_t elements, std::uint64_t seed) {
   return values;
 }
 
-// Empty: the codec tells of overflow.
+// Empty if the codec reports an overflow.
 inline std::vector<std::byte> encoded(const compress::Codec& codec,
                                       const std::vector<float>& values,
                                       const compress::Occasion& occasion = {}) {

@@ -18,13 +18,13 @@ namespace paceline::test {
 
 using namespace std::chrono_literals;
 
-// Where a plugin lies when it was built: "ucx", "mpi_openmpi".
+// The path at which a plugin such as "ucx" or "mpi_openmpi" lies if it was built.
 inline std::string plugin_file(const std::string& plugin) {
   const auto build = std::filesystem::path(binary("paceline")).parent_path().parent_path();
   return build / "lib" / "paceline" / ("libpaceline_" + plugin + ".so");
 }
 
-// Those of `paceline run` that can be tried here: UCX where its plugin was built.
+// The transports of `paceline run` that can be tried here; UCX if its plugin was built.
 inline std::vector<std::string> transports() {
   std::vector<std::string> all = {"shm", "tcp"};
   if (std::filesystem::exists(plugin_file("ucx"))) all.emplace_back("ucx");
@@ -51,7 +51,7 @@ inline ProcessOptions run_probe(int ranks, const std::vector<std::string>& behav
   return paceline_run(all, command);
 }
 
-// The number behind "[<rank>] <word> " in what the launcher wrote, once that line is complete.
+// The number after "[<rank>] <word> " in the launcher's output, once that line is complete.
 inline std::optional<int> told(const std::string& output, int rank, const std::string& word) {
   const std::string begin = "[" + std::to_string(rank) + "] " + word + " ";
   for (const auto& line : lines_of(output)) {
@@ -60,8 +60,8 @@ inline std::optional<int> told(const std::string& output, int rank, const std::s
   return std::nullopt;
 }
 
-// The words behind `key` and a space that all `ranks` ranks said alike. Where one said nothing or
-// something else the test fails here, so that two outputs without any such line are never equal.
+// The text after `key` and a space, which all `ranks` ranks wrote. If a rank wrote none or another
+// one, the test fails here, so that two outputs without any such line are never equal.
 inline std::string told_by_all(const std::string& output, const std::string& key, int ranks) {
   std::vector<std::string> words;
   for (const std::string& line : lines_of(output)) {
@@ -75,7 +75,7 @@ inline std::string told_by_all(const std::string& output, const std::string& key
   return words.empty() ? "nothing" : words.front();
 }
 
-// Process ids of all ranks, when each has said "ready"; empty when they did not in time.
+// Process ids of all ranks, when each has written "ready"; empty if one did not in time.
 inline std::vector<pid_t> ready(Process& launcher, int ranks,
                                 Deadline deadline = Deadline::in(10s)) {
   std::vector<pid_t> pids;
@@ -93,7 +93,7 @@ inline pid_t shim_of(pid_t worker) {
       variable_of(worker, "PACELINE_SECRET_FILE").substr(std::string("/proc/").size()).c_str());
 }
 
-// As a shell tells it; -1: it did not end in time.
+// The exit code as a shell shows it; -1 if the process did not end in time.
 inline int exit_code(const std::optional<int>& status) {
   if (!status) return -1;
   return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);

@@ -1,6 +1,6 @@
-// An engine for ranks that are threads of this process: they lay their calls on one ledger, and
-// whoever comes last carries them all out. Plain on purpose: it shows what core does around an
-// engine.
+// An engine for ranks that are threads of this process: they write their calls into one ledger, and
+// the last one to come carries them all out. It is simple on purpose, to show the work of core
+// around an engine.
 #pragma once
 
 #include <map>
@@ -16,20 +16,20 @@ namespace paceline::test {
 
 class LedgerLibrary;
 
-// What all ranks share. The options are set before ranks use it.
+// The state that all ranks share. The options are set before ranks use it.
 class Ledger {
  public:
-  static Ledger& make();             // it lives as long as the process, as libraries do
-  LedgerLibrary& library(int rank);  // what this rank, a process otherwise, sees of it
+  static Ledger& make();             // lives as long as the process, as libraries do
+  LedgerLibrary& library(int rank);  // the library that this rank would load as a process
 
-  std::uint64_t longest = ~std::uint64_t{0};  // elements that it carries
+  std::uint64_t longest = ~std::uint64_t{0};  // most elements that it carries
   std::string invitation;                     // not empty: groups need it
   bool comes_together = true;                 // false: groups are never made
   int cannot_start = -1;                      // a rank on which it fails
-  bool finishes = true;                       // false: what was begun is never done
-  std::string failure;                        // not empty: what every call ends with
+  bool finishes = true;                       // false: calls that began are never done
+  std::string failure;                        // not empty: every call ends with it
 
-  int handed_over() const;  // calls that ranks have laid here
+  int handed_over() const;  // calls that ranks have written here
   int invited() const;      // ranks that came to a group with its invitation
 
  private:

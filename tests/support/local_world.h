@@ -9,8 +9,8 @@
 
 namespace paceline::test {
 
-// Returns when all ranks have ended; throws what the first rank to fail threw. A rank that throws
-// ends its Job, so others that wait for it fail too: only the first exception is kept.
+// Returns when all ranks have ended; throws the exception of the first rank that failed. A rank
+// that throws ends its Job, so others that wait for it fail too: only the first exception is kept.
 void run_ranks(int world_size, const std::function<void(Job&)>& body);
 void run_ranks(int world_size, const LocalWorldOptions& options,
                const std::function<void(Job&)>& body);

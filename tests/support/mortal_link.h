@@ -1,5 +1,5 @@
-// Ranks of a local world that die as a killed process does, after so many frames: nothing of them
-// leaves any more, not even a goodbye, and their links end.
+// Ranks of a local world that die like a killed process, after a number of frames: no frame of
+// theirs leaves any more, not even a goodbye, and their links end.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,14 @@ namespace paceline::test {
 
 class MortalLink;
 
-// The life of one rank; outlives its Job. THREAD: the rank's driver, but where said.
+// The life of one rank; it outlives the rank's Job. THREAD: the rank's driver, unless said.
 class Life {
  public:
-  // From now on the rank may send so many frames; the one after that it dies of. THREAD: any.
+  // From now on the rank may send this number of frames; it dies of the next one. THREAD: any.
   void lives_for(long frames, Job& job);
   // Dies now. Returns when the links have ended. THREAD: any.
   void end(Job& job);
-  // The same when the work is done, if the rank lives so long.
+  // Dies when the work is done, if the rank is still alive then.
   void end_with(const Work& work, Job& job);
   long frames_sent() const { return sent_; }  // since lives_for. THREAD: any
 

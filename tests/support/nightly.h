@@ -1,4 +1,4 @@
-// How long the forms of tests are.
+// Whether tests run in their long, normal or shortest form.
 #pragma once
 
 #include <cstdlib>
@@ -7,13 +7,13 @@
 
 namespace paceline::test {
 
-// The long forms are wanted: by scripts/nightly, or by a person who sets the variable.
+// Whether the long forms are asked for, by scripts/nightly or a person who sets the variable.
 inline bool is_nightly() {
   return std::getenv("PACELINE_NIGHTLY") != nullptr;
 }
 
-// Under sanitizers the shortest forms will do by day: these look for wrong accesses and races, not
-// for wrong values, which the same tests find without them.
+// Whether the shortest forms are enough: by day under sanitizers, which look for wrong accesses and
+// races, while the same tests find wrong values without them.
 inline bool is_brief() {
   return kSanitized && !is_nightly();
 }

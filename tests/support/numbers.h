@@ -1,5 +1,5 @@
-// What ranks bring to collectives in tests, and what must come out: whole numbers so small that
-// every element type holds every partial result, so that a result is right to the bit or wrong.
+// The inputs of collectives in tests, and their expected results: whole numbers so small that every
+// element type holds every partial result, so that a result is right to the bit or wrong.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ class Numbers {
   static Numbers of(Dtype dtype, int rank);
   static Numbers reduced(Dtype dtype, ReduceOp op, int ranks);
 
-  // Elements first, first + 1, ... of the row.
+  // Fills the buffer with the elements first, first + 1, ... of the row.
   void fill(Buffer buffer, std::size_t first = 0) const;
-  // The first element of the buffer that is not the row's; buffer.count where all are.
+  // The first element of the buffer that differs from the row's; buffer.count if none does.
   std::size_t first_difference(ConstBuffer buffer, std::size_t first = 0) const;
 
  private:

@@ -1,6 +1,6 @@
 // Starts programs from tests, talks to them through pipes, and finds what they leave behind.
 //
-// Every wait has a deadline and nothing sleeps: a test waits for what it expects to see.
+// Every wait has a deadline and nothing sleeps: a test waits for an event that it expects.
 #pragma once
 
 #include <sys/types.h>
@@ -15,14 +15,14 @@
 
 namespace paceline::test {
 
-// The path of an executable of this build: ours ("paceline") or a helper of the tests.
+// The path of an executable of this build: the command ("paceline") or a helper of the tests.
 std::string binary(const std::string& name);
 
 struct ProcessOptions {
   std::vector<std::string> command;  // a name without '/' is looked up in $PATH
   std::map<std::string, std::string> environment =
-      {};                                   // added to ours; PACELINE_RUN_* and ranks are removed
-  std::string directory = {};               // empty: ours
+      {};                      // added to this one's; PACELINE_RUN_* and ranks are removed
+  std::string directory = {};  // empty: this process's
   int input = -1, output = -1, error = -1;  // the child's 0, 1, 2; -1: a pipe to the test
   bool ignore_hangup = false;               // as under nohup
   bool new_terminal =
@@ -46,12 +46,13 @@ class Process {
   void close_output() { output_.from.reset(); }  // as `| head` does
   void send(int signal);
 
-  // Until the text stands in what it wrote to stdout (or stderr). false: it did not come in time.
+  // Waits until its stdout (or stderr) contains the text. false: it did not in time.
   bool wait_for_output(const std::string& text, Deadline deadline);
   bool wait_for_error(const std::string& text, Deadline deadline);
-  // Until it has ended and all it wrote is read: its wait status. nullopt: not in time.
+  // Waits until it has ended and its output is read, and returns its wait status. nullopt: it did
+  // not end in time.
   std::optional<int> wait(Deadline deadline);
-  // As wait, but nobody reads what it writes.
+  // Waits without reading its output.
   bool ends_unread(Deadline deadline);
 
  private:
@@ -69,7 +70,7 @@ class Process {
   Stream output_, error_;
 };
 
-// A finished program. `exit_code` as a shell tells it; -1: it had to be killed at the deadline.
+// A finished program. `exit_code` is that of a shell; -1: it had to be killed at the deadline.
 struct Finished {
   int exit_code = -1;
   std::string output, error;
@@ -82,11 +83,11 @@ std::vector<std::string> lines_of(const std::string& text);
 
 // Processes whose environment has PACELINE_JOB=<job>, from /proc; zombies do not count.
 std::vector<pid_t> processes_of_job(const std::string& job);
-// A running process's variable; empty when it has none.
+// A variable of a running process; empty if it is not set.
 std::string variable_of(pid_t pid, const std::string& name);
 bool is_alive(pid_t pid);  // false for a zombie
-// What a job must not leave behind: processes, abstract sockets and files in /dev/shm with
-// "paceline" in their names. Empty when all is clean; waits for that until the deadline.
+// The things that a job has left behind: its processes, abstract sockets and files in /dev/shm with
+// "paceline" in their names. Waits until the deadline for the list to be empty, as it must be.
 std::string left_overs(const std::string& job, const std::vector<pid_t>& pids, Deadline deadline);
 
 }  // namespace paceline::test

@@ -11,13 +11,13 @@
 
 namespace paceline::test {
 
-// What a claim throws when it does not hold.
+// A claim that does not hold throws it.
 class Broken : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// How an operation is carried out: by an algorithm, or as the communicator chooses (no name).
+// How an operation is carried out: by an algorithm, or by the communicator's choice (no name).
 struct Way {
   Operation operation;
   std::string_view algorithm;
@@ -25,8 +25,8 @@ struct Way {
 std::vector<Way> ways_of_the_catalogue(int ranks);  // those that fit
 std::vector<Way> chosen_ways();                     // each operation once
 
-// THROWS Broken with the first element that differs. Each of five rounds takes other lengths; in
-// one round alone reductions are in place or not in turn, in several they are both.
+// THROWS Broken with the first element that differs. Each of five rounds takes other lengths. A
+// single round alternates reductions in place and out of place; several rounds do both.
 void is_the_reference(Job& job, Communicator& group, const std::vector<Way>& ways, int rounds);
 
 }  // namespace paceline::test

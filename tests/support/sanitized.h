@@ -1,5 +1,5 @@
-// Sanitizers make everything ten times slower: tests whose law needs no large number take a small
-// one then.
+// Sanitizers make everything ten times slower, so tests whose law needs no large number take a
+// small one under them.
 #pragma once
 
 namespace paceline::test {

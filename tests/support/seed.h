@@ -1,5 +1,5 @@
-// The seeds of random tests: the same in every run, or, where PACELINE_SEED is set, others that
-// follow from it. The night sets it (scripts/nightly); a test that fails prints it.
+// The seeds of random tests: the same in every run, unless PACELINE_SEED is set, from which they
+// follow then. scripts/nightly sets it; a test that fails prints it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Jobs over several hosts under test: network namespaces with a bridge between them, and an ssh
-// that enters them (tests/net/hosts tells more: rates, delays, pulled cables, nft).
+// that enters them (tests/net/hosts documents rates, delays, pulled cables and nft).
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace paceline::test {
 
-// The script, from build/release/bin.
+// The path of the script, seen from build/release/bin.
 inline std::string hosts_script() {
   return std::filesystem::path(binary("paceline")).parent_path() / "../../../tests/net/hosts";
 }
@@ -30,8 +30,8 @@ class SeveralHosts : public ::testing::Test {
     ASSERT_EQ(possible.exit_code, 0) << possible.error;
   }
 
-  // On host 1 of `hosts`, 2 ranks on each. `then`: a command that keeps the hosts up when the
-  // launcher has ended.
+  // The launcher runs on host 1 of `hosts`, with 2 ranks on each. `then` is a command that keeps
+  // the hosts up when the launcher has ended.
   static ProcessOptions run_over(int hosts, std::vector<std::string> options,
                                  const std::vector<std::string>& command,
                                  const std::string& then = {}) {
@@ -50,7 +50,7 @@ class SeveralHosts : public ::testing::Test {
     result.command.insert(result.command.end(), arguments.begin(), arguments.end());
     return result;
   }
-  // What the first line told, once it has come.
+  // The content of the first line, once it has come.
   static std::map<std::string, std::string> net_of(Process& process) {
     process.wait_for_output("\n", Deadline::in(10s));
     std::istringstream words(process.output());

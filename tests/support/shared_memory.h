@@ -1,4 +1,4 @@
-// Shared memory as links and boards hold it.
+// Shared memory in the form in which links and boards hold it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A folder of its own for a test, which goes with it.
+// A folder for one test, which is removed with this object.
 #pragma once
 
 #include <cstdlib>
