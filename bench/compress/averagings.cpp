@@ -1,7 +1,7 @@
-// What a compression method costs its rank besides the links: steps of a model of 512 MiB, more
-// than caches hold, in tensors of 16 MiB, on a rank that is alone, so exchanges are copies. With an
-// all_gather, each further rank adds a decoding. Prints the median of 64 MiB in ms, and GB of
-// gradient a second.
+// Measures the cost of a compression method for its rank, without the links: steps of a model of
+// 512 MiB, more than caches hold, in tensors of 16 MiB, on a rank that is alone, so exchanges are
+// copies. With an all_gather, each further rank adds a decoding. Prints the median for 64 MiB in
+// ms, and GB of gradient a second.
 #include <malloc.h>
 
 #include <algorithm>

@@ -1,12 +1,12 @@
-// What DataParallel's pass over the gradients costs an mlp step (784-1024-1024-10, batch 128, one
-// thread, f32).
+// Measures the cost of DataParallel's pass over the gradients in an mlp step (784-1024-1024-10,
+// batch 128, one thread, f32).
 //
-// One model, in alternating blocks of steps: plain; under a DataParallel of one rank; and with the
-// pass that DataParallel makes in a larger world, without any communication: in the hook of each
-// parameter its gradient comes into its slot and grad becomes the slot; once born there, once
-// copied. Prints medians, also of the time inside the hooks. The pass is to cost at most 3 % of a
-// step. The heap keeps what is freed (mallopt), or page faults, which depend on the order of frees,
-// blur the differences.
+// One model runs in alternating blocks of steps: plain; under a DataParallel of one rank; and with
+// the pass that DataParallel makes in a larger world, without any communication. In that pass the
+// hook of each parameter brings its gradient into its slot, and grad becomes the slot; in one block
+// gradients are computed there, in another they are copied. Prints medians, also of the time inside
+// the hooks. The pass should cost at most 3 % of a step. The heap keeps freed memory (mallopt),
+// because page faults, which depend on the order of frees, would blur the differences.
 #include <malloc.h>
 #include <torch/torch.h>
 

@@ -1,10 +1,11 @@
-// What a gradient path adds to a call: gradients of 4 KiB to 1 MiB, each one message, against the
-// same all_reduce called directly, in memory that the ranks share. On several ranks:
+// Measures the time that a gradient path adds to a call: gradients of 4 KiB to 1 MiB, each one
+// message, against the same all_reduce called directly, in memory that the ranks share. On several
+// ranks:
 //
 //   paceline run -n 2 -- bench_schedule_gradient_path
 //
-// Both are taken in alternating blocks. Prints the medians of the blocks' mean times on the slowest
-// rank, and their ratio. The path is to take at most 1.15 times the call.
+// Both run in alternating blocks. Prints the medians of the blocks' mean times on the slowest rank,
+// and their ratio. The path should take at most 1.15 times the call.
 #include <algorithm>
 #include <cstdio>
 #include <vector>

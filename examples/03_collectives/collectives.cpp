@@ -1,4 +1,4 @@
-// What ranks tell each other beside gradients: numbers, strings, notes, and a curve for TensorBoard
+// Ranks exchange values other than gradients: numbers, strings, notes, and a curve for TensorBoard
 // that they share. The guides quote it. Try: paceline run -n 2 -- collectives /tmp/board
 #include <cstdio>
 #include <optional>

@@ -24,7 +24,7 @@ struct Network {
 
 class ScheduleForecasts : public SeveralHosts {
  protected:
-  // Of all models and methods.
+  // The forecasts of all models and methods.
   std::vector<double> errors_on(const Network& network) {
     const std::string figures = folder_ / "figures.json";
     const std::string bench =

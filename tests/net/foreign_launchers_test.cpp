@@ -1,9 +1,9 @@
-// Workers that somebody else's launcher started: the real torchrun, mpirun of both MPIs and srun,
-// and processes that TF_CONFIG describes. `scripts/setup --launchers` installs them; a test whose
+// Workers that other launchers start: the real torchrun, mpirun of both MPIs and srun, and
+// processes that TF_CONFIG describes. `scripts/setup --launchers` installs them; a test whose
 // launcher is missing says so and is skipped.
 //
-// Also covers paceline/core/membership/store/pmi.cpp and torchrun_store.cpp: they speak to what
-// only these launchers serve.
+// Also covers paceline/core/membership/store/pmi.cpp and torchrun_store.cpp, whose servers only
+// these launchers have.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::stri
   return run(options, deadline);
 }
 
-// What `ranks` ranks of `paceline run` say: every launcher must give the same.
+// The output of `ranks` ranks of `paceline run`: every launcher must give the same.
 std::string expected_hash(int ranks) {
   const auto result =
       run(paceline_run({"-n", std::to_string(ranks)}, {binary("collective_worker"), "hash"}));
@@ -260,7 +260,7 @@ class SameParameters : public Slurm {
   }
   std::string metrics() const { return folder_.path() / "metrics.jsonl"; }
 
-  // What rank 0 wrote.
+  // The output of rank 0.
   std::string parameters(const Finished& finished) const {
     EXPECT_EQ(finished.exit_code, 0) << finished.error << finished.output;
     json summary;

@@ -1,5 +1,5 @@
-// What the hierarchical algorithms save where hosts share an uplink each: network namespaces, two
-// ranks on each (tests/net/hosts).
+// The traffic that hierarchical algorithms save where each host has one uplink for its ranks:
+// network namespaces, two ranks on each (tests/net/hosts).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace paceline::test {
 namespace {
 
-// By algorithm: what each rank says has left its host.
+// For each algorithm, the bytes that left its host by the account of each rank.
 std::map<std::string, std::vector<long>> uplink_bytes(const std::string& output) {
   std::map<std::string, std::vector<long>> bytes;
   for (const auto& line : lines_of(output)) {

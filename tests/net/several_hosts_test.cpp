@@ -269,7 +269,7 @@ struct Cut {
   std::vector<std::string> command;  // ADDRESS is the host's
 };
 
-// A cable that is pulled tells nobody: no connection is closed.
+// A pulled cable closes no connection.
 class CutOff : public SeveralHosts, public ::testing::WithParamInterface<Cut> {};
 
 TEST_P(CutOff, AHostEndsTheRunWhenAnOperationsTimeIsOver) {

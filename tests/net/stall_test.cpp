@@ -1,5 +1,5 @@
-// What is told of a wait that is long and moves (tests/net/hosts); of one that does not:
-// CollectiveFailure.AFrozenRank...
+// The report of a long wait in which data moves (tests/net/hosts); a wait in which nothing moves is
+// tested by CollectiveFailure.AFrozenRank...
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

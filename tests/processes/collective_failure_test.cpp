@@ -1,5 +1,5 @@
-// What happens to all ranks when one of them dies, gives up, or does something else
-// (covers paceline/core/membership/generation/generation.h, paceline/core/job/leaving.h and
+// All ranks see a consequence when one of them dies, gives up, or calls something else (covers
+// paceline/core/membership/generation/generation.h, paceline/core/job/leaving.h and
 // paceline/core/collective/group/group.h between processes).
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What compression costs in accuracy (nightly): Fashion-MNIST's cnn on two workers, three seeds
+// The accuracy that compression costs (nightly): Fashion-MNIST's cnn on two workers, three seeds
 // each.
 #include <gtest/gtest.h>
 
@@ -47,11 +47,11 @@ double accuracy(const Options& options) {
   return sum / kSeeds;
 }
 
-// As published: error feedback with plain SGD, whose late gradients a momentum would enlarge once
-// more (gtop_k and PowerSGD were published with it); what has a momentum of its own, or is unbiased
-// and keeps nothing back, as it says. QSGD's experiments divide by the largest value of a bucket,
-// 1-bit SGD's have a pair of means for each column. 1-bit Adam wants a variance that no element
-// lacks.
+// Settings are the published ones. Methods with error feedback use plain SGD, because momentum
+// would enlarge their late gradients once more (gtop_k and PowerSGD were published with momentum).
+// Methods with a momentum of their own, and unbiased ones that keep nothing back, follow their
+// papers. QSGD's experiments divide by the largest value of a bucket, 1-bit SGD's have a pair of
+// means for each column. 1-bit Adam needs a variance above 0 for every element.
 TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
   if (!is_nightly()) GTEST_SKIP() << "45 minutes: runs with PACELINE_NIGHTLY=1";
   const Options momentum = {"--learning-rate", "0.05", "--momentum", "0.9"},

@@ -1,6 +1,7 @@
-// The claims of tests/support/conformance.h by ranks that are processes: over shared memory, TCP
+// The claims of tests/support/conformance.h on ranks that are processes: over shared memory, TCP
 // and UCX under `paceline run`, and carried by MPI under the mpirun of each library that a plugin
-// was built for. `scripts/setup --launchers` installs all; what is missing is said and skipped.
+// was built for. `scripts/setup --launchers` installs all of them; a missing one is named and
+// skipped.
 //
 // Also covers paceline/plugins/mpi/mpi_engine.cpp, types.cpp and mpi.h, and paceline/plugins/ucx.
 #include "tests/support/conformance.h"
@@ -86,7 +87,7 @@ TEST(MpiDoor, GivesACommunicatorOfTheRanksOfAnyMpiComm) {
   if (tried == 0) GTEST_SKIP() << "NOT TESTED: no MPI; run scripts/setup --launchers";
 }
 
-// Also covers what core does with paceline/plugins/nccl; the engine itself: tests/plugins/nccl.
+// Also covers core's work around paceline/plugins/nccl; tests/plugins/nccl tests the engine itself.
 TEST(NcclEngine, WithoutADeviceSaysSoAndWhatToDo) {
   if (::access("/dev/nvidiactl", F_OK) == 0) GTEST_SKIP() << "NOT TESTED: a CUDA device is here";
   const auto ours = run(paceline_run({"-n", "2", "--transport", "nccl"}, {"true"}));

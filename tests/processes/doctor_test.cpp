@@ -66,7 +66,7 @@ TEST(Doctor, TellsWhatIsTooLittleAndWhatToDo) {
   EXPECT_THAT(check(alone, "ssh")["remedy"].get<std::string>(), HasSubstr("openssh-client"));
 }
 
-// Without a PATH, for an mpirun that finds no network may wait until it is stopped.
+// PATH is unset, because an mpirun that finds no network may wait until it is stopped.
 TEST(Doctor, WithoutLoopbackNothingOfTcpWorks) {
   const auto cut =
       run({.command = {"unshare", "--net", "env", "PATH=/nowhere", binary("paceline"), "doctor"}},

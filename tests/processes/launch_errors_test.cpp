@@ -1,7 +1,7 @@
-// Everything that can be written wrongly when a job is started: options, host lists, hostfile
-// lines, TF_CONFIG, node lists and the variables of other launchers. One table: what is wrong, and
-// the texts that name the cause, where it stands, and the remedy. Always exit code 2, and nothing
-// is started.
+// All mistakes that can be made when a job is started: in options, host lists, hostfile lines,
+// TF_CONFIG, node lists and the variables of other launchers. One table holds each mistake and the
+// texts that name its cause, its place and the remedy. The exit code is always 2, and nothing is
+// started.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>

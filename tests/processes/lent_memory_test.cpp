@@ -1,6 +1,6 @@
 // A rank that was stopped in the middle of a call goes on when the call has failed on the other
-// one: it neither takes what it reads there for data, nor writes where it should have
-// (covers paceline/core/collective/group/group.h and paceline/core/transport/link/link.h between
+// one: it neither uses data that it reads there, nor writes to memory that was lent (covers
+// paceline/core/collective/group/group.h and paceline/core/transport/link/link.h between
 // processes).
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// `paceline programs` as a user meets it: what it prints, what it writes, how it ends.
+// `paceline programs` as a user meets it: its output, its files, its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

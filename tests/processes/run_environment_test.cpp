@@ -1,4 +1,4 @@
-// What a worker finds when it starts: variables, secret, descriptors, signals.
+// The variables, secret, descriptors and signals of a worker when it starts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What each rank told, by rank.
+// The JSON of each rank, by rank.
 std::vector<json> told_by(const ProcessOptions& options, int ranks) {
   const auto result = run(options);
   EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -167,7 +167,7 @@ TEST(RunEnvironment, ThreadsAreTheUsableCoresDividedByTheRanks) {
             std::to_string(std::max(1, CPU_COUNT(&cores) / 2)));
 }
 
-// What each rank may run on, as Linux tells it: "0-1,4".
+// The processors that each rank may run on, as Linux lists them: "0-1,4".
 std::set<std::string> processors_of_ranks(int ranks, std::vector<std::string> options) {
   options.insert(options.begin(), {"-n", std::to_string(ranks), "--no-prefix"});
   const auto result =

@@ -1,4 +1,4 @@
-// No orphan, whatever happens: also when the launcher is killed, also through wrappers.
+// There are no orphans, even if the launcher is killed, even behind wrappers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -76,7 +76,7 @@ TEST(RunOutput, AReaderThatWentAwayEndsTheRunAndSaysSo) {
 TEST(RunOutput, AReaderThatPausesGetsEverything) {
   Process launcher(run_probe(2, {"lines:2000"}));
   run(run_probe(
-      1, {"lines:10"}));  // meanwhile nobody reads from the first: its pipes fill, and all wait
+      1, {"lines:10"}));  // meanwhile the first one is not read: its pipes fill, and all wait
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(20s))), 0);
   expect_all_lines(launcher.output(), 2, 2000);
 }

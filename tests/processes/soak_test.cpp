@@ -20,7 +20,7 @@ struct Kept {
   long resident = 0, heap = 0, descriptors = 0;
 };
 
-// What each rank kept, each time it said so.
+// The memory and descriptors of each rank, at each of its reports.
 std::map<std::string, std::vector<Kept>> kept_by_rank(const std::string& output) {
   std::map<std::string, std::vector<Kept>> ranks;
   for (const std::string& line : lines_of(output)) {

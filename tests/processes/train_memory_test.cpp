@@ -1,4 +1,4 @@
-// What data parallel training adds to the memory of a process. Runs training_memory.
+// The memory that data parallel training adds to a process. Runs training_memory.
 #ifdef PACELINE_WITH_TORCH
 #include <gtest/gtest.h>
 

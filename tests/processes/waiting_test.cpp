@@ -1,4 +1,4 @@
-// What it costs to wait for a rank that does not come.
+// The processor time of waiting for a rank that does not come.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

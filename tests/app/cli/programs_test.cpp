@@ -1,6 +1,5 @@
-// What can be written wrongly to `paceline programs`: what is wrong, and texts that name it and the
-// remedy. Also covers paceline/app/cli/programs/shape_options.h and
-// paceline/app/cli/shared/output_file.h.
+// Mistakes in the words after `paceline programs`, and texts that name them and the remedy. Also
+// covers paceline/app/cli/programs/shape_options.h and paceline/app/cli/shared/output_file.h.
 #include "paceline/app/cli/programs.h"
 
 #include <gmock/gmock.h>

@@ -64,7 +64,8 @@ struct Draw {
         even(numbers.below(4) != 0) {
     do op = kOps[numbers.below(std::size(kOps))];
     while (!can_reduce(op, dtype));
-    // As many between 1 and 2 bytes as between 128 and 256 KiB.
+    // Lengths are spread evenly over powers of two: as many between 1 and 2 bytes as between 128
+    // and 256 KiB.
     const double bytes = std::exp2(numbers.unit() * std::log2(static_cast<double>(kLongest)));
     count = numbers.below(20) == 0 ? 0 : static_cast<std::size_t>(bytes) / size_of(dtype);
     const auto names = collective::has_programs(operation) ? group.algorithms(operation, dtype, op)
@@ -94,7 +95,7 @@ struct Draw {
   std::string_view algorithm;
 };
 
-// One call of this rank: what it waits for, and what must come out.
+// One call of this rank: its Work, and its expected results.
 class Call {
  public:
   Call(Communicator& group, const Draw& draw, test::Arena& arena, SeededNumbers& own)
@@ -207,7 +208,7 @@ class Call {
     works_.push_back(group_.broadcast(inout, draw_.root, {.algorithm = draw_.algorithm}));
     expect(inout, of(draw_.root));
   }
-  // Every rank sends each other one as many elements as the part of both says.
+  // Ranks a and b send each other the count of part a + b, modulo the number of parts.
   void all_to_all() {
     const auto between = [&](int a, int b) {
       return draw_.counts[static_cast<std::size_t>(a + b) % draw_.counts.size()];
@@ -246,7 +247,7 @@ class Call {
   std::vector<Wanted> wanted_;
 };
 
-// What one thread of this rank does: the same as that thread of every other rank.
+// The loop of one thread of this rank; the same thread of every other rank does the same.
 class Caller {
  public:
   Caller(Job& job, int number)
@@ -304,8 +305,8 @@ class Caller {
   const std::unique_ptr<Communicator> parent_;
 };
 
-// When every rank has come here, and what they told each other before has arrived: of any operation
-// but a short one each rank hears by frames.
+// The memory and descriptors that this rank holds, once every rank has come here and earlier frames
+// have arrived: a broadcast, unlike a short all_reduce, ends by frames from every rank.
 std::string kept(Job& job) {
   std::byte nothing = {};
   job.world().broadcast({&nothing, 1, Dtype::u8}).wait();

@@ -92,8 +92,8 @@ std::uint64_t hash(paceline::Bytes bytes, std::uint64_t seed) {
   return seed;
 }
 
-// What the operations with a result for one rank each leave, brought together on all; the last one
-// in a group of its own.
+// The results of operations that give each rank one, brought together on all ranks; the last
+// operation runs in a group of its own.
 std::vector<std::byte> of_one_rank_each(Job& job, std::span<float> values) {
   paceline::Communicator& world = job.world();
   const auto ranks = static_cast<std::size_t>(world.size());
@@ -154,7 +154,7 @@ void allocate(Job& job, int mib) {
   say("allocated");
 }
 
-// Of the network namespace.
+// The bytes that have left this network namespace.
 long bytes_sent_through_eth0() {
   std::ifstream file("/proc/net/dev");
   for (std::string word; file >> word;) {

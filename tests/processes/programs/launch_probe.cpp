@@ -3,13 +3,16 @@
 //
 //   launch_probe [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
 //
-//   exit:CODE       ends with it                    die:SIGNAL     dies by it
-//   wait            says "ready PID", then waits    stubborn       as wait, but ignores SIGTERM and
-//   SIGINT catch:CODE      as wait; says "caught SIGNAL" for each signal, and ends with CODE after
-//   SIGINT or SIGTERM lines:COUNT     COUNT checked lines on stdout and on stderr, written in
-//   pieces of any size text:COUNT      COUNT bytes without a newline   echo           copies stdin
-//   to stdout, then says "end of input" leave           leaves a process in a session of its own
-//   behind, says "left PID", and ends with 0 environment     tells as JSON what it was given
+//   exit:CODE      ends with CODE
+//   die:SIGNAL     dies by SIGNAL
+//   wait           says "ready PID", then waits
+//   stubborn       as wait, but ignores SIGTERM and SIGINT
+//   catch:CODE     as wait; says "caught SIGNAL" for each signal; SIGINT and SIGTERM end it
+//   lines:COUNT    COUNT checked lines on stdout and on stderr, written in pieces of any size
+//   text:COUNT     COUNT bytes without a newline
+//   echo           copies stdin to stdout, then says "end of input"
+//   leave          says "left PID" of a process in another session, and ends with 0
+//   environment    writes the environment that it was given as JSON
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>

@@ -1,16 +1,17 @@
-// A worker that lends its buffers to all_reduces without end, for the test of what a failed call
-// leaves behind.
+// A worker that lends its buffers to all_reduces without end, for the test of memory after a failed
+// call.
 //
 //   lender BYTES allocated|ordinary ALGORITHM|board in_place|apart OFFSET
 //
-// says "ready PID", and sums up buffers that begin OFFSET bytes behind a page. Each call must end
-// within 0.3 s. When one fails:
+// It says "ready PID", and sums up buffers that begin OFFSET bytes after the start of a page. Each
+// call must end within 0.3 s. When one fails:
 //
 //   rank 0     uses its buffers for something else, says "released", waits for SIGUSR1, and says
 //              "kept" if its buffers hold what it wrote there, else "overwritten COUNT"
 //   rank 1     says "failed FAULT: TEXT"
 //
-// A call of rank 1 that took long and ended well is checked: "lied COUNT" tells of wrong elements.
+// A call of rank 1 that took long and succeeded is checked: "lied COUNT" gives the number of wrong
+// elements.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -32,9 +33,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr float kInput = 1;     // that of rank 0; rank 1 brings twice as much
-constexpr float kReused = 1e6;  // what rank 0 writes over inputs that nobody may use any more
-constexpr float kMarked = -7;   // and over outputs
+constexpr float kInput = 1;  // that of rank 0; rank 1 brings twice as much
+// the value that rank 0 writes over inputs that no rank may use any more
+constexpr float kReused = 1e6;
+constexpr float kMarked = -7;  // and over outputs
 constexpr std::size_t kPage = 4096;
 
 void say(const std::string& text) {

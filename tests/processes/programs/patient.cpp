@@ -1,7 +1,8 @@
-// One rank of a job whose rank 0 comes late to each of some operations. The others say what they
-// burn meanwhile, from 10 ms after their call on: "burnt OPERATION PERCENT", of a core.
+// One rank of a job whose rank 0 comes late to each of some operations. The other ranks print the
+// processor time that they burn meanwhile, from 10 ms after their call on: "burnt OPERATION
+// PERCENT", of a core.
 //
-//   patient MILLISECONDS       how late
+//   patient MILLISECONDS       the delay of rank 0
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,10 +1,9 @@
-// Trains a large mlp for a few steps and prints how much memory that took at most, as one line of
-// JSON.
+// Trains a large mlp for a few steps and prints its peak memory, as one line of JSON.
 //
 //   training_memory plain|parallel     plain: libtorch alone, in one process
 //
-// What the kernel counts for a process (VmHWM) are all pages that it touched, so also those of its
-// peers' gradients that it read in their shared memory: more than a rank's part.
+// The kernel counts for a process (VmHWM) all pages that it touched, so also those of its peers'
+// gradients that it read in their shared memory: more than a rank's own part.
 #include <torch/torch.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What can be written wrongly to `paceline simulate`. Also covers paceline/app/cli/simulate.h.
+// Mistakes in the words after `paceline simulate`. Also covers paceline/app/cli/simulate.h.
 #include "paceline/app/cli/survey/simulate_survey.h"
 
 #include <gmock/gmock.h>

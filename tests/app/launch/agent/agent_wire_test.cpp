@@ -72,7 +72,7 @@ TEST(AgentOrders, ComeOutAsTheyWentIn) {
                            .command = {"x", "\"y\"", "\xff"},
                            .environment = {"A=b=c"}};
   auto same = orders;
-  same.command[2] = "\xef\xbf\xbd";  // what is no UTF-8 cannot be sent
+  same.command[2] = "\xef\xbf\xbd";  // text that is not UTF-8 cannot be sent
   EXPECT_EQ(parse_orders(to_json(orders)).value(), same);
   EXPECT_EQ(parse_orders("{}").error().fault, Fault::mismatch);
   EXPECT_EQ(parse_orders("no").error().fault, Fault::mismatch);

@@ -25,7 +25,7 @@ NodeOptions node(int rank, int nodes, int port) {
   return options;
 }
 
-// What await_nodes throws while `others` come.
+// The failure that await_nodes throws while `others` come.
 std::optional<Failure> failure_of(const NodeOptions& first,
                                   const std::vector<NodeOptions>& others) {
   std::vector<std::jthread> threads;

@@ -229,8 +229,8 @@ TEST(Supervisor, AProgramThatCannotBeStartedFailsTheRun) {
   EXPECT_EQ(supervisor.outcome().root, 1);
 }
 
-// Whatever happens in whatever order: a stopped run gets its kill and its end, a verdict is told at
-// most once, and the cause, if any, is a rank that failed.
+// In any order of events a stopped run gets its kill and its end, a verdict is told at most once,
+// and the cause, if any, is a rank that failed.
 TEST(Supervisor, EveryStoppedRunEndsInBoundedTime) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

@@ -37,7 +37,7 @@ std::string numbers(int count) {
   return text;
 }
 
-// Writes far more than a pipe holds while nobody reads, then reads it all.
+// Writes far more than a pipe holds while the other end does not read, then reads it all.
 void expect_everything_arrives(Ends ends) {
   Poller poller;
   int rooms = 0;

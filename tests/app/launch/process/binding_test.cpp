@@ -1,4 +1,4 @@
-// Which processors workers get, on machines that hwloc is told of.
+// The processors that workers get, on machines that are described to hwloc.
 #include "paceline/app/launch/process/binding.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(Binding, EveryProcessorGoesToOneWorkerAndEveryWorkerHasSome) {
 }
 
 TEST(Binding, APackageIsNotSharedAndThreadsOfACoreStayTogether) {
-  // Numbered as many systems do it: first one thread of each core, then the others.
+  // Processors are numbered as on many systems: first one thread of each core, then the others.
   const Machine machine = machine_of("pack:2 core:2 pu:2(indexes=0,4,1,5,2,6,3,7)");
   for (const int workers : {2, 4}) {
     const auto sets = binding(machine.get(), workers);

@@ -54,7 +54,7 @@ struct Started {
   }
 };
 
-// So many bytes of what it writes; fewer when it ends before.
+// This number of bytes of its output; fewer if it ends before.
 std::string text_of(int fd, std::size_t count) {
   ::fcntl(fd, F_SETFL, 0);
   std::string text(count, '\0');
