@@ -65,7 +65,8 @@ std::vector<double> mean_of(const Gradients& gradients);
 Gradients gradients_on_grid(int ranks, std::size_t elements, std::uint64_t seed);
 // Any floats, about normally distributed.
 Gradients gradients_of(int ranks, std::size_t elements, std::uint64_t seed);
-// The same in every run, whatever PACELINE_SEED is: for one scenario with one outcome.
+// The numbers are the same in every run, even if PACELINE_SEED is set: for one scenario with one
+// outcome.
 Gradients fixed_gradients_of(int ranks, std::size_t elements, std::uint64_t seed);
 
 }  // namespace paceline::test

@@ -169,7 +169,7 @@ bool Process::ends_unread(Deadline deadline) {
   return reap();
 }
 
-// Reads what is there, waiting for something. false: both streams have ended, or the deadline has
+// Reads the available output, waiting for some. false: both streams have ended, or the deadline has
 // passed.
 bool Process::pump(Deadline deadline) {
   std::array<pollfd, 2> watched = {pollfd{output_.from.get(), POLLIN, 0},

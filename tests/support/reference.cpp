@@ -108,7 +108,7 @@ void reductions(Case& c, const Way& way, ReduceOp op, bool in_place) {
 }
 
 void all_to_all(Case& c, std::string_view algorithm, bool even, bool in_place) {
-  // What rank a sends to rank b; in place the matrix is symmetric.
+  // The number of elements that rank a sends to rank b; in place the matrix is symmetric.
   const auto between = [&](int a, int b) -> std::size_t {
     return even ? 37 : static_cast<std::size_t>((a * 3 + b * (in_place ? 3 : 5)) % 4 * 23);
   };

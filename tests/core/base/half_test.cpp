@@ -23,7 +23,7 @@ struct Format {
 };
 constexpr Format kFormats[] = {{Dtype::f16, 5, 10}, {Dtype::bf16, 8, 7}};
 
-// What the bits mean, by the definition of IEEE 754.
+// The value of the bits, by the definition of IEEE 754.
 double meaning(const Format& f, std::uint32_t bits) {
   const int bias = (1 << (f.exponent_bits - 1)) - 1, top = (1 << f.exponent_bits) - 1;
   const int exponent = static_cast<int>(bits >> f.digits) & top;

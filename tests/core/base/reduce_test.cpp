@@ -264,7 +264,7 @@ TEST(ReduceInteger, SumsWrap) {
             std::numeric_limits<std::int64_t>::min());
 }
 
-// --- scale, and what is refused ---
+// --- scale, and refused arguments ---
 
 template <typename T>
 void expect_scale_multiplies_once() {

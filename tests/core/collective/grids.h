@@ -1,4 +1,4 @@
-// What the tests of algorithms on grids share.
+// Shared parts of the tests of algorithms on grids.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,8 @@ inline Shape on_grid_of(const std::vector<int>& dimensions) {
   return {.ranks = ranks_of(dimensions), .dimensions = dimensions};
 }
 
-// Along each dimension twice its other ranks, each with what is still held.
+// Along each dimension a rank sends two messages to each other rank of that line, each with the
+// share that is left there.
 inline double seconds_on_grid(const std::vector<int>& dimensions, double bytes,
                               const topology::Prices& prices) {
   double seconds = 0, held = bytes;

@@ -1,4 +1,4 @@
-// What the tests of programs share: built-in programs, and algorithms made of wrong ones.
+// Shared parts of the tests of programs: built-in programs, and algorithms made of wrong ones.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace paceline::collective::testing {
 
-// Up to so many ranks the tests of an algorithm prove its closed forms.
+// The largest number of ranks for which the tests of an algorithm prove its closed forms.
 inline constexpr int kProofRanks = test::kSanitized ? 17 : 64;
 
 inline Algorithm built_in(Operation operation, std::string_view name) {
@@ -25,7 +25,7 @@ inline Algorithm built_in(Operation operation, std::string_view name) {
   return found == nullptr ? Algorithm{} : *found;
 }
 
-// By rank.
+// The programs of all ranks, by rank.
 inline std::vector<Program> programs_of(const Algorithm& algorithm, Shape shape) {
   std::vector<Program> programs;
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
@@ -66,7 +66,7 @@ inline Algorithm with_programs(Algorithm like, std::vector<Program> programs) {
   return like;
 }
 
-// What the verifier has against it; "" when it is proven.
+// The verifier's complaint; "" if the algorithm is proven.
 inline std::string fault_of(const Algorithm& algorithm, const Shape& shape) {
   const auto proof = verify(algorithm, shape);
   return proof ? "" : proof.error().what;
@@ -101,7 +101,7 @@ inline Shape on_hosts_of(int size, int ranks) {
   return shape;
 }
 
-// What the whole job sends, in chunks.
+// The chunks that the whole job sends.
 inline long chunks_sent(const Proof& proof) {
   return std::accumulate(proof.sent_chunks.begin(), proof.sent_chunks.end(), 0L);
 }

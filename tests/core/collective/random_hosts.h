@@ -1,4 +1,4 @@
-// What the tests of hierarchical algorithms share.
+// Shared parts of the tests of hierarchical algorithms.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline Shape random_hosts(SeededNumbers& numbers, int ranks, bool in_order) {
   return shape;
 }
 
-// By host of hosts_of: how many chunks its ranks send to other hosts.
+// For each host of hosts_of, the number of chunks that its ranks send to other hosts.
 inline std::vector<long> chunks_leaving(const Algorithm& algorithm, const Shape& shape) {
   const Hosts hosts = hosts_of(shape);
   const auto programs = programs_of(algorithm, shape);

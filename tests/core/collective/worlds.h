@@ -1,5 +1,5 @@
-// What the tests of the communicator share: guarded memory of both kinds, values that sum exactly,
-// and the obvious reference.
+// Shared parts of the tests of the communicator: guarded memory of both kinds, values that sum
+// exactly, and a plain reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,14 +48,14 @@ T value(int rank, std::size_t i) {
   return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 13 + 1);
 }
 
-// Of values whose sums depend on their order.
+// Fills a buffer with values whose sums depend on their order.
 inline std::vector<float> thirds(int rank, std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = value<float>(rank, i) / 3;
   return values;
 }
 
-// After so many elements they repeat.
+// The number of elements after which the values repeat.
 constexpr std::size_t kPeriod = 11 * 13;
 
 template <typename T>
@@ -99,7 +99,7 @@ std::size_t first_difference(std::span<const T> values, const Function& wanted) 
   return values.size();
 }
 
-// What `call` throws; a failure with an empty text when it throws nothing.
+// The failure that `call` throws; one with an empty text if it throws none.
 template <typename Function>
 Failure failure_of(const Function& call) {
   try {

@@ -1,4 +1,4 @@
-// What error feedback and unbiased codecs are for: training goes where it would have gone.
+// Error feedback and unbiased codecs must lead training to the same place.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,7 +63,7 @@ class Regression {
   std::vector<double> targets_;           // of all ranks' rows
 };
 
-// The loss after so many steps, whose length falls.
+// The loss after this number of steps, whose length falls.
 double trained(const Regression& regression, const std::string& compression, double length) {
   test::AveragingRun run = test::run_of(compression, kWorkers, 10, kWeights / 10);
   std::vector<double> weights(kWeights);

@@ -90,7 +90,7 @@ TEST(Rendezvous, AllRanksMeetAndLeaveOverEveryTransport) {
   }
 }
 
-// A rank that is done says goodbye: nobody may take that for a death, however quickly it goes.
+// A rank that is done says goodbye: no rank may take that for a death, however quickly it goes.
 TEST(Rendezvous, ARankThatEndsAtOnceHasLeftAndIsNotLost) {
   for (int round = 0; round < 20; ++round) {
     StoreWorld world(2);
@@ -153,7 +153,7 @@ TEST(Rendezvous, AProfileThatCannotBeReadIsNamedWithTheRemedy) {
             "one with: paceline bench calibrate --output FILE");
 }
 
-// One thread for each rank, with the processors of `of_rank`; what the first rank came to know.
+// One thread for each rank, with the processors of `of_rank`; returns the first rank's knowledge.
 Hosts hosts_of_ranks_on(const std::vector<int>& of_rank) {
   const int ranks = static_cast<int>(of_rank.size());
   StoreWorld world(ranks);
@@ -242,14 +242,14 @@ void publish(StoreClient& client, int rank, const std::string& tcp, const Enviro
                                                          .processors = own_processors()}));
 }
 
-// A peer that died after it told where it listens: nobody answers there, but the launcher knows.
+// A peer died after it had told where it listens: no process answers there, but the launcher knows.
 TEST(Rendezvous, AVerdictEndsTheSearchForARankThatDied) {
   const Failure verdict{Fault::peer_lost, "rank 0 was killed by signal 9", {0}};
   for (const int rank : {0, 1}) {
     StoreWorld world(2);
     const auto dead = world.client(1 - rank);
     publish(*dead, 1 - rank, "127.0.0.1:1",
-            environment(world, rank, 2, TransportChoice::tcp));  // nobody listens there
+            environment(world, rank, 2, TransportChoice::tcp));  // no process listens there
     std::jthread launcher([&] {
       EXPECT_TRUE(dead->get("endpoint/" + std::to_string(rank), soon()));
       world.tell(verdict);
@@ -265,7 +265,7 @@ TEST(Rendezvous, AVerdictEndsTheSearchForARankThatDied) {
 // S3, at the store: a stranger on the job's network opens connections without end, and says nothing
 // or one byte on each.
 TEST(Rendezvous, RanksMeetWhileAStrangerFloodsTheStore) {
-  constexpr int kAtMost = 10000;  // a host has so many ports and not many more
+  constexpr int kAtMost = 10000;  // a host has a limited number of ports
   StoreWorld world(4);
   test::Strangers strangers(transport::parse_tcp_address(world.address).value(), {"127.0.0.66"});
   strangers.come(400);
@@ -283,7 +283,7 @@ TEST(Rendezvous, RanksMeetWhileAStrangerFloodsTheStore) {
   EXPECT_TRUE(world.reports().empty()) << world.reports()[0].failure.what;
 }
 
-// Where rank 0 listens for its peers, as it published it.
+// The address at which rank 0 listens for its peers, as it published it.
 transport::TcpAddress door_of_rank_0(StoreClient& client) {
   const auto published = client.get("endpoint/0", soon()).value();
   return transport::parse_tcp_address(decode_endpoint(published, 0).value().tcp).value();

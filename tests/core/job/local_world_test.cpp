@@ -84,7 +84,7 @@ TEST_P(LocalWorld, AFailureOfOneIsHeardByAll) {
   }
 }
 
-// Goodbyes must be out before the links end, whoever drives at that moment.
+// Goodbyes must be out before the links end, whichever thread drives at that moment.
 TEST_P(LocalWorld, AJobThatEndsAtOnceHasLeftAndIsNotLost) {
   for (int round = 0; round < 100; ++round) {
     std::vector<Job> jobs = make_local_world(2, {.share_memory = GetParam()});

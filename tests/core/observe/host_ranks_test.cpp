@@ -38,7 +38,8 @@ TEST(RanksOnThisHost, AProcessIsSeenWhileItHasAJobAndNotAfterwards) {
 TEST(RanksOnThisHost, AForkIsNotARankOfItsOwn) {
   test::run_ranks(1, [](Job& job) {
     job.report(1, 1, 1);
-    // Numbers of processes begin anew some time; here at once, if the system lets us.
+    // Process numbers start again from the lowest at some time; here at once, if the system permits
+    // it.
     std::ofstream("/proc/sys/kernel/ns_last_pid") << 300;
     const pid_t fork_of_ours = ::fork();
     if (fork_of_ours == 0) {

@@ -12,7 +12,7 @@
 namespace paceline::observe {
 namespace {
 
-// What is in them is read by readers of others: tests/readers.
+// Readers of other projects read the files' content in tests/readers.
 TEST(TraceFile, TheNameChoosesTheFormat) {
   const std::vector<RankTrace> ranks = {
       {0, "a", 0, {{TraceLane::training, "step", 1000, 9000}}, 0}};

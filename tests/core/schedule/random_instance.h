@@ -1,5 +1,5 @@
-// Little models made of seeded numbers, and all ways to group them: what the exact planners are
-// held against.
+// Little models made of seeded numbers, and all ways to group them, to compare the exact planners
+// with.
 #pragma once
 
 #include <initializer_list>

@@ -1,5 +1,5 @@
-// Two connected links of each kind, each with a reactor and an owner that keeps what it hears: for
-// the conformance of links.
+// Two connected links of each kind, each with a reactor and an owner that keeps the frames that it
+// hears: for the conformance of links.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ class End final : public transport::LinkOwner, public transport::SendListener {
     return reactor.drive_until(done, Deadline::in(20s));
   }
 
-  // For what only the driver may look at.
+  // Waits for a condition that only the driver may look at.
   bool wait_driving(const std::function<bool()>& condition) {
     std::atomic<bool> holds = false;
     const auto look = [&] {

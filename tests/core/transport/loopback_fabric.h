@@ -44,7 +44,7 @@ class LoopbackMessage final : public FabricMessage {
   const std::shared_ptr<LoopbackParcel> parcel_;
 };
 
-// What the fabrics of several reactors share.
+// The state that the fabrics of several reactors share.
 class LoopbackNetwork {
  public:
   struct Port {

@@ -1,5 +1,5 @@
-// The NCCL engine by doubles of NCCL and CUDA (fake_gpus.h): through the claims that every engine
-// must keep, and what is its own: device memory, streams, averages, ends.
+// The NCCL engine on doubles of NCCL and CUDA (fake_gpus.h): the claims on every engine, and its
+// own parts: device memory, streams, averages, ends.
 #include "paceline/plugins/nccl/engine.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ void run_with(const FakeGpus& gpus, int ranks,
 class NcclEngine : public ::testing::Test {
  protected:
   void TearDown() override {
-    // A thread that nobody waits for any more ends by itself.
+    // A thread ends by itself when its caller no longer waits for it.
     for (const Deadline deadline = Deadline::in(30s); living_comms() > 0 && !deadline.passed();)
       std::this_thread::yield();
     EXPECT_EQ(living_comms(), 0);

@@ -1,6 +1,6 @@
 // Doubles of libcudart and libnccl: devices that are this process's own memory, for ranks that are
-// its threads. Streams are in order, events tell what a stream held, communicators and operations
-// come about some looks after they were asked for, as those of NCCL that are not blocking.
+// its threads. Streams are in order, events record the content of a stream, and communicators and
+// operations become ready some looks after the call, as with a non-blocking NCCL.
 #pragma once
 
 #include <set>

@@ -11,7 +11,7 @@ TEST(FirstUse, TellsOnceBeforeTheOperatorRuns) {
   std::vector<std::size_t> seen;
   const FirstUse watch({a, b, never}, [&](std::size_t place) {
     seen.push_back(place);
-    (place == 0 ? a : b).add_(1);  // what the operator then reads
+    (place == 0 ? a : b).add_(1);  // the value that the operator then reads
   });
   const at::Tensor sum = at::matmul(at::ones({1, 2}), a);
   EXPECT_EQ(sum.sum().item<double>(), 12);

@@ -126,8 +126,8 @@ TEST(GradientBirth, the_memory_lives_as_long_as_the_gradient) {
   EXPECT_TRUE(memory.expired());
 }
 
-// As oneDNN allocates: an address alone goes back to the allocator, from inside and outside of a
-// backward pass.
+// This is how oneDNN allocates: it gives only an address back to the allocator, from inside and
+// outside of a backward pass.
 TEST(GradientBirth, leaves_raw_allocation_possible) {
   Watched watched(f64({8, 8}, 1));
   c10::Allocator* const allocator = c10::GetAllocator(c10::kCPU);

@@ -1,4 +1,4 @@
-// What the converter replaces, and what it refuses.
+// Layers that the converter replaces, and layers that it refuses.
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
 
 #include "tests/torch/parallel/small_training.h"

@@ -244,7 +244,7 @@ TEST(SyncBatchNorm, ranks_in_different_layers_are_told_the_layers) {
         else net.second->forward(at::ones({4, channels}));
       });
       EXPECT_EQ(failure.fault, Fault::mismatch);
-      const bool same_shape = channels == 3;  // what is sent then looks alike
+      const bool same_shape = channels == 3;  // the frames then look alike
       if (same_shape || job.rank() == 0) {
         EXPECT_THAT(failure.what, HasSubstr("layer 'first'"));
       }

@@ -24,7 +24,7 @@ TEST(DataParallel, no_sync_accumulates_to_the_gradient_of_the_large_batch) {
       expect_equal(grads_of(net), grads_of(one), 1e-12);
       same.tell("gradients", grads_of(net));
     }
-    // What only fired while paused is sent too.
+    // A gradient that came only while paused is sent too.
     net.zero_grad();
     {
       const auto paused = parallel.no_sync();
@@ -99,7 +99,7 @@ TEST(DataParallel, backward_passes_per_step_is_no_sync_counted_by_itself) {
     parallel.synchronize();
     expect_equal(grads_of(net), grads_of(one), 1e-12);
     EXPECT_EQ(parallel.last_step().used, 6);
-    // And one pass too many is one of the next step, before this one was ended.
+    // One pass too many belongs to the next step, before this one was ended.
     net.zero_grad();
     for (int k = 0; k < 3; ++k) loss_of(net, own).backward();
     EXPECT_THAT(misuse_of([&] { loss_of(net, own).backward(); }), HasSubstr("second backward()"));

@@ -5,7 +5,7 @@
 namespace paceline {
 namespace {
 
-// Of one rank, as a user keeps them.
+// The archives of one rank, as a user keeps them.
 struct Checkpoint {
   std::string model, optimizer, parallel;
 };

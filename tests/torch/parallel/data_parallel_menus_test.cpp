@@ -10,7 +10,7 @@ namespace {
 constexpr int kRanks = 2, kSteps = 60;
 const std::string kMenu = "top_k:ratio=0.02/0.004/0.1,min_compress_bytes=0,choose_every=6";
 
-// Two matrices and a vector, whose gradients are what they are multiplied by.
+// Two matrices and a vector, whose gradients are the factors that they are multiplied by.
 std::vector<parallel::Parameter> three_parameters() {
   std::vector<parallel::Parameter> all;
   for (const auto& [name, sizes] : std::vector<std::pair<std::string, std::vector<std::int64_t>>>{
@@ -76,7 +76,7 @@ TEST(DataParallelMenus, whatever_is_chosen_and_when_nothing_of_a_gradient_is_los
         const auto own = gradients(rank, step);
         for (std::size_t i = 0; i < own.size(); ++i) expected[i] -= own[i] / kRanks;
       }
-      // What is still held back was not applied.
+      // The residuals hold gradients that were not applied yet.
       const auto& held_back = ranks[static_cast<std::size_t>(rank)].residuals;
       for (std::size_t i = 0; i < held_back.size(); ++i)
         expected[i] += at::tensor(held_back[i]).view(expected[i].sizes()) / kRanks;

@@ -1,4 +1,4 @@
-// What DataParallel sends: buckets, their order, and the buffers.
+// The messages of DataParallel: buckets, their order, and the buffers.
 #include <barrier>
 #include <cmath>
 
@@ -142,7 +142,7 @@ TEST(DataParallel,
   }
 }
 
-// As an adversarial training has them: two models, each with an optimizer of its own, on one job.
+// An adversarial training has two models, each with an optimizer of its own, on one job.
 TEST(DataParallel, several_modules_share_a_job) {
   const auto turn = [](Net& a, Net& b, const Samples& batch) {
     return std::pair{loss_of(a, batch),

@@ -1,4 +1,4 @@
-// What DataParallel refuses, and what it says.
+// Calls that DataParallel refuses, and its texts.
 #include <atomic>
 #include <cmath>
 #include <thread>

@@ -177,7 +177,7 @@ TEST(DataParallel, uneven_weights_count_under_compression_as_without) {
   expect_equal(mean_of("fp16:min_compress_bytes=0"), mean_of("none"), 2e-3);
 }
 
-// Also in the residuals that go from step to step. Powers of two, which round nothing.
+// The residuals, which go from step to step, are equal too. Powers of two round nothing.
 TEST(DataParallel, the_unit_of_weights_changes_no_bit_under_any_compression) {
   for (const compress::Method& method : compress::built_in_methods()) {
     const auto trained_with = [&](double unit) {
@@ -290,7 +290,7 @@ TEST(DataParallel, steps_of_its_own_need_optimizers_and_leave_no_norm_to_clip) {
   });
 }
 
-// What ranks print while they train some steps.
+// The output of ranks that train some steps.
 std::string printed_by(const std::string& schedule, const std::string& compression) {
   ::testing::internal::CaptureStderr();
   run_ranks(2, kTcp, [&](Job& job) {

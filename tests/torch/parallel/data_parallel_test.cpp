@@ -8,8 +8,7 @@ namespace {
 
 enum class Zero { drop, in_place, never };
 
-// Trains on uneven parts of global batches: rank r has r + 1 rows of them, the last rank what is
-// left.
+// Trains on uneven parts of global batches: rank r has r + 1 rows of them, the last rank the rest.
 void train_and_compare(int ranks, Zero zero) {
   constexpr int kSteps = 6;
   constexpr std::int64_t kRows = 14;
@@ -144,9 +143,9 @@ TEST(DataParallel, several_dtypes_and_odd_parameters_train_together) {
   });
 }
 
-// Every layer is as wide as the batch is long: all that a step allocates is as long as a gradient,
-// so what is born in a slot is told apart by learning alone; and a hook keeps gradients that it was
-// shown.
+// Every layer is as wide as the batch is long, so all allocations of a step are as long as a
+// gradient, and only learning tells those apart that become gradients; a hook also keeps gradients
+// that it was given.
 TEST(DataParallel, gradients_born_in_place_equal_copied_ones_bit_for_bit_and_kept_ones_stay) {
   constexpr std::int64_t kWide = 8;
   const auto train = [=](Job& job, bool born) {

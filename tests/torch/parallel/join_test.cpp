@@ -22,7 +22,7 @@ TEST(Join, a_shadow_contributes_nothing_and_ends_with_the_same_gradients) {
         parallel.weight(shadow ? 0 : 4);
         if (!shadow) loss_of(net, all.rows(4 * job.rank() - 4, 4 * job.rank())).backward();
         if (shadow && shadow_computes)
-          loss_of(net, samples(9, 3), true).backward();  // even of a branch that nobody else uses
+          loss_of(net, samples(9, 3), true).backward();  // even of a branch that no other rank uses
         EXPECT_TRUE(parallel.synchronize());
         expect_equal(grads_of(net), grads_of(one), 1e-12);
         same.tell("gradients", grads_of(net));
@@ -60,7 +60,7 @@ Samples uneven_batch(int rank, int k) {
   return samples(10 * rank + k, 1 + (rank + 2 * k) % 4);
 }
 
-// What one process does: in turn k it has the batches of all ranks that still have one.
+// The training of one process: in turn k it has the batches of all ranks that still have one.
 void expect_joined_equals_one_process(const std::vector<int>& lengths, bool tell_weights) {
   const int longest = *std::max_element(lengths.begin(), lengths.end());
   const auto ranks = static_cast<int>(lengths.size());

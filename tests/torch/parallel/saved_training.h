@@ -1,4 +1,4 @@
-// What torch::save() keeps of a training, and what stands in it.
+// The content of an archive of torch::save() of a training.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ inline std::vector<std::byte> compression_in(const std::string& archive) {
   return {data, data + bytes.numel()};
 }
 
-// By parameter: what top_k holds back of each element. Empty: nothing was compressed.
+// For each parameter, the residuals of top_k for its elements. Empty: nothing was compressed.
 inline std::vector<std::vector<float>> residuals_in(const std::string& archive) {
   const auto bytes = compression_in(archive);
   if (bytes.empty()) return {};

@@ -1,5 +1,5 @@
-// Small trainings in fp64, for the tests of this room: a net, its samples, and what a result is
-// compared with.
+// Small trainings in fp64, for the tests of this room: a net, its samples, and a reference to
+// compare results with.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ inline std::vector<at::Tensor> grads_of(const nn::Module& net) {
   return grads;
 }
 
-// What all ranks must agree in, bit for bit.
+// The state in which all ranks must agree, bit for bit.
 class SameEverywhere {
  public:
   void tell(const std::string& what, const std::vector<at::Tensor>& tensors) {

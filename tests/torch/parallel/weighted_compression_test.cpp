@@ -18,7 +18,8 @@ at::Tensor gradient_of(int step, int rank) {
   return at::randn({kSide, kSide}, generator, at::TensorOptions());
 }
 
-// By rank, and at least one is not 0: a last batch may have 4 samples where others had 512.
+// The weights by rank, at least one of which is not 0: a last batch may have 4 samples where others
+// had 512.
 std::array<double, kRanks> weights_in(int step) {
   std::mt19937_64 random(test::seed(77 + static_cast<std::uint64_t>(step)));
   constexpr std::array<double, 5> kWeights = {0, 1, 4, 96, 512};
@@ -41,8 +42,8 @@ at::Tensor all_that_was_brought() {
   return sum;
 }
 
-// What the steps gave, on rank 0, and the mean of what the ranks still hold back. `is_alone`:
-// nothing but residuals is kept that belong to one rank each.
+// The sum of all steps' results, on rank 0, and the mean of the residuals that ranks still hold.
+// `is_alone`: the state holds nothing but residuals that belong to one rank each.
 struct Given {
   at::Tensor results = at::zeros({kSide, kSide}, at::kDouble);
   at::Tensor held_back = at::zeros({kSide, kSide}, at::kDouble);
@@ -107,8 +108,8 @@ TEST(WeightedCompression, nothing_is_lost_or_counted_twice_whatever_the_weights)
                                                                    "power_sgd", "int8"}));
 }
 
-// A rank that has no batch brings what it holds back; only a step in which nobody has one sends
-// nothing, so that the last turn of a join leaves all codecs as they were.
+// A rank without a batch brings its residual; only a step in which no rank has one sends nothing,
+// so that the last turn of a join leaves all codecs unchanged.
 TEST(WeightedCompression, a_step_in_which_nobody_has_a_batch_leaves_what_codecs_keep) {
   for (const compress::Method& method : compress::built_in_methods()) {
     run_ranks(2, [&](Job& job) {

@@ -1,4 +1,4 @@
-// What belongs to one step, and how steps end that are not like others.
+// Passes that belong to one step, and steps that end in unusual ways.
 #include <optional>
 
 #include "paceline/torch/parallel/mirrored.h"
@@ -221,7 +221,8 @@ TEST(WholeSteps, mirrored_batch_norm_takes_fewer_rows_than_replicas) {
     expect_equal(mirrored.replica(i).parameters(), one.parameters(), 1e-12);
 }
 
-// As one that compares the gradients of two steps does: `auto g = p.grad()`, a view or a detach().
+// A user who compares the gradients of two steps keeps them so: `auto g = p.grad()`, a view or a
+// detach().
 TEST(WholeSteps, a_gradient_that_user_code_keeps_is_not_overwritten_by_the_next_step) {
   const std::vector<std::function<at::Tensor(const at::Tensor&)>> ways = {
       [](const at::Tensor& grad) { return grad; },
@@ -234,7 +235,7 @@ TEST(WholeSteps, a_gradient_that_user_code_keeps_is_not_overwritten_by_the_next_
         auto options = kSmallBuckets;
         options.born_in_place = born_in_place;
         DataParallel parallel(net, job, options);
-        std::vector<std::pair<at::Tensor, at::Tensor>> kept;  // and what they were
+        std::vector<std::pair<at::Tensor, at::Tensor>> kept;  // and their values
         for (int step = 0; step < 4; ++step) {
           net.zero_grad();
           one.zero_grad();

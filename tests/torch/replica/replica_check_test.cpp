@@ -6,7 +6,7 @@
 namespace paceline {
 namespace {
 
-// Trains until somebody throws; on `broken` one bit of one parameter flips before step 4.
+// Trains until a rank throws; on `broken` one bit of one parameter flips before step 4.
 std::vector<Failure> failures_of(int ranks, int broken, int every) {
   std::mutex mutex;
   std::vector<Failure> failures;

@@ -218,7 +218,8 @@ TEST(Work, SeveralAsOneAreDoneWhenAllAre) {
     run_ranks(3, options, [](Job& job) {
       std::vector<float> sums(5000, 1), in(10), out(10, static_cast<float>(job.rank()));
       const int next = (job.rank() + 1) % 3, previous = (job.rank() + 2) % 3;
-      // As a torch.distributed back end does: all of a batch is called, and one Work stands for it.
+      // A torch.distributed back end does this: it starts all calls of a batch, and one Work stands
+      // for them.
       const Work batch = Work::all_of({job.world().recv(buffer_of(in), previous),
                                        job.world().send(const_buffer_of(out), next),
                                        job.world().all_reduce(buffer_of(sums)), Work()});

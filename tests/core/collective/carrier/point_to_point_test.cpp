@@ -158,7 +158,7 @@ TEST(PointToPoint, TheBudgetComesBackWithEachRecv) {
       if (job.rank() == 0) job.world().send(const_buffer_of(buffer), 1).wait(Deadline::in(5s));
       else job.world().recv(buffer_of(buffer), 0).wait(Deadline::in(5s));
     }
-    // What comes behind the last answer: then all have come.
+    // One more message follows the last answer, so that all have arrived.
     if (job.rank() == 0) {
       job.world().recv(buffer_of(buffer), 1).wait();
       EXPECT_NO_THROW(job.world().send(const_buffer_of(buffer), 1).wait(Deadline::in(5s)))

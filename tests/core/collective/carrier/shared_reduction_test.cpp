@@ -209,8 +209,8 @@ class World {
   std::vector<std::byte> wanted_;
 };
 
-// Whoever is through has the sum, though the others are not, and spoils its buffers at once.
-// Whoever waits knows for whom.
+// A rank that is through has the sum, though the others are not, and spoils its buffers at once. A
+// rank that waits knows for which ranks.
 void run(const Setting& setting) {
   World world(setting);
   for (std::size_t r = 0; r < world.size(); ++r) world.post(r);
@@ -316,7 +316,7 @@ TEST(SharedReduction, ABufferOutsideOfWhatItsRankSharesIsRefusedAndNamed) {
   }
 }
 
-// Rank 1 waits for the sums of rank 0's chunk, which rank 0 has spoilt what it needs for.
+// Rank 1 waits for the sums of rank 0's chunk, whose inputs rank 0 has spoilt.
 TEST(SharedReduction, APieceThatWasReadFromARankThatHasLeftIsNotCounted) {
   for (const bool reaches : {false, true}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -332,7 +332,7 @@ TEST(SharedReduction, APieceThatWasReadFromARankThatHasLeftIsNotCounted) {
   }
 }
 
-// They cannot be taken back from others, and somebody else's bytes lie beside them.
+// Edges cannot be taken back from peers, and other bytes of their owner lie beside them.
 TEST(SharedReduction, TheEdgesOfAnOutputAreWrittenByItsRankAlone) {
   World world = world_in_which_rank_1_shares();
   const std::uint64_t begin = world.offer(1).output.offset;
@@ -375,7 +375,7 @@ World world_in_which_rank_1_hides() {
   }
 }
 
-// Memory of nobody, until it is opened.
+// Memory that no process can access until it is opened.
 class ClosedMemory {
  public:
   explicit ClosedMemory(std::size_t bytes)

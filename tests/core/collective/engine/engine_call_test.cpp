@@ -1,5 +1,5 @@
-// What core keeps when an engine carries the data; that the results are right:
-// conformance_test.cpp. Also covers paceline/core/collective/engine/enlist.h and
+// The guarantees that core keeps when an engine carries the data; conformance_test.cpp checks the
+// results. Also covers paceline/core/collective/engine/enlist.h and
 // paceline/core/collective/engine/invitation.h.
 #include "paceline/core/collective/engine/engine_call.h"
 

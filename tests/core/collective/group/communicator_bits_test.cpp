@@ -67,7 +67,7 @@ TEST(CommunicatorBits, ReproducibleIsTheBalancedTreeWhateverCarriesIt) {
         job.world().all_reduce(buffer_of(tail)).wait();
         first.wait();
         ASSERT_TRUE(same_bits(values, wanted));
-        // By way of reduce_scatter and all_gather.
+        // The same by reduce_scatter and all_gather.
         const Range own =
             Partition::even(kCount, ranks).chunks[static_cast<std::size_t>(job.rank())];
         values = input;

@@ -65,7 +65,7 @@ long die_after(const Death& death, long frames) {
       work.wait(Deadline::in(5s));
       job.world().barrier().wait(Deadline::in(5s));
     });
-    all_told.arrive_and_wait();  // nobody looks at a buffer any more
+    all_told.arrive_and_wait();  // no rank uses a buffer any more
     if (dies) return;
     EXPECT_EQ(failure.fault, Fault::peer_lost) << "rank " << job.rank() << ": " << failure.what;
     EXPECT_EQ(failure.ranks, std::vector{death.victim}) << failure.what;

@@ -34,7 +34,7 @@ TEST(CommunicatorDtypes, AreTheReferenceOverTcp) {
   }
 }
 
-// --- what is promised of the 16-bit types ---
+// --- promises for the 16-bit types ---
 
 TEST(CommunicatorDtypes, ReproducibleSumsOf16BitsAreTheBalancedTreeInFloatsRoundedOnce) {
   constexpr std::size_t kCount = 5001;

@@ -1,5 +1,6 @@
-// Every operation, element type, reduction, algorithm, transport and kind of memory gives what the
-// obvious reference gives, and touches nothing else (covers communicator.h and execution.h).
+// Every operation gives the results of a plain reference and touches no other memory: with all
+// element types, reductions, algorithms, transports and kinds of memory (covers communicator.h and
+// execution.h).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -196,7 +197,7 @@ void every_short_count(const LocalWorldOptions& options, int ranks) {
   });
 }
 
-// Of one and two ranks the sanitizers see in communicator_dtypes_test.cpp what they need.
+// For one and two ranks communicator_dtypes_test.cpp is enough under sanitizers.
 std::vector<int> few_ranks() {
   if (test::is_brief()) return {3, 4};
   return kSanitized ? std::vector{1, 2, 3, 4} : std::vector{1, 2, 3, 4, 5, 6, 7, 8};

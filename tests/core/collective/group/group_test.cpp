@@ -1,5 +1,5 @@
-// What a group does between its operations, and how it ends. Mismatches and missing ranks:
-// communicator_mismatch_test.cpp.
+// The behaviour of a group between its operations and at its end. Mismatches and missing ranks are
+// tested in communicator_mismatch_test.cpp.
 #include "paceline/core/collective/group/group.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ TEST(Group, EndsInPeaceWhenAllItsWorkIsDone) {
         std::vector<float> values(3000, 1);
         job.world().all_reduce(buffer_of(values)).wait();
         EXPECT_EQ(values[0], 4);
-      });  // each rank leaves when it is done; the others still read what it sent
+      });  // each rank leaves when it is done, while the others still read its messages
     }
   }
 }

@@ -115,7 +115,7 @@ TEST(Split, ANumberThatOneRankHasInUseIsTakenByNone) {
       const auto two = job.world().split(job.rank() < 2 ? first : -1);
       const auto before = job.world().traffic().operations;
       const auto all = job.world().split(second);
-      // What all wish, then one question for each number that was tried.
+      // One message gathers all wishes, then each number that is tried takes one question.
       ASSERT_EQ(job.world().traffic().operations - before, 1U + 2U)
           << "the numbers are the same no longer: this test knows how number_of makes them";
       for (int i = 0; i < 20; ++i) {
@@ -186,7 +186,7 @@ TEST(Split, ACallInAnotherGroupIsNamedAtTheDeadline) {
   std::atomic<int> failed = 0;
   run_ranks(2, [&failed](Job& job) {
     const auto a = job.world().split(0), b = job.world().split(0);
-    job.world().barrier().wait();  // nobody is in a split any more
+    job.world().barrier().wait();  // no rank is in a split any more
     // Crossed: each waits in another group, which no check of one group can see.
     Communicator& group = job.rank() == 0 ? *a : *b;
     std::vector<float> values(10, 1);

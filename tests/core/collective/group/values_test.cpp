@@ -119,7 +119,7 @@ TEST(Values, MoreThanTheBoundIsRefusedOnAllRanksWhichGoOn) {
   });
 }
 
-// A length that no honest rank brings: the sum must not wrap around into what is allowed.
+// No honest rank brings this length: the sum must not wrap around to an allowed one.
 TEST(Values, LengthsThatOverflowTogetherAreRefused) {
   run_ranks(2, [](Job& job) {
     Communicator& world = job.world();

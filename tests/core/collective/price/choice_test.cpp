@@ -255,7 +255,7 @@ TEST(Choice, DoesNotDependOnWhichRootWasAskedForFirst) {
   }
 }
 
-// What docs/benchmarks.md has measured on one host.
+// The figures of one host in docs/benchmarks.md.
 TEST(Choice, TwoRanksInMemoryExchangeShortBuffersAndShareTheWorkOnLongOnes) {
   Choice choice(built_in_algorithms(), Determinism::reproducible,
                 topology::one_host(2, 2, LinkClass::memory));

@@ -350,8 +350,8 @@ double on_one_host(const Algorithm& algorithm, int ranks, int cores, topology::L
   return cost(table, {partition, kElementBytes}, topology::one_host(ranks, cores, link), profile);
 }
 
-// What docs/benchmarks.md calls reading in place: direct reads each input once, in its sums, and
-// writes each output once.
+// This is the reading in place of docs/benchmarks.md: direct reads each input once, in its sums,
+// and writes each output once.
 TEST(Cost, InMemoryNothingIsPaidForWhatIsReadWhereItLies) {
   const topology::Profile profile{
       .links = {topology::LinkPrices::straight(0, 1e6)}, .gamma = 3, .store = 2, .crowded = 0};

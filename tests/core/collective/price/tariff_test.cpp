@@ -131,8 +131,9 @@ TEST(Tariff, TheBusiestIsTheHostsCoreWhereItsRanksShareOne) {
   EXPECT_EQ(busiest(1), 2 * (4 + 4 * 100));
 }
 
-// Of four ranks on two cores 0 and 2 share one. The root of direct sends three times there and its
-// neighbour takes one; in the tree each core has three halves of a message to do.
+// With four ranks on two cores, ranks 0 and 2 share a core. In direct the root sends three messages
+// on its core and its neighbour there receives one; in the tree each core has three halves of a
+// message to do.
 TEST(Tariff, WhoseCoreIsTheBusiestDependsOnWhereItsRanksAre) {
   topology::Profile profile = topology::Profile::uniform({.alpha = 0, .beta = 1, .gamma = 0});
   const auto busiest = [&](const char* name) {

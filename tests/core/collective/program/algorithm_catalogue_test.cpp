@@ -90,7 +90,7 @@ TEST(Catalogue, EveryAlgorithmIsProvenForEveryRootAndHosts) {
   }
 }
 
-// So that each of the proofs is one of the costs, too.
+// With a closed form, each proof is also one of the costs.
 TEST(Catalogue, EveryAlgorithmStatesWhatItCosts) {
   for (const Algorithm& algorithm : built_in_algorithms())
     EXPECT_NE(algorithm.closed_form, nullptr) << label(algorithm);
@@ -188,7 +188,7 @@ int another(int peer, int ranks, SeededNumbers& numbers) {
   return (peer + 1 + step) % (ranks + 2) - 1;
 }
 
-// The slot that decides what a step takes part in.
+// The slot that a step receives into, adds to, or reads from.
 Slot& main_slot(Step& step) {
   if (step.kind == Step::Kind::recv) return step.target;
   return step.kind == Step::Kind::recv_reduce ? step.operand : step.source;

@@ -21,7 +21,7 @@ TEST(Shapes, OfAnAlgorithmThatSeesRanksAloneAreOne) {
 
 TEST(Shapes, HaveEachRankOnOneHostAndAGridOfAllRanks) {
   Algorithm all = built_in(Operation::all_reduce, "ring");
-  all.build = [](const Shape& shape) {  // programs that differ in whatever differs in the shape
+  all.build = [](const Shape& shape) {  // programs that differ wherever the shape differs
     Program program{.chunks = shape.radix};
     program.rounds.resize(shape.groups.size());
     for (std::size_t i = 0; i < shape.groups.size(); ++i)

@@ -97,7 +97,7 @@ TEST(StoreHazards, RefuseAViewThatIsPassedOnToAThirdRank) {
   programs.push_back(third);
   EXPECT_THAT(fault_of_all_reduce(programs),
               AllOf(HasSubstr("in place, "), HasSubstr("store to 1")));
-  // Without passing it on, the same programs are right.
+  // If the chunk is not passed on, the same programs are right.
   programs[0].rounds.erase(programs[0].rounds.begin() + 1);
   programs[2].rounds.erase(programs[2].rounds.begin());
   EXPECT_EQ(fault_of_all_reduce(programs), "");

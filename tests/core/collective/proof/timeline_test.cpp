@@ -56,7 +56,7 @@ TEST(Timeline, DepthIsTheLongestChainOfRoundsWithMessages) {
   // Rounds without messages do not count.
   chain[1].rounds.insert(chain[1].rounds.begin() + 1, 2, Round{copy(output(0), output(0))});
   EXPECT_EQ(timeline_of(chain, 0).end, 3);
-  // Who comes late makes its peer wait: rank 0 can send to 1 only when 1 has served 2.
+  // A late rank makes its peer wait: rank 0 can send to 1 only when 1 has served 2.
   const std::vector<Program> late = {
       {.chunks = 1, .rounds = {{send(1, input(0))}}},
       {.chunks = 1, .rounds = {{send(2, input(0))}, {recv(0, output(0))}}},

@@ -74,7 +74,7 @@ TEST(Verify, RefusesOperationsWithoutPrograms) {
 // --- what must meet ---
 
 TEST(Verify, RefusesADeadlockAndTellsWhoWaitsForWhom) {
-  // Both send first: nobody is there to receive.
+  // Both send first, so neither is ready to receive.
   auto programs = swap_and_sum_programs();
   for (Program& program : programs) {
     const Round both = program.rounds[0];

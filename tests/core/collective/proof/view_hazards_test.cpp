@@ -17,7 +17,7 @@ std::string fault(const std::vector<Program>& programs, bool in_place) {
 }
 
 TEST(ViewHazards, TwoRanksThatReadEachOtherMustNotWriteThereInPlace) {
-  // Both sum from the other's input into their own, which is what the other reads.
+  // Each sums the other's input into its own input, which the other reads.
   const auto program = [](int peer) {
     return Program{.chunks = 1,
                    .scratch_places = 1,

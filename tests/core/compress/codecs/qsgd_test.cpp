@@ -74,7 +74,7 @@ TEST(Qsgd, TellsOfNormsThatOverflow) {
   EXPECT_TRUE(encoded(*qsgd_codec(), huge).empty());
 }
 
-// What is decoded must be finite, so a payload with the norm after it would be malformed.
+// Decoded values must be finite, so a payload with the next larger norm would be malformed.
 TEST(Qsgd, TellsOfNormsWhoseHighestLevelOverflows) {
   for (const int bits : {2, 3, 4, 5, 6, 7, 8}) {
     const auto codec = qsgd_codec({bits, 4, Norm::max});

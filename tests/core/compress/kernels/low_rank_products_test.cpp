@@ -12,7 +12,7 @@
 namespace paceline::compress {
 namespace {
 
-// A matrix, two factors of a rank, and what the three passes make of them.
+// A matrix, two factors of a rank, and the results of the three passes.
 struct Passes {
   std::size_t rows, columns, rank;
   std::vector<float> matrix, addend, right, left, own, rest, sum;
@@ -34,7 +34,8 @@ struct Passes {
   }
 };
 
-// left * right of as many terms, and the sum of their magnitudes, which bounds the rounding.
+// The sum of the added products left * right, and the sum of their magnitudes, which bounds the
+// rounding.
 struct Sum {
   double value = 0, size = 0;
 

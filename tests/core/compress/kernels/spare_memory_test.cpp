@@ -31,7 +31,7 @@ TEST(SpareMemory, WhatIsTakenHasRoom) {
   }
 }
 
-// One spare place goes from tensor to tensor, whatever many steps there are.
+// One spare place goes from tensor to tensor, for any number of steps.
 TEST(SpareMemory, ResidualsOfManyTensorsNeedOnePlaceMoreThanThereAreTensors) {
   constexpr int kTensors = 7;
   const auto spares = std::make_shared<SpareMemory>();

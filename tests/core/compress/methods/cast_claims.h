@@ -1,4 +1,4 @@
-// What holds for the mean in a 16-bit type.
+// Claims on the mean in a 16-bit type.
 #pragma once
 
 #include <gtest/gtest.h>

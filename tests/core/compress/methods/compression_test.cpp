@@ -100,7 +100,7 @@ TEST(CompressionText, WhoseMenuIsWrongIsRefused) {
   EXPECT_NE(refusal("top_k:min_compress_bytes=0/1").find("not '0/1'"), std::string::npos);
 }
 
-// What the averaging sends first tells which one it is.
+// The first exchange of an averaging shows whether it is dense.
 bool is_dense(const Compression& compression, const Part& part) {
   std::vector<float> gradient(part.elements());
   const auto exchange = compression.averaging(part)->begin(gradient, 0);

@@ -1,4 +1,4 @@
-// What holds for every compression method, also for one that is added tomorrow. Also covers
+// Claims that hold for every compression method, also for one that is added later. Also covers
 // paceline/core/compress/averaging/sign_chunks.h, which several are made of.
 #include "paceline/core/compress/methods/method_catalogue.h"
 
@@ -137,15 +137,16 @@ class EqualGradients {
   std::uint32_t done_ = 0;
 };
 
-// Those that give a direction, keep a momentum, or are told to forget what they left out.
+// Methods that give a direction, keep a momentum, or are told to forget the elements that they left
+// out.
 bool averages(const std::string& text) {
   return text != "sign" && !text.starts_with("one_bit_adam") && !text.starts_with("dgc") &&
          text != "power_sgd:min_rate=1,start=cold,feedback=off";
 }
 
-// By feedback the error of many steps is that of one, by chance it falls with the root of their
-// number: 16 times as many steps leave at most a quarter of it, or in the long first round of a
-// method that sends one element in a thousand a little more than half.
+// With feedback the error of many steps is that of one; with random rounding it falls with the root
+// of their number. So 16 times as many steps leave at most a quarter of it, or a little more than
+// half in the long first round of a method that sends one element in a thousand.
 TEST(CompressionMethods, ApproachTheMeanOfEqualGradients) {
   constexpr double kRounding = 0x1p-9;  // of bf16, whose error is the same in every step
   for (const std::string& text : variants()) {
@@ -245,7 +246,7 @@ TEST(CompressionMethods, NameTheRankWhoseMessageIsDamaged) {
   }
 }
 
-// Whatever a peer sends behind a right header: a failure that names it, or a result.
+// Any bytes that a peer sends after a right header give a failure that names it, or a result.
 TEST(CompressionMethods, RefuseOrSurviveAnyPayload) {
   SeededNumbers numbers(test::seed(11));
   const auto replace = [&numbers](MutableBytes received) {

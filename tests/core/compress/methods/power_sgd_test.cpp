@@ -97,7 +97,7 @@ TEST(PowerSgd, WithAWarmStartComesNearerToTheBestInEachStep) {
     before = error;
   }
   EXPECT_LT(before, first);
-  // Converged: what is left is orthogonal to the result, and another step finds the same.
+  // It has converged: the rest is orthogonal to the result, and another step finds the same.
   AveragingRun once_more = run_of("power_sgd:min_rate=1,feedback=off", 1, 24, 16);
   once_more.restore(0, run.state(0));
   const auto again = once_more.step(gradient, 0).means.front();
@@ -146,7 +146,8 @@ TEST(PowerSgd, IsLinearInTheMeanOfTheRanks) {
   }
 }
 
-// What ranks differ by all the time drains: with the residual of the authors' program it grows.
+// A constant difference between ranks drains from the residual; in that of the authors' program it
+// grows.
 TEST(PowerSgd, KeepsResidualsBoundedWhereRanksAlwaysDiffer) {
   AveragingRun run = run_of("power_sgd:min_rate=1", 4, 24, 16);
   const auto biases = test::gradients_of(4, 384, 1);

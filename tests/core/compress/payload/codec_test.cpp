@@ -1,4 +1,4 @@
-// What every codec promises.
+// The promises of every codec.
 #include "paceline/core/compress/payload/codec.h"
 
 #include <gtest/gtest.h>

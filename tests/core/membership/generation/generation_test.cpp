@@ -14,7 +14,7 @@ using transport::FrameType;
 
 constexpr std::uint32_t kGroup = 5;
 
-// A link that keeps what is sent through it.
+// A link that keeps the frames that are sent through it.
 class Wire final : public transport::Link {
  public:
   explicit Wire(int peer) : peer_(peer) {}
@@ -105,7 +105,8 @@ TEST_F(GenerationTest, KnowsItsLinksAndNoneToItself) {
   EXPECT_EQ(identity.generation, 4u);
 }
 
-// A caller that looks for a failure throws it at once, and may then free what it has lent.
+// A caller that looks for a failure throws it at once, and may then free the memory that it has
+// lent.
 TEST_F(GenerationTest, TellsCallersOfAFailureWhenItsPeersAreStoppedAndItsGroupsHaveEnded) {
   Sink sink, other;
   int told_early = 0;
@@ -189,7 +190,7 @@ TEST_F(GenerationTest, AfterAFailureNothingReachesASink) {
   EXPECT_TRUE(sink.heard.empty());
 }
 
-// What came early as a reference may lie in memory that its owner, having failed, no longer shares.
+// A reference that came early may point to memory that its owner, having failed, no longer shares.
 TEST_F(GenerationTest, ASinkThatComesAfterTheFailureHearsOfItAndOfNoEarlyFrame) {
   auto memory = std::make_unique<std::vector<std::byte>>(8);
   EXPECT_TRUE(owner().borrowed(0, frame(1), *memory));

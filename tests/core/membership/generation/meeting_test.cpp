@@ -1,4 +1,4 @@
-// Ranks that nobody of ours started: how they find the store in rank 0. Also covers
+// Ranks that no launcher of Paceline started find the store in rank 0. Also covers
 // paceline/core/membership/store/exchange.h.
 #include "paceline/core/membership/generation/meeting.h"
 
@@ -66,7 +66,7 @@ TEST(Meeting, TwoRank0OfOneJobAreRefused) {
   }
 }
 
-// Whoever listens there would tell where the store is, and its secret.
+// A process that listens there would tell where the store is, and its secret.
 TEST(Meeting, AMeetingPointOfAnotherUserIsNotBelieved) {
   if (::geteuid() != 0) GTEST_SKIP() << "NOT TESTED: only root can be another user";
   transport::Reactor reactor;

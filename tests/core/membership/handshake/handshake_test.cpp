@@ -142,7 +142,7 @@ TEST(Handshake, AReflectedHelloIsRefused) {
             Fault::refused);
 }
 
-// What a responder proves says that it is the responder: a stranger who sends it back, as an
+// A responder's proof says that it is the responder's: a stranger who sends it back, as an
 // initiator's proof over the same words, has proved nothing.
 TEST(Handshake, AResponderIsNotPassedByItsOwnProof) {
   std::array<int, 2> ends;
@@ -182,7 +182,7 @@ TEST(Handshake, GarbageHttpAndTlsAreClosedWithoutAWord) {
   EXPECT_EQ(responder.accepted, 0);
 }
 
-// Between an initiator and the responder: forwards both ways and keeps what the initiator said.
+// A forwarder between an initiator and the responder, which keeps the initiator's messages.
 std::vector<std::byte> recorded(Responder& responder) {
   std::array<int, 2> ends;
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -254,7 +254,7 @@ TEST(Handshake, SlowOnesAreDroppedAtTheLimitWhateverTheyTrickle) {
   EXPECT_TRUE(introduce(quick.get(), kClient, kSecret, Deadline::in(5s)));
 }
 
-// S3: more silent connections than there are places; whoever means it still gets in, and quickly.
+// There are more silent connections than places; an honest initiator still gets in, and quickly.
 TEST(Handshake, SilentConnectionsDoNotKeepOthersOut) {
   Responder responder(kServer, 60s);
   std::vector<FileDescriptor> silent;
@@ -268,7 +268,7 @@ TEST(Handshake, SilentConnectionsDoNotKeepOthersOut) {
   EXPECT_EQ(::poll(&youngest, 1, 0), 0) << "the youngest is among those that are kept";
 }
 
-// Whoever came before the flood and is slow to speak, and whoever comes after it.
+// One initiator came before the flood and is slow to speak, another comes after it.
 void expect_both_get_in(Responder& responder, const FileDescriptor& slow) {
   const auto quick = responder.connect();
   EXPECT_TRUE(introduce(quick.get(), kClient, kSecret, Deadline::in(5s)));

@@ -50,8 +50,8 @@ TEST(WaitingRoom, WhoHasLeftMakesRoom) {
   EXPECT_EQ(room.size(), 2u);
 }
 
-// Whatever strangers do from fewer addresses than there are places: who holds less than an even
-// part of the places stays until it leaves by itself.
+// If strangers come from fewer addresses than there are places, an address that holds less than an
+// even part of the places keeps them until it leaves by itself.
 TEST(WaitingRoom, NobodyIsCrowdedOutWhoTakesLessThanAnEvenPart) {
   constexpr std::size_t kPlaces = 40, kShare = 16, kStrangers = 9, kOwn = 3;
   static_assert(kOwn < kPlaces / (kStrangers + 1));

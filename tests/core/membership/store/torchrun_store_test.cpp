@@ -17,8 +17,7 @@ namespace {
 
 const Deadline kPatience = Deadline::in(std::chrono::seconds(5));
 
-// Serves one connection until it ends; a wait for a key that is not there is answered by
-// `wait_answer`.
+// Serves one connection until it ends; `wait_answer` answers a wait for a key that is not set.
 class Store {
  public:
   explicit Store(std::uint8_t wait_answer = 0)

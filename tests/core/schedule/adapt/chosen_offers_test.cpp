@@ -19,7 +19,7 @@ using compress::Offer;
 
 constexpr std::string_view kCodec = "coded";
 
-// Of its bytes an offer sends so much; the last one is to travel whole.
+// The shares of its bytes that a tensor sends by each offer; by the last one it travels whole.
 constexpr std::array kRatios = {.1, .02, .4, 1.0};
 
 CodecCost codec() {

@@ -5,7 +5,7 @@
 namespace paceline::schedule {
 namespace {
 
-// Whether it has drifted by the next look, after so many steps of so many seconds.
+// Whether it has drifted by the next look, after `steps` steps of `seconds` seconds.
 bool drifts_after(std::size_t steps, double seconds) {
   Drift drift;
   for (std::size_t i = 0; i < Drift::kLookEvery; ++i) drift.took(1);

@@ -49,8 +49,8 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   EXPECT_EQ(found[0], found[2]);
 }
 
-// What each rank takes in an all_gather of n bytes from each is half of what it takes and sends on
-// in an all_reduce of as many bytes as all ranks have together.
+// In an all_gather of n bytes from each, each rank receives half of the bytes that it receives and
+// sends on in an all_reduce of as many bytes as all ranks have together.
 TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
   constexpr int kRanks = 3;
   test::run_ranks(kRanks, [&](Job& job) {
@@ -61,7 +61,7 @@ TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
   });
 }
 
-// What PowerSGD of rank 1 makes of n rows of m elements is n + m of n m.
+// PowerSGD of rank 1 turns n rows of m elements, n m in all, into n + m.
 TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
   const Model model{.name = "one", .tensors = {{.bytes = 4 << 20, .rows = 1024}}};
   const Streamed streamed = streamed_like({&model, 1});
@@ -75,7 +75,7 @@ TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
 }
 
 TEST(MeasuredCosts, OfAMenuEachOfferHasItsOwn) {
-  // Of two, an all_gather takes what an all_reduce takes.
+  // With two ranks an all_gather takes as long as an all_reduce.
   test::run_ranks(3, [&](Job& job) {
     const std::vector<std::string> codecs = {"top_k:ratio=0.5/0.01"};
     const Costs costs = measured_costs(job.world(), codecs, {.longest = 256 << 10});

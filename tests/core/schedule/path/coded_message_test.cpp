@@ -34,7 +34,7 @@ std::vector<float> gradient_of(std::size_t elements, int rank) {
   return values;
 }
 
-// What a step leaves of the gradients on each rank.
+// The gradients on each rank after a step.
 std::vector<std::vector<float>> averaged(const std::string& text, const Plan& plan, int ranks,
                                          const Model& model = mixed_model()) {
   const auto methods = compress::built_in_methods();
@@ -89,7 +89,8 @@ TEST(CodedMessage, EveryMethodEndsWithTheSameBitsOnAllRanksWhateverIsFusedOrCut)
   }
 }
 
-// The weights of a convolution and of a linear layer, longer than what is encoded at a time.
+// The weights of a convolution and of a linear layer, longer than the part that is encoded at a
+// time.
 TEST(CodedMessage, PiecesOfAMatrixAreMatricesThatPowerSgdCompresses) {
   const Model model{
       .name = "long",

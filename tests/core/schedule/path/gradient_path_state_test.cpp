@@ -29,7 +29,7 @@ Model matrices(int offer = 0) {
                       {.bytes = 4 * 64, .rows = 1}}};
 }
 
-// As whole groups, and cut elsewhere.
+// A plan of whole groups, and one of a group that is cut.
 Plan whole(const std::string& codec) {
   return plan_of("whole", single_tensors(3), {.codec = codec});
 }
@@ -166,7 +166,7 @@ TEST(GradientPathState, WithoutOneItBeginsWithZeros) {
   });
 }
 
-// By name: what is kept of each element of the model.
+// For each name, the values that are kept for each element of the model.
 std::map<std::string, std::vector<float>> elementwise(Bytes bytes) {
   const std::array<std::size_t, 3> offsets = {0, 600, 4696};
   std::map<std::string, std::vector<float>> all;

@@ -77,7 +77,7 @@ struct Gradients {
   std::vector<std::vector<float>> groups_;
 };
 
-// What three steps leave on each rank.
+// The gradients on each rank after three steps.
 std::vector<std::vector<float>> trained(const Plan& plan, int ranks,
                                         const LocalWorldOptions& options, int lanes = kLanes) {
   const Model model = small_model();
@@ -107,7 +107,7 @@ float mean_of_ranks(const std::vector<float>& values) {
   return sum * static_cast<float>(1.0 / static_cast<double>(values.size()));
 }
 
-// What must be left, by the definition: the mean of what each rank's fill() gave.
+// The expected gradients by the definition: the mean of the values of each rank's fill().
 std::vector<float> means(const Plan& plan, int ranks) {
   const Model model = small_model();
   const Dispatch dispatch(model, plan);
@@ -240,7 +240,7 @@ TEST(GradientPath, GroupsOfSeveralTypesTravelInOneLane) {
   });
 }
 
-// Notes what it is asked to start.
+// A carriage that records the exchanges that it is asked to start.
 class Noting final : public Carriage {
  public:
   Noting(Communicator& group, std::vector<std::size_t>& started)

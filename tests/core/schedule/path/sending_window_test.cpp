@@ -39,7 +39,7 @@ TEST(SendingWindow, ShortMessagesAndThoseThatBecomeShortGoInNumbers) {
   }
 }
 
-// So ranks cannot wait for each other, whatever each of them has prepared.
+// So ranks cannot wait for each other, even if each of them has prepared other messages.
 TEST(SendingWindow, TheFirstThatIsNotOverIsAlwaysAdmittedAndWhatComesBeforeAnAdmittedOneIsToo) {
   SeededNumbers numbers(test::seed(7));
   SendingWindow window;

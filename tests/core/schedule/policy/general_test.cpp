@@ -31,7 +31,7 @@ double best_of_the_seven(const Model& model, const Costs& costs) {
   return best;
 }
 
-// Without compression: milliseconds and name of the best of the seven.
+// The best of the seven without compression: milliseconds and name.
 TEST(SurveyMethods, the_best_of_the_seven_is_the_one_of_the_executed_model) {
   struct Row {
     Servers servers;

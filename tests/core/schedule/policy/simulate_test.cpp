@@ -261,8 +261,8 @@ TEST(Simulation, each_tensor_takes_what_its_offer_takes) {
   }
 }
 
-// Of many messages, one is encoded and one decoded while one is on the link: the steady state of
-// three resources in a row, of which the codecs share what the link leaves of one processor.
+// With many messages, one is encoded and one decoded while one is on the link: the steady state of
+// three resources in a row, in which the codecs share the processor time that the link leaves.
 TEST(Simulation, codecs_share_what_the_link_leaves) {
   const int messages = 100;
   const Model model{.name = "one", .tensors = {{.bytes = 4000 * messages}}};
@@ -318,7 +318,7 @@ TEST(Simulation, of_processors_that_all_share_nothing_is_done_faster_than_their_
   }
 }
 
-// Of one message after the other: where some overtake, slower may be better.
+// This holds for one message after the other: where some overtake, slower may be better.
 TEST(Simulation, fewer_processors_never_help_and_enough_change_nothing) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Case one = random_case(test::seed(seed));

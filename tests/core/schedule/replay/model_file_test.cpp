@@ -130,7 +130,7 @@ TEST(ModelFile, AModelThatComputesNothingIsNone) {
   EXPECT_THAT(complaint(json), HasSubstr("must be more than 0 seconds"));
 }
 
-// Whatever stands in the file: a model, or a complaint. Never anything else.
+// Any content of the file gives a model or a complaint, and nothing else.
 TEST(ModelFile, OfAnyBytesIsAModelWithinItsBoundsOrAComplaint) {
   SeededNumbers numbers(test::seed(8));
   for (int round = 0; round < 3000; ++round) {

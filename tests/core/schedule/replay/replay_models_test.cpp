@@ -31,8 +31,8 @@ TEST(ReplayModels, begin_and_end_with_the_tensors_of_the_published_lists) {
     EXPECT_EQ(resnet.tensors[161 - tail.size() + i].bytes, 4 * tail[i]);
 }
 
-// What codecs of matrices see: convolutions and linear layers have a row an output, embeddings one
-// a word.
+// Shapes that codecs of matrices see: convolutions and linear layers have a row for each output,
+// embeddings one for each word.
 TEST(ReplayModels, tensors_are_matrices_of_whole_rows_or_vectors) {
   for (const Model& model : replay_models()) {
     for (const Tensor& tensor : model.tensors) {

@@ -1,5 +1,5 @@
-// What is special about a link over a fabric; link_test.cpp has what every link does. Also covers
-// paceline/core/transport/fabric/fabric_driver.h, fabric_meeting.h and fabric_plugin.h.
+// The properties that only a link over a fabric has; link_test.cpp has those of every link. Also
+// covers paceline/core/transport/fabric/fabric_driver.h, fabric_meeting.h and fabric_plugin.h.
 #include "paceline/core/transport/fabric/fabric_link.h"
 
 #include <gmock/gmock.h>

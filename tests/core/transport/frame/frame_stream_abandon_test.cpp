@@ -1,5 +1,5 @@
-// Whoever gives up a stream gets its memory back at once, and the peer sees whole frames. Covers
-// paceline/core/transport/frame/frame_stream.h.
+// A rank that gives up a stream gets its memory back at once, and the peer sees whole frames.
+// Covers paceline/core/transport/frame/frame_stream.h.
 #include <gtest/gtest.h>
 
 #include "tests/core/transport/stream_ends.h"

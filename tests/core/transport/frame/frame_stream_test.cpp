@@ -166,11 +166,7 @@ TEST(FrameStream, TheListenerIsToldOfEachFrameOnceAndInOrder) {
   EXPECT_FALSE(out.has_unsent());
 }
 
-// One write that takes whole frames and a part of the next; what the listener does then must not
-// tear the stream.
-// A rank that has left hears of a failure before all have heard of its leave.
-// place() may find that the generation has failed, and abandon the stream that asks.
-// Frames without end.
+// A channel that brings the same frame again and again.
 class Spring final : public ByteChannel {
  public:
   explicit Spring(RawFrameHeader frame) : frame_(frame) {}

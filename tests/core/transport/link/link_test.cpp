@@ -1,6 +1,6 @@
-// What every link must do, whatever carries it: two threads' memory, two processes' memory, TCP, a
-// fabric. Also covers paceline/core/transport/shared/lending.h, and
-// paceline/plugins/ucx/ucx_port.cpp and ucx_fabric.cpp, where they are built.
+// The properties of every link: over two threads' memory, two processes' memory, TCP and a fabric.
+// Also covers paceline/core/transport/shared/lending.h, and paceline/plugins/ucx/ucx_port.cpp and
+// ucx_fabric.cpp, where they are built.
 #include "paceline/core/transport/link/link.h"
 
 #include <gtest/gtest.h>

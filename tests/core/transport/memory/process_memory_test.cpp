@@ -149,7 +149,7 @@ class ProcessMemoryOfAnother : public ::testing::Test {
   Shared* shared_ = nullptr;
 };
 
-// The one moment in which nobody can take back what the writer is about to do, but the system.
+// At this one moment only the system can take back the write that is about to begin.
 TEST_F(ProcessMemoryOfAnother, IsNotWrittenByWhoWasStoppedAtTheSystemsDoorAndGoesOnLater) {
   Writer writer([this] {
     if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 0;

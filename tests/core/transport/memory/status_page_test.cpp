@@ -12,7 +12,7 @@
 namespace paceline::transport {
 namespace {
 
-// Where /proc shows the newest page of this process.
+// The path under /proc of this process's newest page.
 std::string own_page() {
   std::string found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -104,7 +104,7 @@ TEST(Reactor, TasksThatTasksPostRunToo) {
   wait_until([&] { return depth == 100; });
   reactor.stop();
   depth = 0;
-  reactor.post(next);  // nobody but this thread drives now, and nobody comes after it
+  reactor.post(next);  // only this thread drives now, and none comes after it
   EXPECT_EQ(depth, 100);
 }
 
@@ -145,7 +145,7 @@ TEST(Reactor, ManyThreadsWaitAtOnceAndEachIsWokenWhenItsTurnIsDone) {
     for (std::size_t t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int round = 1; round <= kRounds; ++round) {
-          // The next thread's turn is made by whoever drives.
+          // The driver makes it the next thread's turn.
           reactor.post([&, t] {
             ++turns[(t + 1) % kThreads];
             reactor.note_completion();
@@ -229,7 +229,7 @@ class Counted final : public Pollable {
 
 TEST(Reactor, ACallerThatOnlyTriesStarvesNeitherLinksNorSocketsNorTimers) {
   Reactor reactor;
-  reactor.stop();  // nobody but this caller drives
+  reactor.stop();  // only this caller drives
   Counted link;
   reactor.add(link);
   bool timer = false, socket = false;

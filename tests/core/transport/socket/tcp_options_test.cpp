@@ -38,7 +38,7 @@ TEST(TcpOptions, BothEndsOfAConnectionHaveThem) {
   for (const int fd : {near.get(), far.get()}) {
     EXPECT_NE(option(fd, IPPROTO_TCP, TCP_NODELAY), 0);
     EXPECT_NE(option(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
-    // Who answers nothing is lost after 20 s: docs/errors.md says so.
+    // A peer that does not answer is lost after 20 s, as docs/errors.md says.
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 20000);
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 1);
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_KEEPINTVL), 1);
