@@ -15,7 +15,7 @@ set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
 # One set of code generation flags for all targets, also executables: a precompiled header built with -fPIC cannot
 # be used by a target built with -fPIE, and the static libraries must fit into a Python extension.
 add_compile_options(-fPIC -fno-semantic-interposition -fstack-protector-strong
-                    -ffp-contract=off)  # no fused multiply-add behind our back: results must not depend on the compiler
+                    -ffp-contract=off)  # no fused multiply-add, because results must not depend on the compiler
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                     -Wno-missing-field-initializers)  # designated initialisers name what differs from the default
@@ -44,7 +44,7 @@ endif()
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(PACELINE_CCACHE ccache DOC "Optional: makes rebuilds fast")
   if(PACELINE_CCACHE)
-    # With these it can also cache what uses the precompiled torch header.
+    # With this sloppiness ccache can also cache files that use the precompiled torch header.
     set(CMAKE_CXX_COMPILER_LAUNCHER
         env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime "${PACELINE_CCACHE}")
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -1,4 +1,4 @@
-# What Paceline uses from the system. A missing piece is one message that names its Debian package.
+# The libraries that Paceline uses from the system. A missing one gives one message that names its Debian package.
 
 # paceline_need(<found> <what> <debian package>): stops with the remedy when <found> is false.
 function(paceline_need found what package)
@@ -7,8 +7,8 @@ function(paceline_need found what package)
   endif()
 endfunction()
 
-# paceline_find_library(<NAME> <library> <header> <what> <debian package>): sets PACELINE_<NAME>_INCLUDE and _LIBRARY, of one
-# that brings no CMake package.
+# paceline_find_library(<NAME> <library> <header> <what> <debian package>): sets PACELINE_<NAME>_INCLUDE and _LIBRARY
+# for a library that brings no CMake package.
 function(paceline_find_library name library header what package)
   find_path(PACELINE_${name}_INCLUDE ${header})
   find_library(PACELINE_${name}_LIBRARY ${library})

@@ -48,7 +48,7 @@ function(paceline_floor floor)
   if(floor STREQUAL "core")
     target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads ${CMAKE_DL_LIBS}
                                     PRIVATE OpenSSL::Crypto prometheus-cpp::pull paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-    # What most of its files include themselves: reading these is a third of their compilation.
+    # Most of its files include these headers; reading them is a third of their compilation.
     target_precompile_headers(${target} PRIVATE
       <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
     if(PACELINE_SANITIZE)
@@ -57,13 +57,14 @@ function(paceline_floor floor)
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
-    # Reading torch's header is most of each file's compilation, precompiled as it is: some files share it.
+    # Reading torch's header, even precompiled, is most of each file's compilation, so some files share it.
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json ${PACELINE_HWLOC_LIBRARY})
     target_include_directories(${target} SYSTEM PUBLIC ${PACELINE_HWLOC_INCLUDE})
-    # The command parses, starts and prints: what is fast is core's, and what measures it is app/measure. Each file that
-    # includes CLI11 compiles half of it, also from a precompiled header, which is why that is core's and some files share it.
+    # The command parses, starts and prints: the fast code is in core, and the code that measures it in app/measure. A
+    # precompiled CLI11 would not help, because each file compiles half of it anyway: so the precompiled header is core's,
+    # and some files are compiled as one.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     paceline_glob(measuring "paceline/app/measure/*.cpp")
     set_source_files_properties(${measuring} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
@@ -72,9 +73,9 @@ function(paceline_floor floor)
   endif()
 endfunction()
 
-# paceline_unity_of_core(<target> <file>...): where the floor is compiled again for its tests alone, some files share what
-# they include. In release each is compiled by itself, so that what it forgets to include shows. Left out: a catalogue's
-# entries, which all have the same names, and what Highway compiles once for each processor.
+# paceline_unity_of_core(<target> <file>...): where the floor is compiled again for its tests alone, some files are compiled
+# as one. In release each is compiled by itself, which shows forgotten includes. Two kinds of files are left out: a
+# catalogue's entries, which all have the same names, and those that Highway compiles once for each instruction set.
 function(paceline_unity_of_core target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   foreach(file IN LISTS ARGN)

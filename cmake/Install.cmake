@@ -1,4 +1,4 @@
-# What `cmake --install` puts where, and the packages that `cpack` makes of it.
+# The files that `cmake --install` installs, and the packages that `cpack` makes of them.
 #
 #   bin/paceline                     the command
 #   include/paceline/...             headers; the doors (docs/map.md) are what to include
@@ -24,7 +24,7 @@ foreach(floor IN LISTS floors)
   install(DIRECTORY paceline/${floor} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline" FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(TARGETS paceline_hwy EXPORT paceline_core)
-# Plugins only when asked for (--component engines): packages would depend on every library that was there at the build.
+# Plugins are installed only when asked for (--component engines): else packages would depend on every library of the build.
 install(DIRECTORY paceline/plugins/mpi DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/paceline/plugins" FILES_MATCHING PATTERN "mpi.h")
 foreach(library IN LISTS PACELINE_MPI_LIBRARIES)
   list(APPEND plugins paceline_mpi_${library})

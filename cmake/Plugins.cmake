@@ -43,11 +43,11 @@ endfunction()
 set(PACELINE_WITH_NCCL AUTO CACHE STRING "Build the plugin of NCCL: AUTO (where CUDA's headers are), ON, OFF")
 file(GLOB PACELINE_NVIDIA_FOLDERS "${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/*")
 list(TRANSFORM PACELINE_NVIDIA_FOLDERS APPEND /include OUTPUT_VARIABLE nvidia_includes)
-find_path(PACELINE_CUDA_INCLUDE crt/host_defines.h  # what a runtime's wheel alone lacks
+find_path(PACELINE_CUDA_INCLUDE crt/host_defines.h  # the wheel of the runtime lacks it
           HINTS ${nvidia_includes} ENV CUDA_HOME PATH_SUFFIXES include PATHS /usr/local/cuda/include)
 mark_as_advanced(PACELINE_CUDA_INCLUDE)
 
-# paceline_nccl(): the targets paceline_nccl, the plugin, and paceline_nccl_engine, what it is made of.
+# paceline_nccl(): the targets paceline_nccl, the plugin, and paceline_nccl_engine, the library that it is made of.
 function(paceline_nccl)
   if(NOT PACELINE_WITH_NCCL)
     return()

@@ -10,7 +10,7 @@
 #   tests/house/              rules about the code, in Python
 #   tests/skips.py            after all others: whether those that were skipped may be (tests/allowed_skips.txt)
 
-# Where tests find the executables: $PACELINE_BIN_DIR if set (ctest sets it), else the macro of the same name.
+# Tests find the executables in $PACELINE_BIN_DIR if set (ctest sets it), else by the macro of the same name.
 # No stack-use-after-return: GCC 12 puts AVX-512 spills on a misaligned fake stack (GCC PR 110027) and crashes.
 set(PACELINE_TEST_ENVIRONMENT
   "PACELINE_BIN_DIR=${CMAKE_CURRENT_BINARY_DIR}/bin"
@@ -18,7 +18,7 @@ set(PACELINE_TEST_ENVIRONMENT
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
-# Where each executable leaves what became of its tests, for tests/skips.py.
+# Each executable leaves the results of its tests in this folder, for tests/skips.py.
 set(PACELINE_TEST_RESULTS "${CMAKE_CURRENT_BINARY_DIR}/test_results")
 
 set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Sanitize>:-Og>)
@@ -30,7 +30,7 @@ if(PACELINE_SANITIZE MATCHES "undefined")
        -fno-sanitize=null,alignment,object-size,vptr,nonnull-attribute,returns-nonnull-attribute)
 endif()
 
-# Where presets share a ctest run, the longest come first, so that none of them ends alone: what has sanitizers.
+# If presets share a ctest run, the longest ones (with sanitizers) come first, so that none of them runs alone at the end.
 set(PACELINE_TEST_COST 1)
 if(PACELINE_SANITIZE MATCHES "thread")
   set(PACELINE_TEST_COST 3)
@@ -47,10 +47,10 @@ function(paceline_test_support)
   add_library(paceline_test_support STATIC ${sources})
   target_link_libraries(paceline_test_support PUBLIC paceline::core GTest::gtest GTest::gmock)
   target_compile_definitions(paceline_test_support PUBLIC PACELINE_BIN_DIR="${CMAKE_CURRENT_BINARY_DIR}/bin")
-  # Tests are compiled often and run once, so the compiler takes less pains; for the same reason the sanitizers leave out of
-  # them (never of what they test) what costs most to compile, and what a wrong pointer does is the address sanitizer's to see.
+  # Tests are compiled often and run once, so the compiler optimises them less. For the same reason their own code (never
+  # the code under test) goes without the checks that cost most to compile; the address sanitizer sees wrong pointers anyway.
   target_compile_options(paceline_test_support PUBLIC ${PACELINE_TEST_OPTIONS})
-  # Most of a test's compilation is reading these; every test without torch shares them.
+  # Reading these headers is most of a test's compilation; every test without torch shares them.
   target_precompile_headers(paceline_test_support PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
 endfunction()
 
@@ -63,8 +63,8 @@ function(paceline_test target)
   if(NOT arg_LIBRARIES STREQUAL "paceline::torch")
     target_precompile_headers(${target} REUSE_FROM paceline_test_support)
   endif()
-  # What tests instantiate alike (of gtest, fmt, containers; torch's header besides) is half of their compilation: some files
-  # share it, so that the names of a room's helpers must differ; the tests of a catalogue's entries have a namespace each.
+  # Half of a test's compilation are templates of gtest, fmt and containers (and torch's header), so some files are compiled
+  # as one. Names of helpers must therefore differ within a room; tests of a catalogue's entries have a namespace each.
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
@@ -82,7 +82,7 @@ function(paceline_test target)
   endif()
 endfunction()
 
-# paceline_without_threads(<variable> <file>...): those that say nothing of what makes threads ("threads" and "worlds" are
+# paceline_without_threads(<variable> <file>...): the files that name nothing that makes threads ("threads" and "worlds" are
 # words of comments and the name of a header).
 function(paceline_without_threads variable)
   set(found)
@@ -101,13 +101,13 @@ function(paceline_floor_tests floor)
   paceline_folders(rooms "tests/${floor}")
   foreach(room IN LISTS rooms)
     paceline_glob(sources "tests/${floor}/${room}/*_test.cpp")
-    if(PACELINE_SANITIZE MATCHES "thread")  # it finds nothing where there is one thread
+    if(PACELINE_SANITIZE MATCHES "thread")  # it finds nothing in code with one thread
       paceline_without_threads(single ${sources})
       list(REMOVE_ITEM sources ${single})
     endif()
     if(sources)
       paceline_test(test_${floor}_${room} SOURCES ${sources} LIBRARIES paceline::${floor})
-      if(TARGET paceline_ucx)  # where it is, links and jobs are tried over it
+      if(TARGET paceline_ucx)  # then links and jobs are tried over it
         add_dependencies(test_${floor}_${room} paceline_ucx)
       endif()
       if(floor STREQUAL "torch")
@@ -122,7 +122,7 @@ function(paceline_nccl_tests)
   if(TARGET paceline_nccl_engine)
     paceline_glob(sources "tests/plugins/nccl/*.cpp")
     paceline_test(test_plugins_nccl SOURCES ${sources} LIBRARIES paceline_nccl_engine)
-    set_target_properties(test_plugins_nccl PROPERTIES UNITY_BUILD OFF)  # the doubles define what to others is opaque
+    set_target_properties(test_plugins_nccl PROPERTIES UNITY_BUILD OFF)  # the doubles define types that are opaque to other files
   endif()
 endfunction()
 

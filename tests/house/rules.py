@@ -302,7 +302,7 @@ def tests_never_sleep(tree):
             yield Violation("tests/house/rules.py", 1, f"{path} does not sleep any more", "take it out of MAY_SLEEP")
 
 
-# Where time itself is the subject of a test.
+# Tests whose subject is time itself.
 MAY_SLEEP = {
     "tests/core/collective/group/communicator_bits_test.cpp": "ranks come at random moments",
     "tests/core/collective/call/work_test.cpp": "who waits late is another case than who waits at once",
@@ -397,7 +397,7 @@ def guide_programs_run(tree):
 
 def formatted(tree):
     """every source is formatted as .clang-format says"""
-    # Of .venv, where scripts/setup puts the version that decides: others break some lines elsewhere.
+    # The version in .venv, which scripts/setup installs, decides: others break some lines elsewhere.
     own = tree.root / ".venv" / "bin" / "clang-format"
     formatter = str(own) if own.exists() else "clang-format"
     paths = [path for folder in ("paceline", "tests", "examples", "bench") for path in tree.sources(folder)]
