@@ -42,16 +42,17 @@ class Job {
   // THROWS Error (io) that names the limit and the remedy when the memory cannot be had.
   Allocation allocate(std::size_t bytes);
 
-  // What this rank does when: enable() it to record, observe/trace_file.h to draw it.
+  // The trace of this rank's work: enable() it to record, observe/trace_file.h to draw it.
   TraceLog& trace();
-  // How far this rank's loop has come, for `paceline top`: steps done, samples that this rank
-  // trained with in all, last loss.
+  // Reports the progress of this rank's loop, for `paceline top`: steps done, samples that this
+  // rank trained with in all, last loss.
   void report(std::int64_t step, double samples, double loss);
 
-  // What carries data between the ranks: "shm", "tcp", "ucx", "mpi", "shm+tcp" (within hosts, and
-  // between them). `by_programs`: what carries programs, where an engine carries the rest.
+  // The transport between the ranks: "shm", "tcp", "ucx", "mpi", "shm+tcp" (within hosts, and
+  // between them). `by_programs`: the transport of programs, if an engine carries the rest.
   std::string transport(bool by_programs = false) const;
-  // Where rank 0 shall record the model that the run trains (`paceline profile`); empty: nowhere.
+  // The file into which rank 0 shall record the model that the run trains (`paceline profile`);
+  // empty: none.
   const std::string& record_file() const;
 
   Impl& impl() { return *impl_; }  // for this room and for tests

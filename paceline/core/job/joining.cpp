@@ -98,7 +98,7 @@ class Joining {
     return offers_memory() && !e.unix_name.empty() && e.host == self_.host;
   }
 
-  // What both ends decide alike.
+  // The way between two ranks, on which both decide alike.
   enum class Way { none, memory, fabric, tcp };
   Way way_to(const Endpoint& e) const {
     if (shares(e)) return Way::memory;
@@ -107,7 +107,7 @@ class Joining {
     return self_.tcp_carries && e.tcp_carries ? Way::tcp : Way::none;
   }
 
-  // From what all ranks have read alike.
+  // They follow from endpoints that all ranks have read alike.
   Hosts hosts() const {
     Hosts hosts;
     std::map<std::string, int> numbers;
@@ -309,7 +309,7 @@ Result<std::string> read_profile(const std::string& path) {
 }  // namespace
 
 std::unique_ptr<Job::Impl> join(Environment environment) {
-  // What the launcher tells, until all ranks have told their processors.
+  // The launcher's word holds until all ranks have told their processors.
   const auto options = reactor_options(environment.local_world_size > own_processors().count());
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;

@@ -1,4 +1,4 @@
-// What a rank's peers are told before it goes.
+// A rank tells its peers why it goes before it goes.
 #pragma once
 
 #include <string>

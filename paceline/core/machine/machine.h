@@ -21,7 +21,7 @@ namespace paceline::machine {
 // Since a start that all machines of one driver share.
 using Time = std::chrono::nanoseconds;
 
-// What `kind` and `index` mean is the protocol's affair.
+// The protocol defines the meaning of `kind` and `index`.
 struct Message {
   std::uint32_t kind = 0;
   std::uint32_t index = 0;

@@ -162,8 +162,9 @@ std::string fingerprint_text(const std::string& identity) {
   return fmt::format("{:016x}", job_fingerprint(identity));
 }
 
-// What no other job is called, from what the launcher tells all its processes. MPICH's tells no
-// name: on one host the process that started the ranks is one, between hosts its key-value space.
+// A name that no other job has, made from values that the launcher gives all its processes. MPICH's
+// launcher gives no name: on one host the process that started the ranks serves as one, between
+// hosts its key-value space.
 Result<std::string> read_identity(const Variables& variables, const LauncherVariables& names,
                                   const Environment& e) {
   std::string identity = names.launcher;

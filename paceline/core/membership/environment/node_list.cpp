@@ -24,7 +24,7 @@ std::optional<std::size_t> whole_number(std::string_view text) {
   return value;
 }
 
-// Up to the next comma that stands outside brackets; takes it off `rest`.
+// Takes the part up to the next comma outside of brackets off `rest`, and returns it.
 std::string_view next_part(std::string_view& rest) {
   int depth = 0;
   std::size_t at = 0;

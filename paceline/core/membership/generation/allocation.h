@@ -15,8 +15,8 @@ namespace membership {
 
 class Generation;
 
-// What Job::allocate and Communicator::allocate hand out. THROWS Error (io) that names the limit
-// and the remedy when the memory cannot be had.
+// The memory of Job::allocate and Communicator::allocate. THROWS Error (io) that names the limit
+// and the remedy when there is not enough memory.
 Allocation allocate(const std::shared_ptr<transport::Reactor>& reactor,
                     const std::shared_ptr<Generation>& generation, std::size_t bytes);
 

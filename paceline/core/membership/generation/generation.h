@@ -104,7 +104,7 @@ class Generation final : private transport::LinkOwner {
   void share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory);
   void unshare(std::uint64_t segment);
   const transport::SegmentTable& segments() const { return segments_; }
-  // To be called when a call that has lent this fails, after the links were abandoned and before it
+  // REQUIRES: the links were abandoned. A call that has lent this and fails calls it before it
   // returns: nothing arrives there any more. THREAD: driver.
   void take_back(const transport::Lent& lent);
 

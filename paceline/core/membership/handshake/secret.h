@@ -1,6 +1,6 @@
 // The job's secret: 32 random bytes that prove that a process belongs to the job.
 //
-// Never in argv, logs or error texts; erased from memory when the object ends.
+// It never stands in argv, logs or error texts, and is erased from memory when the object ends.
 #pragma once
 
 #include <array>

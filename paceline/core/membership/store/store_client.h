@@ -22,8 +22,8 @@ class StoreClient {
   // Blocking; only before serve_on(). A verdict of the launcher ends a get.
   void set(const std::string& key, Bytes value);
   Result<std::vector<std::byte>> get(const std::string& key, Deadline deadline);
-  // What all ranks have set under `folder`, by rank, as one request: of "endpoint" the values of
-  // "endpoint/0", "endpoint/1", ...
+  // The values that all ranks have set under `folder`, by rank, as one request: for "endpoint"
+  // those of "endpoint/0", "endpoint/1", ...
   Result<std::vector<std::vector<std::byte>>> get_all(const std::string& folder, int ranks,
                                                       Deadline deadline);
 

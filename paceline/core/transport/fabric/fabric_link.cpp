@@ -12,16 +12,17 @@
 namespace paceline::transport {
 namespace {
 
-// What a message's prefix holds: the frame's header, and its number among the frames to this peer,
-// since fabrics promise no order.
+// A message's prefix holds the frame's header, and its number among the frames to this peer, since
+// fabrics promise no order.
 constexpr std::size_t kPrefixBytes = kFrameHeaderBytes + sizeof(std::uint64_t);
 
-// What may wait here for frames before it, and for frames of the fabric before a goodbye.
+// The limit of frames that wait here for earlier frames, or before a goodbye for frames of the
+// fabric.
 constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostWaiting = 1 << 20;
 constexpr std::size_t kMostHeld = 64;
 
-// What the fabric has in hand at once; the rest waits here, in lanes.
+// The bytes that the fabric gets at once; other frames wait here, in lanes.
 constexpr std::size_t kInHand = 4 << 20;
 
 // A peer that fails closes its port and says why on the connection: the one may come before the

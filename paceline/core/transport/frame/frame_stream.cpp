@@ -11,7 +11,7 @@ namespace {
 // The queue is full with this much payload; further frames wait in lanes.
 constexpr std::size_t kQueueBytes = 1 << 20;
 
-// What belongs to no operation, and stays behind all of them.
+// Such frames belong to no operation, and stay behind the frames of all operations.
 bool belongs_to_none(FrameType type) {
   return type == FrameType::goodbye || type == FrameType::withdraw;
 }

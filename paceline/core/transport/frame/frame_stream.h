@@ -93,7 +93,8 @@ class FrameStream {
   std::size_t written_ = 0;       // of the queue's first frames, headers included
   Lanes<Outgoing> lanes_;         // behind a full queue
 
-  // What was read beyond what was asked for: a short frame takes one read, not two.
+  // Bytes that a read brought beyond those asked for, so that a short frame takes one read, not
+  // two.
   alignas(64) std::array<std::byte, 20 << 10> ahead_;
   std::size_t ahead_begin_ = 0, ahead_end_ = 0;
   bool enough_ = false;  // no more reads in this turn: the channel is empty, or others' turn comes

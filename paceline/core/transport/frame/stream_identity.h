@@ -21,8 +21,8 @@ struct StreamIdentity {
 FrameHeader stamped(FrameHeader header, Bytes payload, const StreamIdentity& identity,
                     bool payload_checksum);
 
-// What a receiver checks, in this order: who sent it; that its payload fits where it shall go (when
-// it shall go anywhere); the payload's checksum if it has one.
+// Checks, in this order, the sender, whether the payload fits its place (if it has one), and the
+// payload's checksum (if it has one).
 Result<> check_origin(const FrameHeader& header, const StreamIdentity& identity);
 Result<> check_target(const FrameHeader& header, MutableBytes target,
                       const StreamIdentity& identity);

@@ -43,9 +43,9 @@ class Link {
   // be empty.
   virtual std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) = 0;
 
-  // What the peer has lent (window, memory, borrowed payloads) is used between these two, which may
-  // be nested. False: the peer's call has failed. Then begin_use has begun nothing, and what was
-  // read before end_use is to be forgotten; the peer will say why it failed.
+  // The caller uses memory that the peer has lent (window, memory, borrowed payloads) only between
+  // these two, which may be nested. False: the peer's call has failed. Then begin_use has begun
+  // nothing, and data read before end_use must be dropped; the peer will say why it failed.
   virtual bool begin_use() { return true; }
   virtual bool end_use() { return true; }
 

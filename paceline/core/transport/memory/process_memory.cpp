@@ -31,8 +31,8 @@ bool write_at(std::int64_t process, const iovec& there, Bytes source) {
                   source.size());
 }
 
-// Who sleeps, was stopped or has ended (and is listed no more) does not copy: a copy that waits,
-// for a page or a lock, cannot be interrupted ('D').
+// A thread that sleeps, was stopped or has ended (and is listed no more) does not copy: a copy that
+// waits, for a page or a lock, cannot be interrupted ('D').
 bool may_copy(std::int64_t process, std::int64_t thread) {
   std::ifstream file(fmt::format("/proc/{}/task/{}/stat", process, thread));
   std::string line;
@@ -46,7 +46,7 @@ bool may_copy(std::int64_t process, std::int64_t thread) {
 }  // namespace
 
 MemoryDoor own_memory_door() {
-  // Never freed, not even when the library is unloaded.
+  // It is never freed, not even when the library is unloaded.
   static const std::uint64_t* const token = new std::uint64_t(random_token());
   return {::getpid(), reinterpret_cast<std::uint64_t>(token), *token};
 }

@@ -19,8 +19,8 @@
 
 namespace paceline::transport {
 
-// Where a process's memory is found by others. The token lies at `address` in that process alone:
-// in another namespace the number may be somebody else's.
+// The address of a process's memory for others. The token lies at `address` in that process alone:
+// in another namespace the number may be another process's.
 struct MemoryDoor {
   std::int64_t process = 0;
   std::uint64_t address = 0, token = 0;
@@ -36,8 +36,8 @@ bool can_reach(const MemoryDoor& door);
 // 0.1 us a page of memory besides the copy.
 bool read_memory(const MemoryDoor& door, std::uint64_t address, MutableBytes target);
 
-// What a writer does at this moment, in memory that it shares with the receivers; zero when new.
-// One write at a time.
+// The write of a writer at this moment, in memory that it shares with the receivers; zero when new.
+// A writer has one write at a time.
 struct WriteUnderWay {
   iovec target;
   std::atomic<std::int64_t> receiver;  // its process; 0: no write
@@ -52,8 +52,8 @@ using WritesForbidden = std::atomic<std::uint32_t>;
 bool write_memory(const MemoryDoor& receiver, const WritesForbidden& forbidden,
                   WriteUnderWay& under_way, std::uint64_t address, Bytes source);
 
-// To be called by the receiver, who has set `forbidden`, for each writer: once this has returned
-// true, nothing that it writes arrives here. False: it still copies when the deadline passes.
+// The receiver, who has set `forbidden`, calls it for each writer: once this has returned true,
+// none of the writer's bytes arrives here. False: it still copies when the deadline passes.
 bool end_write(const MemoryDoor& receiver, const MemoryDoor& writer, WriteUnderWay& under_way,
                Deadline deadline);
 

@@ -45,7 +45,7 @@ std::size_t page_size() {
   return size;
 }
 
-// Up to the end of a page.
+// Rounds up to whole pages.
 std::uint64_t whole(std::uint64_t bytes) {
   return (bytes + page_size() - 1) / page_size() * page_size();
 }

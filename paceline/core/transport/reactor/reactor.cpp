@@ -208,7 +208,8 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
   int looks = 0;
   while (!done()) {
     bool moved = turn();
-    // Also while the rings are busy: timers, sockets and the deadline must not starve.
+    // The poller is asked even while the rings are busy: timers, sockets and the deadline must not
+    // starve.
     if (++looks % kLooksBetweenPolls == 0) moved |= poller_.wait(Deadline::at(before)) > 0;
     const auto now = Clock::now();
     if (deadline.passed(now)) return;

@@ -30,9 +30,9 @@ class Pollable {
 
 struct ReactorOptions {
   // How long a blocked caller looks for progress before it sleeps. Sleeping and waking costs 5-50
-  // us here, and a peer's piece of a long reduction takes about 100 us, so a bounded spin pays; it
-  // yields the core between looks when `share_cores` (more ranks than cores). Where little comes he
-  // looks for less: some times as long as what came has taken
+  // us here, and a peer's piece of a long reduction takes about 100 us, so a bounded spin pays; the
+  // caller yields the core between looks when `share_cores` (more ranks than cores). If data come
+  // slowly, it looks for a shorter time: a few times as long as the last movement of data took
   // (docs/decisions/0017-short-links-are-not-paced.md).
   std::chrono::microseconds spin{500};
   bool share_cores = false;

@@ -1,11 +1,13 @@
-// Lending: whether two ranks may use what they have lent each other in memory that they share.
+// Lending: whether two ranks may use memory that they have lent each other.
 //
-// Whose call fails says so here before it returns, and may then do with its memory what it likes.
-// A peer that used the memory looks here after its last read: if it finds nothing, all that it has
-// read was meant for it. What a peer writes to late is no longer there (SharedMemory::take_back).
+// A rank whose call fails says so here before the call returns, and may then use its memory for
+// anything. A peer that used the memory looks here after its last read: if the rank has not failed,
+// all that it has read was meant for it. Late writes of a peer go to pages that are no longer there
+// (SharedMemory::take_back).
 //
 // Threads of one process have the same pages, so nothing can be taken back from them. They say when
-// they begin and end a use, and whose call fails waits for the end.
+// they begin and end a use, and a rank whose call fails waits for the end.
+//
 // THREAD: reactor's driver only.
 #pragma once
 
@@ -15,11 +17,11 @@ namespace paceline::transport {
 
 class Lending {
  public:
-  // `region`: as of RingChannel. side: 0 or 1.
+  // `region` and `side` are those of RingChannel; `side` is 0 or 1.
   Lending(MutableBytes region, int side, bool in_one_process);
 
-  // The peer's memory is used between these two; uses may be nested. False: its call has failed, so
-  // it must not be used (then there is nothing to end), or what was read may be something else.
+  // The peer's memory is used between these two; uses may be nested. False: the peer's call has
+  // failed. Then begin_use has begun nothing, and data read before end_use must be dropped.
   bool begin_use();
   bool end_use();
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
 constexpr std::uint64_t kStagingSegment = ~std::uint64_t{0};
 
-// Which data frame a reference stands for, and `taken` answers.
+// The data frame that a reference stands for and `taken` answers.
 using MessageKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
 MessageKey key_of(const FrameHeader& h) {
   return {h.group, h.sequence, h.index};
@@ -194,8 +194,8 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     return Done{};
   }
 
-  // What a frame made us send goes out before the next frame is looked at: that may hold a long
-  // reduction, and the peer waits.
+  // Frames that answer a frame leave before the next frame is looked at, which may hold a long
+  // reduction while the peer waits.
   Result<> answered(Result<> taken) {
     if (!taken || !open_ || !stream_.has_unsent()) return taken;
     if (auto flushed = stream_.flush(); !flushed) return flushed.error();

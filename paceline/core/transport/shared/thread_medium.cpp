@@ -8,8 +8,8 @@
 namespace paceline::transport {
 namespace {
 
-// What both ends see. A reactor is reached only under the mutex, so that it is not woken after its
-// end.
+// The state that both ends see. A reactor is reached only under the mutex, so that it is not woken
+// after its end.
 struct Common {
   explicit Common(std::size_t bytes)
       : region(new (std::align_val_t(64)) std::byte[bytes]()), size(bytes) {}

@@ -16,7 +16,7 @@ namespace {
 
 using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// What getaddrinfo knows of a name; empty with its error code.
+// The addresses that getaddrinfo finds for a name; empty with its error code.
 Found look_up(const std::string& host, int flags, int& error) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;

@@ -19,7 +19,7 @@ void set(int fd, int level, int option, const Value& value) {
 }
 
 void notice_dead_peers(int fd) {
-  // Also bounds how long a peer may take nothing (a full window): a process that is stopped for
+  // It also bounds how long a peer may take no bytes (a full window): a process that is stopped for
   // some seconds must not be taken for dead.
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 20000u);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -31,7 +31,7 @@ void notice_dead_peers(int fd) {
 // Between what answers so soon nothing is far enough to be estimated.
 constexpr std::chrono::microseconds kShort{1000};
 
-// What a socket has to which nothing was told.
+// The algorithm of a socket for which none was chosen.
 std::string system_congestion_control() {
   const FileDescriptor fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   std::array<char, 32> name = {};
@@ -52,8 +52,8 @@ std::chrono::microseconds round_trip(int fd) {
   return known ? std::chrono::microseconds(info.tcpi_rtt) : std::chrono::microseconds::max();
 }
 
-// What the system has taken goes out in its order: a short frame would wait for megabytes that lie
-// there unsent. So much keeps a link of 10 Gbit/s busy for some 400 us.
+// The system sends accepted bytes in order, so a short frame would wait for megabytes that lie
+// there unsent. This amount keeps a link of 10 Gbit/s busy for some 400 us.
 void keep_little_unsent(int fd) {
   set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 512 << 10);
 }

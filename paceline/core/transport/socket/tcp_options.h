@@ -17,8 +17,8 @@ void set_tcp_options(int fd);
 // that begins with bbr is paced by the kernel's timers for ever, whatever is chosen later.
 void set_congestion_control(int fd, std::chrono::microseconds round_trip);
 
-// What a connection uses instead of the system's congestion control, if anything: where the round
-// trip is short, one that does not pace (docs/decisions/0017-short-links-are-not-paced.md).
+// The congestion control that a connection uses instead of the system's, if any: on a short round
+// trip one that does not pace (docs/decisions/0017-short-links-are-not-paced.md).
 std::optional<std::string_view> other_congestion_control(std::string_view of_system,
                                                          std::chrono::microseconds round_trip);
 
