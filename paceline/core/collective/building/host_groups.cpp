@@ -17,7 +17,7 @@ int place_of(const std::vector<int>& ranks, int rank) {
   return static_cast<int>(found - ranks.begin());
 }
 
-// What a host has summed up, then several.
+// The sum of one host, then of several.
 struct Sum {
   int first = 0, count = 0;  // ranks
   bool is_balanced = false;

@@ -32,7 +32,7 @@ std::vector<int> leaders_of(const Hosts& hosts, int root = 0);
 // and elsewhere one in the same place on its host, so that the ranks of a host keep about as many
 // each.
 std::vector<int> keepers_of(const Hosts& hosts, int chunk);
-// By rank of `host`, one of `hosts`: the chunks that it keeps there.
+// The chunks that each rank of `host`, one of `hosts`, keeps there.
 std::vector<std::vector<int>> kept_on(const Hosts& hosts, const std::vector<int>& host);
 
 // The costs of bringing each chunk to its keeper on every other host, and then what each rank

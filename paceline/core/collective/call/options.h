@@ -1,4 +1,4 @@
-// What a caller may say of an operation: the options of Communicator's methods.
+// The options of Communicator's methods, by which a caller describes an operation.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a communicator has done, and what an operation of it would take.
+// The work that a communicator has done, and the work that an operation of it would take.
 #pragma once
 
 #include <chrono>

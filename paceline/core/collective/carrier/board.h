@@ -1,16 +1,16 @@
-// Board: where ranks that share memory meet without messages.
+// Board: ranks that share memory meet on it without messages.
 //
-// Each rank has a page that all others see. To take part in an operation it posts there what it
-// calls, and its input or where that lies. When all have posted the same, every rank knows that
-// all are bound to carry it out. Of short inputs each sums up all for itself (sum), the
+// Each rank has a page that all others see. To take part in an operation it posts there its call,
+// and its input or the place of that. When all have posted the same call, every rank knows that all
+// are bound to carry it out. Of short inputs each rank sums up all for itself (sum), the
 // shared-memory form of a `direct` all_reduce (docs/algorithms/direct.md) in which every rank owns
-// all chunks; long ones are a SharedReduction, whose ranks count on the board how far they are.
+// all chunks; long ones are a SharedReduction, whose ranks count their progress on the board.
 //
-// Two slots take turns. Whoever posts operation k+2 has ended k+1, so every rank has begun k+1 and
-// therefore ended k: nobody reads any more what it writes over.
+// Two slots take turns. A rank that posts operation k+2 has ended k+1, so every rank has begun k+1
+// and therefore ended k: no rank reads any more the slot that it writes over.
 //
-// What peers write is compared with what is expected, and never used as a length or an address.
-// THREAD: reactor's driver only.
+// Posts of peers are only compared with the expected ones, and never used as a length or an
+// address. THREAD: reactor's driver only.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,8 @@ class Board {
 
   // Takes part in operation `sequence` of the group. REQUIRES: input.size() <= kLongestInput.
   void post(std::uint64_t sequence, std::uint64_t fingerprint, Bytes input);
-  // What `rank` has posted for operation `sequence`, and bytes of no meaning behind it.
+  // The bytes that `rank` has posted for operation `sequence`, and bytes without meaning after
+  // them.
   Bytes posted(int rank, std::uint64_t sequence) const;
 
   enum class State : std::uint8_t { some_missing, all_equal, differs };
@@ -57,12 +58,12 @@ class Board {
   // The sum of all ranks' inputs of an operation that is all_equal, times `factor`.
   void sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor);
 
-  // How far the ranks are in an operation that is all_equal: each counts from zero.
+  // Counts the progress of the ranks in an operation that is all_equal, each from zero.
   enum class Counter : std::uint8_t { staged, reduced, taken };
   void count(std::uint64_t sequence, Counter counter, std::uint64_t value);
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 
-  // Where the rank's memory is found, as it was put up when this began.
+  // The door of the rank's memory, as the rank posted it when this began.
   const transport::MemoryDoor& door(int rank) const {
     return doors_[static_cast<std::size_t>(rank)];
   }

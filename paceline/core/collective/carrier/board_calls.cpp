@@ -97,7 +97,8 @@ void BoardCalls::wake() {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-// Where others can reach it; 0 for memory that the system copies for nobody, as that of devices.
+// The address at which others can reach it; 0 for memory that the system does not copy, such as
+// that of devices.
 std::uint64_t BoardCalls::reachable(Bytes buffer) const {
   std::byte probe;
   for (const std::byte* end : {buffer.data(), &buffer.back()}) {

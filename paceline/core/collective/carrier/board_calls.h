@@ -28,7 +28,7 @@ class BoardCalls final : public PostedCalls {
 
   void open();   // offers this rank's page
   void close();  // and withdraws it
-  // To be called when every rank is known to have opened.
+  // REQUIRES: every rank is known to have opened.
   void meet();
 
   bool ready() const override { return board_.has_value(); }

@@ -36,7 +36,7 @@ bool receives(Step::Kind kind) {
   return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce;
 }
 
-// What is written of `bytes` bytes from `offset` on, and what lies before and behind it.
+// The part of `bytes` bytes from `offset` on that is written, and the parts before and after it.
 struct Parts {
   std::size_t written, head, tail;
 };
@@ -321,7 +321,7 @@ void Execution::sent(std::uint64_t cookie) {
   else if (done()) on_done_();
 }
 
-// Where a slot is a view of a peer's memory, its use begins.
+// If a slot is a view of a peer's memory, its use begins.
 bool Execution::use_view(const Segment& segment, const Slot& slot) {
   if (slot.space != Slot::Space::scratch) return true;
   const Segment::View& view = segment.view(slot);
@@ -431,8 +431,8 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   return true;
 }
 
-// Where the peer's output holds the chunk: at its beginning where that is all the output holds,
-// else where ours does.
+// The place of the chunk in the peer's output: its beginning if the output holds only that chunk,
+// else the place that it has in ours.
 Execution::Window Execution::peers_output(const Segment& segment, const Step& store) const {
   const auto& call = roll_.call_of(store.peer);
   if (!call || call->output.place.segment == 0) return {};
@@ -467,7 +467,7 @@ void Execution::take_edges(const Window& output, Bytes edges) const {
                     output.bytes.end() - static_cast<std::ptrdiff_t>(output.tail));
 }
 
-// What was a view of the peer's memory is our own once it is written.
+// A slot that was a view of the peer's memory is this rank's own once it is written.
 void Execution::give_view_back(Segment& segment, const Slot& slot) {
   if (slot.space != Slot::Space::scratch) return;
   auto& view = segment.view(slot);

@@ -81,8 +81,8 @@ class Execution final : private transport::SendListener {
   bool reduce_and_store(Segment& segment, const Action& action);
   void combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor);
   void give_view_back(Segment& segment, const Slot& slot);
-  // What a store writes in the peer's output, and what is left at its edges, where the memory
-  // cannot be taken back from us: that goes with the frame.
+  // The part of the peer's output that a store writes, and the parts at its edges, where the peer
+  // cannot take the memory back: those travel with the frame.
   struct Window {
     MutableBytes bytes;
     std::size_t head = 0, tail = 0;

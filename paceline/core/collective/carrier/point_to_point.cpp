@@ -63,7 +63,7 @@ void PointToPoint::send(Transfer transfer) {
   }
   std::size_t& carried = carried_bytes_[peer];
   const std::size_t cost = bytes.size() + kCarriedCost;
-  // Who has left will not receive it: then the send waits, and is told so.
+  // A rank that has left will not receive it: then the send waits, and fails.
   const bool carry = bytes.size() < kLongestCarried && carried + cost <= kCarriedBudget &&
                      !members_.has_departed(peer);
   transport::WireWriter w;

@@ -51,8 +51,8 @@ class PointToPoint final : private transport::SendListener {
   // The first transfer that waits for `peer` (kAnyRank: for any), in words; empty: none.
   std::string waits_for(int peer) const;
   std::optional<Failure> overdue(Clock::time_point now);
-  // What has waited since its `stalls`, each once; of what is met, while nothing moved between this
-  // rank and its peer for so long as `patience`.
+  // The transfers whose time `stalls` has passed, each once; a transfer that was met only if
+  // nothing has moved between this rank and its peer for `patience`.
   std::vector<std::string> stalled(Clock::time_point now, Clock::duration patience);
   Deadline next_deadline() const {
     return idle() ? Deadline() : due_;

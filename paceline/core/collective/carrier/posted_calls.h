@@ -38,7 +38,7 @@ class PostedCalls {
   virtual std::vector<int> awaited() const = 0;  // who has posted, and is not through
   // Changes while any rank works on the call.
   virtual std::uint64_t movement() const { return 0; }
-  // What was posted is still sent from its input, whose operation must not end.
+  // While it still sends posted input, the input's operation must not end.
   virtual bool is_sending() const { return false; }
 };
 

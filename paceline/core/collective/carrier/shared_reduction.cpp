@@ -30,7 +30,8 @@ transport::Extent common(transport::Extent a, transport::Extent b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-// Whatever a rank has posted, it lies in an output of so many bytes.
+// The extent that others write, cut to the output of `bytes` bytes, whatever extent the rank has
+// posted.
 transport::Extent written_by_others(const SharedReduction::Offer& offer, std::size_t bytes) {
   const std::uint64_t begin = offer.output.offset;
   const transport::Extent part = common(offer.writable, {begin, begin + bytes});

@@ -3,27 +3,28 @@
 // Rank r owns chunk r. Piece by piece it reads that chunk where all inputs lie, sums it up by the
 // balanced tree in rank order, and writes the sum where all outputs lie, block by block while the
 // block is in the nearest cache: `direct` (docs/algorithms/direct.md), in which nothing is carried.
-// How far a rank is it counts on the board; nobody leaves before all have ended, so whoever returns
-// may write its input again.
+// Ranks count their progress on the board; no rank leaves before all have ended, so a rank may
+// write its input again once the call has returned.
 //
-// A buffer that its rank has not allocated here is hidden: nobody else has it in its memory. Where
-// each rank can reach the memory of all others (process_memory.h), those who sum a hidden input up
-// read it piece by piece, and write the sums into hidden outputs. Else, and where that is slower,
-// its rank copies its pieces to a stage that all see, and takes the sums from the others' stages.
+// A buffer that its rank has not allocated here is hidden: no other rank has it in its memory. If
+// each rank can reach the memory of all others (process_memory.h), the ranks that sum a hidden
+// input up read it piece by piece, and write the sums into hidden outputs. Else, and where that is
+// slower, its rank copies its pieces to a stage that all see, and takes the sums from the others'
+// stages.
 //
 // A rank whose call fails may use its buffers for something else, and free them, as soon as that
-// call has returned. Before, it says that its call has failed, and takes back what others may
-// write: hidden outputs by Board::forbid_writes, others by Generation::take_back. Of these only
-// whole pages can be taken back, so the edges of an output that does not fill its pages are not
-// written by others: its rank takes them from where the others' sums lie. Who has read the memory
-// of a rank whose call has failed does not count the piece (lent_use.h), so nobody takes it for a
-// sum.
+// call has returned. Before, it says that its call has failed, and takes back the memory that
+// others may write: hidden outputs by Board::forbid_writes, others by Generation::take_back. Of
+// these only whole pages can be taken back, so others do not write the edges of an output that does
+// not fill its pages: its rank takes them from where the others' sums lie. A rank that has read the
+// memory of a rank whose call has failed does not count the piece (lent_use.h), so that no rank
+// takes it for a sum.
 //
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
 //
-// What peers post is bounded by what they share, and what they count is only compared.
-// THREAD: reactor's driver only.
+// Posted addresses must lie in the memory that their rank shares, and posted counts are only
+// compared. THREAD: reactor's driver only.
 #pragma once
 
 #include <memory>
@@ -49,7 +50,7 @@ class SharedReduction {
   }
   static constexpr std::size_t kReadBytes = 256 << 10;  // of one piece, of all other ranks
 
-  // What a rank posts: where others find its buffers. Segment 0: hidden.
+  // A rank's post: the addresses of its buffers for others. Segment 0: hidden.
   struct Offer {
     transport::Remote input, output;
     transport::Extent writable;                           // by others, of the output's segment
@@ -102,13 +103,13 @@ class SharedReduction {
   Piece piece(std::size_t chunk, std::uint64_t number) const;
   bool wants_to_reach() const;
   bool stages() const { return !reaches_; }  // what is hidden
-  // Where on the rank's stage a piece of the chunk lies.
+  // The place on the rank's stage of a piece of the chunk.
   std::byte* staged(const Rank& rank, std::size_t chunk, std::uint64_t number) const;
   transport::Extent bytes_of(Piece all) const {
     return {all.offset * element_, (all.offset + all.count) * element_};
   }
   std::byte* read_place(std::size_t rank) const;
-  // Where a piece of the own chunk lies that the rank hides, when it was read or staged.
+  // The place of a piece of the own chunk that the rank hides, once it was read or staged.
   const std::byte* at_hand(std::size_t rank, std::uint64_t number) const;
   // The least count of the other ranks, or of those of them that use their stage so.
   std::uint64_t least(Board::Counter counter, bool Rank::*among = nullptr) const;

@@ -46,7 +46,7 @@ std::vector<std::byte> Invitation::take() {
   return *bytes_;
 }
 
-// What comes after it is the group's own, which is not made yet: the generation keeps it.
+// Frames after it belong to the group, which is not made yet: the generation keeps them.
 Result<> Invitation::received(int peer, const transport::FrameHeader& header, Bytes payload, bool) {
   if (header.type != transport::FrameType::invitation || peer != members_.world_rank(0)) {
     return members_.failure(

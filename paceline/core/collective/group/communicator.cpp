@@ -182,7 +182,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
 Work Communicator::Impl::exchange(Request request, const OperationOptions& options) {
   const ConstBuffer in = request.input;
   std::shared_ptr<std::vector<std::byte>> copy;
-  // What arrives from one rank may lie where the part of another has to go from.
+  // A part that arrives from one rank may lie where the part for another rank has to leave from.
   if (in.data == request.output.data && in.count > 0) {
     check_host_memory(in, "all_to_all in place");
     copy = std::make_shared<std::vector<std::byte>>(in.bytes().begin(), in.bytes().end());
@@ -199,7 +199,7 @@ collective::Shape Communicator::Impl::shape_with_root(int root) const {
   return asked;
 }
 
-// What an engine can carry is the engine's, however short.
+// The engine takes every call that it can carry, also short ones.
 bool Communicator::Impl::takes_engine(const Request& request, std::string_view algorithm) const {
   const auto is_of = [](ConstBuffer buffer, Memory::Kind kind) {
     return buffer.count == 0 || buffer.memory.kind == kind;

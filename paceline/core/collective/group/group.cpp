@@ -300,7 +300,7 @@ std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
   return std::nullopt;
 }
 
-// What a peer has called here that this rank has not.
+// The call that a peer has made here and this rank has not.
 std::string Group::heard_of(int peer) const {
   const int from = members_.member(peer);
   if (from < 0) return {};

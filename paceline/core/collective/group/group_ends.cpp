@@ -1,4 +1,4 @@
-// How what a group has in flight ends otherwise than well, and what it is told while it waits.
+// The ends of a group's operations that fail, and the reports while it waits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -190,7 +190,7 @@ void Group::on_timer() {
     fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
                members_.name(members_.rank()), transfer);
   }
-  // What waits behind the current operation may be due before it.
+  // An operation that waits behind the current one may be due before it.
   const auto late =
       std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
   queued_until_ = {};

@@ -1,5 +1,4 @@
-// How a group comes out of another: its members and its number, agreed upon by all ranks of the
-// parent.
+// Makes a group out of another: all ranks of the parent agree on its members and its number.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -11,7 +10,7 @@
 namespace paceline {
 namespace {
 
-// What each rank of the parent says.
+// The message of each rank of the parent.
 struct Wish {
   std::int64_t color = -1;
   std::int64_t key = 0;

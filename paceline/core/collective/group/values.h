@@ -25,8 +25,9 @@ struct BytesOptions {
   std::chrono::milliseconds within = {};
 };
 
-// What each rank brings, in rank order. Any bytes, also zeros; also none. THROWS Error: misuse on
-// all ranks for more than options.at_most; what ended the communication.
+// The bytes of each rank, in rank order. They may be any bytes, also zeros, also none. THROWS
+// Error: misuse on all ranks for more than options.at_most; the failure that ended the
+// communication.
 std::vector<std::string> all_gather_bytes(Communicator& group, std::string_view own,
                                           const BytesOptions& options = {});
 
@@ -34,7 +35,7 @@ std::vector<std::string> all_gather_bytes(Communicator& group, std::string_view 
 std::vector<std::string> gather_bytes(Communicator& group, std::string_view own, int root = 0,
                                       const BytesOptions& options = {});
 
-// What the root brings; what others hand in is not read. THROWS as all_gather_bytes.
+// The root's bytes; those of others are not read. THROWS as all_gather_bytes.
 std::string broadcast_bytes(Communicator& group, std::string_view own, int root = 0,
                             const BytesOptions& options = {});
 

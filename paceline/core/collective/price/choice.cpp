@@ -58,7 +58,7 @@ std::size_t bytes_of_all(Operation operation, const Shape& shape, std::size_t by
 // The same price summed up in another order.
 constexpr double kRounding = 1 - 1e-9;
 
-// How many pairs of ranks talk to each other.
+// The number of pairs of ranks that talk to each other.
 long pairs_of(const Timetable& table) {
   const std::size_t ranks = table.rounds.size();
   std::vector<bool> talk(ranks * ranks);

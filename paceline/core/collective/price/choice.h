@@ -1,6 +1,6 @@
-// Which algorithm carries an operation out, and in segments of which length. Every rank must come
-// to the same answer, so it follows from what all ranks know: the operation, its length, which
-// ranks share a host, and a profile that all have from rank 0.
+// Chooses the algorithm that carries an operation out, and the length of its segments. Every rank
+// must come to the same answer, so it follows from values that all ranks know: the operation, its
+// length, which ranks share a host, and a profile that all have from rank 0.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ class Choice {
   std::vector<Candidate> candidates(Operation operation, const Shape& shape, std::size_t bytes,
                                     bool one_rounding = false);
 
-  // What may be named.
+  // The algorithms that a call may name.
   std::vector<std::string_view> names(Operation operation, const Shape& shape,
                                       bool one_rounding = false) const;
 
@@ -64,7 +64,7 @@ class Choice {
   const topology::Profile profile_;
   std::mutex mutex_;
   std::map<const Algorithm*, Timetable> timetables_;
-  // By operation, name, length and one_rounding.
+  // The choices made so far, by operation, name, length and one_rounding.
   std::map<std::tuple<Operation, std::string, std::size_t, bool>, Candidate, std::less<>> chosen_;
 };
 

@@ -147,7 +147,7 @@ bool has_neighbours(const topology::Topology& topology) {
   return static_cast<std::size_t>(topology.ranks()) > topology.hosts.size();
 }
 
-// What any message takes at least.
+// The least that any message takes.
 struct Least {
   double message = std::numeric_limits<double>::infinity();  // of both ranks
   double hop = std::numeric_limits<double>::infinity();      // until either can go on

@@ -9,7 +9,8 @@
 
 namespace paceline::collective {
 
-// What is carried: `partition` in elements of `element_bytes`, each chunk in so many segments.
+// The data of an operation: `partition` in elements of `element_bytes`, each chunk in a number of
+// segments.
 struct Freight {
   const Partition& partition;
   std::size_t element_bytes = 1;

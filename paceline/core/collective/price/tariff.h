@@ -1,4 +1,4 @@
-// What each entry of a timetable costs, for a given length, on given hosts, at given prices.
+// The cost of each entry of a timetable, for a given length, on given hosts, at given prices.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace paceline::collective {
 
-// What a message takes, in seconds.
+// The cost of a message, in seconds.
 struct Charge {
   topology::LinkClass link = topology::LinkClass::memory;
   double sender = 0;    // of the sender's port (network) or core
@@ -28,7 +28,7 @@ class Tariff {
 
   Charge of(const Timetable::Message& message) const;
   double of(const Timetable::Work& work) const;  // of the rank's core
-  // How long the most wanted port or core is kept busy: nothing can be over sooner.
+  // The time for which the most wanted port or core is busy: no program can end sooner.
   double busiest(const Timetable& table) const;
 
   const topology::Topology& topology() const { return topology_; }

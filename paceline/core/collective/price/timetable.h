@@ -11,7 +11,7 @@
 namespace paceline::collective {
 
 struct Timetable {
-  // Who pays for a chunk of a message when ranks share memory.
+  // The side that pays for a chunk of a message when ranks share memory.
   enum class Payer : std::uint8_t {
     nobody,    // it is read where it lies: by the reduction that the receive is, or a later one
     sender,    // a store
@@ -24,7 +24,7 @@ struct Timetable {
     bool is_relayed = false;  // the sender itself has it from another rank
   };
 
-  // What one rank sends another in one round of both, as one message however many chunks it has.
+  // The chunks that one rank sends another in one round of both: they count as one message.
   struct Message {
     int from = 0, to = 0;
     int wave = 0;  // messages of a wave depend on those of earlier waves alone
@@ -32,7 +32,7 @@ struct Timetable {
     std::vector<Load> loads = {};
   };
 
-  // What a rank does by itself at the end of a round.
+  // The work that a rank does by itself at the end of a round.
   struct Work {
     int messages = 0;               // of the round, in and out
     std::vector<int> reduced = {};  // chunks

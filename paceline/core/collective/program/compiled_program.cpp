@@ -57,7 +57,7 @@ void note_stores(Plan& plan) {
   }
 }
 
-// Which partial sums need not be rounded.
+// Marks the partial sums that need not be rounded.
 void note_wide_sums(Plan& plan, const Program& program) {
   std::vector<bool> is_wide(static_cast<std::size_t>(program.scratch_places));
   const auto holds_wide = [&](const Slot& slot) {

@@ -13,7 +13,7 @@ bool has_peer(const Step& step) {
   return step.peer >= 0;
 }
 
-// Where the `nth` of the chunks that stand for one chunk lies.
+// The place of the `nth` of the chunks that stand for one chunk.
 Slot moved(Slot slot, const Part& part, std::size_t nth, std::size_t widest) {
   slot.chunk = part.chunks[static_cast<std::size_t>(slot.chunk)][nth];
   if (slot.space == Slot::Space::scratch)

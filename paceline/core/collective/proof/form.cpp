@@ -11,7 +11,7 @@
 namespace paceline::collective {
 namespace {
 
-// What is wrong with it, or "".
+// The fault, or "" if there is none.
 using Complaint = std::string;
 
 // The checks of one program.
@@ -57,7 +57,7 @@ class Form {
   // That the peer has the slot is seen from the peer's receive, which must name the same one.
   Complaint of_peers_slot(const Step& step) const {
     if (step.target.space != Slot::Space::output) return "may only store into an output";
-    // Where the peer wants it follows from counts that only the peer knows.
+    // The place in the peer's output follows from counts that only the peer knows.
     if (operation_ == Operation::all_to_all) return "may not store: use a send";
     if (step.target.chunk != step.source.chunk) {
       return fmt::format("mixes chunks {} and {}", step.source.chunk, step.target.chunk);

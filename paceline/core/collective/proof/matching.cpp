@@ -69,8 +69,8 @@ class Meeting {
     int round = -1;       // the one that is posted
     int outstanding = 0;  // of its messages
   };
-  // From one rank to another: what is posted and has not met its counterpart. Never both sends and
-  // receives.
+  // The steps posted from one rank to another that have not met their counterparts: either sends or
+  // receives, never both.
   struct Lane {
     std::vector<StepAt> waiting;
     std::size_t first = 0;

@@ -18,7 +18,7 @@ class StoreCheck {
     list_uses();
   }
 
-  // Whatever the peer does up to its receive must leave the slot alone, or be over before the
+  // Every step of the peer up to its receive must leave the slot alone, or be over before the
   // store.
   Result<Done> check(const StepAt& storing) const {
     const StepAt& receiving = meeting_.partner(storing);
@@ -36,7 +36,7 @@ class StoreCheck {
   }
 
  private:
-  // By rank and cell: the steps that read or write it, in order.
+  // Lists the steps that read or write each cell of each rank, in order.
   void list_uses() {
     for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
       auto& of_rank = uses_.emplace_back(cells_of(rank).count());

@@ -7,7 +7,7 @@ namespace paceline::collective {
 Timeline timeline(std::span<const Program> programs, const Rendezvous& meeting, int local_round) {
   Timeline found;
   for (const Program& program : programs) found.begins.emplace_back(program.rounds.size() + 1, 0);
-  // Where a round ends, all rounds that its messages wait for have ended before.
+  // When a round ends, all rounds that its messages wait for have ended before.
   for (const RoundAt& at : meeting.ends) {
     const Program& program = programs[static_cast<std::size_t>(at.rank)];
     const Round& round = program.rounds[static_cast<std::size_t>(at.round)];

@@ -154,7 +154,7 @@ Proof proof_of(const std::vector<Program>& programs, const Counters& counters,
   return proof;
 }
 
-// As verify, but the failures do not say of what.
+// Like verify, but the failures do not name the program.
 Result<Proof> prove(const Algorithm& algorithm, const Shape& shape) {
   if (!has_programs(algorithm.operation))
     return Failure{Fault::misuse, "this operation has no programs", {}};

@@ -8,7 +8,7 @@
 namespace paceline::collective {
 namespace {
 
-// What must have ended before a round can end: rounds of this and of other ranks.
+// The rounds, of this and of other ranks, that must have ended before a round can end.
 class Waits {
  public:
   Waits(std::span<const Program> programs, const Rendezvous& meeting, bool in_place)

@@ -30,7 +30,7 @@ struct Block {
   int size = 0;
 };
 
-// By size, the largest one first.
+// The blocks, the largest one first.
 std::vector<Block> blocks_of(int ranks) {
   std::vector<Block> blocks;
   for (int first = 0; first < ranks; first += blocks.back().size) {
@@ -52,12 +52,12 @@ Part pieces_of(const Block& block, int chunks) {
   return part;
 }
 
-// Who has the block's sum of a chunk when the block has halved the buffer.
+// The rank that has the block's sum of a chunk when the block has halved the buffer.
 int owner(const Block& block, int chunk, int chunks) {
   return block.first + reversed_bits(chunk * block.size / chunks, block.size);
 }
 
-// Until every chunk is complete in the largest block.
+// The steps until every chunk is complete in the largest block.
 Program sums(const Shape& shape) {
   const std::vector<Block> blocks = blocks_of(shape.ranks);
   std::size_t number = 0;

@@ -68,7 +68,8 @@ bool has_balanced_tree(const Shape& shape) {
   return sum_by_balanced_tree(hosts_of(shape));
 }
 
-// By leaders: up to the slowest host's leader, twice among the leaders, and down on each host.
+// The way by leaders goes up to the slowest host's leader, twice among the leaders, and down on
+// each host.
 Counters counters_by_leaders(const Hosts& hosts, int ranks) {
   const int shares = static_cast<int>(hosts.size());
   int largest = 0;

@@ -31,8 +31,9 @@ Program build(const Shape& shape) {
   return shape.rank == shape.root ? with_copy(reads_input(both), 0) : both;
 }
 
-// Until a leader has the buffer and has served the other hosts, when `place` counts the hosts from
-// the root's on: its forerunner at each distance sends where there is a host so far behind it.
+// The rounds until a leader has the buffer and has served the other hosts; `place` counts the hosts
+// from the root's on. Its forerunner at each distance sends if there is a host at that distance
+// behind it.
 int rounds_between(int place, int hosts) {
   int rounds = 0;
   for (int distance = 1; distance < hosts; distance *= 2)
@@ -40,7 +41,8 @@ int rounds_between(int place, int hosts) {
   return rounds;
 }
 
-// How many hosts a leader serves: those at distances below the one at which it was served.
+// The number of hosts that a leader serves: those at distances below the one at which it was
+// served.
 int served_hosts(int place, int hosts) {
   int served = 0;
   for (int distance = 1; place + distance < hosts && place % (2 * distance) == 0; distance *= 2)

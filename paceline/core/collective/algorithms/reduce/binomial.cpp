@@ -21,7 +21,7 @@ Program build(const Shape& shape) {
   const int n = shape.ranks, root = shape.root;
   const bool is_root = shape.rank == root;
   Program program{.chunks = 1, .scratch_places = is_root ? 0 : 1};
-  // Who holds the sum of the ranks from `first` up to `end`.
+  // The rank that holds the sum of the ranks from `first` up to `end`.
   const auto holder = [&](int first, int end) {
     return first <= root && root < end ? root : first;
   };
