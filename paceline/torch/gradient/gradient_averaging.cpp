@@ -219,9 +219,9 @@ void GradientAveraging::gradients_moved(std::size_t bucket) {
   }
 }
 
-// What made no gradient in this step contributes what its grad holds already, so that accumulated
-// gradients stay what they would be in one process; else zeros. Its grad must not be the slot: if
-// no rank used it, it has to stay as it is.
+// A parameter without a gradient in this step contributes what its grad holds already, so that
+// accumulated gradients are those of one process; else it contributes zeros. Its grad must not be
+// the slot: if no rank used it, it has to stay as it is.
 void GradientAveraging::contribute_without_gradient(std::size_t i) {
   at::Tensor slot = buckets_->slot(i);
   at::Tensor& grad = parameters_[i].tensor.mutable_grad();
@@ -240,7 +240,7 @@ void GradientAveraging::filled(std::size_t i) {
   if (--missing_[bucket] == 0) full_.push_back(bucket);
 }
 
-// Until all weights are known it is not known how much this rank's gradients count.
+// The share of this rank's gradients is known only when all weights are.
 void GradientAveraging::send_full_buckets() {
   if (full_.empty() || !facts_.knows_weights()) return;
   communicating([this] {
@@ -253,7 +253,7 @@ void GradientAveraging::send_full_buckets() {
   current_.launched_in_backward = started;
 }
 
-// Where nobody has a batch there is nothing to send: the loop is over, on all ranks.
+// If no rank has a batch there is nothing to send: the loop is over, on all ranks.
 void GradientAveraging::send(std::size_t bucket) {
   const StepWeights& weights = facts_.weights();
   if (weights.total == 0) return;
@@ -338,8 +338,8 @@ void GradientAveraging::lay_out() {
                                         std::span(shapes_).first(sent), group_, layout_.alignment);
 }
 
-// Not before the next step begins: by then its gradients are usually dropped, so that there are
-// never two copies of all.
+// The layout changes when the next step begins: by then its gradients are usually dropped, so that
+// there are never two copies of all.
 void GradientAveraging::lay_out_next() {
   drain();
   if (!next_layout_) return;

@@ -81,7 +81,7 @@ class GradientAveraging final : public Synchrony {
   }
 
  private:
-  // What is remembered of a parameter from its gradient's arrival to the end of the step.
+  // The state of a parameter from its gradient's arrival to the end of the step.
   struct Progress {
     bool fired = false;        // its gradient was made in this step, and counts
     bool filled = false;       // its slot holds what this rank contributes
@@ -122,7 +122,7 @@ class GradientAveraging final : public Synchrony {
   void require_own(const TrainingState& state) const;
   std::vector<std::byte> codec_state();
   void restore_codecs(std::vector<std::byte> state);
-  // What the communication throws in `call` is final: all that follows throws it.
+  // A failure of the communication in `call` is final: all later calls throw it.
   template <typename Call>
   decltype(auto) communicating(const Call& call) {
     try {
@@ -183,7 +183,7 @@ class GradientAveraging final : public Synchrony {
   StepReport report_, current_;
 };
 
-// As DataParallel uses it.
+// Makes the Synchrony that DataParallel uses.
 std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Communicator& group,
                                                    Job* job, const DataParallelOptions& options);
 

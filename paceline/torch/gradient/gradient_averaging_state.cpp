@@ -1,4 +1,4 @@
-// What goes from step to step in gradient averaging, saved and restored.
+// Saves and restores the state that gradient averaging keeps from step to step.
 #include <torch/torch.h>
 
 #include <utility>

@@ -47,7 +47,7 @@ std::size_t matrix_rows(const at::Tensor& tensor) {
   return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
 }
 
-// Where the gradients lie is told of each group in each step.
+// The path is told in each step where the gradients of each group lie.
 std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group) const {
   std::vector<Buffer> nowhere_yet;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -150,7 +150,7 @@ std::optional<GradientLayout> GradientSchedule::after_first(Communicator& group,
   return measures() ? in_buckets(order_) : by_policy(group);
 }
 
-// As rank 0 finds.
+// Rank 0 decides for all ranks.
 bool GradientSchedule::has_drifted(Communicator& group, double seconds) {
   drift_.took(seconds);
   if (!drift_.is_time_to_look()) return false;
@@ -159,7 +159,7 @@ bool GradientSchedule::has_drifted(Communicator& group, double seconds) {
   return drifted[0] != 0;
 }
 
-// By parameter, each as long as it lies.
+// One tensor for each parameter, with the length that it takes in memory.
 std::vector<schedule::Tensor> GradientSchedule::tensors(std::size_t alignment) const {
   std::vector<schedule::Tensor> tensors;
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
@@ -222,7 +222,7 @@ GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
   return by_plan(*present_);
 }
 
-// By times where they were measured, else by bytes.
+// Chooses by times if they were measured, else by bytes.
 schedule::Offers GradientSchedule::chosen(const schedule::Allowance& allowance,
                                           const schedule::Offers& present) const {
   if (!costs_) return schedule::fewest_bytes_offers(allowance, present);
@@ -293,7 +293,7 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
   return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
 }
 
-// Without measured costs a policy that needs some goes on by its plan.
+// A policy that needs measured costs keeps its plan until there are some.
 Plan GradientSchedule::planned(const schedule::Model& model) const {
   if (measures() && !costs_) return *present_;
   const schedule::Costs costs = costs_.value_or(schedule::Costs());

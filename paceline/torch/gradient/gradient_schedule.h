@@ -16,10 +16,10 @@
 
 namespace paceline::parallel {
 
-// As schedule::Tensor has them.
+// The number of rows, as in schedule::Tensor.
 std::size_t matrix_rows(const at::Tensor& tensor);
 
-// How gradients lie and travel from some step on.
+// The places and the messages of gradients from some step on.
 struct GradientLayout {
   std::vector<schedule::Bucket> groups = {};  // of parameters, in the order in which they lie
   std::size_t alignment = 1;                  // of each gradient, in bytes
@@ -39,11 +39,11 @@ struct GradientLayout {
   }
 };
 
-// What was decided, as a checkpoint keeps it.
+// The decisions made so far, as a checkpoint keeps them.
 struct ScheduleDecision {
   std::vector<int> order;                   // of gradients: rank 0's
   std::optional<schedule::Plan> plan = {};  // of a policy
-  // By parameter, where the compression has a menu.
+  // The choice for each parameter, if the compression has a menu.
   std::optional<schedule::OfferChoice::State> choice = {};
 };
 
@@ -76,7 +76,7 @@ class GradientSchedule {
   const std::string& compression() const { return compression_; }  // with all settings
   // All that a decision follows from beside what is observed.
   std::string options() const;
-  // How many gradients came after one that stands later in the groups.
+  // The number of gradients that came after one that stands later in the groups.
   static int late_in(const std::vector<schedule::Bucket>& groups, std::span<const int> arrived);
 
  private:

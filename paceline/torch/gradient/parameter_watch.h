@@ -27,7 +27,7 @@ class ParameterWatch {
 
   // The name of a parameter that changed; empty: none did.
   std::string changed_parameter() const;
-  // What is to be told of what was touched; empty: nothing was.
+  // A text on the parameters that were touched; empty if none was.
   std::string complaint() const;
 
  private:

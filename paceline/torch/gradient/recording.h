@@ -1,4 +1,4 @@
-// What `paceline profile` asks of a training: the model of its steps, as a file.
+// Records the model of a training's steps as a file, for `paceline profile`.
 #pragma once
 
 #include <memory>

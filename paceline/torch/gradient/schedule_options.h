@@ -1,4 +1,4 @@
-// Which of DataParallelOptions a schedule goes by, checked before the first step.
+// The part of DataParallelOptions that a schedule follows, checked before the first step.
 #pragma once
 
 #include <optional>

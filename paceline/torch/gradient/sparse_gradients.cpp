@@ -20,7 +20,7 @@ at::ScalarType summed_in(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// How many rows of each parameter each rank has.
+// The number of rows that each rank has of each parameter.
 class Counts {
  public:
   Counts(Communicator& group, const std::vector<at::Tensor>& rows)

@@ -1,9 +1,10 @@
-// What ranks tell each other in a step beside gradients: their weights when it begins, and which
-// parameters they used when it ends.
+// Facts that ranks tell each other in a step beside gradients: their weights when it begins, and
+// which parameters they used when it ends.
 //
-// Weights are known before a gradient is scaled, so gradients travel with an agreed scale, and what
-// a codec keeps from step to step has one unit. Both are short all_reduces on the training's own
-// group, in the order of the steps: so a rank that does something else there is named.
+// Weights are known before a gradient is scaled, so gradients travel with an agreed scale, and the
+// state that a codec keeps from step to step has one unit. Both are short all_reduces on the
+// training's own group, in the order of the steps: so a rank that does something else there is
+// named.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct StepWeights {
   int root = -1;    // the lowest rank whose weight is not 0; -1: there is none
   int shadows = 0;  // ranks of weight 0
 
-  // How often this rank's gradients count in a mean that counts all ranks alike: 1 where all weigh
-  // the same. REQUIRES: total > 0.
+  // The factor of this rank's gradients in a mean that counts all ranks alike: 1 if all weigh the
+  // same. REQUIRES: total > 0.
   double share(int rank) const {
     return of_ranks[static_cast<std::size_t>(rank)] * static_cast<double>(of_ranks.size()) / total;
   }

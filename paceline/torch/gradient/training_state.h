@@ -1,5 +1,5 @@
-// What of data parallel training goes from step to step beside the model: in a checkpoint it makes
-// the next step that of a run which was never interrupted. Each rank has its own.
+// The state of data parallel training that goes from step to step beside the model: in a checkpoint
+// it makes the next step that of a run which was never interrupted. Each rank has its own.
 #pragma once
 
 #include <torch/serialize/archive.h>

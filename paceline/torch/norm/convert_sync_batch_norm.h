@@ -1,4 +1,4 @@
-// From BatchNorm to SyncBatchNorm in a whole model.
+// Replaces BatchNorm by SyncBatchNorm in a whole model.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -60,7 +60,7 @@ class DataParallel {
                const DataParallelOptions& options = {});
   DataParallel(const std::vector<parallel::Parameter>& parameters, Communicator& group,
                const DataParallelOptions& options = {});
-  // Also for torch::nn::Sequential, std::shared_ptr<Model> and the like.
+  // The same for torch::nn::Sequential, std::shared_ptr<Model> and the like.
   template <typename Holder, typename Where>
   requires requires(Holder& holder) {
     { *holder } -> std::convertible_to<torch::nn::Module&>;
@@ -74,11 +74,11 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  // How many samples this rank's batch stands for: with a loss that is the mean over the own batch,
-  // the result is the mean over the global batch. Said before the forward pass; holds until it is
-  // said again. All ranks say it or none (then all weigh 1). 0: this rank has no batch and takes
-  // part as a shadow; it may skip forward and backward and must call step(). THROWS Error (misuse):
-  // negative or not finite, or in the middle of a step.
+  // Sets the number of samples in this rank's batch: with a loss that is the mean over the own
+  // batch, the result is the mean over the global batch. Call it before the forward pass; it holds
+  // until the next call. All ranks call it or none does (then all weigh 1). 0: this rank has no
+  // batch and takes part as a shadow; it may skip forward and backward and must call step(). THROWS
+  // Error (misuse): negative or not finite, or in the middle of a step.
   void weight(double samples);
 
   // Ends the step: afterwards the gradient of every parameter that any rank used is the weighted
@@ -104,7 +104,7 @@ class DataParallel {
   // Error (misuse): there are none.
   using Prepare = PrepareOptimizer;
   bool step(Prepare prepare = {});
-  // Until the updates of the last step are done on this rank.
+  // Waits until the updates of the last step are done on this rank.
   void finish();
 
   // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to
@@ -125,11 +125,11 @@ class DataParallel {
   // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
-  // What goes from step to step beside the model and the caller's optimizer: what compression keeps
-  // (residuals, momenta), the schedule once it is planned, the optimizers of
-  // DataParallelOptions::optimizer. Each rank has its own. Between steps. With model and optimizer
-  // loaded too, the next step has the bits that it would have had in the run that was saved. COST:
-  // memory for a copy of what compression keeps, twice for a moment.
+  // Saves the state that goes from step to step beside the model and the caller's optimizer: that
+  // of compression (residuals, momenta), the schedule once it is planned, the optimizers of
+  // DataParallelOptions::optimizer. Each rank has its own. Call it between steps. With model and
+  // optimizer loaded too, the next step has the bits that it would have had in the run that was
+  // saved. COST: memory for a copy of the state of compression, twice for a moment.
   void save(torch::serialize::OutputArchive& archive) const;
   // Collective: what this rank has saved, on the same number of ranks where compression keeps
   // anything. Another schedule plans anew, and goes on with what compression kept. Without it all

@@ -59,7 +59,7 @@ class Turn {
   Iterator* batch_ = nullptr;
 };
 
-// What DataParallel::join() returns: a range to be walked once.
+// The result of DataParallel::join(): a range to be walked once.
 template <typename Loader>
 class Join {
   using Position = decltype(std::begin(std::declval<std::remove_reference_t<Loader>&>()));

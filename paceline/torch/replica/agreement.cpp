@@ -34,7 +34,7 @@ std::string line_at(std::string_view text, std::size_t index) {
                {0, rank}});
 }
 
-// What each rank brings, when somebody brings something else; empty when all agree.
+// The texts of all ranks if they differ; empty when all agree.
 std::vector<std::string> texts_if_different(Communicator& group, const std::string& text) {
   std::uint64_t fingerprint = text.size();
   for (const char c : text) fingerprint = mix(fingerprint, static_cast<unsigned char>(c));

@@ -40,7 +40,7 @@ void CoalescedTensors::average(Communicator& group, double share, int root) {
     if (kind->empty()) continue;
     const MutableBytes bytes = kind->memory_.bytes();
     const Dtype dtype = kind == singles_.get() ? Dtype::f32 : Dtype::f64;
-    // What a shadow holds may be anything, NaN too.
+    // A shadow's tensors may hold anything, NaN too.
     if (share > 0) pack(kind->tensors_, bytes);
     else std::fill(bytes.begin(), bytes.end(), std::byte{0});
     if (share > 0 && share != 1) scale(dtype, bytes, share);

@@ -1,4 +1,4 @@
-// What a user may say of a DataParallel (parallel/data_parallel.h).
+// The options of a DataParallel (parallel/data_parallel.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace paceline {
 
-// What happens to the model's buffers (running statistics and the like) at the end of each step.
+// The treatment of the model's buffers (running statistics and the like) at the end of each step.
 enum class BufferMode : std::uint8_t {
   off,        // each rank keeps its own
   broadcast,  // all take those of the lowest rank whose weight is not 0
@@ -45,17 +45,18 @@ struct DataParallelOptions {
   // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in
   // the whole process and to its end, by one that forwards to the old one.
   bool born_in_place = true;
-  // Which gradients travel together, and when (docs/schedules/): `buckets` as above, or a policy:
-  // barrier, wait_free, merged, priority, general. merged, priority and general see the first steps
-  // go by in buckets, measure the links, and plan; anew when steps take another time for long. All
-  // give the same bits.
+  // Decides which gradients travel together, and when (docs/schedules/): `buckets` as above, or
+  // another policy: barrier, wait_free, merged, priority, general. merged, priority and general
+  // measure the links while the first steps go by in buckets, and plan; they plan again when steps
+  // take another time for long. All give the same bits.
   std::string schedule = "buckets";
-  // What becomes of gradients on their way (docs/compression/): a method and its settings, as
-  // "fp16" or "top_k:ratio=0.01"; of f32. The first steps, until the schedule is planned, go
+  // Decides how gradients are compressed (docs/compression/): a method and its settings, as "fp16"
+  // or "top_k:ratio=0.01"; gradients are f32. The first steps, until the schedule is planned, go
   // uncompressed. With several values of one setting, as in "top_k:ratio=0.01/0.001/0.1", each
-  // tensor has the one, or travels whole, that ends a step soonest while all lose no more than by
-  // the first; those whose gradients change fast are compressed least; chosen anew every
-  // choose_every steps (docs/compression/menus.md).
+  // tensor has one of them, or travels whole: those that end a step soonest while all tensors
+  // together lose no more than by the first value. Tensors whose gradients change fast are
+  // compressed least; the choice is made again every choose_every steps
+  // (docs/compression/menus.md).
   std::string compression = "none";
   // Makes the optimizers that step() without an argument uses, one for each parameter. With them
   // the schedules priority and general may cross the barrier: step() returns before all gradients

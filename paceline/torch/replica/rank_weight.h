@@ -1,4 +1,4 @@
-// How much a rank's batch counts in the mean over all ranks.
+// The weight of a rank's batch in the mean over all ranks.
 #pragma once
 
 namespace paceline::parallel {

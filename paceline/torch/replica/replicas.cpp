@@ -43,7 +43,7 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"optimizer", options.optimizer ? "given" : "not given"}};
 }
 
-// What ends a step in a mismatch is mostly a loop that is shorter on one rank.
+// A step that ends in a mismatch mostly means a loop that is shorter on one rank.
 template <typename Call>
 auto with_remedy(const Call& call) {
   try {

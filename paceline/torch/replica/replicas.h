@@ -84,7 +84,7 @@ class Replicas {
   std::unique_ptr<Synchrony> synchrony_;
   std::vector<GradientHook> hooks_;      // by trained parameter
   std::unique_ptr<FirstUse> first_use_;  // while parameters are under way
-  // How synchronize() ended, until the next step.
+  // The end that synchronize() found, until the next step.
   std::optional<StepEnd> synchronized_;
   // Checks stand between messages of gradients in an order that may differ from rank to rank.
   std::unique_ptr<Communicator> checks_;  // none: nothing to compare

@@ -1,11 +1,11 @@
-// What a step of a DataParallel did (parallel/data_parallel.h).
+// The report on a step of a DataParallel (parallel/data_parallel.h).
 #pragma once
 
 #include <cstdint>
 
 namespace paceline {
 
-// What the last step did on this rank.
+// The figures of the last step on this rank.
 struct StepReport {
   int buckets = 0;               // all_reduces of this step
   int launched_in_backward = 0;  // of these, started while backward still ran

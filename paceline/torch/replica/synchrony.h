@@ -57,11 +57,11 @@ class Synchrony {
   // each parameter.
   virtual void before_use(std::size_t parameter) = 0;
 
-  // What this rank says of its batch. Between steps; it holds until the next call.
+  // Sets the weight of this rank's batch. Called between steps; it holds until the next call.
   virtual void weigh(const RankWeight& weight) = 0;
   // While it is true, backward passes only accumulate. Between steps.
   virtual void pause(bool paused) = 0;
-  // From the first gradient that is sent to end_step().
+  // True from the first gradient that is sent to end_step().
   virtual bool in_step() const = 0;
   // Whether backward made a gradient since the last step ended.
   virtual bool has_gradients() const = 0;
@@ -71,10 +71,10 @@ class Synchrony {
   virtual StepOutcome end_step(OwnUpdates* updates) = 0;
   // An optimizer has stepped, in so many seconds.
   virtual void stepped(double seconds) = 0;
-  // Until nothing of the last step is under way on this rank.
+  // Waits until nothing of the last step is under way on this rank.
   virtual void drain() = 0;
   virtual bool is_under_way() const = 0;
-  // What ended the training together: thrown by all that follows.
+  // Sets the failure that ended the training together: all later calls throw it.
   virtual void fail(std::exception_ptr failure) = 0;
 
   // The tensors that an optimizer may step.
@@ -82,8 +82,8 @@ class Synchrony {
   // Replicas are equal at the end of each step: buffers follow, and a check may compare them.
   virtual bool is_lockstep() const = 0;
 
-  // What goes from step to step beside the model, on this rank. THROWS Error (misuse): in the
-  // middle of a step.
+  // Saves the state that goes from step to step beside the model, on this rank. THROWS Error
+  // (misuse): in the middle of a step.
   virtual void save(torch::serialize::OutputArchive& archive) = 0;
   // Collective. THROWS Error: mismatch, the state is of another rank, model or compression, or the
   // ranks differ in it; misuse as above.
