@@ -85,6 +85,8 @@ BROKEN = [
     (words.comments_name_what_exists, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t f();  // specification A7\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\n// Of the next step.\nstd::size_t f();\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t f();  // For what it is\n"}),
+    (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\n// What a message holds.\nstd::size_t f();\n"}),
+    (words.comments_are_sentences, {"paceline/core/base/bytes.h": "// By rank: the chunks.\n#pragma once\n#include <cstddef>\nstd::size_t f();\n"}),
     (rules.formatted, {".clang-format": "BasedOnStyle: Google\n",
                        "paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t   f( );\n"}),
 ]

@@ -5,7 +5,10 @@ import re
 from tree import Violation
 
 # Openings of comments that never are the beginning of a plain sentence in this tree.
-FRAGMENT = re.compile(r"^(Of|Whoever|Else|Nor|For what|In which|So that|With which|By which|To which|From which|Of which|As to)\b")
+FRAGMENT = re.compile(r"^(Of|As|What|Whatever|Who|Whose|Whoever|Which|Where|Until|Else|Nor|Not|Never|For what|So that"
+                      r"|(?:By|From|In|Of|To|With) (?:what|which|whom)|By(?! default\b| then\b)|From(?! now on\b| here on\b| the \w+ step on\b)"
+                      r"|Also(?! covers\b))\b")
+FOLDERS = ("paceline", "tests", "examples", "bench")
 DOCUMENT = re.compile(r"(?<![\w*<>{}$/.-])([\w./-]+\.(?:h|cpp|md|py))\b(?!\()")
 UNSEEN = re.compile(r"\b[Ss]pecification\b")
 
@@ -32,7 +35,7 @@ def comments(tree, path):
 def comments_name_what_exists(tree):
     """a comment names no file and no document that is not in the repository"""
     known = tree.names()
-    for folder in ("paceline", "tests", "examples", "bench"):
+    for folder in FOLDERS:
         for path in tree.sources(folder):
             for number, text in comments(tree, path):
                 if UNSEEN.search(text):
@@ -45,7 +48,7 @@ def comments_name_what_exists(tree):
 
 def comments_are_sentences(tree):
     """no comment opens like a fragment"""
-    for path in tree.sources():
+    for path in [path for folder in FOLDERS for path in tree.sources(folder)]:
         for number, text in comments(tree, path):
             for offset, paragraph in enumerate(re.split(r"\n\s*\n", text)):
                 opening = FRAGMENT.match(paragraph)

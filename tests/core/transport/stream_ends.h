@@ -72,8 +72,8 @@ inline constexpr StreamIdentity kSender{.job = 11, .generation = 3, .own_rank = 
 inline constexpr StreamIdentity kReceiver{
     .job = 11, .generation = 3, .own_rank = 1, .peer_rank = 0};
 
-// As many long frames of group 1 as there are in a segment of a large operation, and short frames
-// of other groups after them.
+// The long frames of group 1 of one segment of a large operation, and short frames of other groups
+// after them.
 struct Queued {
   static constexpr std::uint64_t kLong = 100;
   std::vector<std::byte> payload = test::pattern(64 << 10, 1);

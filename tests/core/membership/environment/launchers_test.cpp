@@ -1,4 +1,4 @@
-// Which launcher's variables win, and the values that are read from them. Also covers
+// The launcher whose variables win, and the values that are read from them. Also covers
 // paceline/core/membership/environment/ancestry.h.
 #include "paceline/core/membership/environment/launchers.h"
 
