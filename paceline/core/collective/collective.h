@@ -1,12 +1,12 @@
-// The door of collective: what ranks do together.
+// The door of collective: operations that all ranks of a group carry out together.
 //
 // A collective is a program (program/program.h), a value that one small file under
 // algorithms/<operation>/ returns, out of the pieces in building/; program/algorithm_catalogue.h
 // lists them, proof/verify.h proves them, price/cost.h prices them, price/choice.h picks one. A
 // Communicator (group/communicator.h) takes the calls; behind it a group (group/group.h) compares
 // them with the other ranks' calls (call/) and a carrier (carrier/: an execution of the program on
-// the links, or a board in shared memory) or an engine (engine/engine.h), a library of somebody
-// else's, carries the data. Start reading at group/communicator.h, then program/program.h, then
+// the links, or a board in shared memory) or an engine (engine/engine.h), another project's
+// library, carries the data. Start reading at group/communicator.h, then program/program.h, then
 // carrier/execution.h.
 //
 // Other rooms also use: operations, cuts and shapes of programs (operation.h, partition.h, cells.h,

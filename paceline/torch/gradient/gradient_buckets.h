@@ -48,8 +48,8 @@ class GradientBuckets {
   // REQUIRES: the bucket is not on its way.
   std::shared_ptr<void> lend(std::size_t parameter);
   // Makes the slot the parameter's grad, with grad's values. True when the bucket moved to other
-  // memory, because what was lent is held by somebody else, such as a hook that keeps gradients:
-  // then the grads that were its slots are slots again. `held_elsewhere`: as
+  // memory, because other code holds the lent memory, such as a hook that keeps gradients: then the
+  // grads that were its slots are slots again. `held_elsewhere`: as
   // GradientEvents::accumulated tells. COST: nothing where grad was born or accumulated in its
   // slot, else a copy.
   bool take(std::size_t parameter, bool held_elsewhere);

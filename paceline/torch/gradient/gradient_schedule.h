@@ -49,8 +49,8 @@ struct ScheduleDecision {
 
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
-// take another time than they did then, it looks and plans anew; a plan that would hardly be faster
-// is not changed. Where the compression has a menu, it chooses from it
+// take another time than they did then, it measures and plans again, but keeps a plan that a new
+// one would hardly beat. If the compression has a menu, it chooses from it
 // (schedule/adapt/offer_choice.h).
 class GradientSchedule {
  public:

@@ -19,8 +19,8 @@ inline constexpr std::string_view kBuckets = "buckets";
 // Error (misuse): there is none called so, or static_order forbids it.
 const schedule::Policy* policy_of(const DataParallelOptions& options);
 
-// Nothing: none. THROWS Error (misuse): there is none called so, its settings do not fit so many
-// ranks, or a parameter is not of f32.
+// Nothing: no compression. THROWS Error (misuse): there is none of this name, its settings do not
+// fit the number of ranks, or a parameter is not of f32.
 std::optional<compress::Compression> checked_compression(const std::string& text,
                                                          std::span<const Parameter> parameters,
                                                          int ranks);

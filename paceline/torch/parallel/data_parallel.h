@@ -131,10 +131,11 @@ class DataParallel {
   // optimizer loaded too, the next step has the bits that it would have had in the run that was
   // saved. COST: memory for a copy of the state of compression, twice for a moment.
   void save(torch::serialize::OutputArchive& archive) const;
-  // Collective: what this rank has saved, on the same number of ranks where compression keeps
-  // anything. Another schedule plans anew, and goes on with what compression kept. Without it all
-  // begins from zero. THROWS Error: mismatch, it is of another rank, model or compression, or not
-  // of the same step on all ranks; misuse, there is none in the archive; io, it is damaged.
+  // Collective: loads what this rank has saved; if compression keeps state, on the same number of
+  // ranks. Another schedule plans again, and goes on with the state of the compression. Without
+  // load() all state begins from zero. THROWS Error: mismatch, it is of another rank, model or
+  // compression, or not of the same step on all ranks; misuse, there is none in the archive; io, it
+  // is damaged.
   void load(torch::serialize::InputArchive& archive);
 
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends

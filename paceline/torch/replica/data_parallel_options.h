@@ -37,9 +37,9 @@ struct DataParallelOptions {
   // torch::nn::Embedding and EmbeddingBag with sparse(true), which are known by themselves. Their
   // grad stays sparse: the coalesced mean of all ranks' rows.
   std::vector<std::string> sparse = {};
-  // After the first step and every so many steps all ranks compare their parameters, also frozen
-  // ones; a difference is a mismatch that names the rank and the first parameter. 0: never. COST:
-  // reads the parameters once; by 100 less than a thousandth of a step of an mlp.
+  // After the first step and after each such number of steps all ranks compare their parameters,
+  // also frozen ones; a difference is a mismatch that names the rank and the first parameter. 0:
+  // never. COST: reads the parameters once; by 100 less than a thousandth of a step of an mlp.
   int check_replicas_every = 100;
   // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of
   // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in

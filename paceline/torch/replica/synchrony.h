@@ -69,7 +69,7 @@ class Synchrony {
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.
   virtual StepOutcome end_step(OwnUpdates* updates) = 0;
-  // An optimizer has stepped, in so many seconds.
+  // An optimizer has stepped, which took `seconds`.
   virtual void stepped(double seconds) = 0;
   // Waits until nothing of the last step is under way on this rank.
   virtual void drain() = 0;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kPages = std::uint64_t{1} << 63;
 constexpr std::uint64_t kStages = std::uint64_t{1} << 62;
 
-// Longer calls are left to whoever drives, so that the caller may compute meanwhile.
+// The driver carries out longer calls, so that the caller may compute meanwhile.
 constexpr std::size_t kLongestAtOnce = 1 << 20;
 
 std::size_t bytes_of(const Call& call) {

@@ -2,9 +2,9 @@
 // frame and a program: on a board in shared memory (board_calls.h) or over links (link_calls.h).
 //
 // A rank that comes to such a call posts it. A rank that does not (it called something else, or
-// cannot post) sends its call to all, as for every other operation; whoever waits for it then gives
-// up posting and does the same. So a mismatch is told as ever, and nobody waits in vain. Once all
-// have posted the same, none can leave: no call was sent.
+// cannot post) sends its call to all, as for every other operation; ranks that wait for it then
+// give up posting and do the same. So mismatches are named as for other calls, and no rank waits in
+// vain. Once all have posted the same, none can leave: no call was sent.
 //
 // THREAD: reactor's driver only.
 #pragma once

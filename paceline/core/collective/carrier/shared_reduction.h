@@ -42,8 +42,9 @@ class SharedReduction {
   using Memory = std::shared_ptr<const transport::SharedMemory>;
   static constexpr std::size_t kStageBytes = 1 << 20;
 
-  // Hidden buffers from so many bytes on are reached rather than staged. Each rank asks the system
-  // for each other one, at least twice; of short buffers a stage stays in the nearer caches.
+  // Hidden buffers of at least this many bytes are reached rather than staged. Reaching takes each
+  // rank two system calls or more for each other rank; a stage of short buffers stays in the near
+  // caches.
   static constexpr std::size_t shortest_reached(int ranks) {
     const auto others = static_cast<std::size_t>(ranks - 1);
     return others * others * (64 << 10);

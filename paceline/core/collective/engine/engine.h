@@ -1,6 +1,6 @@
-// Engine: a library of somebody else's that carries collectives, behind the same Communicator.
+// Engine: another project's library that carries collectives, behind the same Communicator.
 //
-// A group (group.h) stays what ranks agree by: calls are told to every rank and compared, they run
+// Ranks still agree by a group (group.h): calls are told to every rank and compared, they run
 // in their order, deadlines and lost ranks end in a verdict. Only when every rank has made the same
 // call is it handed to the group's engine, which moves and adds up the data. Send, recv, barrier,
 // weights and notes never reach an engine (docs/decisions/0011-engines-carry-data.md).

@@ -184,8 +184,8 @@ Candidate Choice::cheapest(Operation operation, const Shape& shape, std::size_t 
   }
   PACELINE_CHECK(!all.empty(), "no algorithm for {} with {} ranks", name_of(operation),
                  shape.ranks);
-  // Programs of many ranks take long to make: whoever states little is priced first, and leaves the
-  // others out.
+  // Programs of many ranks take long to make: algorithms with a low bound are priced first, which
+  // often rules the others out.
   std::ranges::stable_sort(all, {}, &Suitable::least);
   Candidate best;
   for (const Suitable& one : all) {

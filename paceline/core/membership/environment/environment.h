@@ -15,7 +15,7 @@ namespace paceline::membership {
 
 enum class TransportChoice : std::uint8_t { automatic, shm, tcp, ucx };
 
-// The place of the job's store. A launcher of somebody else's serves none: then it lives in rank 0
+// The place of the job's store. Launchers other than Paceline's serve none: then it lives in rank 0
 // (meeting.h).
 struct Meeting {
   enum class Kind : std::uint8_t {

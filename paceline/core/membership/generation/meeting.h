@@ -1,5 +1,5 @@
-// The ranks of a job that somebody else's launcher started find the store in this way, which then
-// lives in rank 0.
+// The ranks of a job that another launcher started find the store in this way; it then lives in
+// rank 0.
 //
 // On one host they meet at a unix socket that is named after the job and serves processes of the
 // same user alone: rank 0 hands out its address and, when the user gave none, a secret of its own

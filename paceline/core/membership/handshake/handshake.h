@@ -43,10 +43,10 @@ std::uint64_t job_fingerprint(const std::string& job);
 Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
 
 // The responder's side for any number of connections: accepts, checks and hands over those that
-// pass. Bounded: 256 unfinished handshakes at a time, of one address 32, and for either one more
-// for each rank of the job, so that ranks that come all at once have room; 5 s each. Whoever fails
-// is closed without a word; a newcomer crowds out the oldest of the fullest address, which stderr
-// tells now and then.
+// pass. It keeps 256 unfinished handshakes at a time, 32 from one address, and both limits grow by
+// one for each rank of the job, so that ranks that come all at once have room; each has 5 s. A
+// connection that fails is closed without an answer; a newcomer beyond the limits closes the oldest
+// one of the address that has the most, and a line on stderr says so now and then.
 class Acceptor {
  public:
   using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;

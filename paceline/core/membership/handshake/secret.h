@@ -26,8 +26,7 @@ class Secret {
   const Key& key() const { return key_; }
   std::string hexadecimal() const;  // what the secret's file holds: 64 digits
 
-  // A file that somebody else may read, or that holds anything but 64 hexadecimal digits, is
-  // refused.
+  // Refuses a file that other users may read, or that holds anything but 64 hexadecimal digits.
   static Result<Secret> from_file(const std::string& path);
   static Result<Secret> from_descriptor(int fd);
   static Result<Secret> parse(std::string_view hexadecimal);

@@ -1,7 +1,7 @@
-// A way that a launcher of somebody else's offers its processes to tell each other one small value.
+// A way by which processes of another launcher can tell each other one small value.
 //
-// With it rank 0 tells where its store listens (meeting.h). What is told is public: the secret
-// never goes this way.
+// With it rank 0 tells where its store listens (meeting.h). The value is public: the secret never
+// goes this way.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ Result<std::unique_ptr<Exchange>> torchrun_store(const std::string& address, con
 // Through the key-value space of a process manager that speaks PMI-1 (MPICH's Hydra) on the
 // inherited descriptor `fd`.
 std::unique_ptr<Exchange> pmi_space(int fd);
-// The name of that space, which no other job has. Whoever has asked for it must go on to tell() or
-// hear().
+// The name of that space, which no other job has. A process that has asked for it must go on to
+// tell() or hear().
 Result<std::string> pmi_space_name(int fd);
 
 }  // namespace paceline::membership

@@ -18,7 +18,8 @@ using transport::WireReader;
 using transport::WireWriter;
 
 constexpr std::size_t kLongestKey = 1024, kLongestValue = 64 << 10, kMostKeys = 1 << 16;
-// All workers together can make the launcher keep this much, and one can wait for so many answers.
+// The bytes that all workers together can make the launcher keep, and the answers that one worker
+// can wait for.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20, kMostWaiting = 1024;
 // The values of all ranks go in messages of about this length, a few at a time to one worker.
 constexpr std::size_t kMessageOfAll = 256 << 10, kMostWaitingForAll = 4;

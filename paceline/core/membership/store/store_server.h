@@ -2,7 +2,7 @@
 // ends.
 //
 // A server on one TCP port, driven by its owner's Poller (the launcher's loop). Keys are set once
-// and read by waiting for them. Whoever connects must pass the mutual handshake with the job's
+// and read by waiting for them. Every connection must pass the mutual handshake with the job's
 // secret first (docs/wire.md).
 #pragma once
 

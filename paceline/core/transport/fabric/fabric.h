@@ -1,5 +1,5 @@
-// Fabric: a library of somebody else's that carries messages between processes (UCX), and all that
-// its plugin and core share. fabric_link.h makes a Link of it.
+// Fabric: another project's library that carries messages between processes (UCX), and all that its
+// plugin and core share. fabric_link.h makes a Link of it.
 //
 // Nothing calls back: the driver asks each port what has happened (FabricPort::next), so no
 // frame is handled, and no port closed, in the midst of the library.

@@ -186,8 +186,8 @@ class FabricLink final : public Link, public Pollable, private LinkOwner {
     return {Fault::io, fmt::format("a malformed message over the fabric: {}", what), {peer_}};
   }
 
-  // In order, one at a time: where a frame goes may depend on those before it, and whoever said
-  // where may have no use for it once they are here.
+  // Delivers in order, one at a time: the place of a frame may depend on those before it, and its
+  // receiver may no longer want it once they are here.
   Result<> deliver() {
     while (open_ && !abandoned_ && !fetching_) {
       auto found = waiting_.extract(next_);

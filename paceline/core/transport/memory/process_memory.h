@@ -26,7 +26,8 @@ struct MemoryDoor {
   std::uint64_t address = 0, token = 0;
 };
 
-// This process's, the same for its whole life: whoever tries it writes there, also late.
+// This process's door, the same for its whole life: a peer may still probe this address after the
+// group has closed.
 MemoryDoor own_memory_door();
 
 // Whether memory there can be read and written: reads the token, and writes it back.

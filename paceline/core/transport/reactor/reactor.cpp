@@ -59,7 +59,7 @@ void Reactor::take_baton(std::unique_lock<std::mutex>& lock) {
 
 void Reactor::drop_baton(std::unique_lock<std::mutex>& lock) {
   lock.lock();
-  while (!tasks_.empty()) {  // whoever posted them counted on this driver
+  while (!tasks_.empty()) {  // the posting threads counted on this driver
     lock.unlock();
     turn();
     lock.lock();
@@ -224,7 +224,7 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
     patience = {};
     before = Clock::now();
   }
-  turn();  // what the last messages made us send goes out now, not when somebody drives again
+  turn();  // frames that answer the last messages leave now, not when a thread drives again
 }
 
 bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
@@ -239,7 +239,7 @@ bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) 
       }
       last_caller_ = Clock::now();
     } else {
-      wake_if_asleep();  // the communication thread hands the baton over to whoever waits
+      wake_if_asleep();  // the communication thread hands the baton over to this waiting thread
       waiters_changed_.wait_until(
           lock, deadline.is_never() ? Clock::now() + std::chrono::seconds(1) : deadline.moment());
     }
@@ -267,8 +267,8 @@ void Reactor::communicate() {
   }
 }
 
-// Short calls pay no wake-up. Whoever has driven for so long does: looking once a millisecond while
-// it sleeps would burn a hundredth of a core.
+// Short calls pay no wake-up. A thread that has driven for long pays one, because looking once a
+// millisecond while it sleeps would burn a hundredth of a core.
 void Reactor::park(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t drive = drives_;
   communicator_changed_.wait_for(lock, kPark);

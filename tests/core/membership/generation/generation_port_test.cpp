@@ -142,7 +142,7 @@ TEST(GenerationPort, OnlyALossThatIsBorneFailsNobody) {
   }
 }
 
-// Drops whoever sends it a message of kind 1.
+// Drops each member that sends it a message of kind 1.
 class Guard final : public machine::Machine {
  public:
   Actions on_message(int from, const Message& message, Time) override {
