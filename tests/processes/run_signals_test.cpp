@@ -1,4 +1,4 @@
-// Signals to the launcher: forwarded, and what becomes of the run.
+// Signals to the launcher: which are forwarded, and how the run ends.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ class Case {
                                               (turn_ + static_cast<std::size_t>(rank)) % 2 == 0);
     return {bytes.data(), count, dtype};
   }
-  // Elements first.. of what this rank brings.
+  // A buffer with the elements first, first + 1, ... of this rank's input.
   Buffer filled(std::size_t count, std::size_t first = 0) {
     const Buffer buffer = take(count);
     of(rank).fill(buffer, first);

@@ -42,7 +42,7 @@ inline void for_every_odd_one(
   }
 }
 
-// Element `i` of what rank `rank` brings: a small whole number, so that sums of floats are exact.
+// Element `i` of rank `rank`'s input: a small whole number, so that sums of floats are exact.
 template <typename T>
 T value(int rank, std::size_t i) {
   return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 5 + i / 11) % 13 + 1);

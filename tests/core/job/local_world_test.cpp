@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using transport::FrameHeader;
 using transport::FrameType;
 
-// Counts what comes, and what becomes of the generation.
+// Counts frames, departures and failures of the generation.
 class Counter final : public membership::FrameSink {
  public:
   explicit Counter(transport::Reactor& reactor) : reactor_(reactor) {}

@@ -27,7 +27,7 @@ struct LoopbackParcel {
   std::uint64_t id = 0;
   std::vector<std::byte> prefix;
   std::vector<std::byte> copy;
-  Bytes source;  // of what stays with the sender; empty once it is closed
+  Bytes source;  // a payload that stays with the sender; empty once it is closed
   std::size_t bytes = 0;
 };
 

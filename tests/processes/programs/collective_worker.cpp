@@ -1,4 +1,4 @@
-// A worker that does collectives, for the tests of what happens to the others when one fails.
+// A worker that carries out collectives, for tests in which one rank fails and the others see it.
 //
 //   collective_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is that of all other ranks
 //

@@ -15,7 +15,7 @@ at::Tensor numbers(std::uint64_t seed, at::IntArrayRef sizes) {
   return at::randn(sizes, at::detail::createCPUGenerator(test::seed(seed)), kDoubles);
 }
 
-// Rows of each rank, and what comes of them.
+// The rows of each rank, and the rest of the shape.
 struct Case {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> rest;  // of the shape, behind (N, C)

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kCount = 37;
 
-// The obvious way, by the language's own arithmetic, one element at a time: nothing of what sums,
-// widens and narrows in Paceline stands in it.
+// A plain reference by the language's own arithmetic, one element at a time: it uses none of
+// Paceline's code that sums, widens and narrows.
 
 template <typename T>
 T applied(ReduceOp op, T left, T right) {

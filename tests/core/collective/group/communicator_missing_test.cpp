@@ -1,5 +1,5 @@
-// Ranks that do not come: who waits for them is told who it was, and what for. Covers
-// paceline/core/collective/group/group_ends.cpp.
+// Ranks that do not come: ranks that wait for them learn which ones are missing, and in which
+// operation. Covers paceline/core/collective/group/group_ends.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

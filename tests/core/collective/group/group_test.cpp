@@ -123,7 +123,7 @@ class HeldLink final : public transport::Link {
   std::vector<std::pair<transport::SendListener*, std::uint64_t>> held;
 };
 
-// Rank 0 of two, and what rank 1 tells it.
+// Rank 0 of two, and the frames that rank 1 sends it.
 class GroupOfTwo : public ::testing::Test {
  protected:
   GroupOfTwo() {

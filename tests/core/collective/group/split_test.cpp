@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The sum over a group of what its members' ranks in the world are.
+// The sum over a group of its members' ranks in the world.
 float sum_of(Communicator& group) {
   std::vector<float> value(1, static_cast<float>(group.world_rank(group.rank())));
   group.all_reduce(buffer_of(value)).wait();

@@ -22,7 +22,7 @@ std::string text_of(int rank, std::size_t length) {
   return text;
 }
 
-// Lists of what ranks 0..3 bring.
+// Lists of the values of ranks 0..3.
 const std::vector<std::vector<std::size_t>> kLengths = {
     {0, 0, 0, 0}, {1, 1, 1, 1}, {0, 5, 0, 3}, {7, 0, 0, 0}, {300'000, 2, 0, 70'001}};
 

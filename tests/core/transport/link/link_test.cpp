@@ -367,7 +367,7 @@ TEST_P(LinkConformance, AnAbandonedLinkTouchesNoMemoryOfItsCallerAndStillSpeaks)
   EXPECT_EQ(other.lost_count + one.lost_count, 0);
 }
 
-// Looking costs a system call, and what comes next comes while others have the core.
+// A look costs a system call, and the next data come while other ranks have the core.
 TEST(TcpLink, OfRanksThatShareCoresAsksItsSocketOnceUntilTheyRest) {
   for (const bool share_cores : {false, true}) {
     End one({.share_cores = share_cores}), other;
