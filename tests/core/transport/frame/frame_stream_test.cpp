@@ -211,8 +211,8 @@ TEST(FrameStream, WhatWasReadAheadIsHandedOverBeforeOthersGetTheirTurn) {
   Pipe pipe;
   Receiver receiver;
   FrameStream out(pipe, receiver, kSender, false), in(pipe, receiver, kReceiver, false);
-  // The turn of eight megabytes ends within the short frames, which are read together. Nothing
-  // tells the poller of what no longer lies in the channel.
+  // The turn of eight megabytes ends within the short frames, which are read together. The
+  // poller hears nothing of bytes that have left the channel.
   for (const std::size_t size : {kLongestPayload, kLongestPayload - 200})
     out.send({.type = FrameType::data}, pattern(size, 1));
   for (int i = 0; i < 20; ++i) out.send({.type = FrameType::data}, pattern(8, 1));
