@@ -1,4 +1,4 @@
-// The roll of one collective: which ranks have called it, and what their weights make of an
+// The roll of one collective: the ranks that have called it, and their factors in a weighted
 // average.
 #pragma once
 

@@ -76,8 +76,8 @@ void LinkCalls::sum(std::uint64_t sequence, const Request& request) {
       request.output.size_bytes() * static_cast<std::size_t>(members_.size() - 1);
 }
 
-// Only of the operation that this rank is in: before it ends no place is given up, whatever befalls
-// the group.
+// Gives places only to posts of the operation that this rank is in: no place is given up before
+// that ends, even if the group fails.
 MutableBytes LinkCalls::place(int peer, const FrameHeader& header) {
   Post& post = post_of(peer, header.sequence);
   const bool wanted =

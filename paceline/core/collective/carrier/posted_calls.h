@@ -22,8 +22,8 @@ class PostedCalls {
   virtual bool ready() const = 0;
   // From now on all calls are messages, and no memory of callers is touched.
   virtual void give_up() = 0;
-  // The same when calls fail, and the links were abandoned: once it has returned, no other rank
-  // writes to the memory of what was posted.
+  // Like give_up(), for calls that fail, after the links were abandoned: once it has returned, no
+  // other rank writes to the posted memory.
   virtual void take_back() = 0;
 
   // Takes part in the call; only the first post of an operation counts. REQUIRES: ready().
@@ -31,8 +31,8 @@ class PostedCalls {
   virtual bool has_posted(int rank, std::uint64_t sequence) const = 0;
 
   enum class Progress : std::uint8_t { waiting, moved, done, by_messages };
-  // Does what can be done now for what was posted. by_messages: it cannot be carried out like this,
-  // and all ranks see so.
+  // Goes on with the posted call as far as it can now. by_messages: it cannot be carried out like
+  // this, and all ranks see so.
   virtual Result<Progress> advance(std::uint64_t sequence, const Request& request) = 0;
   virtual bool works() const = 0;                // all have posted, and none can leave
   virtual std::vector<int> awaited() const = 0;  // who has posted, and is not through

@@ -76,7 +76,7 @@ class EngineLibrary {
   virtual EngineTraits traits() const = 0;
   // Why it can carry nothing on this machine, and the remedy; empty: it can. THREAD: any.
   virtual std::string obstacle() const = 0;
-  // Why it cannot carry this call, and what can; empty: it does. THREAD: any.
+  // The reason why it cannot carry this call, and the remedy; empty: it can. THREAD: any.
   virtual std::string refusal(const EngineCall& call) const = 0;
   // Called once before the next, and again in vain. May block until every rank of the world calls
   // it.

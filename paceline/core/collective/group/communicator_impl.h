@@ -24,7 +24,7 @@ class Communicator::Impl {
   collective::PointToPoint::Transfer transfer(std::string_view what, ConstBuffer buffer, int peer,
                                               const PointToPointOptions& options);
 
-  // The open groups that came from the same one, and what those that have ended did.
+  // The open groups that came from the same one, and the traffic of those that have ended.
   struct Family {
     std::mutex mutex;
     std::vector<std::shared_ptr<collective::Group>> open;

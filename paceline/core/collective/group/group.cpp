@@ -168,10 +168,10 @@ void Group::go_on() {
   if (!current_) begin_next();
 }
 
-// Looks for what no frame tells of.
+// Looks for progress that no frame announces.
 bool Group::poll() {
   if (!current_) return false;
-  if (current_->done() && !current_->request().by_engine) {  // the last of what was posted has left
+  if (current_->done() && !current_->request().by_engine) {  // the last posted bytes have left
     go_on();
     return true;
   }

@@ -111,7 +111,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::uint64_t next_sequence_ = 1;     // of the call that will be begun next
   std::uint64_t posted_ = 0;            // the call that try_at_once has posted last
   // Frames of the call with next_sequence_, or if that is posted, of the one after it: a peer is at
-  // most one ahead of what this rank has called.
+  // most one call ahead of this rank.
   std::vector<EarlyFrame> early_;
   bool replaying_ = false;  // the early frames are being handed over
   std::optional<Clock::time_point> active_since_;

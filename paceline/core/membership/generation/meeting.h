@@ -15,8 +15,8 @@
 
 namespace paceline::membership {
 
-// The store in rank 0. Whatever a rank reports while ranks still join is told to all: there is no
-// launcher to do it.
+// The store in rank 0. It tells all ranks the failures that a rank reports while ranks still join,
+// since there is no launcher to do so.
 class HostedStore {
  public:
   virtual ~HostedStore() = default;

@@ -25,7 +25,7 @@ class StoreMachine final : public machine::Machine {
 
   explicit StoreMachine(int world_size) : world_size_(world_size) {}
 
-  // The first message of a connection, made by the owner of what the handshake has told it.
+  // The first message of a connection, which its owner makes from the handshake's facts.
   static machine::Message hello(int rank, int world_size, std::uint64_t generation);
 
   machine::Actions on_message(int client, const machine::Message& message,

@@ -62,7 +62,7 @@ class Fabric {
   virtual ~Fabric() = default;  // after its ports
   virtual std::unique_ptr<FabricPort> open() = 0;
   virtual bool progress() = 0;         // whether anything moved
-  virtual int descriptor() const = 0;  // becomes readable by what comes after arm()
+  virtual int descriptor() const = 0;  // becomes readable by events after arm()
   virtual bool arm() = 0;  // false: something is there already, progress() must be called again
 };
 

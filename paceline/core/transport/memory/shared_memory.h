@@ -42,7 +42,7 @@ class SharedMemory {
   // memory for them. REQUIRES: `pages` is what whole_pages returns; no thread of this process
   // writes there meanwhile.
   bool take_back(Extent pages) const;
-  // False: some of it was taken back, and what is left is of no use to others.
+  // False: some of it was taken back, and others have no use for the rest.
   bool is_shared() const { return is_shared_; }
 
  private:

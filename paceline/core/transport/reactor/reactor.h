@@ -80,7 +80,7 @@ class Reactor {
   // what it waits for: that thread leaves the driving to callers for a while. THREAD: any.
   void note_caller() { last_caller_ = Clock::now(); }
 
-  // One look at everything but the poller and what was posted: for a task of try_drive that waits
+  // One look at everything but the poller and the posted tasks: for a task of try_drive that waits
   // for links. Returns whether anything moved. THREAD: driver.
   bool look();
 
@@ -89,8 +89,8 @@ class Reactor {
   // driver.
   void note_unsent() { unsent_ = true; }
 
-  // Lets others have the core where ranks share it, between two looks of a thread that spins and
-  // found nothing. THREAD: driver.
+  // Yields the core if ranks share it, between two looks of a thread that spins and found nothing.
+  // THREAD: driver.
   void relax();
   // A link whose look costs a system call looks again when this has changed: at each look, but
   // where ranks share cores only after a rest or a new task, for what comes next comes while others

@@ -315,7 +315,7 @@ Result<Record> receive_record(int fd) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      // There may be room for two: whatever came is ours to close.
+      // There may be room for two: this process must close all descriptors that came.
       for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
         int attached;
         std::memcpy(&attached, CMSG_DATA(header) + at, sizeof attached);
