@@ -31,9 +31,10 @@ TEST(World, AProfileThatIsNoneIsToldWhereItIsFirstUsed) {
   Job job(std::move(impl));
   const Failure failure = failure_of([&] { job.world(); });
   EXPECT_EQ(failure.fault, Fault::misuse);
-  EXPECT_EQ(failure.what,
-            "profile of rank 0 (PACELINE_PROFILE): paceline_profile must be 1; write it anew with: "
-            "paceline bench calibrate --output FILE");
+  EXPECT_EQ(
+      failure.what,
+      "profile of rank 0 (PACELINE_PROFILE): paceline_profile must be 1; write it again with: "
+      "paceline bench calibrate --output FILE");
 }
 
 TEST(World, TheJobsTimeoutIsItsOperations) {

@@ -16,6 +16,9 @@ Members::Members(std::shared_ptr<membership::Generation> generation, std::vector
   for (int member = 0; member < size(); ++member)
     members_[static_cast<std::size_t>(world_rank(member))] = member;
   rank_ = this->member(generation_->identity().rank);
+  const topology::Topology there = topology();
+  share_memory_ = there.within_a_host == topology::LinkClass::memory &&
+                  there.hosts.size() < static_cast<std::size_t>(size());
 }
 
 std::vector<int> Members::all_of(const membership::Generation& generation) {

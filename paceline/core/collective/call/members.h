@@ -33,6 +33,7 @@ class Members {
   Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
 
   topology::Topology topology() const;
+  bool share_memory() const { return share_memory_; }  // some two of them do
   Shape shape() const;  // this rank's, with the hosts where they make a difference
 
   membership::Generation& generation() const { return *generation_; }
@@ -47,6 +48,7 @@ class Members {
   std::vector<int> members_;  // by rank in the world
   int rank_ = 0;
   bool is_world_ = false;
+  bool share_memory_ = false;
 };
 
 }  // namespace paceline::collective

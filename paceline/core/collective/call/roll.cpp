@@ -11,6 +11,18 @@ void Roll::enter(int rank, Call call) {
   --missing_;
 }
 
+void Roll::enter_all_like(const Call& own) {
+  const Call same{.operation = own.operation,
+                  .op = own.op,
+                  .dtype = own.dtype,
+                  .root = own.root,
+                  .count = own.count};
+  for (auto& call : calls_) {
+    if (!call) call = same;
+  }
+  missing_ = 0;
+}
+
 std::vector<int> Roll::missing() const {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < calls_.size(); ++rank) {

@@ -12,7 +12,8 @@ namespace paceline {
 // programs: an engine (engine.h) does not tell its own.
 struct Traffic {
   std::uint64_t operations = 0;     // collectives and point-to-point operations that ended
-  std::uint64_t messages_sent = 0;  // data messages, call frames not counted
+  std::uint64_t messages_sent = 0;  // data messages, announcements not counted
+  std::uint64_t announcements = 0;  // frames that tell others what this rank has called
   std::uint64_t bytes_sent =
       0;  // their payload, whether it was copied to a wire or read by the peer
   std::uint64_t bytes_reduced = 0;          // bytes of results of two-operand reductions
@@ -22,6 +23,7 @@ struct Traffic {
   Traffic& operator+=(const Traffic& other) {
     operations += other.operations;
     messages_sent += other.messages_sent;
+    announcements += other.announcements;
     bytes_sent += other.bytes_sent;
     bytes_reduced += other.bytes_reduced;
     in_flight += other.in_flight;

@@ -84,8 +84,71 @@ Execution::~Execution() = default;
 void Execution::start() {
   roll_.enter(members_.rank(), request_.call);
   posted_ = request_.may_post && posted_calls_.ready();
-  if (posted_) posted_calls_.post(sequence_, request_);
-  else call_all();
+  if (posted_) {
+    posted_calls_.post(sequence_, request_);
+  } else if (members_.size() >= Assent::kFewestRanks && !members_.share_memory() &&
+             Assent::suits(request_)) {
+    assent_.emplace(members_.rank(), members_.size());
+    give_assent();
+    if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
+  } else {
+    call_all();
+  }
+}
+
+void Execution::give_assent() {
+  while (const auto telling = assent_->next()) {
+    ++traffic_.announcements;
+    members_.link(telling->rank)
+        ->send({.type = FrameType::assent,
+                .sequence = sequence_,
+                .index = telling->round,
+                .descriptor = descriptor_,
+                .group = group_},
+               {});
+  }
+}
+
+void Execution::ask_all() {
+  if (may_ask_all()) call_all();
+}
+
+void Execution::leave_board() {
+  posted_calls_.give_up();
+  call_all();
+}
+
+Result<> Execution::assented(int peer, const FrameHeader& header) {
+  if (posted_) leave_board();
+  if (!assent_ || roll_.is_complete()) return Done{};  // all are told by calls
+  if (header.index == Assent::kOfAll) {
+    all_assent_ = true;
+  } else if (header.descriptor != descriptor_) {
+    ask_all();  // the answers will tell who differs
+    return Done{};
+  } else if (!assent_->hear(peer, header.index)) {
+    return members_.failure(
+        Fault::io,
+        fmt::format("{} sent round {} of operation {} twice, or out of place: a bug, please report "
+                    "it",
+                    members_.name(peer), header.index, sequence_),
+        {peer});
+  } else {
+    give_assent();
+    all_assent_ = assent_->is_complete();
+  }
+  if (!all_assent_) return Done{};
+  roll_.enter_all_like(request_.call);
+  return advance_all();
+}
+
+// Whether a message is of the call that this rank has made. One of another is dropped: no rank ends
+// the operation before the calls have told who differs.
+bool Execution::heeds(const FrameHeader& header) {
+  if (posted_) leave_board();
+  if (header.descriptor == descriptor_) return true;
+  ask_all();
+  return false;
 }
 
 Result<bool> Execution::look_at_post() {
@@ -108,12 +171,14 @@ Result<bool> Execution::look_at_post() {
 
 void Execution::call_all() {
   posted_ = false;
+  has_asked_ = true;
   Call& own = request_.call;
   const FrameHeader header{
       .type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
   for (int peer = 0; peer < members_.size(); ++peer) {
     transport::Link* link = members_.link(peer);
     if (link == nullptr) continue;
+    ++traffic_.announcements;
     own.output = {};
     if (request_.plan && link->remote_of(request_.output.bytes())) {
       if (!lent_) lent_ = members_.generation().segments().lend(request_.output.bytes());
@@ -135,11 +200,9 @@ void Execution::scale_input() {
 }
 
 Result<> Execution::peer_called(int peer, Call call) {
-  if (posted_) {  // the peer has not
-    posted_calls_.give_up();
-    call_all();
-  }
+  if (posted_) leave_board();  // the peer has not posted
   roll_.enter(peer, std::move(call));
+  if (assent_ && !has_asked_) call_all();
   return advance_all();
 }
 
@@ -147,6 +210,12 @@ std::vector<int> Execution::missing() const {
   std::vector<int> ranks = roll_.missing();
   if (posted_)
     std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, sequence_); });
+  // A rank that had called has told of all rounds before it left. Those that it tells know whether
+  // it had, and fail for all where it had not.
+  if (assent_) {
+    std::erase_if(ranks,
+                  [&](int rank) { return members_.has_departed(rank) && !assent_->awaits(rank); });
+  }
   return ranks;
 }
 
@@ -479,6 +548,7 @@ void Execution::give_view_back(Segment& segment, const Slot& slot) {
 // --- messages ------------------------------------------------------------------------------------
 
 MutableBytes Execution::place(int peer, const FrameHeader& header) {
+  if (header.descriptor != descriptor_ || posted_) return {};
   const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
   if (action == nullptr || action->step.kind != Step::Kind::recv) return {};
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
@@ -493,6 +563,7 @@ MutableBytes Execution::place(int peer, const FrameHeader& header) {
 }
 
 Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
+  if (!heeds(header)) return Done{};
   Arrival arrival;
   arrival.kind = header.type == FrameType::stored ? Arrival::Kind::stored
                  : placed                         ? Arrival::Kind::placed
@@ -502,6 +573,7 @@ Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload,
 }
 
 Result<> Execution::borrowed(int peer, const FrameHeader& header, Bytes payload) {
+  if (!heeds(header)) return Done{};
   Arrival arrival;
   arrival.kind = Arrival::Kind::borrowed;
   arrival.bytes = payload;

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "paceline/core/collective/call/assent.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/call/roll.h"
@@ -41,10 +42,18 @@ class Execution final : private transport::SendListener {
   const Request& request() const { return request_; }
   std::uint64_t sequence() const { return sequence_; }
 
-  void start();                 // tells every rank of the call, begins
+  void start();                 // tells the other ranks of the call, begins
   Result<bool> look_at_post();  // whether something has changed
   bool works_posted() const { return posted_ && posted_calls_.works(); }
   Result<> peer_called(int peer, Call call);  // a call that matches
+  // `peer` and ranks before it have called what the frame says.
+  Result<> assented(int peer, const transport::FrameHeader& header);
+  // All are known to have called the same, though not from the call of each.
+  bool knows_by_assent() const { return assent_ && roll_.is_complete() && all_assent_; }
+  // Tells every rank all of the call, so that each learns from the others' answers who has called
+  // what. It helps where assent stays out.
+  void ask_all();
+  bool may_ask_all() const { return assent_ && !has_asked_ && !roll_.is_complete(); }
   const Roll& roll() const { return roll_; }  // who has called
   std::vector<int> missing() const;           // ranks that have not called
   std::vector<int> awaited() const;           // ranks whose messages the running segments wait for
@@ -67,6 +76,9 @@ class Execution final : private transport::SendListener {
   void sent(std::uint64_t cookie) override;
 
   void call_all();
+  void leave_board();  // posts no more, and calls
+  void give_assent();
+  bool heeds(const transport::FrameHeader& header);
   void scale_input();  // once, when every rank has called: it writes the output
   double factor_of(const Step& step) const;  // what the step multiplies its result by
 
@@ -115,6 +127,9 @@ class Execution final : private transport::SendListener {
   std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
   LentUse use_;                          // of an action
   bool posted_ = false;                  // and not called
+  std::optional<Assent> assent_;         // in place of calls to all
+  bool all_assent_ = false;
+  bool has_asked_ = false;   // every rank has been sent the call
   std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;
   int next_segment_ = 0;

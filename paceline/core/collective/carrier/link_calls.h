@@ -27,12 +27,16 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   static constexpr std::size_t kLongestSentOverLinks = 16 << 10;
   static constexpr std::size_t kLongestSentOnAHost = 48 << 10;
   static std::size_t longest_input(int ranks, bool on_a_host);
+  // Among more a frame to each costs more than a program, whose call takes a few frames (assent.h).
+  static constexpr int kMostRanks = 16;
 
   // `members` and `traffic` outlive it.
   LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic);
 
   // The same on all members. THREAD: any.
-  bool takes(std::size_t input_bytes) const { return input_bytes <= longest_; }
+  bool takes(std::size_t input_bytes) const {
+    return input_bytes <= longest_ && members_.size() <= kMostRanks;
+  }
   bool ready() const override { return !given_up_; }
   void give_up() override { given_up_ = true; }
   void take_back() override { give_up(); }  // nobody writes there

@@ -119,7 +119,7 @@ void Group::begin_next() {
                                     std::move(queue_.front()), traffic_, [this] { go_on(); });
     queue_.pop_front();
     moved_ = movement();
-    looked_at_ = quiet_since_ = Clock::now();
+    looked_at_ = quiet_since_ = begun_at_ = Clock::now();
     stall_told_ = false;
     current_->start();
     const auto early = std::exchange(early_, {});
@@ -216,11 +216,14 @@ Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, boo
     return taken;
   }
   if (header.type == FrameType::posted) return posted(from.value(), header, payload, placed);
+  if (header.sequence < next_sequence_ && (!current_ || header.sequence != current_->sequence()))
+    return past(peer, header);
   if (!current_ || header.sequence != current_->sequence())
     return keep_early(peer, header, payload, false);
   ++frames_received_;
-  auto taken = header.type == FrameType::call
-                   ? called(from.value(), payload)
+  auto taken = header.type == FrameType::call ? called(from.value(), payload)
+               : header.type == FrameType::assent
+                   ? current_->assented(from.value(), header)
                    : current_->received(from.value(), header, payload, placed);
   if (taken && !replaying_) go_on();
   return taken;
@@ -269,7 +272,24 @@ Result<> Group::keep_early(int peer, const FrameHeader& header, Bytes payload, b
   return Done{};
 }
 
+// A frame of an operation that has ended here: calls and assents may cross on the way.
+Result<> Group::past(int peer, const FrameHeader& header) {
+  if (header.type != FrameType::call && header.type != FrameType::assent)
+    return out_of_turn(peer, header.sequence);
+  if (header.type == FrameType::call) tell_of_all(members_.member(peer), header.sequence);
+  return Done{};
+}
+
+void Group::tell_of_all(int peer, std::uint64_t sequence) {
+  members_.link(peer)->send(
+      {.type = FrameType::assent, .sequence = sequence, .index = Assent::kOfAll, .group = id_}, {});
+}
+
 Result<> Group::called(int peer, Bytes payload) {
+  if (current_->knows_by_assent()) {
+    tell_of_all(peer, current_->sequence());
+    return Done{};
+  }
   auto call = decode_call(payload);
   if (!call || current_->roll().call_of(peer)) {
     return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)),

@@ -57,6 +57,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void departed(int peer) override;
   std::string heard_of(int peer) const override;
 
+  // Where not all are known to have assented to a call after this time, or after half of the time
+  // that is left, the ranks tell each other what they have called.
+  static constexpr std::chrono::milliseconds kAsk{500};
   // A wait in which nothing moves for so long is told; it is looked after so often.
   static constexpr std::chrono::seconds kStall{5}, kLook{1};
 
@@ -76,6 +79,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void set_asleep(bool asleep) override { board_calls_.set_asleep(asleep); }
   Result<int> member(int world_rank) const;
   Result<> called(int peer, Bytes payload);
+  Result<> past(int peer, const transport::FrameHeader& header);
+  void tell_of_all(int peer, std::uint64_t sequence);
+  Clock::time_point asks_at() const;
   Result<> posted(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
   bool may_come(std::uint64_t sequence) const;
   Failure out_of_turn(int world_rank, std::uint64_t sequence) const;
@@ -118,6 +124,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   std::uint64_t frames_received_ = 0;
   std::uint64_t moved_ = 0;  // movement(), when it was looked at last
   Clock::time_point looked_at_ = {}, quiet_since_ = {};
+  Clock::time_point begun_at_ = {};  // the current operation
   bool stall_told_ = false;
   std::optional<transport::Poller::TimerId> timer_;
   Clock::time_point timer_due_ = {};

@@ -127,6 +127,13 @@ Traffic Group::traffic() {
   return snapshot;
 }
 
+// When the ranks are to tell each other what they have called.
+Clock::time_point Group::asks_at() const {
+  const Deadline due = current_->request().deadline.sooner(queued_until_);
+  const auto latest = begun_at_ + kAsk;
+  return due.is_never() ? latest : std::min(latest, begun_at_ + (due.moment() - begun_at_) / 2);
+}
+
 // One timer for all: a due one looks what is late, and is set again only while something is in
 // flight.
 void Group::arm_timer() {
@@ -134,6 +141,7 @@ void Group::arm_timer() {
   if (!queue_.empty()) next = next.sooner(queued_until_);
   if (current_) {
     next = next.sooner(current_->request().deadline);
+    if (current_->may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
     if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + kLook));
   }
   if (next.is_never() || closed_) return;
@@ -190,6 +198,7 @@ void Group::on_timer() {
     fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
                members_.name(members_.rank()), transfer);
   }
+  if (current_ && current_->may_ask_all() && now >= asks_at()) current_->ask_all();
   // An operation that waits behind the current one may be due before it.
   const auto late =
       std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });

@@ -25,7 +25,8 @@ std::size_t longest_payload(FrameType type) {
     case FrameType::goodbye:
     case FrameType::nudge:
     case FrameType::passed:
-    case FrameType::heard: return 0;
+    case FrameType::heard:
+    case FrameType::assent: return 0;
     default: return kLongestControlPayload;
   }
 }
@@ -104,6 +105,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::passed: return "passed";
     case FrameType::heard: return "heard";
     case FrameType::machine: return "machine";
+    case FrameType::assent: return "assent";
   }
   return "unknown";
 }

@@ -44,6 +44,7 @@ enum class FrameType : std::uint8_t {
   heard,       // the answer: they were heard
   machine,     // a message of a protocol that runs as a machine (core/machine): `sequence` is its
                // kind, `index` its index
+  assent,      // several ranks have called the same collective
 };
 
 struct FrameHeader {

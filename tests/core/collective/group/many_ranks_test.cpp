@@ -1,0 +1,133 @@
+// Calls of so many ranks that they go by assent (call/assent.h): what the others are told when one
+// of them does not do as they do.
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "paceline/core/collective/call/assent.h"
+#include "paceline/core/collective/group/communicator.h"
+#include "tests/core/collective/worlds.h"
+
+namespace paceline::collective::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 11;
+static_assert(kRanks >= Assent::kFewestRanks);
+
+// What the ranks are told, by rank, and the longest time that it took.
+struct Told {
+  std::vector<Failure> failures = std::vector<Failure>(kRanks, Failure{});
+  std::atomic<std::int64_t> longest_ms = 0;
+};
+
+void told(Told& all, const LocalWorldOptions& options,
+          const std::function<void(Communicator&)>& body) {
+  run_ranks(kRanks, options, [&](Job& job) {
+    auto begin = Clock::now();
+    try {
+      job.world().barrier().wait();  // some may be through it, and fail for all, before others are
+      begin = Clock::now();
+      body(job.world());
+    } catch (const Error& error) {
+      all.failures[static_cast<std::size_t>(job.rank())] = error.failure();
+      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+      std::int64_t longest = all.longest_ms;
+      while (took.count() > longest && !all.longest_ms.compare_exchange_weak(longest, took.count()))
+        continue;
+    }
+  });
+}
+
+TEST(ManyRanks, AMismatchIsNamedOnEveryRankWithinASecondWhoeverDiffers) {
+  for (const int odd : {0, 1, 6, kRanks - 1}) {
+    for (const std::size_t count : {3, 50'000}) {
+      Told all;
+      told(all, kTcp, [&](Communicator& world) {
+        std::vector<float> values(count, 1.0F);
+        if (world.rank() == odd) world.broadcast(buffer_of(values), odd).wait();
+        else world.all_reduce(buffer_of(values)).wait();
+      });
+      for (const Failure& failure : all.failures) {
+        EXPECT_EQ(failure.fault, Fault::mismatch) << failure.what;
+        EXPECT_THAT(failure.ranks, ::testing::Contains(odd)) << failure.what;
+        EXPECT_THAT(failure.what, HasSubstr("broadcast"));
+      }
+      EXPECT_LT(all.longest_ms, kSanitized ? 5000 : 1000);
+    }
+  }
+}
+
+TEST(ManyRanks, ARankThatLeavesWithoutTheCallIsNamedByAllOthers) {
+  for (const int gone : {0, 4, kRanks - 1}) {
+    Told all;
+    told(all, kTcp, [&](Communicator& world) {
+      if (world.rank() != gone) world.barrier().wait();
+    });
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == gone) continue;
+      const Failure& failure = all.failures[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(failure.fault, Fault::peer_lost) << failure.what;
+      EXPECT_EQ(failure.ranks, std::vector{gone}) << failure.what;
+    }
+  }
+}
+
+TEST(ManyRanks, ADeadlineNamesTheRankAloneThatHasNotCalled) {
+  constexpr int kLate = 5;
+  std::atomic<int> ended = 0;
+  Told all;
+  told(all, kTcp, [&](Communicator& world) {
+    std::vector<float> values(10, 1.0F);
+    if (world.rank() == kLate) {
+      const Deadline deadline = Deadline::in(60s);
+      while (ended < kRanks - 1 && !deadline.passed()) std::this_thread::yield();
+      return;
+    }
+    try {
+      world.all_reduce(buffer_of(values), {.within = 800ms}).wait();
+    } catch (...) {
+      ++ended;
+      throw;
+    }
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == kLate) continue;
+    const Failure& failure = all.failures[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
+    EXPECT_EQ(failure.ranks, std::vector{kLate}) << failure.what;
+  }
+}
+
+// Ranks that have ended an operation leave at once; the others still know that they had called.
+TEST(ManyRanks, WhoLeavesRightAfterACallIsMissedByNobody) {
+  for (int round = 0; round < 20; ++round) {
+    run_ranks(kRanks, kTcp, [&](Job& job) {
+      std::vector<float> values(1000, 1.0F);
+      job.world().broadcast(buffer_of(values), round % kRanks).wait();
+      job.world().all_reduce(buffer_of(values)).wait();
+      EXPECT_EQ(values.back(), static_cast<float>(kRanks));
+    });
+  }
+}
+
+// Calls with notes go to all, those without by assent: in any order.
+TEST(ManyRanks, CallsThatAreToldToAllStandBetweenOthers) {
+  run_ranks(kRanks, kTcp, [&](Job& job) {
+    for (int turn = 0; turn < 10; ++turn) {
+      std::vector<float> values(100, 1.0F);
+      const std::vector<std::byte> note(1, static_cast<std::byte>(job.rank() + turn));
+      const Work noted = job.world().all_reduce(buffer_of(values), {.note = note});
+      noted.wait();
+      for (int rank = 0; rank < kRanks; ++rank)
+        EXPECT_EQ(noted.note(rank)[0], static_cast<std::byte>(rank + turn));
+      job.world().barrier().wait();
+      job.world().all_reduce(buffer_of(values), {.op = ReduceOp::average, .weight = 2.0}).wait();
+      EXPECT_EQ(values.front(), static_cast<float>(kRanks));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace paceline::collective::testing
