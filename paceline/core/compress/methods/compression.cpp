@@ -222,4 +222,10 @@ Result<Compression> parse_compression(std::string_view text, const Catalogue& me
   return compression;
 }
 
+bool needs_whole_tensors(std::string_view text) {
+  static const Catalogue methods = built_in_methods();  // plans are cut thousands of times
+  const Method* const method = find(methods, text.substr(0, text.find(':')));
+  return method != nullptr && method->needs_whole_tensors;
+}
+
 }  // namespace paceline::compress

@@ -39,4 +39,7 @@ struct Compression {
 // is then a setting too. A failure says what is wrong and lists the valid names.
 Result<Compression> parse_compression(std::string_view text, const Catalogue& methods);
 
+// Whether the built-in method of that text needs_whole_tensors. Other texts: no.
+bool needs_whole_tensors(std::string_view text);
+
 }  // namespace paceline::compress

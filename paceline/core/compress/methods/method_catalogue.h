@@ -57,6 +57,9 @@ struct Method {
   // Its bytes and errors can be measured on one rank alone. If not, its settings cannot be tried
   // (offers.h), and it has no menus.
   bool shows_alone = true;
+  // Its bytes and errors are those of whole tensors: schedules do not cut them into several
+  // messages. A tensor's pieces would each have factors of their own, for example.
+  bool needs_whole_tensors = false;
 };
 
 using Catalogue = std::vector<Method>;

@@ -44,7 +44,8 @@ Method power_sgd() {
                         .least = 1,
                         .most = 1000000.0,
                         .meaning = "matrices that would shrink by less travel uncompressed"}},
-          .make = make};
+          .make = make,
+          .needs_whole_tensors = true};
 }
 
 }  // namespace paceline::compress::catalogue

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/compress/methods/compression.h"
 
 namespace paceline::schedule {
 
@@ -93,7 +94,8 @@ Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all) {
 void cut_encoded(Plan& plan) {
   for (Group& group : plan.groups) {
     if (group.codec == kUncompressed) continue;
-    if (group.part_bytes == 0 || group.part_bytes > kLongestEncoded)
+    if (compress::needs_whole_tensors(group.codec)) group.part_bytes = 0;
+    else if (group.part_bytes == 0 || group.part_bytes > kLongestEncoded)
       group.part_bytes = kLongestEncoded;
   }
 }

@@ -68,7 +68,8 @@ struct Uniform {
 Plan plan_of(std::string name, const Cuts& cuts, const Uniform& all);
 
 // Encoded groups travel in messages of at most this many bytes of gradients: the codec works on one
-// while others are on the link, or wait for their shared scale.
+// while others are on the link, or wait for their shared scale. Groups whose method needs whole
+// tensors are not cut at all (compress/methods/method_catalogue.h).
 inline constexpr std::size_t kLongestEncoded = 4 << 20;
 void cut_encoded(Plan& plan);
 // The plan with that codec for all groups, cut as by cut_encoded().

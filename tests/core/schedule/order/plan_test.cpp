@@ -83,6 +83,15 @@ TEST(Plan, what_is_encoded_travels_in_short_messages_and_the_rest_as_it_did) {
   }
 }
 
+TEST(Plan, a_method_that_needs_whole_tensors_has_its_groups_left_whole) {
+  for (const Model& model : replay_models()) {
+    const Plan cut = plan_of("plan", buckets_of(model, 25e6), {.part_bytes = 1000000});
+    for (const std::string codec : {"power_sgd", "power_sgd:rank=1", "power_sgd:rank=4/1"}) {
+      for (const Group& group : encoded(cut, codec).groups) EXPECT_EQ(parts_of(model, group), 1);
+    }
+  }
+}
+
 TEST(Plan, by_forward_order_what_the_next_pass_reads_first_has_the_lowest_number) {
   const Plan plan = plan_of("p", {0, 1, 3, 4}, {.by_forward_order = true});
   EXPECT_EQ(plan.groups[0].priority, 3);  // starts with the last tensor alone

@@ -91,12 +91,12 @@ TEST(CodedMessage, EveryMethodEndsWithTheSameBitsOnAllRanksWhateverIsFusedOrCut)
 
 // The weights of a convolution and of a linear layer, longer than the part that is encoded at a
 // time.
-TEST(CodedMessage, PiecesOfAMatrixAreMatricesThatPowerSgdCompresses) {
+TEST(CodedMessage, PiecesOfAMatrixAreMatricesWhoseColumnsACodecKnows) {
   const Model model{
       .name = "long",
       .tensors = {{.bytes = 4 * 512 * 4608, .rows = 512}, {.bytes = 4 * 1024 * 784, .rows = 1024}}};
   for (const Plan& plan : {wait_free(model), barrier(model)}) {
-    const Dispatch dispatch(model, encoded(plan, "power_sgd"));
+    const Dispatch dispatch(model, encoded(plan, "one_bit:means=columns"));
     ASSERT_GT(dispatch.messages().size(), 2u);
     std::size_t elements = 0;
     for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {

@@ -107,7 +107,7 @@ TEST(Dispatch, LongPartsForACodecBeginAtRowsOfTheTensorThatIsCut) {
       const std::size_t rows = 2 + numbers.below(2000), columns = 1 + numbers.below(2000);
       model.tensors.push_back({.bytes = 4 * rows * columns, .rows = rows});
     }
-    const Dispatch dispatch(model, encoded(plan_of("one", {0, 3}, {}), "power_sgd"));
+    const Dispatch dispatch(model, encoded(plan_of("one", {0, 3}, {}), "one_bit"));
     std::size_t at = 0;
     for (const auto& message : dispatch.messages()) {
       ASSERT_EQ(message.begin, at);

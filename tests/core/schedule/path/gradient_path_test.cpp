@@ -319,5 +319,23 @@ TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
   });
 }
 
+// As published: rank * (rows + columns) numbers for a matrix, however long it is.
+TEST(GradientPath, PowerSgdFactorsATensorThatIsLongerThanTheMessagesOfOthersAsAWhole) {
+  constexpr std::size_t kRows = 2048, kColumns = 1024;
+  const Model model{.name = "matrix", .tensors = {{.bytes = 4 * kRows * kColumns, .rows = kRows}}};
+  ASSERT_GT(model.bytes(), kLongestEncoded);
+  for (const Plan& plan :
+       {wait_free(model), plan_of("cut", one_group(1), {.part_bytes = 1 << 20})}) {
+    const Plan coded = encoded(plan, "power_sgd:rank=2");
+    test::run_ranks(2, [&](Job& job) {
+      std::vector<float> gradient(kRows * kColumns, 1.0f);
+      GradientPath path(carriage_in_lanes(job.world()), model, coded, {buffer_of(gradient)}, 3);
+      path.ready(0);
+      path.finish();
+      EXPECT_EQ(path.codec_work().wire, 2.0 * (kRows + kColumns) * sizeof(float)) << plan.name;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace paceline::schedule
