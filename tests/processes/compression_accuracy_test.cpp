@@ -72,7 +72,7 @@ TEST(CompressionAccuracy, IsThatOfTrainingWithoutWithinHalfAPercent) {
       {"top_k:ratio=0.01/0.003/0.001,min_compress_bytes=0", plain},
       {"random_k:ratio=0.01", plain},
       {"adacomp", plain},
-      {"dgc:ratio=0.01", own_momentum},
+      {"dgc:ratio=0.01,warm_up_steps=0", own_momentum},
       {"one_bit_adam:freeze_step=1000,epsilon=1e-4", adam},
   };
   const double uncompressed = accuracy(momentum);

@@ -57,7 +57,7 @@ Method dgc() {
                     .whole = true,
                     .words = {"sampled", "exact"}},
                    {.name = "warm_up_steps",
-                    .standard = 0,
+                    .standard = 1000,
                     .least = 0,
                     .most = 1e9,
                     .meaning = "steps in which the ratio falls to its value",

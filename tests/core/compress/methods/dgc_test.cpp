@@ -46,8 +46,8 @@ TEST(DeepGradientCompression, OfAllElementsWithoutMaskingIsMomentumSgd) {
 }
 
 TEST(DeepGradientCompression, OfAllElementsWithMaskingHasNoMomentumLeft) {
-  for (const auto& [text, factor] :
-       {std::pair{"dgc:ratio=1", 1.0}, {"dgc:ratio=1,nesterov=on", 1.9}}) {
+  for (const auto& [text, factor] : {std::pair{"dgc:ratio=1,warm_up_steps=0", 1.0},
+                                     {"dgc:ratio=1,nesterov=on,warm_up_steps=0", 1.9}}) {
     AveragingRun run = run_of(text, 4, 1, kElements);
     for (std::uint32_t step = 0; step < 25; ++step) {
       const auto gradients = test::gradients_of(4, kElements, step);
@@ -59,7 +59,7 @@ TEST(DeepGradientCompression, OfAllElementsWithMaskingHasNoMomentumLeft) {
 }
 
 TEST(DeepGradientCompression, WithoutMaskingSendsTheMomentumUpdatesInTheEnd) {
-  AveragingRun run = run_of("dgc:ratio=0.1,masking=off", 4, 1, kElements);
+  AveragingRun run = run_of("dgc:ratio=0.1,masking=off,warm_up_steps=0", 4, 1, kElements);
   std::vector<double> momentum(kElements), owed(kElements);
   for (std::uint32_t step = 0; step < 25; ++step) {
     const auto gradients = test::gradients_of(4, kElements, step);
@@ -75,7 +75,7 @@ TEST(DeepGradientCompression, WithoutMaskingSendsTheMomentumUpdatesInTheEnd) {
 }
 
 TEST(DeepGradientCompression, WithoutMomentumIsTopKWithErrorFeedback) {
-  AveragingRun run = run_of("dgc:ratio=0.1,momentum=0", 3, 1, kElements);
+  AveragingRun run = run_of("dgc:ratio=0.1,momentum=0,warm_up_steps=0", 3, 1, kElements);
   AveragingRun top_k = run_of("top_k:ratio=0.1", 3, 1, kElements);
   for (std::uint32_t step = 0; step < 25; ++step) {
     const auto gradients = test::gradients_of(3, kElements, step);
@@ -106,6 +106,20 @@ TEST(DeepGradientCompression, WarmsUpOverTheRatiosOfThePaper) {
   EXPECT_EQ(ratio_at(options, 400), 0.001);
 }
 
+TEST(DeepGradientCompression, WarmsUpUnlessItIsToldNotTo) {
+  constexpr std::size_t kSent = 8 * 2 * 3;  // bytes for an element of each of 3 ranks
+  AveragingRun run = run_of("dgc:ratio=0.001,selection=exact", 3, 1, 1000);
+  AveragingRun at_once = run_of("dgc:ratio=0.001,selection=exact,warm_up_steps=0", 3, 1, 1000);
+  const auto gradients = test::gradients_of(3, 1000, 1);
+  for (const auto& [step, elements] :
+       {std::pair{0u, 252u}, {250u, 64u}, {500u, 16u}, {750u, 4u}, {1000u, 1u}}) {
+    run.step(gradients, step);
+    EXPECT_EQ(run.payload_bytes, kSent * elements) << "step " << step;
+    at_once.step(gradients, step);
+    EXPECT_EQ(at_once.payload_bytes, kSent);
+  }
+}
+
 TEST(DeepGradientCompression, SendsEightBytesForEachElement) {
   AveragingRun run = run_of("dgc:ratio=0.01,warm_up_steps=4,warm_up_stages=1", 3, 1, 1000);
   run.step(test::gradients_of(3, 1000, 1), 3);
@@ -115,7 +129,7 @@ TEST(DeepGradientCompression, SendsEightBytesForEachElement) {
 }
 
 TEST(DeepGradientCompression, WithASampledThresholdSendsAboutAsMuch) {
-  AveragingRun run = run_of("dgc:ratio=0.001", 2, 100, 400);
+  AveragingRun run = run_of("dgc:ratio=0.001,warm_up_steps=0", 2, 100, 400);
   for (std::uint32_t step = 0; step < 4; ++step) {
     run.step(test::gradients_of(2, 40000, step), step);
     EXPECT_LE(run.payload_bytes, 2 * 8 * 40u);
