@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "models.h"
+#include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/data/data.h"
 
@@ -42,13 +43,15 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--test-images", options.test_images,
                  "Measure the accuracy with this number of test images [all]")
       ->check(kPositive);
-  app.add_option("--learning-rate", options.learning_rate,
-                 "Learning rate of the first step; it falls to zero [depends on the network]")
+  app.add_option(
+         "--learning-rate", options.learning_rate,
+         "Learning rate of the first step; it falls to zero [depends on the network and the "
+         "compression]")
       ->check(CLI::Range(1e-9, 1e3));
-  app.add_option("--momentum", options.momentum,
-                 "Momentum of SGD; 0 if the compression has its own: sign, dgc, one_bit_adam")
-      ->check(CLI::Range(0.0, 0.9999))
-      ->capture_default_str();
+  app.add_option(
+         "--momentum", options.momentum,
+         "Momentum of SGD [0.9, or 0 if the compression has its own: sign, dgc, one_bit_adam]")
+      ->check(CLI::Range(0.0, 0.9999));
   app.add_option("--seed", options.seed,
                  "Seed of the initial parameters and the order of the images")
       ->capture_default_str();
@@ -87,4 +90,20 @@ int read_options(int argc, char** argv, Options& options) {
     return app.exit(error) == 0 ? 0 : 2;  // 0: --help
   }
   return -1;
+}
+
+Descent descent_of(const Options& options) {
+  namespace compress = paceline::compress;
+  double learning_rate = default_learning_rate(options.model), momentum = 0.9;
+  bool is_of_compression = false;
+  const auto compression =
+      compress::parse_compression(options.compression, compress::built_in_methods());
+  if (compression && compression.value().method.outcome == compress::Method::Outcome::direction) {
+    const double suited = compression.value().method.learning_rate;
+    if (suited > 0) learning_rate = suited;
+    momentum = 0;
+    is_of_compression = !options.learning_rate || !options.momentum;
+  }
+  return {options.learning_rate.value_or(learning_rate), options.momentum.value_or(momentum),
+          is_of_compression};
 }

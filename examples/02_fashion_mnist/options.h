@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 struct Options {
   std::string model = "cnn";
   std::int64_t epochs = 4;
-  std::int64_t steps = 0;         // 0: all steps of the epochs
-  std::int64_t batch_size = 128;  // of all workers together
-  std::int64_t test_images = 0;   // used to measure accuracy; 0: all
-  double learning_rate = 0;       // 0: the model's own
-  double momentum = 0.9;
+  std::int64_t steps = 0;                         // 0: all steps of the epochs
+  std::int64_t batch_size = 128;                  // of all workers together
+  std::int64_t test_images = 0;                   // used to measure accuracy; 0: all
+  std::optional<double> learning_rate, momentum;  // none: those of descent_of()
   std::uint64_t seed = 1;
   std::string dtype = "float32";
   std::string schedule = "buckets", compression = "none";
@@ -23,3 +23,11 @@ struct Options {
 
 // Returns the exit code with which to end at once, or -1 to go on.
 int read_options(int argc, char** argv, Options& options);
+
+struct Descent {
+  double learning_rate = 0, momentum = 0;
+  bool is_of_compression = false;  // chosen for a method whose result is a direction
+};
+// The learning rate and momentum of SGD: given ones, or those that suit the network. A compression
+// whose result is a direction has a momentum of its own, and may need another rate.
+Descent descent_of(const Options& options);

@@ -3,9 +3,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "faces.h"
 #include "measurement.h"
@@ -50,20 +53,35 @@ void save_parameters(const std::string& file, const std::vector<at::Tensor>& par
 
 // Each parameter has an optimizer of its own, so that it can be updated as soon as its gradient is
 // back.
-paceline::DataParallelOptions parallel_options(const Options& options, double learning_rate) {
+paceline::DataParallelOptions parallel_options(const Options& options, const Descent& descent) {
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
-  parallel.optimizer = [learning_rate, momentum = options.momentum](const at::Tensor& parameter) {
+  parallel.optimizer = [descent](const at::Tensor& parameter) {
     return std::make_unique<torch::optim::SGD>(
         std::vector<at::Tensor>{parameter},
-        torch::optim::SGDOptions(learning_rate).momentum(momentum));
+        torch::optim::SGDOptions(descent.learning_rate).momentum(descent.momentum));
   };
   return parallel;
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
+}
+
+// Tells every worker that training has diverged, and ends it.
+[[noreturn]] void give_up(paceline::Job& job, std::int64_t step, double loss,
+                          const Options& options, const Descent& descent) {
+  char what[160];
+  std::snprintf(what, sizeof what,
+                "the loss of rank %d is %g in step %lld: training has diverged. Try a smaller "
+                "--learning-rate than %g",
+                job.rank(), loss, static_cast<long long>(step), descent.learning_rate);
+  std::string text = what;
+  if (descent.momentum > 0) text += ", or --momentum 0";
+  if (options.compression != "none") text += ", or --compression none";
+  job.world().abort(text);
+  throw std::runtime_error(text);
 }
 
 }  // namespace
@@ -74,8 +92,7 @@ void train(paceline::Job& job, const Options& options) {
   const at::ScalarType type = options.dtype == "float64"    ? at::kDouble
                               : options.dtype == "bfloat16" ? at::kBFloat16
                                                             : at::kFloat;
-  const double learning_rate =
-      options.learning_rate > 0 ? options.learning_rate : default_learning_rate(options.model);
+  const Descent descent = descent_of(options);
   if (options.threads > 0) at::set_num_threads(options.threads);
 
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
@@ -88,8 +105,12 @@ void train(paceline::Job& job, const Options& options) {
       options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
 
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
-  paceline::DataParallel parallel(model, job, parallel_options(options, learning_rate));
+  paceline::DataParallel parallel(model, job, parallel_options(options, descent));
 
+  if (tells && descent.is_of_compression)
+    std::printf(
+        "%s gives directions: learning rate %g, momentum %g (--learning-rate, --momentum)\n",
+        options.compression.c_str(), descent.learning_rate, descent.momentum);
   Faces faces(job, options, steps);
   StepTimer timer;
   double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
@@ -102,7 +123,7 @@ void train(paceline::Job& job, const Options& options) {
     const std::int64_t own = part.indices.size(0);  // may be 0 in the last batch of an epoch
     parallel.weight(static_cast<double>(own));
     const double rate =
-        learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
+        descent.learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
     double loss_here = 0;
     if (own > 0) {
       const data::Batch batch = data::take(training, part.indices, type);
@@ -111,9 +132,10 @@ void train(paceline::Job& job, const Options& options) {
         const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "forward");
         loss = torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
       }
+      loss_here = loss.item<double>();
+      if (!std::isfinite(loss_here)) give_up(job, step, loss_here, options, descent);
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "backward");
       loss.backward();
-      loss_here = loss.item<double>();
     }
     {
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "step");

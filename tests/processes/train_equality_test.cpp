@@ -107,6 +107,28 @@ TEST(Training, SummaryHoldsWhatTheDocumentsSay) {
     EXPECT_GT(summary.at(name), 0) << name;
 }
 
+// With SGD's usual rate and a momentum beside their own they learn nothing, or diverge.
+TEST(Training, ByCompressionsThatGiveADirectionLowersTheLossAtARateOfTheirOwn) {
+  for (const char* compression : {"sign", "one_bit_adam", "dgc:ratio=0.01"}) {
+    const std::vector<std::string> arguments = {
+        "--model", "mlp", "--steps", "60", "--batch-size", "128", "--compression", compression};
+    const json summary = train(2, "auto", arguments).summary;
+    EXPECT_LT(summary.at("train_loss"), 1.6) << compression << ": mean of all steps";
+    EXPECT_GT(summary.at("test_accuracy"), 0.6) << compression;
+  }
+}
+
+TEST(Training, EndsAtTheFirstLossThatIsNotFiniteAndSaysWhatToTry) {
+  Process run(paceline_run({"-n", "2"}, {binary("fashion_mnist"), "--model", "mlp", "--steps",
+                                         "500", "--threads", "1", "--learning-rate", "1000"}));
+  EXPECT_EQ(exit_code(run.wait(Deadline::in(60s))), 1) << run.error();
+  EXPECT_THAT(run.error(),
+              ::testing::ContainsRegex("error: the loss of rank [01] is -?(nan|inf) in step "
+                                       "[0-9]+: training has diverged. Try a "
+                                       "smaller --learning-rate than 1000, or --momentum 0\n"));
+  EXPECT_EQ(run.output().find("trained"), std::string::npos);
+}
+
 TEST(HelloWorld, AddsTheRanksUp) {
   Process run(paceline_run({"-n", "3"}, {binary("hello_world")}));
   ASSERT_EQ(exit_code(run.wait(Deadline::in(30s))), 0) << run.error();

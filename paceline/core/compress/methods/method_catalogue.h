@@ -54,6 +54,8 @@ struct Method {
   // The kind of result: means of gradients, for any optimizer; or directions that already contain
   // the method's momenta, for plain SGD.
   enum class Outcome : std::uint8_t { mean, direction } outcome = Outcome::mean;
+  // A learning rate to begin with, for directions that are not as long as gradients are; 0: SGD's.
+  double learning_rate = 0;
   // Its bytes and errors can be measured on one rank alone. If not, its settings cannot be tried
   // (offers.h), and it has no menus.
   bool shows_alone = true;

@@ -52,7 +52,8 @@ Method one_bit_adam() {
                         .meaning = "added to the root of the variance"}},
           .make = make,
           .make_small = make_small,
-          .outcome = Method::Outcome::direction};
+          .outcome = Method::Outcome::direction,
+          .learning_rate = 0.001};
 }
 
 }  // namespace paceline::compress::catalogue

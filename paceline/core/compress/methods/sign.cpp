@@ -21,7 +21,8 @@ Method sign() {
           .settings = {},
           .make = make,
           .make_small = make_small,
-          .outcome = Method::Outcome::direction};
+          .outcome = Method::Outcome::direction,
+          .learning_rate = 0.0002};
 }
 
 }  // namespace paceline::compress::catalogue
