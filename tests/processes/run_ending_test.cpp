@@ -10,12 +10,27 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(RunEnding, AllZeroIsZeroAndSaysNothing) {
+  for (const auto& options : {paceline_run({"-n", "3"}, {binary("collective_worker"), "calls:3"}),
+                              run_probe(1, {"exit:0"})}) {
+    const auto result = run(options);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.output, "");
+    EXPECT_EQ(result.error, "");
+  }
+}
+
+TEST(RunEnding, ProgramsThatNeverJoinAreToldSoAtTheEnd) {
   const auto result = run(run_probe(3, {"exit:0"}));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.output, "");
-  EXPECT_EQ(result.error, "");
+  EXPECT_EQ(result.error,
+            "paceline: no process joined the run: 3 processes ran, each for itself. A program "
+            "joins by calling paceline::init() at its start\n");
+  const auto failed = run(run_probe(3, {"1=exit:3", "wait"}));
+  EXPECT_EQ(failed.exit_code, 3);
+  EXPECT_THAT(failed.error, Not(HasSubstr("no process joined"))) << "its failure is the news";
 }
 
 TEST(RunEnding, TheCodeOfAFailedProcessIsTheLaunchers) {

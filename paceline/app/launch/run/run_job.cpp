@@ -41,6 +41,14 @@ StoreServer open_store(transport::Poller& poller, membership::StoreServerOptions
   }
 }
 
+// The end of a run that went well without one: most likely its program does not call init().
+std::string nobody_joined(int processes) {
+  return fmt::format(
+      "paceline: no process joined the run: {} processes ran, each for itself. A program joins by "
+      "calling paceline::init() at its start\n",
+      processes);
+}
+
 class Run {
  public:
   // `nodes`: launchers of other nodes that have come (--nnodes).
@@ -209,6 +217,8 @@ int Run::finish() {
   // Other hosts end first: ending this one kills every process below, ssh too.
   for (auto host = hosts_.rbegin(); host != hosts_.rend(); ++host) (*host)->end(outcome.exit_code);
   std::string last = describe_ending(outcome, supervisor_.records(), host_name());
+  if (outcome.kind == Outcome::Kind::done && placement_.world_size > 1 && !store_.anyone_joined())
+    last += nobody_joined(placement_.world_size);
   if (const auto lost = output_.waiting(); lost > 0) {
     last += fmt::format("paceline: {} bytes of output were dropped: nobody read them\n", lost);
   }

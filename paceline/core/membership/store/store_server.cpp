@@ -43,6 +43,8 @@ class StoreServer::Impl final : private machine::Port {
 
   const std::string& address() const { return address_; }
 
+  bool anyone_joined() const { return next_client_ > 0; }
+
   void tell(const Failure& verdict) { perform(machine_.tell(verdict), *this); }
 
  private:
@@ -116,6 +118,9 @@ StoreServer::StoreServer(transport::Poller& poller, StoreServerOptions options)
 StoreServer::~StoreServer() = default;
 std::string StoreServer::address() const {
   return impl_->address();
+}
+bool StoreServer::anyone_joined() const {
+  return impl_->anyone_joined();
 }
 void StoreServer::tell(const Failure& verdict) {
   impl_->tell(verdict);

@@ -44,6 +44,9 @@ class StoreServer {
 
   std::string address() const;  // "127.0.0.1:41234", for PACELINE_STORE
 
+  // Whether any rank has ever joined.
+  bool anyone_joined() const;
+
   // Tells every connected worker that the run has failed, and why: their operations in flight end
   // with this failure.
   void tell(const Failure& verdict);
