@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "tests/support/carriers.h"
+#include "tests/support/launched.h"
 #include "tests/support/nightly.h"
 
 namespace paceline::test {
@@ -30,6 +32,31 @@ TEST_P(Waiting, BurnsLessThanAFiftiethOfACoreAfterTenMilliseconds) {
     ++waits;
   }
   EXPECT_EQ(waits, 4) << result.output;
+}
+
+// Rank 1 computes for a few milliseconds in each tenth of a second, so its part of the sum takes
+// longer than after how many seconds without movement a stall is told.
+TEST(LongReduction, OnABoardThatIsSlowButMovesIsNotToldAsAStall) {
+  constexpr std::chrono::milliseconds kLong = 7s, kPause = 100ms, kTurn = 1ms;
+  Process launcher(
+      paceline_run({"-n", "2", "--transport", "shm"}, {binary("collective_worker"), "long:512"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.output() << launcher.error();
+  const auto begin = Clock::now();
+  while (Clock::now() < begin + kLong) {
+    ::kill(pids[1], SIGSTOP);
+    std::this_thread::sleep_for(kPause);
+    ::kill(pids[1], SIGCONT);
+    std::this_thread::sleep_for(kTurn);
+  }
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 0) << launcher.error();
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string line = fmt::format("[{}] long right ", rank);
+    const auto at = launcher.output().find(line);
+    ASSERT_NE(at, std::string::npos) << launcher.output();
+    EXPECT_GT(std::atof(launcher.output().c_str() + at + line.size()), 6) << launcher.output();
+  }
+  EXPECT_EQ(launcher.error().find("stall"), std::string::npos) << launcher.error();
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Waiting, ::testing::ValuesIn(carriers()),

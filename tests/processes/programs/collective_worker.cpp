@@ -17,6 +17,7 @@
 //   uplink:MIB      joins, sums up so much by several algorithms, and says "uplink ALGORITHM right
 //                   BYTES" of each: what has left its host through eth0 meanwhile
 //   send:MIB        joins; rank 0 sends so much to rank 1
+//   long:MIB        joins, says "ready PID", sums up so much once, and says "long right SECONDS"
 //   allocate:MIB    joins, allocates and sums up so much, says "allocated", and ends
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
@@ -186,6 +187,19 @@ void say_uplink(Job& job, int mib) {
   }
 }
 
+void sum_up_once(Job& job, int mib) {
+  std::vector<float> values(static_cast<std::size_t>(mib) << 18,
+                            static_cast<float>(job.rank() + 1));
+  const auto sum = static_cast<float>(job.world_size() * (job.world_size() + 1) / 2);
+  job.world().barrier().wait();
+  say(fmt::format("ready {}", ::getpid()));
+  const auto begin = paceline::Clock::now();
+  job.world().all_reduce(paceline::buffer_of(values)).wait();
+  const std::chrono::duration<double> took = paceline::Clock::now() - begin;
+  const bool right = std::ranges::all_of(values, [&](float value) { return value == sum; });
+  say(fmt::format("long {} {:.3f}", right ? "right" : "wrong", took.count()));
+}
+
 void send(Job& job, int mib) {
   std::vector<float> values(static_cast<std::size_t>(mib) << 18);
   if (job.rank() == 0) job.world().send(paceline::const_buffer_of(values), 1).wait();
@@ -212,6 +226,7 @@ void behave(const std::string& behaviour) {
                            std::chrono::milliseconds(name == "hurried" ? 300 : 0));
   }
   if (name == "calls") return sum_up(job, number);
+  if (name == "long") return sum_up_once(job, number);
   if (name == "send") return send(job, number);
   if (name == "hash") return say_hash(job);
   if (name == "uplink") return say_uplink(job, number);
