@@ -172,7 +172,7 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   if (by_engine) choose_engine(request);
   else if (collective::is_carried_by_programs(call.operation)) choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
-  if (const auto failure = group->generation().failure()) throw Error(*failure);
+  group->check_alive();
   request.work = group->new_work(to_string(call));
   Work work(request.work);
   Group::submit(group, std::move(request));
@@ -457,7 +457,7 @@ Work Communicator::barrier(const OperationOptions& options) {
 collective::PointToPoint::Transfer Communicator::Impl::transfer(
     std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
   check_host_memory(buffer, what);
-  if (const auto failure = group->generation().failure()) throw Error(*failure);
+  group->check_alive();
   return {.peer = peer,
           .tag = options.tag,
           .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),

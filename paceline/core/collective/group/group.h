@@ -33,6 +33,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
   std::shared_ptr<Work::State> new_work(std::string description);
 
+  // THROWS Error: the failure that has ended the generation. While that is being ended by the
+  // driver it waits for the end, so that no call begins after a Work has failed. THREAD: any.
+  void check_alive() const;
   // The group lives at least until the call has reached the driver. THREAD: any.
   static void submit(const std::shared_ptr<Group>& group, Request request);
   // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.

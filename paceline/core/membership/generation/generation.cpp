@@ -106,7 +106,7 @@ FrameSink* Generation::sink(std::uint32_t group) const {
 }
 
 void Generation::fail(Failure why) {
-  if (std::exchange(failing_, true)) return;
+  if (failing_.exchange(true)) return;
   for (const auto& link : links_) {
     if (!link) continue;
     link->abandon();

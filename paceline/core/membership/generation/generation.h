@@ -95,6 +95,8 @@ class Generation final : private transport::LinkOwner {
   void fail(Failure why);
   // Once all peers are stopped and all that was in flight has ended. THREAD: any.
   std::optional<Failure> failure() const;
+  // From the first call of fail() on; failure() follows within it. THREAD: any.
+  bool is_failing() const { return failing_.load(std::memory_order_acquire); }
   // Called once with the failure that this rank found or was told (at once if it has). THREAD:
   // driver.
   void on_failure(std::function<void(const Failure&)> callback);
@@ -145,7 +147,7 @@ class Generation final : private transport::LinkOwner {
   bool shares_memory_ = false;
   Hosts hosts_;
   bool leaving_ = false;
-  bool failing_ = false;
+  std::atomic<bool> failing_ = false;
   std::atomic<std::uint64_t> last_segment_ = 0;
   std::function<void(const Failure&)> on_failure_;
   mutable std::mutex mutex_;
