@@ -49,14 +49,14 @@ class Manager {
   std::jthread thread_;
 };
 
-Deadline soon() {
+Deadline patience() {
   return Deadline::in(std::chrono::seconds(30));
 }
 
 TEST(Pmi, Rank0TellsAndLeaves) {
   Manager manager({"cmd=my_kvsname kvsname=kvs_7\n", "cmd=put_result rc=0 msg=success\n",
                    "cmd=barrier_out\n", "cmd=finalize_ack\n"});
-  EXPECT_TRUE(pmi_space(manager.ours.get())->tell("10.0.0.1:5", soon()));
+  EXPECT_TRUE(pmi_space(manager.ours.get())->tell("10.0.0.1:5", patience()));
   EXPECT_THAT(manager.asked(),
               ElementsAre("cmd=get_my_kvsname\n",
                           "cmd=put kvsname=kvs_7 key=paceline_store value=10.0.0.1:5\n",
@@ -66,7 +66,7 @@ TEST(Pmi, Rank0TellsAndLeaves) {
 TEST(Pmi, OthersHearAfterTheBarrier) {
   Manager manager({"cmd=my_kvsname kvsname=kvs_7\n", "cmd=barrier_out\n",
                    "cmd=get_result rc=0 msg=success value=10.0.0.1:5\n", "cmd=finalize_ack\n"});
-  EXPECT_EQ(pmi_space(manager.ours.get())->hear(soon()).value(), "10.0.0.1:5");
+  EXPECT_EQ(pmi_space(manager.ours.get())->hear(patience()).value(), "10.0.0.1:5");
   EXPECT_THAT(manager.asked()[2], HasSubstr("cmd=get kvsname=kvs_7 key=paceline_store"));
 }
 

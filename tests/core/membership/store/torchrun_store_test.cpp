@@ -15,7 +15,9 @@
 namespace paceline::membership {
 namespace {
 
-const Deadline kPatience = Deadline::in(std::chrono::seconds(5));
+Deadline its_patience() {
+  return Deadline::in(std::chrono::seconds(30));
+}
 
 // Serves one connection until it ends; `wait_answer` answers a wait for a key that is not set.
 class Store {
@@ -23,7 +25,7 @@ class Store {
   explicit Store(std::uint8_t wait_answer = 0)
       : listener_(transport::listen_tcp({"127.0.0.1", 0}).value()) {
     thread_ = std::jthread([this, wait_answer] {
-      transport::wait_for(listener_.get(), POLLIN, kPatience);
+      transport::wait_for(listener_.get(), POLLIN, its_patience());
       socket_ = transport::accept(listener_.get()).value();
       for (std::uint8_t query = 0; read(&query, 1);) {
         if (query == 0) {
@@ -55,7 +57,8 @@ class Store {
 
  private:
   bool read(void* into, std::size_t size) {
-    return transport::receive_all(socket_.get(), {static_cast<std::byte*>(into), size}, kPatience)
+    return transport::receive_all(socket_.get(), {static_cast<std::byte*>(into), size},
+                                  its_patience())
         .has_value();
   }
   std::string text() {
@@ -66,7 +69,8 @@ class Store {
     return result;
   }
   void write(const std::string& bytes) {
-    EXPECT_TRUE(transport::send_all(socket_.get(), std::as_bytes(std::span(bytes)), kPatience));
+    EXPECT_TRUE(
+        transport::send_all(socket_.get(), std::as_bytes(std::span(bytes)), its_patience()));
   }
 
   transport::FileDescriptor listener_, socket_;
@@ -76,9 +80,9 @@ class Store {
 TEST(TorchrunStore, KeepsWhatRank0TellsUnderItsKey) {
   Store store;
   {
-    auto exchange = torchrun_store(store.address(), "job", kPatience).value();
+    auto exchange = torchrun_store(store.address(), "job", its_patience()).value();
     EXPECT_EQ(exchange->own_host(), "127.0.0.1");
-    EXPECT_TRUE(exchange->tell("10.0.0.1:5", kPatience));
+    EXPECT_TRUE(exchange->tell("10.0.0.1:5", its_patience()));
     EXPECT_EQ(store.values["/job"], "10.0.0.1:5");
     EXPECT_TRUE(store.valid);
   }
@@ -86,13 +90,17 @@ TEST(TorchrunStore, KeepsWhatRank0TellsUnderItsKey) {
 
 TEST(TorchrunStore, TellsTheOthers) {
   Store store;
-  EXPECT_EQ(torchrun_store(store.address(), "other", kPatience).value()->hear(kPatience).value(),
+  EXPECT_EQ(torchrun_store(store.address(), "other", its_patience())
+                .value()
+                ->hear(its_patience())
+                .value(),
             "10.0.0.2:7");
 }
 
 TEST(TorchrunStore, AWaitThatIsCancelledIsAFailure) {
   Store store(1);
-  EXPECT_FALSE(torchrun_store(store.address(), "other", kPatience).value()->hear(kPatience));
+  EXPECT_FALSE(
+      torchrun_store(store.address(), "other", its_patience()).value()->hear(its_patience()));
 }
 
 }  // namespace
