@@ -28,7 +28,7 @@ class Assent {
   // The index of a frame that tells whoever asks for an operation that all have called it.
   static constexpr std::uint32_t kOfAll = ~std::uint32_t{0};
 
-  // What the ranks tell each other of such a call is the same: no weight and no note of its own.
+  // True for a call of which all ranks say the same: it has no weight and no note of its own.
   static bool suits(const Request& request);
 
   Assent(int rank, int ranks);

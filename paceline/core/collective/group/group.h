@@ -60,8 +60,8 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void departed(int peer) override;
   std::string heard_of(int peer) const override;
 
-  // Where not all are known to have assented to a call after this time, or after half of the time
-  // that is left, the ranks tell each other what they have called.
+  // The ranks tell each other what they have called if not all are known to have assented to a
+  // call after this time, or after half of the time that is left.
   static constexpr std::chrono::milliseconds kAsk{500};
   // A wait in which nothing moves for so long is told; it is looked after so often.
   static constexpr std::chrono::seconds kStall{5}, kLook{1};

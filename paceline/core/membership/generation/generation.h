@@ -93,9 +93,9 @@ class Generation final : private transport::LinkOwner {
 
   // Ends the generation; the first call wins. THREAD: driver.
   void fail(Failure why);
-  // Once all peers are stopped and all that was in flight has ended. THREAD: any.
+  // Has a value once all peers are stopped and all that was in flight has ended. THREAD: any.
   std::optional<Failure> failure() const;
-  // From the first call of fail() on; failure() follows within it. THREAD: any.
+  // True from the first call of fail() on; failure() follows within it. THREAD: any.
   bool is_failing() const { return failing_.load(std::memory_order_acquire); }
   // Called once with the failure that this rank found or was told (at once if it has). THREAD:
   // driver.

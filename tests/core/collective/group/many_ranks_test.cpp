@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 constexpr int kRanks = 11;
 static_assert(kRanks >= Assent::kFewestRanks);
 
-// What the ranks are told, by rank, and the longest time that it took.
+// The failure that each rank is told, and the longest time that it took.
 struct Told {
   std::vector<Failure> failures = std::vector<Failure>(kRanks, Failure{});
   std::atomic<std::int64_t> longest_ms = 0;

@@ -35,7 +35,7 @@ class Manager {
       theirs_.reset();
     });
   }
-  // Whatever is still awaited does not come any more.
+  // Ends the connection and gives what the manager was asked.
   std::vector<std::string> asked() {
     ours.reset();
     thread_.join();

@@ -319,7 +319,7 @@ TEST(GradientPath, PlansThatItCannotCarryAreMisuse) {
   });
 }
 
-// As published: rank * (rows + columns) numbers for a matrix, however long it is.
+// A matrix travels in rank * (rows + columns) numbers however long it is, as published.
 TEST(GradientPath, PowerSgdFactorsATensorThatIsLongerThanTheMessagesOfOthersAsAWhole) {
   constexpr std::size_t kRows = 2048, kColumns = 1024;
   const Model model{.name = "matrix", .tensors = {{.bytes = 4 * kRows * kColumns, .rows = kRows}}};
