@@ -21,6 +21,7 @@ std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair()
 
 membership::Hosts hosts_of(int world_size, const LocalWorldOptions& options) {
   auto hosts = membership::Hosts::this_one(world_size, options.share_memory);
+  if (options.processors > 0) hosts.pools.front().processors = options.processors;
   if (options.ranks_per_host < 1) return hosts;
   for (int rank = 0; rank < world_size; ++rank)
     hosts.of_ranks[static_cast<std::size_t>(rank)] = rank / options.ranks_per_host;

@@ -16,6 +16,7 @@ namespace paceline {
 struct LocalWorldOptions {
   bool share_memory = true;  // false: TCP over loopback
   int ranks_per_host = 0;    // above 0: this many neighbours act as a host, with TCP to others
+  double processors = 0;     // that the ranks believe to share; 0: those of this machine
   bool reproducible = true;  // the determinism of the world's communicators
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
   // Makes what takes the place of a rank's link to a peer, such as one that fails on purpose;

@@ -1,13 +1,21 @@
-// How the members of a group learn that all have called the same, in lg n rounds of one frame a
-// rank: the dissemination barrier (Hensgen, Finkel, Manber 1988), with the call's fingerprint.
+// How the members of a group learn that all have called the same, in about 2 lg n frames a rank
+// that carry the call's fingerprint. It has two forms; 5 ranks:
 //
-// In round k each rank tells the one 2^k places after it that the 2^k ranks up to itself have
-// called the same; it may do so once it has heard so in all rounds before. Who has heard of all
-// rounds knows of all ranks. 5 ranks, whom rank 0 tells and hears:
+// `dissemination` (Hensgen, Finkel, Manber 1988), where each rank has a processor: lg n rounds. In
+// round k each rank tells the one 2^k places after it that the 2^k ranks up to itself have called
+// the same; it may do so once it has heard so in all rounds before. Rank 0:
 //     round    tells     hears
 //       0      rank 1    rank 4
 //       1      rank 2    rank 3
 //       2      rank 4    rank 1
+//
+// `tree`, where ranks take turns on processors, so that the frames of all ranks follow each other:
+// 2 (n - 1) frames in all. Up the binomial tree each rank tells its parent that its subtree has
+// called the same; the root then tells its children that all have, and they tell theirs:
+//     up        1 -> 0,  3 -> 2,  2 -> 0,  4 -> 0
+//     down      0 -> 4,  0 -> 2,  2 -> 3,  0 -> 1
+//
+// The frames of a short all_reduce carry its inputs, too (carrier/gathered_inputs.h).
 //
 // Nobody is named by it: where calls differ or a rank stays away, the others fall back to telling
 // every member all of the call (execution.h).
@@ -31,29 +39,41 @@ class Assent {
   // True for a call of which all ranks say the same: it has no weight and no note of its own.
   static bool suits(const Request& request);
 
-  Assent(int rank, int ranks);
+  enum class Form : std::uint8_t { dissemination, tree };
 
-  // Whom to tell next, and in which round; nothing while something must be heard before.
-  struct Telling {
-    int rank;
-    std::uint32_t round;
+  // One frame that this rank tells, or hears.
+  struct Frame {
+    bool is_told;
+    int rank;             // that hears it, or tells it
+    std::uint32_t round;  // its index
+    int of_ranks;  // they are known to have called; 0: all of them, and the sender has heard so
+    int distance;  // from the one to the other
   };
-  std::optional<Telling> next();
 
-  // `peer` has told of round `round`. False: it must not, or has done so before.
-  bool hear(int peer, std::uint32_t round);
-  bool is_complete() const { return heard_count_ == heard_.size(); }
-  // Whether `peer` has still to tell of a round.
+  Assent(Form form, int rank, int ranks);
+
+  // The next frame that this rank tells; nothing while something must be heard before.
+  std::optional<Frame> next();
+
+  // Takes the frame of `round` from `peer` and returns which it is. Nothing: it must not come, or
+  // has come before.
+  std::optional<Frame> hear(int peer, std::uint32_t round);
+  bool is_complete() const { return unheard_ == 0; }
+  std::vector<int> awaited() const;  // the ranks that have still to tell
   bool awaits(int peer) const;
 
  private:
-  int place(int steps) const { return (rank_ + steps % ranks_ + ranks_) % ranks_; }
+  struct Step {
+    Frame frame;
+    bool is_done = false;
+  };
+  void disseminate(int rank, int ranks);
+  void climb(int rank, int ranks);
+  void add(const Frame& frame);
 
-  const int rank_;
-  const int ranks_;
-  std::vector<bool> heard_;  // by round
-  std::size_t heard_count_ = 0;
-  std::size_t told_ = 0;  // rounds
+  std::vector<Step> steps_;  // in this order; what is heard may come sooner
+  std::size_t next_ = 0;
+  std::size_t unheard_ = 0;
 };
 
 }  // namespace paceline::collective

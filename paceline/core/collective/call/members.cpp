@@ -19,6 +19,10 @@ Members::Members(std::shared_ptr<membership::Generation> generation, std::vector
   const topology::Topology there = topology();
   share_memory_ = there.within_a_host == topology::LinkClass::memory &&
                   there.hosts.size() < static_cast<std::size_t>(size());
+  const auto take_turns = [](const ProcessorPool& pool) {
+    return static_cast<double>(pool.ranks.size()) > 2 * pool.processors;
+  };
+  if (std::ranges::any_of(there.pools, take_turns)) assent_form_ = Assent::Form::tree;
 }
 
 std::vector<int> Members::all_of(const membership::Generation& generation) {

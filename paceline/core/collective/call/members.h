@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/collective/call/assent.h"
 #include "paceline/core/collective/program/program.h"
 #include "paceline/core/membership/generation/generation.h"
 #include "paceline/core/topology/topology.h"
@@ -33,7 +34,8 @@ class Members {
   Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
 
   topology::Topology topology() const;
-  bool share_memory() const { return share_memory_; }  // some two of them do
+  bool share_memory() const { return share_memory_; }        // some two of them do
+  Assent::Form assent_form() const { return assent_form_; }  // the same on all members
   Shape shape() const;  // this rank's, with the hosts where they make a difference
 
   membership::Generation& generation() const { return *generation_; }
@@ -49,6 +51,7 @@ class Members {
   int rank_ = 0;
   bool is_world_ = false;
   bool share_memory_ = false;
+  Assent::Form assent_form_ = Assent::Form::dissemination;
 };
 
 }  // namespace paceline::collective

@@ -26,8 +26,10 @@ struct Request {
                           // chunk into `segments`
   bool scale_input =
       false;  // multiply the input by call.weight first, unless all ranks weigh the same
-  bool may_post = false;    // Group::posts, and no algorithm was asked for
-  std::uint64_t print = 0;  // if so: the fingerprint of the call before an algorithm was chosen
+  bool may_post = false;  // Group::posts, and no algorithm was asked for
+  bool gathers = false;   // Group::gathers, and no algorithm was asked for
+  std::uint64_t print =
+      0;  // if it may post: the fingerprint of the call before an algorithm was chosen
   Deadline deadline;
   std::shared_ptr<Work::State> work;
 

@@ -86,9 +86,13 @@ void Execution::start() {
   posted_ = request_.may_post && posted_calls_.ready();
   if (posted_) {
     posted_calls_.post(sequence_, request_);
-  } else if (members_.size() >= Assent::kFewestRanks && !members_.share_memory() &&
-             Assent::suits(request_)) {
-    assent_.emplace(members_.rank(), members_.size());
+  } else if (goes_by_assent()) {
+    const Assent::Form form = members_.assent_form();
+    assent_.emplace(form, members_.rank(), members_.size());
+    if (request_.gathers) {
+      gathered_.emplace(form, members_.rank(), members_.size(), request_);
+      segments_left_ = 1;
+    }
     give_assent();
     if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
   } else {
@@ -96,17 +100,39 @@ void Execution::start() {
   }
 }
 
+bool Execution::goes_by_assent() const {
+  if (request_.gathers) return true;
+  return members_.size() >= Assent::kFewestRanks && !members_.share_memory() &&
+         Assent::suits(request_);
+}
+
 void Execution::give_assent() {
-  while (const auto telling = assent_->next()) {
-    ++traffic_.announcements;
-    members_.link(telling->rank)
+  while (const auto frame = assent_->next()) {
+    const Bytes payload = gathered_ ? gathered_->told_in(*frame) : Bytes();
+    ++(payload.empty() ? traffic_.announcements : traffic_.messages_sent);
+    traffic_.bytes_sent += payload.size();
+    members_.link(frame->rank)
         ->send({.type = FrameType::assent,
                 .sequence = sequence_,
-                .index = telling->round,
+                .index = frame->round,
                 .descriptor = descriptor_,
                 .group = group_},
-               {});
+               payload);
   }
+}
+
+// False: the frame must not come, has come before, or is not of the length that it must have.
+bool Execution::hear_assent(int peer, std::uint32_t round, Bytes payload) {
+  const auto frame = assent_->hear(peer, round);
+  if (!frame || (gathered_ ? !gathered_->put(*frame, payload) : !payload.empty())) return false;
+  give_assent();
+  if (!assent_->is_complete()) return true;
+  all_assent_ = true;
+  if (!gathered_) return true;
+  gathered_->finish();
+  traffic_.bytes_reduced += gathered_->bytes_reduced();
+  segments_left_ = 0;
+  return true;
 }
 
 void Execution::ask_all() {
@@ -118,26 +144,25 @@ void Execution::leave_board() {
   call_all();
 }
 
-Result<> Execution::assented(int peer, const FrameHeader& header) {
+Result<> Execution::assented(int peer, const FrameHeader& header, Bytes payload) {
   if (posted_) leave_board();
-  if (!assent_ || roll_.is_complete()) return Done{};  // all are told by calls
+  const bool needs_no_more = roll_.is_complete() && !gathered_;
+  if (!assent_ || needs_no_more) return Done{};  // all are told by calls
   if (header.index == Assent::kOfAll) {
     all_assent_ = true;
   } else if (header.descriptor != descriptor_) {
     ask_all();  // the answers will tell who differs
     return Done{};
-  } else if (!assent_->hear(peer, header.index)) {
+  } else if (!hear_assent(peer, header.index, payload)) {
     return members_.failure(
         Fault::io,
-        fmt::format("{} sent round {} of operation {} twice, or out of place: a bug, please report "
-                    "it",
-                    members_.name(peer), header.index, sequence_),
+        fmt::format(
+            "{} sent assent {} of operation {} twice, out of place or with {} bytes: a bug, "
+            "please report it",
+            members_.name(peer), header.index, sequence_, payload.size()),
         {peer});
-  } else {
-    give_assent();
-    all_assent_ = assent_->is_complete();
   }
-  if (!all_assent_) return Done{};
+  if (!all_assent_ || roll_.is_complete()) return Done{};
   roll_.enter_all_like(request_.call);
   return advance_all();
 }
@@ -221,6 +246,7 @@ std::vector<int> Execution::missing() const {
 
 std::vector<int> Execution::awaited() const {
   if (posted_) return posted_calls_.awaited();
+  if (gathered_) return assent_->awaited();
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
     if (segment->round >= request_.plan->rounds.size()) continue;

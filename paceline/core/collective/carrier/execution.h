@@ -23,6 +23,7 @@
 #include "paceline/core/collective/call/request.h"
 #include "paceline/core/collective/call/roll.h"
 #include "paceline/core/collective/call/traffic.h"
+#include "paceline/core/collective/carrier/gathered_inputs.h"
 #include "paceline/core/collective/carrier/lent_use.h"
 #include "paceline/core/collective/carrier/posted_calls.h"
 #include "paceline/core/collective/carrier/segment.h"
@@ -46,8 +47,9 @@ class Execution final : private transport::SendListener {
   Result<bool> look_at_post();  // whether something has changed
   bool works_posted() const { return posted_ && posted_calls_.works(); }
   Result<> peer_called(int peer, Call call);  // a call that matches
-  // `peer` and ranks before it have called what the frame says.
-  Result<> assented(int peer, const transport::FrameHeader& header);
+  // `peer` and ranks before it have called what the frame says; the payload is their inputs, where
+  // the call gathers them.
+  Result<> assented(int peer, const transport::FrameHeader& header, Bytes payload);
   // All are known to have called the same, though not from the call of each.
   bool knows_by_assent() const { return assent_ && roll_.is_complete() && all_assent_; }
   // Tells every rank all of the call, so that each learns from the others' answers who has called
@@ -77,7 +79,9 @@ class Execution final : private transport::SendListener {
 
   void call_all();
   void leave_board();  // posts no more, and calls
+  bool goes_by_assent() const;
   void give_assent();
+  bool hear_assent(int peer, std::uint32_t round, Bytes payload);
   bool heeds(const transport::FrameHeader& header);
   void scale_input();  // once, when every rank has called: it writes the output
   double factor_of(const Step& step) const;  // what the step multiplies its result by
@@ -129,7 +133,8 @@ class Execution final : private transport::SendListener {
   bool posted_ = false;                  // and not called
   std::optional<Assent> assent_;         // in place of calls to all
   bool all_assent_ = false;
-  bool has_asked_ = false;   // every rank has been sent the call
+  std::optional<GatheredInputs> gathered_;  // travel with the assent, in place of a program
+  bool has_asked_ = false;                  // every rank has been sent the call
   std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;
   int next_segment_ = 0;

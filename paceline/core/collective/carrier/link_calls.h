@@ -12,6 +12,7 @@
 #include <array>
 #include <vector>
 
+#include "paceline/core/collective/call/assent.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/carrier/posted_calls.h"
@@ -27,8 +28,8 @@ class LinkCalls final : public PostedCalls, private transport::SendListener {
   static constexpr std::size_t kLongestSentOverLinks = 16 << 10;
   static constexpr std::size_t kLongestSentOnAHost = 48 << 10;
   static std::size_t longest_input(int ranks, bool on_a_host);
-  // Among more a frame to each costs more than a program, whose call takes a few frames (assent.h).
-  static constexpr int kMostRanks = 16;
+  // Among more a frame to each costs more than a few with several inputs (gathered_inputs.h).
+  static constexpr int kMostRanks = Assent::kFewestRanks - 1;
 
   // `members` and `traffic` outlive it.
   LinkCalls(const Members& members, std::uint32_t group, Traffic& traffic);

@@ -169,8 +169,10 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
     if (collective::BoardCalls::is_short(call) && group->try_at_once(request))
       return Work::over_at_once(size);
   }
+  request.gathers = !by_engine && algorithm.empty() && group->gathers(call);
   if (by_engine) choose_engine(request);
-  else if (collective::is_carried_by_programs(call.operation)) choose_program(request, algorithm);
+  else if (!request.gathers && collective::is_carried_by_programs(call.operation))
+    choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
   group->check_alive();
   request.work = group->new_work(to_string(call));

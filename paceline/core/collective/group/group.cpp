@@ -35,6 +35,8 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
       share_memory_(share_memory(members_)),
+      longest_gathered_(GatheredInputs::longest_input(members_.assent_form(), members_.size(),
+                                                      members_.topology().hosts.size() == 1)),
       board_calls_(members_, id, traffic_),
       link_calls_(members_, id, traffic_),
       posted_calls_(share_memory_ ? static_cast<PostedCalls&>(board_calls_) : link_calls_) {}
@@ -72,6 +74,12 @@ void Group::submit_recv(const std::shared_ptr<Group>& group, PointToPoint::Trans
 bool Group::posts(const Call& call) const {
   return BoardCalls::suits(call, members_.size()) &&
          (share_memory_ || link_calls_.takes(call.count * size_of(call.dtype)));
+}
+
+bool Group::gathers(const Call& call) const {
+  return call.operation == Operation::all_reduce && !call.weighted && call.note.empty() &&
+         !share_memory_ && members_.size() >= Assent::kFewestRanks &&
+         call.count * size_of(call.dtype) <= longest_gathered_;
 }
 
 bool Group::try_at_once(const Request& request) {
@@ -232,7 +240,7 @@ Result<> Group::received(int peer, const FrameHeader& header, Bytes payload, boo
   ++frames_received_;
   auto taken = header.type == FrameType::call ? called(from.value(), payload)
                : header.type == FrameType::assent
-                   ? current_->assented(from.value(), header)
+                   ? current_->assented(from.value(), header, payload)
                    : current_->received(from.value(), header, payload, placed);
   if (taken && !replaying_) go_on();
   return taken;

@@ -40,7 +40,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static void submit(const std::shared_ptr<Group>& group, Request request);
   // Whether ranks post this call, when they can: the same for all calls that match. THREAD: any.
   bool posts(const Call& call) const;
-  // Carries such a call out here and now, if no rank must be waited for longer than
+  // Whether the call's assent carries its inputs: the same for all calls that match. THREAD: any.
+  bool gathers(const Call& call) const;
+  // Carries a call that ranks post out here and now, if no rank must be waited for longer than
   // a hand-over takes. False: submit it; what was posted stands. THREAD: any.
   bool try_at_once(const Request& request);
   static void submit_send(const std::shared_ptr<Group>& group, PointToPoint::Transfer transfer);
@@ -109,9 +111,10 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // THREAD: driver.
   Traffic traffic_;
   PointToPoint point_to_point_;
-  const bool share_memory_;  // all members
-  BoardCalls board_calls_;   // if they do
-  LinkCalls link_calls_;     // else
+  const bool share_memory_;             // all members
+  const std::size_t longest_gathered_;  // input, in bytes
+  BoardCalls board_calls_;              // if they do
+  LinkCalls link_calls_;                // else
   PostedCalls& posted_calls_;
   std::deque<Request> queue_;
   Deadline queued_until_;  // no deadline in the queue is before this

@@ -25,8 +25,7 @@ std::size_t longest_payload(FrameType type) {
     case FrameType::goodbye:
     case FrameType::nudge:
     case FrameType::passed:
-    case FrameType::heard:
-    case FrameType::assent: return 0;
+    case FrameType::heard: return 0;
     default: return kLongestControlPayload;
   }
 }

@@ -11,10 +11,12 @@ namespace {
 // neither of two peers fills the other's socket and then waits.
 constexpr std::size_t kTurn = 256 << 10;
 
-// Looks at the socket itself after something moved, each a short system call, before it is left to
-// the poller, whose look takes longer but is one for all links.
+// A link looks at its socket itself so often after something moved, each time by a short system
+// call, before it leaves that to the poller, whose look takes longer but is one for all links.
 constexpr int kLooks = 64;
 
+// The reactor looks only after links that are busy: they have something to send, or something moved
+// lately.
 class TcpLink final : public Link, public Pollable, public FrameReceiver {
  public:
   TcpLink(FileDescriptor socket, const StreamIdentity& identity, bool payload_checksum,
@@ -25,13 +27,14 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
         peer_(static_cast<int>(identity.peer_rank)),
         owner_(owner),
         reactor_(reactor) {
-    reactor_.add(*this);
+    set_looks_left(kLooks);
     reactor_.poller().watch(socket_.get(), EPOLLIN,
                             [this](std::uint32_t events) { on_ready(events); });
   }
 
   ~TcpLink() override {
-    reactor_.remove(*this);
+    set_looks_left(0);
+    if (busy_) reactor_.remove(*this);
     if (open_) reactor_.poller().forget(socket_.get());
   }
 
@@ -41,6 +44,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
             std::uint64_t cookie) override {
     if (!open_) return;
     stream_.send(header, payload, listener, cookie);
+    become_busy();
     reactor_.note_unsent();
   }
 
@@ -59,10 +63,11 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
     bool moved = flush();
     if (open_ && looks_left_ > 0 && looked_at_ != reactor_.rests()) {
       looked_at_ = reactor_.rests();
-      --looks_left_;
-      moved |= receive();
+      set_looks_left(looks_left_ - 1);
+      if (!reactor_.polls_each_time()) moved |= receive();
     }
     if (asleep_) watch_for_room();
+    if (!open_ || (looks_left_ == 0 && !stream_.has_unsent())) become_idle();
     return moved;
   }
 
@@ -73,7 +78,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
       end_heard_out(moved.error());
       return true;
     }
-    if (*moved) looks_left_ = kLooks;  // an answer may come
+    if (*moved) set_looks_left(kLooks);  // an answer may come
     return *moved;
   }
 
@@ -94,8 +99,27 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
       end(moved.error());
       return true;
     }
-    if (*moved) looks_left_ = kLooks;
+    if (*moved) set_looks_left(kLooks);
     return *moved;
+  }
+
+  void become_busy() {
+    if (busy_) return;
+    busy_ = true;
+    asleep_ = reactor_.is_asleep();
+    reactor_.add(*this);
+  }
+
+  void become_idle() {
+    busy_ = false;
+    reactor_.remove(*this);
+  }
+
+  void set_looks_left(int looks) {
+    if (looks > 0 && looks_left_ == 0) reactor_.note_looking(+1);
+    if (looks == 0 && looks_left_ > 0) reactor_.note_looking(-1);
+    looks_left_ = looks;
+    if (looks > 0) become_busy();
   }
 
   void on_ready(std::uint32_t events) {
@@ -125,6 +149,7 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
 
   void end(const Failure& why) {
     open_ = false;
+    set_looks_left(0);
     reactor_.poller().forget(socket_.get());
     owner_.lost(peer_, why);
   }
@@ -138,7 +163,8 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
   bool open_ = true;
   bool asleep_ = false;
   bool room_watched_ = false;
-  int looks_left_ = kLooks;
+  bool busy_ = false;
+  int looks_left_ = 0;
   std::uint64_t looked_at_ = ~std::uint64_t{0};  // the reactor's rests then
 };
 

@@ -11,9 +11,11 @@
 namespace paceline::transport {
 namespace {
 
-// While callers drive, the communication thread keeps out of their way; it looks this often whether
-// they stopped.
-constexpr std::chrono::milliseconds kPark{1};
+// The communication thread drives when no caller has driven for so long. While they do it keeps out
+// of their way and looks whether they stopped: after such a time, and twice that whenever they had
+// not at so many looks one after the other.
+constexpr std::chrono::milliseconds kPark{1}, kLongestPark{8};
+constexpr int kLooksOfOneLength = 16;
 constexpr int kLooksBetweenPolls =
     32;  // a look at the rings costs nanoseconds, one at the poller a system call
 
@@ -98,6 +100,7 @@ void Reactor::post(std::function<void()> task) {
     wake_if_asleep();
     return;
   }
+  if (!callers_drive()) communicator_changed_.notify_all();  // it may look less often
   const Baton baton(*this, lock);
   turn();
 }
@@ -176,6 +179,10 @@ bool Reactor::look() {
   bool moved = false;
   if (!options_.share_cores) ++rests_;  // others work anyway
   unsent_ = false;
+  if (polls_each_time() && polled_at_ != rests_) {
+    polled_at_ = rests_;
+    moved |= poller_.wait(Deadline::in(std::chrono::seconds(0))) > 0;
+  }
   for (std::size_t i = 0; i < pollables_.size(); ++i) {
     if (pollables_[i] != nullptr) moved |= pollables_[i]->poll();
   }
@@ -255,24 +262,29 @@ bool Reactor::callers_drive() const {
 
 void Reactor::communicate() {
   std::unique_lock lock(mutex_);
+  std::chrono::milliseconds time = kPark;
+  int looks = 0;  // in vain
   while (!stopping_) {
     if (std::exchange(caller_tried_, false)) last_caller_ = Clock::now();
     if (driven_ || waiters_ > 0 || callers_drive()) {
-      park(lock);
+      park(lock, time);
+      if (++looks % kLooksOfOneLength == 0) time = std::min(2 * time, kLongestPark);
       continue;
     }
+    time = kPark;
+    looks = 0;
     const Baton baton(*this, lock);
     drive([this] { return waiters_ > 0 || callers_drive() || stopping_; }, Deadline::never(),
           std::chrono::microseconds(0));
   }
 }
 
-// Short calls pay no wake-up. A thread that has driven for long pays one, because looking once a
-// millisecond while it sleeps would burn a hundredth of a core.
-void Reactor::park(std::unique_lock<std::mutex>& lock) {
+// Short calls pay no wake-up. A thread that has driven for long pays one, because looking again and
+// again while it sleeps would burn a part of a core.
+void Reactor::park(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds time) {
   const std::uint64_t drive = drives_;
-  communicator_changed_.wait_for(lock, kPark);
-  if (!driven_ || drives_ != drive || stopping_) return;
+  communicator_changed_.wait_for(lock, time);
+  if (!driven_ || drives_ != drive || time < kLongestPark || stopping_) return;
   parked_ = true;
   communicator_changed_.wait(lock, [this] { return !parked_ || stopping_; });
 }

@@ -96,6 +96,14 @@ class Reactor {
   // where ranks share cores only after a rest or a new task, for what comes next comes while others
   // work. THREAD: driver.
   std::uint64_t rests() const { return rests_; }
+  // Such a link tells here when it begins and when it ceases to look. Where more than a few do, the
+  // reactor asks the poller at each look, which is one system call, and they need not. THREAD:
+  // driver.
+  void note_looking(int links) { looking_ += links; }
+  bool polls_each_time() const { return looking_ > kMostLooking; }
+
+  // Whether the driver sleeps or is about to: set_asleep(true) was called. THREAD: driver.
+  bool is_asleep() const { return asleep_.load(std::memory_order_relaxed); }
 
   // Code on the driver calls this when it makes some done() true: waiters that do not drive are
   // woken after this turn.
@@ -114,6 +122,9 @@ class Reactor {
   }
 
  private:
+  // More looks would take longer than one of the poller.
+  static constexpr int kMostLooking = 3;
+
   class Baton;  // held while it lives
   struct Try {  // the baton for a task of try_drive, given back however the task ends
     explicit Try(Reactor& r) : reactor(r), has_it(r.try_take_baton()) {}
@@ -128,9 +139,10 @@ class Reactor {
   bool turn();  // one look at everything but the poller; returns whether anything moved
   void sleep(const std::function<bool()>& done, Deadline until);
   void drive(const std::function<bool()>& done, Deadline deadline, std::chrono::microseconds spin);
-  bool callers_drive() const;                           // of late
-  void communicate();                                   // the communication thread
-  void park(std::unique_lock<std::mutex>& lock);        // keeps out of the callers' way
+  bool callers_drive() const;  // of late
+  void communicate();          // the communication thread
+  // Keeps out of the callers' way for `time`, and for as long as one of them drives on.
+  void park(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds time);
   void take_baton(std::unique_lock<std::mutex>& lock);  // unlocks
   void drop_baton(std::unique_lock<std::mutex>& lock);  // locks again
   void wake_if_asleep();
@@ -154,6 +166,8 @@ class Reactor {
   bool parked_ = false;      // the communication thread waits until the baton is dropped; by mutex_
   unsigned tries_ = 0;       // the driver's
   std::uint64_t rests_ = 0;  // the driver's
+  std::uint64_t polled_at_ = ~std::uint64_t{0};  // rests_ then; the driver's
+  int looking_ = 0;                              // links; the driver's
   std::atomic<bool> stopping_ = false;
   std::atomic<int> waiters_ = 0;
   std::atomic<bool> asleep_ = false;

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <algorithm>
+#include <numeric>
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/collective/building/balanced_tree.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective {
 namespace {
@@ -16,59 +18,112 @@ struct OnTheWay {
   std::uint32_t round;
 };
 
-TEST(Assent, AllKnowAfterLgFramesOfEachRankWhateverTheOrderAndNobodyBeforeAllHaveCalled) {
-  SeededNumbers numbers(26);
-  for (int ranks = 2; ranks <= 128; ++ranks) {
-    std::vector<Assent> assents;
-    std::vector<int> sent(static_cast<std::size_t>(ranks));
-    std::vector<OnTheWay> way;
-    const auto tell = [&](int rank) {
-      while (const auto telling = assents[static_cast<std::size_t>(rank)].next()) {
-        ++sent[static_cast<std::size_t>(rank)];
-        way.push_back({rank, telling->rank, telling->round});
+constexpr Assent::Form kForms[] = {Assent::Form::dissemination, Assent::Form::tree};
+
+// Ranks whose frames arrive in any order.
+class Assents {
+ public:
+  Assents(Assent::Form form, int ranks, SeededNumbers& numbers)
+      : has_called_(static_cast<std::size_t>(ranks)),
+        told_(static_cast<std::size_t>(ranks)),
+        numbers_(numbers) {
+    for (int rank = 0; rank < ranks; ++rank) assents_.emplace_back(form, rank, ranks);
+  }
+
+  void call(int rank) {
+    has_called_[static_cast<std::size_t>(rank)] = true;
+    tell(rank);
+  }
+
+  // A rank that has not called keeps what it is told until later.
+  void deliver_all() {
+    std::vector<OnTheWay> early;
+    while (!way_.empty()) {
+      std::swap(way_[numbers_.below(way_.size())], way_.back());
+      const OnTheWay one = way_.back();
+      way_.pop_back();
+      if (!has_called_[static_cast<std::size_t>(one.to)]) {
+        early.push_back(one);
+        continue;
       }
-    };
-    for (int rank = 0; rank < ranks; ++rank) assents.emplace_back(rank, ranks);
-    const int last = static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks)));
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (rank != last) tell(rank);
+      ASSERT_TRUE(assents_[static_cast<std::size_t>(one.to)].hear(one.from, one.round));
+      tell(one.to);
     }
-    const auto deliver_all = [&] {
-      std::vector<OnTheWay> early;
-      while (!way.empty()) {
-        const auto pick = numbers.below(way.size());
-        const OnTheWay one = way[pick];
-        way.erase(way.begin() + static_cast<std::ptrdiff_t>(pick));
-        if (one.to == last && sent[static_cast<std::size_t>(last)] == 0) {
-          early.push_back(one);  // it has not called
-          continue;
-        }
-        ASSERT_TRUE(assents[static_cast<std::size_t>(one.to)].hear(one.from, one.round));
-        tell(one.to);
+    way_ = early;
+  }
+
+  const std::vector<Assent>& all() const { return assents_; }
+  const std::vector<int>& told() const { return told_; }  // frames, by rank
+
+ private:
+  void tell(int rank) {
+    while (const auto frame = assents_[static_cast<std::size_t>(rank)].next()) {
+      ++told_[static_cast<std::size_t>(rank)];
+      way_.push_back({rank, frame->rank, frame->round});
+    }
+  }
+
+  std::vector<Assent> assents_;
+  std::vector<bool> has_called_;
+  std::vector<int> told_;
+  std::vector<OnTheWay> way_;
+  SeededNumbers& numbers_;
+};
+
+TEST(Assent, AllKnowWhateverTheOrderOfFramesAndNobodyBeforeAllHaveCalled) {
+  SeededNumbers numbers(test::seed(26));
+  for (const Assent::Form form : kForms) {
+    for (int ranks = 2; ranks <= 128; ++ranks) {
+      Assents assents(form, ranks, numbers);
+      const int last = static_cast<int>(numbers.below(static_cast<std::uint64_t>(ranks)));
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (rank != last) assents.call(rank);
       }
-      way = early;
-    };
-    deliver_all();
-    for (const Assent& assent : assents) ASSERT_FALSE(assent.is_complete()) << ranks << " ranks";
-    tell(last);
-    deliver_all();
-    for (const Assent& assent : assents) ASSERT_TRUE(assent.is_complete()) << ranks << " ranks";
-    for (const int frames : sent) ASSERT_EQ(frames, tree_levels(ranks));
+      assents.deliver_all();
+      for (const Assent& assent : assents.all())
+        ASSERT_FALSE(assent.is_complete()) << ranks << " ranks";
+      assents.call(last);
+      assents.deliver_all();
+      for (const Assent& assent : assents.all())
+        ASSERT_TRUE(assent.is_complete()) << ranks << " ranks";
+    }
   }
 }
 
-TEST(Assent, ARoundIsHeardOnceAndOfOneRankAlone) {
-  Assent assent(0, 5);
+TEST(Assent, TakesLgFramesOfEachRankOrTwoForEachEdgeOfATree) {
+  SeededNumbers numbers(test::seed(27));
+  for (int ranks = 2; ranks <= 128; ++ranks) {
+    for (const Assent::Form form : kForms) {
+      Assents assents(form, ranks, numbers);
+      for (int rank = 0; rank < ranks; ++rank) assents.call(rank);
+      assents.deliver_all();
+      const std::vector<int>& told = assents.told();
+      const int all = std::accumulate(told.begin(), told.end(), 0);
+      EXPECT_EQ(all, form == Assent::Form::tree ? 2 * (ranks - 1) : ranks * tree_levels(ranks));
+      EXPECT_LE(*std::ranges::max_element(told), tree_levels(ranks)) << ranks << " ranks";
+    }
+  }
+}
+
+TEST(Assent, AFrameIsHeardOnceAndOfOneRankAlone) {
+  Assent assent(Assent::Form::dissemination, 0, 5);
   EXPECT_FALSE(assent.hear(3, 0)) << "rank 4 tells of round 0";
   EXPECT_TRUE(assent.hear(4, 0));
   EXPECT_FALSE(assent.hear(4, 0));
   EXPECT_FALSE(assent.hear(4, 3)) << "there are three rounds";
+  Assent leaf(Assent::Form::tree, 3, 5);
+  EXPECT_FALSE(leaf.hear(0, 3)) << "rank 2 is its parent";
+  EXPECT_FALSE(leaf.hear(2, 0)) << "its parent tells it on the way down alone";
+  EXPECT_TRUE(leaf.hear(2, 3));
 }
 
 TEST(Assent, ARankTellsAtMostTwoFramesARound) {
   using namespace testing;
-  for (const int ranks : {2, 3, 7, 8, 9, 16, 20}) {
-    run_ranks(ranks, kTcp, [&](Job& job) {
+  for (const auto& [ranks, processors] :
+       {std::pair{2, 8}, {3, 8}, {7, 8}, {8, 8}, {9, 1}, {9, 20}, {16, 1}, {20, 20}}) {
+    const LocalWorldOptions options = {.share_memory = false,
+                                       .processors = static_cast<double>(processors)};
+    run_ranks(ranks, options, [&](Job& job) {
       Communicator& world = job.world();
       std::vector<float> values(100'000, 1.0F);
       const auto frames = [&](const auto& call) {
@@ -76,11 +131,11 @@ TEST(Assent, ARankTellsAtMostTwoFramesARound) {
         call();
         return static_cast<int>(world.traffic().announcements - before);
       };
-      const int most = 2 * tree_levels(ranks);
+      const int most = 2 * tree_levels(world.size());
       EXPECT_LE(frames([&] { world.barrier().wait(); }), most);
       EXPECT_LE(frames([&] { world.all_reduce(buffer_of(values)).wait(); }), most);
       EXPECT_LE(frames([&] { world.broadcast(buffer_of(values), ranks - 1).wait(); }), most);
-      EXPECT_EQ(values.front(), static_cast<float>(ranks));
+      EXPECT_EQ(values.front(), static_cast<float>(world.size()));
     });
   }
 }

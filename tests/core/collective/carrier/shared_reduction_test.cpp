@@ -18,9 +18,9 @@
 namespace paceline::collective {
 namespace {
 
-using Memory = SharedReduction::Memory;
+using Mapped = SharedReduction::Memory;
 using Progress = SharedReduction::Progress;
-using Segments = std::map<std::uint64_t, Memory>;
+using Segments = std::map<std::uint64_t, Mapped>;
 
 constexpr std::uint64_t kData = 1, kStage = 2;
 
@@ -30,7 +30,7 @@ class MemoryLink final : public transport::Link {
   MemoryLink(int peer, const Segments& segments, const std::set<int>& left)
       : peer_(peer), segments_(segments), left_(left) {}
   int peer() const override { return peer_; }
-  Memory memory(std::uint64_t segment) override {
+  Mapped memory(std::uint64_t segment) override {
     const auto found = segments_.find(segment);
     return found == segments_.end() ? nullptr : found->second;
   }
@@ -39,7 +39,7 @@ class MemoryLink final : public transport::Link {
   MutableBytes window(transport::Remote, std::size_t) override { return {}; }
   void release(const transport::FrameHeader&) override {}
   std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
-  void offer(std::uint64_t, Memory) override {}
+  void offer(std::uint64_t, Mapped) override {}
   void withdraw(std::uint64_t) override {}
   void abandon() override {}
   bool flushed() const override { return true; }
@@ -131,7 +131,7 @@ class World {
   struct Rank {
     std::unique_ptr<Members> members;
     std::unique_ptr<Board> board;
-    Memory data, stage;
+    Mapped data, stage;
     std::vector<std::byte> ordinary, read;
     SharedReduction::Offer offer;
     Request request;
@@ -203,7 +203,7 @@ class World {
   SeededNumbers numbers_;
   std::vector<Segments> segments_;
   std::unique_ptr<std::set<int>> left_ = std::make_unique<std::set<int>>();
-  std::vector<Memory> pages_;
+  std::vector<Mapped> pages_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<std::byte>> inputs_;
   std::vector<std::byte> wanted_;

@@ -1,5 +1,5 @@
-// Calls of so many ranks that they go by assent (call/assent.h): what the others are told when one
-// of them does not do as they do.
+// Calls of so many ranks that they go by assent (call/assent.h), in both its forms: what the others
+// are told when one of them does not do as they do.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -15,6 +15,18 @@ using ::testing::HasSubstr;
 
 constexpr int kRanks = 11;
 static_assert(kRanks >= Assent::kFewestRanks);
+
+// Each rank has a processor, or they take turns on one.
+class ManyRanks : public ::testing::TestWithParam<Assent::Form> {
+ protected:
+  const LocalWorldOptions options = {.share_memory = false,
+                                     .processors = GetParam() == Assent::Form::tree ? 1.0 : kRanks};
+};
+INSTANTIATE_TEST_SUITE_P(By, ManyRanks,
+                         ::testing::Values(Assent::Form::dissemination, Assent::Form::tree),
+                         [](const auto& form) {
+                           return form.param == Assent::Form::tree ? "Tree" : "Dissemination";
+                         });
 
 // The failure that each rank is told, and the longest time that it took.
 struct Told {
@@ -40,11 +52,11 @@ void told(Told& all, const LocalWorldOptions& options,
   });
 }
 
-TEST(ManyRanks, AMismatchIsNamedOnEveryRankWithinASecondWhoeverDiffers) {
+TEST_P(ManyRanks, AMismatchIsNamedOnEveryRankWithinASecondWhoeverDiffers) {
   for (const int odd : {0, 1, 6, kRanks - 1}) {
     for (const std::size_t count : {3, 50'000}) {
       Told all;
-      told(all, kTcp, [&](Communicator& world) {
+      told(all, options, [&](Communicator& world) {
         std::vector<float> values(count, 1.0F);
         if (world.rank() == odd) world.broadcast(buffer_of(values), odd).wait();
         else world.all_reduce(buffer_of(values)).wait();
@@ -59,10 +71,10 @@ TEST(ManyRanks, AMismatchIsNamedOnEveryRankWithinASecondWhoeverDiffers) {
   }
 }
 
-TEST(ManyRanks, ARankThatLeavesWithoutTheCallIsNamedByAllOthers) {
+TEST_P(ManyRanks, ARankThatLeavesWithoutTheCallIsNamedByAllOthers) {
   for (const int gone : {0, 4, kRanks - 1}) {
     Told all;
-    told(all, kTcp, [&](Communicator& world) {
+    told(all, options, [&](Communicator& world) {
       if (world.rank() != gone) world.barrier().wait();
     });
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -74,11 +86,11 @@ TEST(ManyRanks, ARankThatLeavesWithoutTheCallIsNamedByAllOthers) {
   }
 }
 
-TEST(ManyRanks, ADeadlineNamesTheRankAloneThatHasNotCalled) {
+TEST_P(ManyRanks, ADeadlineNamesTheRankAloneThatHasNotCalled) {
   constexpr int kLate = 5;
   std::atomic<int> ended = 0;
   Told all;
-  told(all, kTcp, [&](Communicator& world) {
+  told(all, options, [&](Communicator& world) {
     std::vector<float> values(10, 1.0F);
     if (world.rank() == kLate) {
       const Deadline deadline = Deadline::in(60s);
@@ -101,9 +113,9 @@ TEST(ManyRanks, ADeadlineNamesTheRankAloneThatHasNotCalled) {
 }
 
 // Ranks that have ended an operation leave at once; the others still know that they had called.
-TEST(ManyRanks, WhoLeavesRightAfterACallIsMissedByNobody) {
+TEST_P(ManyRanks, WhoLeavesRightAfterACallIsMissedByNobody) {
   for (int round = 0; round < 20; ++round) {
-    run_ranks(kRanks, kTcp, [&](Job& job) {
+    run_ranks(kRanks, options, [&](Job& job) {
       std::vector<float> values(1000, 1.0F);
       job.world().broadcast(buffer_of(values), round % kRanks).wait();
       job.world().all_reduce(buffer_of(values)).wait();
@@ -113,8 +125,8 @@ TEST(ManyRanks, WhoLeavesRightAfterACallIsMissedByNobody) {
 }
 
 // Calls with notes go to all, those without by assent: in any order.
-TEST(ManyRanks, CallsThatAreToldToAllStandBetweenOthers) {
-  run_ranks(kRanks, kTcp, [&](Job& job) {
+TEST_P(ManyRanks, CallsThatAreToldToAllStandBetweenOthers) {
+  run_ranks(kRanks, options, [&](Job& job) {
     for (int turn = 0; turn < 10; ++turn) {
       std::vector<float> values(100, 1.0F);
       const std::vector<std::byte> note(1, static_cast<std::byte>(job.rank() + turn));
