@@ -7,6 +7,7 @@ import tempfile
 
 import drawers
 import rules
+import unity
 import words
 from tree import Tree
 
@@ -81,6 +82,12 @@ BROKEN = [
     (drawers.sub_rooms_in_order, {"paceline/app/cli/attic/page.h": "#pragma once\n"}),
     (drawers.doors_alone_are_used, {"paceline/core/base/inner.h": "#pragma once\n",
                                     "paceline/app/cli/cli.h": '#pragma once\n#include "paceline/core/base/inner.h"\n'}),
+    (unity.no_private_name_twice, {"paceline/core/base/a.cpp": "namespace x {\nnamespace {\nconstexpr int kA = 1, kB = 2;\n",
+                                   "paceline/core/base/b.cpp": "namespace x {\nnamespace {\nconstexpr double kB = 3;\n"}),
+    (unity.no_private_name_twice, {"tests/core/base/a_test.cpp": "namespace {\nvoid fill(int* to) {\n",
+                                   "tests/core/base/b_test.cpp": "namespace {\nvoid fill(int* values) {\n"}),
+    (unity.no_private_name_twice, {"paceline/core/base/a.cpp": "namespace {\nusing Json = A;\n",
+                                   "paceline/core/base/b.cpp": "namespace {\nusing Json = B;\n"}),
     (words.comments_name_what_exists, {"paceline/core/base/bytes.h": "// See nowhere.md.\n#pragma once\n#include <cstddef>\nstd::size_t f();\n"}),
     (words.comments_name_what_exists, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\nstd::size_t f();  // specification A7\n"}),
     (words.comments_are_sentences, {"paceline/core/base/bytes.h": "#pragma once\n#include <cstddef>\n// Of the next step.\nstd::size_t f();\n"}),

@@ -20,7 +20,7 @@ std::vector<Subcommand> benches() {
   return {bench_calibrate(), bench_choose(), bench_collective(), bench_schedule()};
 }
 
-std::string help() {
+std::string bench_help() {
   return fmt::format(
       "{}\n"
       "Usage: paceline bench SUBCOMMAND [options]\n\n"
@@ -43,7 +43,7 @@ int bench_main(const std::vector<std::string>& arguments) {
     return usage_error("paceline bench",
                        "which measurement? As in `paceline bench collective --ranks 2`");
   if (arguments.front() == "-h" || arguments.front() == "--help") {
-    fmt::print("{}", help());
+    fmt::print("{}", bench_help());
     return 0;
   }
   return run_one_of(benches(), "paceline bench", {"--help"}, arguments);

@@ -22,7 +22,7 @@ std::vector<Subcommand> subcommands() {
   return {run(), bench(), profile(), programs(), simulate(), doctor(), top()};
 }
 
-std::string help() {
+std::string command_help() {
   return "Paceline trains one network on many processes.\n"
          "Usage: paceline SUBCOMMAND [options]\n\n"
          "Subcommands:\n" +
@@ -80,7 +80,7 @@ int run_cli(const std::vector<std::string>& arguments) {
     return usage_error("paceline", "which subcommand? As in `paceline run -n 2 program`");
   const std::string& first = arguments.front();
   if (first == "-h" || first == "--help" || first == "help") {
-    fmt::print("{}", help());
+    fmt::print("{}", command_help());
     return 0;
   }
   if (first == "--version") {

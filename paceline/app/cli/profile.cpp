@@ -23,7 +23,6 @@
 namespace paceline::cli {
 namespace {
 
-constexpr int kFailed = 1;
 constexpr const char* kOutput = "--output";
 
 constexpr const char* kProfileAbout =
@@ -47,7 +46,7 @@ ranks do not share cores.
 Exit codes: 0 done; 1 the program made no step with DataParallel; 2 wrong usage; else as `paceline run`
 )";
 
-class HelpFormatter : public CLI::Formatter {
+class ProfileHelp : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
     return "Usage: paceline profile --output FILE [options of paceline run] [--] program "
@@ -57,7 +56,7 @@ class HelpFormatter : public CLI::Formatter {
 
 struct ProfileLine {
   ProfileLine() {
-    app.formatter(std::make_shared<HelpFormatter>());
+    app.formatter(std::make_shared<ProfileHelp>());
     app.footer(kProfileMore);
     app.add_option(kOutput, output,
                    "file for the model, as JSON; it is replaced when the program has ended")

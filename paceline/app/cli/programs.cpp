@@ -34,8 +34,6 @@ using collective::Catalogue;
 using collective::Program;
 using collective::Shape;
 
-constexpr int kMostRanks = 1024;
-
 constexpr const char* kProgramsAbout =
     "Shows the programs that collectives run: `list` lists them, `show NAME` prints and draws the "
     "steps of each rank,\n"

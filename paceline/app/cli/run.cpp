@@ -78,7 +78,7 @@ struct Given {
   bool no_prefix = false, dry_run = false, as_agent = false;
 };
 
-class HelpFormatter : public CLI::Formatter {
+class RunHelp : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
     return "Usage: paceline run -n N [options] [--] program [arguments]\n";
@@ -294,7 +294,7 @@ int be_agent() {
 
 struct RunLine {
   RunLine() {
-    app.formatter(std::make_shared<HelpFormatter>());
+    app.formatter(std::make_shared<RunHelp>());
     app.get_formatter()->column_width(34);
     app.footer(kRunMore);
     add_options(app, given);

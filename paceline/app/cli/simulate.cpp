@@ -17,7 +17,7 @@ std::vector<Subcommand> simulations() {
   return {simulate_survey()};
 }
 
-std::string help() {
+std::string simulate_help() {
   return fmt::format(
       "{}\n"
       "Usage: paceline simulate SUBCOMMAND [options]\n\n"
@@ -39,7 +39,7 @@ int simulate_main(const std::vector<std::string>& arguments) {
   if (arguments.empty())
     return usage_error("paceline simulate", "which simulation? As in `paceline simulate survey`");
   if (arguments.front() == "-h" || arguments.front() == "--help") {
-    fmt::print("{}", help());
+    fmt::print("{}", simulate_help());
     return 0;
   }
   return run_one_of(simulations(), "paceline simulate", {"--help"}, arguments);

@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <tuple>
 #include <vector>
+
+#include "paceline/core/base/number.h"
 
 namespace paceline::observe {
 namespace {
@@ -18,11 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<int> number_of(const fs::path& path) {
-  const std::string name = path.filename();
-  int number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return number;
+  return number_in<int>(path.filename().native());
 }
 
 // Processes come and go, and those of other users cannot be read, so unreadable entries are

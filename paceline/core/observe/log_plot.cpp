@@ -11,7 +11,7 @@ namespace {
 
 using Point = std::pair<double, double>;
 
-constexpr double kWidth = 760, kHeight = 400;
+constexpr double kPlotWidth = 760, kHeight = 400;
 // The field; the legend is beside it.
 constexpr double kLeft = 70, kRight = 580, kTop = 34, kBottom = 344;
 constexpr double kLegendLine = 19;
@@ -119,6 +119,10 @@ std::optional<Extent> extent_of(const std::vector<Curve>& curves) {
 
 }  // namespace
 
+std::string number_text(double value) {
+  return fmt::format("{:g}", value);
+}
+
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -145,7 +149,7 @@ std::string to_svg(const LogPlot& plot) {
       "<style>.grid {{ stroke: currentColor; stroke-opacity: 0.2 }}</style>\n"
       "<title>{2}</title>\n"
       "<text x=\"{3}\" y=\"18\" font-size=\"15\" font-weight=\"bold\">{2}</text>\n",
-      kWidth, height, escaped(plot.title), kLeft);
+      kPlotWidth, height, escaped(plot.title), kLeft);
   svg += grid(x, y);
   svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
                      (kLeft + kRight) / 2, kBottom + 42, escaped(plot.x.label));

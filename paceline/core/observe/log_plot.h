@@ -19,11 +19,14 @@ struct Curve {
   bool dashed = false;  // for a limit rather than a candidate
 };
 
+// Writes the number as short as it can, such as "0.5" or "1e+06".
+std::string number_text(double value);
+
 // Grid lines at origin * step^k, labelled by `text`.
 struct LogAxis {
   std::string label;
   double origin = 1, step = 10;
-  std::string (*text)(double) = nullptr;
+  std::string (*text)(double) = number_text;
 };
 
 struct LogPlot {

@@ -11,7 +11,7 @@
 namespace paceline::observe {
 namespace {
 
-constexpr double kWidth = 1120, kLeft = 130, kRight = 1100;
+constexpr double kPageWidth = 1120, kTimelineLeft = 130, kTimelineRight = 1100;
 constexpr double kHeader = 62, kTitle = 22, kBetween = 12, kFooter = 46;
 constexpr double kLane = 16;     // height of a lane of one row
 constexpr double kLeastRow = 3;  // height of a row if there are many
@@ -86,7 +86,7 @@ class Drawing {
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" "
                "width=\"{0}\" height=\"{1:.0f}\" role=\"img\" "
                "font-family=\"system-ui,sans-serif\" font-size=\"11\">\n",
-               kWidth, y_ + kFooter) +
+               kPageWidth, y_ + kFooter) +
            kStyle +
            fmt::format(
                "<title>{}</title>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
@@ -97,13 +97,13 @@ class Drawing {
 
  private:
   double x(double seconds) const {
-    return kLeft + std::clamp(seconds / last_, 0.0, 1.0) * (kRight - kLeft);
+    return kTimelineLeft + std::clamp(seconds / last_, 0.0, 1.0) * (kTimelineRight - kTimelineLeft);
   }
   static const char* colour(std::size_t kind) { return kPlotColours[kind % kPlotColours.size()]; }
 
   std::string legend() const {
     std::string svg;
-    double at = kLeft;
+    double at = kTimelineLeft;
     const auto name = [&](const std::string& text) {
       svg += text_at(at + 18, 48, "class=\"ink\"", text);
       at += 36 + 6.2 * static_cast<double>(text.size());
@@ -131,7 +131,7 @@ class Drawing {
       svg += text_at(at, bottom + 14, "class=\"faint\" text-anchor=\"middle\"",
                      fmt::format("{:g}", tick * i * kMilli));
     }
-    return svg + text_at((kLeft + kRight) / 2, bottom + 32,
+    return svg + text_at((kTimelineLeft + kTimelineRight) / 2, bottom + 32,
                          "class=\"faint\" text-anchor=\"middle\"", "milliseconds");
   }
 
@@ -154,11 +154,11 @@ class Drawing {
     const Rows rows = side_by_side(lane.spans);
     const auto count = static_cast<double>(rows.count);
     const double row = std::max(kLeastRow, kLane / count), height = row * count;
-    std::string svg =
-        text_at(kLeft - 8, y_ + height / 2 + 4, "class=\"faint\" text-anchor=\"end\"", lane.name);
+    std::string svg = text_at(kTimelineLeft - 8, y_ + height / 2 + 4,
+                              "class=\"faint\" text-anchor=\"end\"", lane.name);
     svg +=
         fmt::format("<rect class=\"lane\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\"/>\n",
-                    kLeft, y_, kRight - kLeft, height);
+                    kTimelineLeft, y_, kTimelineRight - kTimelineLeft, height);
     for (std::size_t i = 0; i < lane.spans.size(); ++i) {
       const TimelineSpan& span = lane.spans[i];
       if (span.end <= 0) continue;

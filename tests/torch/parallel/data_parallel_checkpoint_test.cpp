@@ -10,7 +10,7 @@ struct Checkpoint {
   std::string model, optimizer, parallel;
 };
 
-OptimizerFactory momentum() {
+OptimizerFactory slow_momentum() {
   return [](const at::Tensor& parameter) {
     return std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter},
                                                torch::optim::SGDOptions(0.01).momentum(0.9));
@@ -74,7 +74,7 @@ TEST(DataParallelCheckpoint, also_under_measured_schedules_and_with_optimizers_o
     for (const bool own : {false, true}) {
       DataParallelOptions options{.schedule = schedule,
                                   .compression = "ef_sign:min_compress_bytes=0"};
-      if (own) options.optimizer = momentum();
+      if (own) options.optimizer = slow_momentum();
       expect_same_bits_after_loading(options);
     }
   }
@@ -138,7 +138,7 @@ TEST(DataParallelCheckpoint, of_another_rank_compression_or_moment_is_refused_wi
     EXPECT_THAT(told(net, job, options, checkpoints[rank].model),
                 HasSubstr("DataParallel::save()"));
     auto own = options;
-    own.optimizer = momentum();
+    own.optimizer = slow_momentum();
     EXPECT_THAT(told(net, job, own, checkpoints[rank].parallel),
                 HasSubstr("without DataParallelOptions::optimizer"));
   });

@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-constexpr int kRanks = 3, kSteps = 12, kSide = 40;
+constexpr int kWeightedRanks = 3, kWeightedSteps = 12, kSide = 40;
 
 at::Tensor gradient_of(int step, int rank) {
   at::Generator generator =
@@ -20,23 +20,23 @@ at::Tensor gradient_of(int step, int rank) {
 
 // The weights by rank, at least one of which is not 0: a last batch may have 4 samples where others
 // had 512.
-std::array<double, kRanks> weights_in(int step) {
+std::array<double, kWeightedRanks> weights_in(int step) {
   std::mt19937_64 random(test::seed(77 + static_cast<std::uint64_t>(step)));
   constexpr std::array<double, 5> kWeights = {0, 1, 4, 96, 512};
-  std::array<double, kRanks> weights;
+  std::array<double, kWeightedRanks> weights;
   for (double& weight : weights) weight = kWeights[random() % kWeights.size()];
-  if (weights == std::array<double, kRanks>()) weights[step % kRanks] = 3;
+  if (weights == std::array<double, kWeightedRanks>()) weights[step % kWeightedRanks] = 3;
   return weights;
 }
 
 // The sum over the steps of the weighted means, in fp64.
 at::Tensor all_that_was_brought() {
   at::Tensor sum = at::zeros({kSide, kSide}, at::kDouble);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kWeightedSteps; ++step) {
     const auto weights = weights_in(step);
     double total = 0;
     for (const double weight : weights) total += weight;
-    for (int rank = 0; rank < kRanks; ++rank)
+    for (int rank = 0; rank < kWeightedRanks; ++rank)
       sum += gradient_of(step, rank).to(at::kDouble) * (weights[rank] / total);
   }
   return sum;
@@ -53,11 +53,11 @@ struct Given {
 Given trained_by(const std::string& compression) {
   Given given;
   std::mutex mutex;
-  run_ranks(kRanks, [&](Job& job) {
+  run_ranks(kWeightedRanks, [&](Job& job) {
     nn::Module model;
     at::Tensor parameter = model.register_parameter("p", at::zeros({kSide, kSide}));
     DataParallel parallel(model, job, {.compression = compression});
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kWeightedSteps; ++step) {
       const double weight = weights_in(step)[static_cast<std::size_t>(job.rank())];
       parameter.mutable_grad().reset();
       parallel.weight(weight);
@@ -73,7 +73,7 @@ Given trained_by(const std::string& compression) {
       at::Tensor values = at::empty({static_cast<std::int64_t>(kept.elements())});
       std::memcpy(values.mutable_data_ptr(), kept.values.data(), kept.values.size());
       given.held_back.view({-1}).narrow(0, static_cast<std::int64_t>(kept.begin), values.numel()) +=
-          values.to(at::kDouble) / kRanks;
+          values.to(at::kDouble) / kWeightedRanks;
     }
   });
   return given;

@@ -19,8 +19,7 @@
 namespace paceline::cli {
 namespace {
 
-constexpr int kUsage = 2;
-constexpr int kMostRanks = 4096;
+constexpr int kMostBenchRanks = 4096;
 
 bool a_launcher_is_there() {
   const auto variables = [](const char* name) { return std::getenv(name); };
@@ -81,7 +80,8 @@ void add_ranks_options(CLI::App& app, RanksOptions& given) {
 
 int run_on_ranks(RanksOptions given, std::vector<std::string> words,
                  const std::function<int(Job&, const RanksOptions&)>& measure) {
-  const int ranks = given.ranks.empty() ? 0 : parse_count("--ranks", given.ranks, 1, kMostRanks);
+  const int ranks =
+      given.ranks.empty() ? 0 : parse_count("--ranks", given.ranks, 1, kMostBenchRanks);
   if (!given.transport.empty()) parse_transport(given.transport);
   if (!given.determinism.empty()) parse_determinism(given.determinism);
   if (!given.as_rank && !a_launcher_is_there()) return start_ranks(given, ranks, std::move(words));

@@ -20,10 +20,6 @@ std::string length_text(double bytes) {
   return size_text(static_cast<std::size_t>(bytes + 0.5));
 }
 
-std::string number_text(double value) {
-  return fmt::format("{:g}", value);
-}
-
 const LogAxis kLength{
     .label = "bytes of a rank's buffer", .origin = 4, .step = 16, .text = length_text};
 
@@ -51,7 +47,6 @@ std::string plot(const std::string& title, const std::string& unit,
   drawn.title = title;
   drawn.x = kLength;
   drawn.y.label = unit;
-  drawn.y.text = number_text;
   drawn.curves = std::move(curves);
   return to_svg(drawn);
 }

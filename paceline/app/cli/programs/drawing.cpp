@@ -21,7 +21,7 @@ constexpr double kGap = 10;                 // between two rounds
 constexpr double kMarkHeight = 18;
 constexpr double kSymbol = 5;  // radius
 
-constexpr const char* kStyle = R"(<style>
+constexpr const char* kDrawingStyle = R"(<style>
 .paper{fill:#ffffff}.ink{fill:#24292f}.faint{fill:#6e7781}.band{fill:#818b98;fill-opacity:.08}
 .life{stroke:#afb8c1;stroke-width:1}.message,.sample{stroke-width:1.4}.many .message{stroke-width:1;opacity:.75}.store{stroke-dasharray:5 2}
 .label{fill:#24292f;stroke:#ffffff;stroke-width:3;paint-order:stroke}
@@ -60,18 +60,18 @@ std::string shortened(std::string text) {
 }
 
 // 12.0 -> "12", 12.34 -> "12.3"
-std::string number(double value) {
+std::string coordinate(double value) {
   std::string text = fmt::format("{:.1f}", value);
   if (text.ends_with(".0")) text.resize(text.size() - 2);
   return text;
 }
 
 std::string use(std::string_view symbol, double x, double y) {
-  return fmt::format("<use href=\"#{}\" x=\"{}\" y=\"{}\"/>", symbol, number(x), number(y));
+  return fmt::format("<use href=\"#{}\" x=\"{}\" y=\"{}\"/>", symbol, coordinate(x), coordinate(y));
 }
 
 std::string text_at(double x, double y, std::string_view look, std::string_view text) {
-  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>", number(x), number(y), look,
+  return fmt::format("<text x=\"{}\" y=\"{}\" {}>{}</text>", coordinate(x), coordinate(y), look,
                      escaped(text));
 }
 
@@ -106,9 +106,9 @@ class Picture {
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 "
                "0 {0} {1}\" font-family=\"system-ui,sans-serif\" font-size=\"10\" role=\"img\">\n"
                "<title>{2}</title>\n<metadata>{3}</metadata>\n",
-               number(width), number(bottom_ + 12), escaped(caption_.title),
+               coordinate(width), coordinate(bottom_ + 12), escaped(caption_.title),
                escaped(caption_.made_by)) +
-           kStyle + kSymbols + "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n" +
+           kDrawingStyle + kSymbols + "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n" +
            text_at(12, 24, "class=\"ink\" font-size=\"15\" font-weight=\"600\"", caption_.title) +
            text_at(12, 42, "class=\"faint\" font-size=\"11\"", caption_.subtitle) + "\n" + key +
            body + "</g>\n</svg>\n";
@@ -153,7 +153,7 @@ class Picture {
       const double top = top_of(time) - kGap / 2, height = top_of(time + 1) - top_of(time);
       if (time % 2 == 0)
         text += fmt::format("<rect class=\"band\" y=\"{}\" width=\"100%\" height=\"{}\"/>\n",
-                            number(top), number(height));
+                            coordinate(top), coordinate(height));
       text += text_at(12, top + height / 2 + 3, "class=\"faint\"", name_of_time(time)) + "\n";
     }
     return text;
@@ -163,8 +163,8 @@ class Picture {
     std::string text;
     for (int rank = 0; rank < ranks_; ++rank) {
       text +=
-          fmt::format("<path class=\"life\" d=\"M{} {}V{}\"/>", number(x_of(rank)),
-                      number(kHeader + 4), number(bottom_)) +
+          fmt::format("<path class=\"life\" d=\"M{} {}V{}\"/>", coordinate(x_of(rank)),
+                      coordinate(kHeader + 4), coordinate(bottom_)) +
           text_at(x_of(rank), kHeader, "class=\"ink\" text-anchor=\"middle\" font-weight=\"600\"",
                   fmt::format("{}{}", column_ < 40 ? "" : "rank ", rank)) +
           "\n";
@@ -179,11 +179,12 @@ class Picture {
     const double dx = (x2 - x1) / length, dy = (y2 - y1) / length;
     const double tip_x = x2 - short_of * dx, tip_y = y2 - short_of * dy;
     const double back_x = tip_x - 6 * dx, back_y = tip_y - 6 * dy;
-    const std::string shaft =
-        fmt::format("M{} {}L{} {}", number(x1), number(y1), number(back_x), number(back_y));
-    const std::string head = fmt::format("M{} {}L{} {}L{} {}Z", number(back_x - 2.6 * dy),
-                                         number(back_y + 2.6 * dx), number(tip_x), number(tip_y),
-                                         number(back_x + 2.6 * dy), number(back_y - 2.6 * dx));
+    const std::string shaft = fmt::format("M{} {}L{} {}", coordinate(x1), coordinate(y1),
+                                          coordinate(back_x), coordinate(back_y));
+    const std::string head =
+        fmt::format("M{} {}L{} {}L{} {}Z", coordinate(back_x - 2.6 * dy),
+                    coordinate(back_y + 2.6 * dx), coordinate(tip_x), coordinate(tip_y),
+                    coordinate(back_x + 2.6 * dy), coordinate(back_y - 2.6 * dx));
     return stores ? fmt::format("<path class=\"store\" d=\"{}\"/><path d=\"{}\"/>", shaft, head)
                   : fmt::format("<path d=\"{}{}\"/>", shaft, head);
   }
@@ -265,8 +266,9 @@ class Picture {
     double x = 12;
     for (const Entry& entry : entries()) {
       if (!entry.occurs) continue;
-      text += fmt::format("<g transform=\"translate({},64)\">{}</g>", number(x), entry.drawing) +
-              text_at(x + entry.width + 5, 67.5, "class=\"faint\"", entry.meaning) + "\n";
+      text +=
+          fmt::format("<g transform=\"translate({},64)\">{}</g>", coordinate(x), entry.drawing) +
+          text_at(x + entry.width + 5, 67.5, "class=\"faint\"", entry.meaning) + "\n";
       x += entry.width + 5 + width_of(entry.meaning) + 14;
     }
     legend_width_ = x;

@@ -21,8 +21,6 @@ using collective::Algorithm;
 using collective::Catalogue;
 using collective::Shape;
 
-constexpr int kMostRanks = 1024;
-
 std::vector<std::vector<int>> parse_groups(const std::string& text, int ranks) {
   std::vector<std::vector<int>> groups;
   std::vector<int> all;

@@ -11,6 +11,9 @@ class App;
 
 namespace paceline::cli {
 
+// Programs of more ranks take too long to make and to prove while somebody waits.
+inline constexpr int kMostRanks = 1024;
+
 struct ShapeOptions {
   std::string ranks = "8";
   std::string root = "0";

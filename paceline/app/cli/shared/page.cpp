@@ -7,7 +7,7 @@
 namespace paceline::cli {
 namespace {
 
-constexpr const char* kStyle = R"(
+constexpr const char* kPageStyle = R"(
 :root { color-scheme: light dark; --line: #d0d4d9; --bad: #c0271f }
 @media (prefers-color-scheme: dark) { :root { --line: #3c4249; --bad: #ff7b72 } }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem;
@@ -33,7 +33,7 @@ std::string page(const std::string& title,
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<dl>\n",
-      escaped(title), kStyle);
+      escaped(title), kPageStyle);
   for (const auto& [name, value] : facts)
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
   return html + "</dl>\n" + body + "</body>\n</html>\n";

@@ -5,25 +5,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/number.h"
 #include "paceline/core/base/suggestion.h"
 
 namespace paceline::cli {
 namespace {
-
-template <typename T>
-std::optional<T> number_in(std::string_view text) {
-  T value = {};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::optional<double> seconds_of_unit(std::string_view unit) {
   if (unit.empty() || unit == "s") return 1.0;

@@ -11,8 +11,6 @@
 namespace paceline::cli {
 namespace {
 
-constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
-
 int dispatch(const Subcommand& subcommand, const std::string& who,
              const std::vector<std::string>& arguments) {
   try {

@@ -12,6 +12,9 @@ class App;
 
 namespace paceline::cli {
 
+// What the command exits with; 0 is success.
+inline constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
+
 struct Subcommand {
   std::string_view name;
   std::string_view summary;  // one line for `paceline --help`

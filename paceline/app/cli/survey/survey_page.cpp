@@ -10,17 +10,13 @@ namespace {
 
 using observe::escaped;
 
-std::string number_text(double value) {
-  return fmt::format("{:g}", value);
-}
-
 // Plots one kind of throughput of every method over the number of GPUs.
 std::string plot(const SurveyFigure& figure, const std::string& kind,
                  double SurveyFigure::Cell::*part) {
   observe::LogPlot drawn;
   drawn.title = fmt::format("{}, {}: {}", figure.model, figure.network, kind);
-  drawn.x = {.label = "GPUs", .origin = 1, .step = 2, .text = number_text};
-  drawn.y = {.label = "samples/s", .origin = 1, .step = 2, .text = number_text};
+  drawn.x = {.label = "GPUs", .origin = 1, .step = 2};
+  drawn.y = {.label = "samples/s", .origin = 1, .step = 2};
   for (const SurveyFigure::Line& line : figure.lines) {
     observe::Curve curve{.name = line.method};
     for (std::size_t i = 0; i < line.cells.size(); ++i)

@@ -103,7 +103,7 @@ std::string claims_text(const SurveyRun& run) {
   return text + "\n";
 }
 
-std::string number(double value) {
+std::string throughput_text(double value) {
   return value > 0 ? fmt::format("{:.1f}", value) : "-";
 }
 
@@ -118,8 +118,8 @@ std::string figure_text(const SurveyFigure& figure) {
   for (const SurveyFigure::Line& line : figure.lines) {
     std::string row = fmt::format("{:<19}", line.method);
     for (const SurveyFigure::Cell& cell : line.cells)
-      row += fmt::format("{:>9}{:>10}{:>7}", number(cell.measured), number(cell.simulated),
-                         cell.error());
+      row += fmt::format("{:>9}{:>10}{:>7}", throughput_text(cell.measured),
+                         throughput_text(cell.simulated), cell.error());
     text += row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
   }
   return text + "\n";

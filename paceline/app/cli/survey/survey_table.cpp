@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "paceline/core/base/number.h"
 
 namespace paceline::cli {
 namespace {
@@ -74,11 +75,9 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 }
 
 std::optional<double> positive(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  const auto value = number_in<double>(text);
   constexpr double kMost = 1e12;
-  return is_number && value > 0 && value < kMost ? std::optional(value) : std::nullopt;
+  return value && *value > 0 && *value < kMost ? value : std::nullopt;
 }
 
 std::string_view without_return(std::string_view line) {

@@ -12,6 +12,8 @@
 #include <charconv>
 #include <filesystem>
 
+#include "paceline/app/launch/process/pipe.h"
+
 namespace paceline::launch {
 namespace {
 
@@ -21,17 +23,6 @@ constexpr std::chrono::milliseconds kEnd{300};  // the time an agent and its ssh
 
 Clock::time_point moment_ago(std::int64_t nanoseconds) {
   return Clock::now() - std::chrono::nanoseconds(nanoseconds);
-}
-
-struct Pipe {
-  transport::FileDescriptor read, write;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return io_failure("cannot make a pipe to another host", errno);
-  return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
 }
 
 // ssh hands its words to a shell on the other side.
@@ -82,7 +73,7 @@ std::string why_ssh_ended(pid_t process, const std::string& host) {
 
 Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
                                  const std::string& host, const sigset_t& signal_mask) {
-  auto down = make_pipe(), up = make_pipe();
+  auto down = make_pipe("another host"), up = make_pipe("another host");
   if (!down) return down.error();
   if (!up) return up.error();
   std::vector<std::string> command = ssh_command;

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 
 #include "paceline/app/launch/hosts/host.h"
+#include "paceline/core/base/number.h"
 #include "paceline/core/membership/environment/node_list.h"
 #include "paceline/core/transport/socket/resolve.h"
 
@@ -20,15 +20,8 @@ Failure wrong(std::string_view where, std::string_view what) {
   return {Fault::misuse, fmt::format("{}: {}", where, what), {}};
 }
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Result<int> slots_in(std::string_view where, std::string_view text) {
-  const auto value = number(text);
+  const auto value = number_in<int>(text);
   if (!value || *value < 1 || *value > kMostSlots) {
     return wrong(where,
                  fmt::format("\"{}\" is no number of slots; give 1 to {}", text, kMostSlots));

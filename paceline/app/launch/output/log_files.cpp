@@ -5,21 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <optional>
+
+#include "paceline/core/base/number.h"
 
 namespace paceline::launch {
 namespace {
 
 constexpr int kStdout = 1, kStderr = 2, kBoth = 3;
-
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
 
 }  // namespace
 
@@ -29,7 +23,7 @@ Result<StreamMask> StreamMask::parse(std::string_view option, std::string_view t
                                   "(both), or by rank as in 0:1,1:3",
                                   option, text),
                       {}};
-  if (const auto all = number(text))
+  if (const auto all = number_in<unsigned>(text))
     return *all <= kBoth ? Result<StreamMask>(StreamMask(*all)) : wrong;
   StreamMask mask(0);
   while (!text.empty()) {
@@ -37,7 +31,8 @@ Result<StreamMask> StreamMask::parse(std::string_view option, std::string_view t
     text.remove_prefix(std::min(part.size() + 1, text.size()));
     const auto colon = part.find(':');
     if (colon == std::string_view::npos) return wrong;
-    const auto rank = number(part.substr(0, colon)), streams = number(part.substr(colon + 1));
+    const auto rank = number_in<unsigned>(part.substr(0, colon)),
+               streams = number_in<unsigned>(part.substr(colon + 1));
     if (!rank || !streams || *streams > kBoth) return wrong;
     mask.by_rank_[*rank] = *streams;
   }

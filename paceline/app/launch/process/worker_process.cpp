@@ -6,20 +6,10 @@
 #include <array>
 #include <cerrno>
 
+#include "paceline/app/launch/process/pipe.h"
+
 namespace paceline::launch {
 namespace {
-
-struct Pipe {
-  transport::FileDescriptor read, write;
-};
-
-Result<Pipe> make_pipe(int flags = 0) {
-  std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC | flags) != 0) {
-    return io_failure("cannot make a pipe for a worker (raise `ulimit -n`)", errno);
-  }
-  return Pipe{transport::FileDescriptor(ends[0]), transport::FileDescriptor(ends[1])};
-}
 
 void set_non_blocking(int fd) {
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -28,7 +18,8 @@ void set_non_blocking(int fd) {
 }  // namespace
 
 Result<WorkerProcess> WorkerProcess::start(ShimOrders orders) {
-  auto lifeline = make_pipe(), status = make_pipe(), output = make_pipe(), error = make_pipe();
+  auto lifeline = make_pipe("a worker"), status = make_pipe("a worker"),
+       output = make_pipe("a worker"), error = make_pipe("a worker");
   for (const auto* made : {&lifeline, &status, &output, &error}) {
     if (!*made) return made->error();
   }

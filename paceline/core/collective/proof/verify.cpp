@@ -18,7 +18,7 @@
 namespace paceline::collective {
 namespace {
 
-Result<std::vector<Program>> programs_of(const Algorithm& algorithm, Shape shape) {
+Result<std::vector<Program>> built_programs(const Algorithm& algorithm, Shape shape) {
   std::vector<Program> programs;
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
     if (!algorithm.fits(shape)) {
@@ -158,7 +158,7 @@ Proof proof_of(const std::vector<Program>& programs, const Counters& counters,
 Result<Proof> prove(const Algorithm& algorithm, const Shape& shape) {
   if (!has_programs(algorithm.operation))
     return Failure{Fault::misuse, "this operation has no programs", {}};
-  auto programs = programs_of(algorithm, shape);
+  auto programs = built_programs(algorithm, shape);
   if (!programs) return programs.error();
   if (auto sound = check_form(algorithm.operation, shape, *programs); !sound) return sound.error();
   Result<Rendezvous> meeting = meet(*programs);

@@ -10,8 +10,8 @@
 namespace paceline::compress {
 namespace {
 
-constexpr std::size_t kBlock = 4096;    // elements; checked while they are in the nearest cache
-constexpr std::size_t kLong = 1 << 22;  // bytes; more than the near caches hold
+constexpr std::size_t kCastBlock = 4096;  // elements; checked while they are in the nearest cache
+constexpr std::size_t kLong = 1 << 22;    // bytes; more than the near caches hold
 
 class Cast final : public Codec {
  public:
@@ -27,10 +27,10 @@ class Cast final : public Codec {
                                     MutableBytes payload) const override {
     const std::size_t bytes = longest_payload(values.size());
     require_room(payload, bytes);
-    std::array<std::byte, 2 * kBlock> halves;
+    std::array<std::byte, 2 * kCastBlock> halves;
     const bool is_long = bytes >= kLong;
-    for (std::size_t at = 0; at < values.size(); at += kBlock) {
-      const std::size_t count = std::min(kBlock, values.size() - at);
+    for (std::size_t at = 0; at < values.size(); at += kCastBlock) {
+      const std::size_t count = std::min(kCastBlock, values.size() - at);
       const MutableBytes target = payload.subspan(2 * at, 2 * count);
       const MutableBytes block = is_long ? MutableBytes(halves).first(2 * count) : target;
       narrow(dtype_, values.subspan(at, count), block);

@@ -17,7 +17,7 @@ namespace {
 
 // Elements are encoded in blocks of this size: they stay in a near cache between norm and levels,
 // and each block's levels begin on a byte.
-constexpr std::size_t kBlock = 4096;
+constexpr std::size_t kLevelBlock = 4096;
 
 class Qsgd final : public Codec {
  public:
@@ -41,10 +41,10 @@ class Qsgd final : public Codec {
     const RandomStream stream{occasion.seed, occasion.tensor, occasion.step, occasion.rank};
     std::vector<float> norms(buckets_of(elements, bucket_));
     const Scale scale = scale_of(norms);
-    std::array<std::int8_t, kBlock> levels;
+    std::array<std::int8_t, kLevelBlock> levels;
     std::size_t known = 0;  // buckets whose norm is known
-    for (std::size_t at = 0; at < elements; at += kBlock) {
-      const std::size_t end = std::min(at + kBlock, elements);
+    for (std::size_t at = 0; at < elements; at += kLevelBlock) {
+      const std::size_t end = std::min(at + kLevelBlock, elements);
       const std::size_t wanted = buckets_of(end, bucket_);
       if (!find_norms(values, known, std::span(norms).first(wanted))) return std::nullopt;
       known = wanted;
@@ -67,7 +67,7 @@ class Qsgd final : public Codec {
       if (std::signbit(norm) || !is_usable(norm))
         return malformed_payload(fmt::format("the norm of a bucket is {}", norm));
     }
-    std::array<std::int8_t, kBlock> levels;
+    std::array<std::int8_t, kLevelBlock> levels;
     const bool done = decode_in_blocks(values, [&](std::size_t at, std::span<float> block) {
       const auto some = std::span(levels).first(block.size());
       const Bytes packed = block_of(payload, elements, at, at + block.size());

@@ -127,7 +127,7 @@ std::optional<Limit> find_limit(std::span<const float> values, std::size_t count
   return limit;
 }
 
-constexpr std::size_t kBlock = 4096;
+constexpr std::size_t kScanBlock = 4096;
 
 // The values of at least some magnitude; NaN is one of them.
 class Candidates {
@@ -135,7 +135,7 @@ class Candidates {
   // More than `most` candidates are too many: further ones are ignored.
   Candidates(std::uint32_t least, std::size_t most) : least_(least), most_(most) {}
 
-  // Takes elements `first` and following, at most kBlock.
+  // Takes elements `first` and following, at most kScanBlock.
   void take(std::span<const float> block, std::size_t first) {
     if (are_too_many()) return;
     keep(block, first,
@@ -172,15 +172,15 @@ class Candidates {
 
   const std::uint32_t least_;
   const std::size_t most_;
-  std::array<std::uint32_t, kBlock + kVector> found_;  // found in one block
+  std::array<std::uint32_t, kScanBlock + kVector> found_;  // found in one block
   std::vector<std::uint32_t> indices_;
   std::vector<float> values_;
 };
 
 Candidates at_least(std::span<const float> values, std::uint32_t least, std::size_t most) {
   Candidates candidates(least, most);
-  for (std::size_t at = 0; at < values.size() && !candidates.are_too_many(); at += kBlock)
-    candidates.take(values.subspan(at, std::min(kBlock, values.size() - at)), at);
+  for (std::size_t at = 0; at < values.size() && !candidates.are_too_many(); at += kScanBlock)
+    candidates.take(values.subspan(at, std::min(kScanBlock, values.size() - at)), at);
   return candidates;
 }
 

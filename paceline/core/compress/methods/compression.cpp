@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "paceline/core/base/number.h"
 #include "paceline/core/base/suggestion.h"
 #include "paceline/core/compress/averaging/cast_average.h"
 #include "paceline/core/compress/averaging/whole_average.h"
@@ -61,17 +61,15 @@ Result<double> parse_value(const Method& method, const Setting& setting, std::st
                               fmt::join(setting.words, " or "), text,
                               suggestion(text, {setting.words.begin(), setting.words.end()})));
   }
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool number = error == std::errc() && end == text.data() + text.size();
+  const auto value = number_in<double>(text);
   // The condition is written so that it refuses NaN.
-  if (!number || !(value >= setting.least && value <= setting.most) ||
-      (setting.whole && value != std::floor(value))) {
+  if (!value || !(*value >= setting.least && *value <= setting.most) ||
+      (setting.whole && *value != std::floor(*value))) {
     return misuse(fmt::format("{} of {} is a {} from {} to {}, not '{}'", setting.name, method.name,
                               setting.whole ? "whole number" : "number", setting.least,
                               setting.most, text));
   }
-  return value;
+  return *value;
 }
 
 std::vector<std::string_view> split(std::string_view text, char at) {

@@ -13,7 +13,7 @@
 namespace paceline::compress {
 namespace {
 
-std::size_t width_of(std::size_t bin) {
+std::size_t bin_width(std::size_t bin) {
   return bin <= 127 ? 1 : 2;
 }
 std::size_t bins_of(std::size_t elements, std::size_t bin) {
@@ -103,7 +103,7 @@ Result<> read_bins(Bytes payload, std::size_t elements, std::size_t bin, BinnedS
 }  // namespace
 
 std::size_t binned_bytes(std::size_t elements, std::size_t bin, std::size_t sent) {
-  return sizeof(float) + width_of(bin) * (bins_of(elements, bin) + sent);
+  return sizeof(float) + bin_width(bin) * (bins_of(elements, bin) + sent);
 }
 
 void write_binned(const BinnedSigns& signs, std::size_t elements, std::size_t bin,
@@ -111,13 +111,13 @@ void write_binned(const BinnedSigns& signs, std::size_t elements, std::size_t bi
   PACELINE_CHECK(payload.size() == binned_bytes(elements, bin, signs.elements.size()),
                  "{} elements in {} bytes", signs.elements.size(), payload.size());
   std::memcpy(payload.data(), &signs.scale, sizeof signs.scale);
-  const auto write = width_of(bin) == 1 ? write_bins<std::uint8_t> : write_bins<std::uint16_t>;
+  const auto write = bin_width(bin) == 1 ? write_bins<std::uint8_t> : write_bins<std::uint16_t>;
   write(signs, elements, bin, payload);
 }
 
 Result<BinnedSigns> read_binned(Bytes payload, std::size_t elements, std::size_t bin) {
   BinnedSigns signs;
-  const auto read = width_of(bin) == 1 ? read_bins<std::uint8_t> : read_bins<std::uint16_t>;
+  const auto read = bin_width(bin) == 1 ? read_bins<std::uint8_t> : read_bins<std::uint16_t>;
   if (const auto done = read(payload, elements, bin, signs); !done) return done.error();
   std::memcpy(&signs.scale, payload.data(), sizeof signs.scale);
   if (const auto right = check_scale(signs.scale); !right) return right.error();

@@ -11,10 +11,10 @@
 namespace paceline::compress {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31435444;  // "DTC1"
+constexpr std::uint32_t kMessageMagic = 0x31435444;  // "DTC1"
 
 // The layout on the wire.
-struct Fields {
+struct HeaderFields {
   std::uint32_t magic;
   std::uint8_t codec;
   std::uint8_t dtype;
@@ -25,13 +25,14 @@ struct Fields {
   std::uint32_t payload_bytes;
   std::uint32_t checksum;
 };
-static_assert(sizeof(Fields) == MessageHeader::kBytes);
+static_assert(sizeof(HeaderFields) == MessageHeader::kBytes);
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
-constexpr std::size_t kSummed = offsetof(Fields, checksum);
+constexpr std::size_t kSummed = offsetof(HeaderFields, checksum);
 
-Failure malformed(std::string what) {
-  return {Fault::io, "a message of compressed gradients is malformed: " + std::move(what), {}};
+Failure malformed_message(std::string what) {
+  return {
+      Fault::io, "a message of compressed gradients is malformed_message: " + std::move(what), {}};
 }
 
 }  // namespace
@@ -40,9 +41,10 @@ void seal(const MessageHeader& header, MutableBytes message) {
   PACELINE_CHECK(message.size() == message_bytes(header.payload_bytes),
                  "a message with {} bytes of payload in {} bytes", header.payload_bytes,
                  message.size());
-  Fields fields{kMagic,          header.codec,         static_cast<std::uint8_t>(header.dtype),
-                header.flags,    header.tensor,        header.step,
-                header.elements, header.payload_bytes, 0};
+  HeaderFields fields{
+      kMessageMagic,   header.codec,         static_cast<std::uint8_t>(header.dtype),
+      header.flags,    header.tensor,        header.step,
+      header.elements, header.payload_bytes, 0};
   const MutableBytes payload = message.subspan(sizeof fields, header.payload_bytes);
   fields.checksum = crc32c(payload, crc32c(std::as_bytes(std::span(&fields, 1)).first(kSummed)));
   std::memcpy(message.data(), &fields, sizeof fields);
@@ -51,26 +53,26 @@ void seal(const MessageHeader& header, MutableBytes message) {
 }
 
 Result<Message> open(Bytes buffer) {
-  Fields fields;
+  HeaderFields fields;
   if (buffer.size() < sizeof fields)
-    return malformed(fmt::format("{} bytes are too few for its header", buffer.size()));
+    return malformed_message(fmt::format("{} bytes are too few for its header", buffer.size()));
   std::memcpy(&fields, buffer.data(), sizeof fields);
-  if (fields.magic != kMagic)
-    return malformed(
-        fmt::format("it begins with {:#010x} instead of {:#010x}", fields.magic, kMagic));
+  if (fields.magic != kMessageMagic)
+    return malformed_message(
+        fmt::format("it begins with {:#010x} instead of {:#010x}", fields.magic, kMessageMagic));
   const Bytes behind = buffer.subspan(sizeof fields);
   if (fields.payload_bytes > behind.size()) {
-    return malformed(fmt::format("it tells of {} bytes of payload, and {} follow",
-                                 fields.payload_bytes, behind.size()));
+    return malformed_message(fmt::format("it tells of {} bytes of payload, and {} follow",
+                                         fields.payload_bytes, behind.size()));
   }
   const Bytes payload = behind.first(fields.payload_bytes);
   const std::uint32_t checksum = crc32c(payload, crc32c(buffer.first(kSummed)));
   if (checksum != fields.checksum) {
-    return malformed(fmt::format("its checksum is {:#010x}, and its bytes have {:#010x}",
-                                 fields.checksum, checksum));
+    return malformed_message(fmt::format("its checksum is {:#010x}, and its bytes have {:#010x}",
+                                         fields.checksum, checksum));
   }
   if (!is_known(static_cast<Dtype>(fields.dtype)))
-    return malformed(fmt::format("there is no element type {}", fields.dtype));
+    return malformed_message(fmt::format("there is no element type {}", fields.dtype));
   const std::size_t all = std::min(message_bytes(payload.size()), buffer.size());
   return Message{{fields.codec, static_cast<Dtype>(fields.dtype), fields.flags, fields.tensor,
                   fields.step, fields.elements, fields.payload_bytes},

@@ -18,26 +18,27 @@ namespace {
 using Json = JsonReader::Json;
 using Sharing = StateView::Sharing;
 
-constexpr std::uint32_t kMagic = 0x53435444;  // "DTCS"
+constexpr std::uint32_t kStateMagic = 0x53435444;  // "DTCS"
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kLongestText = 1000;
 constexpr std::size_t kMostElements = std::size_t{1} << 40;
 
 // The layout of the beginning. The description follows, in JSON, then the values, then a checksum
 // of everything.
-struct Fields {
+struct FileFields {
   std::uint32_t magic;
   std::uint32_t version;
   std::uint64_t description_bytes;  // a multiple of 8
 };
-static_assert(sizeof(Fields) == 16);
+static_assert(sizeof(FileFields) == 16);
 static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
 constexpr std::string_view kWhat = "the saved state of a compression";
-constexpr std::string_view kRemedy = "load another checkpoint, or none: then it begins with zeros";
+constexpr std::string_view kFileRemedy =
+    "load another checkpoint, or none: then it begins with zeros";
 
-Failure malformed(std::string what) {
-  return {Fault::io, fmt::format("{} is malformed: {}; {}", kWhat, what, kRemedy), {}};
+Failure malformed_state(std::string what) {
+  return {Fault::io, fmt::format("{} is malformed_state: {}; {}", kWhat, what, kFileRemedy), {}};
 }
 
 constexpr std::array<std::string_view, 3> kSharings = {"own", "chunk", "equal"};
@@ -132,7 +133,7 @@ class Reader {
     rest_ = rest_.subspan(bytes);
   }
 
-  JsonReader reader_{std::string(kWhat), std::string(kRemedy)};
+  JsonReader reader_{std::string(kWhat), std::string(kFileRemedy)};
   Bytes rest_;
   SavedState state_;
 };
@@ -141,10 +142,10 @@ class Reader {
 
 std::vector<std::byte> bytes_of(const SavedState& state) {
   const std::string description = description_of(state);
-  std::size_t length = sizeof(Fields) + description.size() + sizeof(std::uint32_t);
+  std::size_t length = sizeof(FileFields) + description.size() + sizeof(std::uint32_t);
   for (const SavedValues& one : state.values) length += one.values.size();
 
-  const Fields fields{kMagic, kVersion, description.size()};
+  const FileFields fields{kStateMagic, kVersion, description.size()};
   std::vector<std::byte> bytes;
   bytes.reserve(length);
   const auto append = [&](Bytes more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
@@ -157,27 +158,27 @@ std::vector<std::byte> bytes_of(const SavedState& state) {
 }
 
 Result<SavedState> saved_state_of(Bytes bytes) {
-  Fields fields;
+  FileFields fields;
   std::uint32_t checksum = 0;
   if (bytes.size() < sizeof fields + sizeof checksum)
-    return malformed(fmt::format("{} bytes are too few", bytes.size()));
+    return malformed_state(fmt::format("{} bytes are too few", bytes.size()));
   std::memcpy(&fields, bytes.data(), sizeof fields);
-  if (fields.magic != kMagic)
-    return malformed(
-        fmt::format("it begins with {:#010x} instead of {:#010x}", fields.magic, kMagic));
+  if (fields.magic != kStateMagic)
+    return malformed_state(
+        fmt::format("it begins with {:#010x} instead of {:#010x}", fields.magic, kStateMagic));
   if (fields.version != kVersion) {
-    return malformed(fmt::format("it is of version {}, and this Paceline reads version {}",
-                                 fields.version, kVersion));
+    return malformed_state(fmt::format("it is of version {}, and this Paceline reads version {}",
+                                       fields.version, kVersion));
   }
   const Bytes summed = bytes.first(bytes.size() - sizeof checksum);
   std::memcpy(&checksum, bytes.data() + summed.size(), sizeof checksum);
   if (checksum != crc32c(summed))
-    return malformed(fmt::format("its checksum is {:#010x}, and its bytes have {:#010x}", checksum,
-                                 crc32c(summed)));
+    return malformed_state(fmt::format("its checksum is {:#010x}, and its bytes have {:#010x}",
+                                       checksum, crc32c(summed)));
   const Bytes behind = summed.subspan(sizeof fields);
   if (fields.description_bytes > behind.size()) {
-    return malformed(fmt::format("it tells of {} bytes of description, and {} follow",
-                                 fields.description_bytes, behind.size()));
+    return malformed_state(fmt::format("it tells of {} bytes of description, and {} follow",
+                                       fields.description_bytes, behind.size()));
   }
   const Bytes description = behind.first(fields.description_bytes);
   return Reader(behind.subspan(description.size()))

@@ -12,11 +12,13 @@ namespace {
 
 using Sharing = StateView::Sharing;
 
-constexpr std::string_view kRemedy =
+constexpr std::string_view kTransferRemedy =
     "; give it what it was saved with, or load none: then it begins with zeros";
 
 Failure differs(std::string what) {
-  return {Fault::mismatch, fmt::format("the saved state of a compression {}{}", what, kRemedy), {}};
+  return {Fault::mismatch,
+          fmt::format("the saved state of a compression {}{}", what, kTransferRemedy),
+          {}};
 }
 
 // Elements [begin, end) of a tensor.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "paceline/core/base/number.h"
 #include "paceline/core/membership/environment/ancestry.h"
 #include "paceline/core/membership/environment/launchers.h"
 #include "paceline/core/membership/environment/node_list.h"
@@ -30,11 +31,10 @@ Result<> read_number(const Variables& variables, const char* name, std::int64_t 
                      std::int64_t high, std::int64_t& into) {
   const char* text = name == nullptr ? nullptr : variables(name);
   if (text == nullptr) return Done{};
-  const std::string_view value = text;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), into);
-  if (error != std::errc() || end != value.data() + value.size() || into < low || into > high) {
-    return senseless(name, value, fmt::format("a whole number from {} to {}", low, high));
-  }
+  const auto number = number_in<std::int64_t>(text);
+  if (!number || *number < low || *number > high)
+    return senseless(name, text, fmt::format("a whole number from {} to {}", low, high));
+  into = *number;
   return Done{};
 }
 

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
+
+#include "paceline/core/base/number.h"
 
 namespace paceline::membership {
 namespace {
@@ -15,13 +16,6 @@ Failure wrong_list(std::string_view list, std::string_view part, std::string_vie
           fmt::format("the node list \"{}\" is wrong at \"{}\": {}; Slurm writes n[01-03,7],login",
                       list, part, what),
           {}};
-}
-
-std::optional<std::size_t> whole_number(std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 // Takes the part up to the next comma outside of brackets off `rest`, and returns it.
@@ -41,7 +35,7 @@ Result<std::vector<std::string>> parse_range(std::string_view list, std::string_
   const auto dash = range.find('-');
   const auto low_text = range.substr(0, dash),
              high_text = dash == std::string_view::npos ? low_text : range.substr(dash + 1);
-  const auto low = whole_number(low_text), high = whole_number(high_text);
+  const auto low = number_in<std::size_t>(low_text), high = number_in<std::size_t>(high_text);
   if (!low || !high)
     return wrong_list(list, range, "a bracket holds numbers and ranges such as 01-03");
   if (*high < *low) return wrong_list(list, range, "the range goes down");
@@ -99,9 +93,10 @@ Result<std::vector<int>> parse_tasks_per_node(std::string_view text) {
     const auto part = next_part(rest);
     const auto open = part.find("(x");
     const bool repeated = open != std::string_view::npos && part.ends_with(')');
-    const auto count = whole_number(part.substr(0, open));
-    const auto times = repeated ? whole_number(part.substr(open + 2, part.size() - open - 3))
-                                : std::optional<std::size_t>(1);
+    const auto count = number_in<std::size_t>(part.substr(0, open));
+    const auto times = repeated
+                           ? number_in<std::size_t>(part.substr(open + 2, part.size() - open - 3))
+                           : std::optional<std::size_t>(1);
     if (!count || !times || (open != std::string_view::npos && !repeated) || *count > kMostNodes ||
         *times > kMostNodes) {
       return Failure{

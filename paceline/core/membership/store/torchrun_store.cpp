@@ -14,7 +14,7 @@ using transport::WireReader;
 using transport::WireWriter;
 
 enum class Query : std::uint8_t { validate = 0, set = 1, get = 3, wait = 6 };
-constexpr std::uint32_t kMagic = 0x3C85F7CE;  // what a client says first
+constexpr std::uint32_t kTorchMagic = 0x3C85F7CE;  // what a client says first
 constexpr std::uint8_t kStopWaiting = 0;
 constexpr std::uint64_t kLongestAnswer = 4096;
 
@@ -87,7 +87,8 @@ Result<std::unique_ptr<Exchange>> torchrun_store(const std::string& address, con
     return Failure{
         socket.error().fault, "torchrun's store cannot be reached: " + socket.error().what, {}};
   if (auto sent = transport::send_all(
-          socket->get(), WireWriter().integer(Query::validate).integer(kMagic).bytes(), deadline);
+          socket->get(), WireWriter().integer(Query::validate).integer(kTorchMagic).bytes(),
+          deadline);
       !sent) {
     return sent.error();
   }

@@ -14,7 +14,7 @@
 namespace paceline::schedule {
 namespace {
 
-using Json = JsonReader::Json;
+using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 // Larger values are errors in the file: a terabyte in a tensor, a day for its computation.

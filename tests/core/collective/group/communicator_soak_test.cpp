@@ -18,7 +18,7 @@ extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // GCC 12 has
 namespace paceline::collective::testing {
 namespace {
 
-constexpr int kRanks = 4, kThreads = 3;
+constexpr int kSoakRanks = 4, kThreads = 3;
 constexpr int kSteps = kSanitized ? 300 : 2000;  // over all threads
 
 // Bytes. Sanitizers keep what was freed for a while, so they are asked for what was not.
@@ -102,7 +102,7 @@ TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothi
     SCOPED_TRACE(label(options));
     std::atomic<int> warm = 0;
     std::atomic<long> memory = 0, open = 0;
-    run_ranks(kRanks, options, [&](Job& job) {
+    run_ranks(kSoakRanks, options, [&](Job& job) {
       std::vector<std::vector<std::unique_ptr<Communicator>>> groups;
       for (int t = 0; t < kThreads; ++t) groups.push_back(groups_of(job.world()));
       const auto run = [&](int thread, std::uint64_t seed, int steps) {
@@ -139,7 +139,7 @@ TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothi
           if (group) group->all_reduce(buffer_of(longer)).wait();
         }
       }
-      if (++warm == kRanks) {
+      if (++warm == kSoakRanks) {
         memory = memory_in_use();
         open = descriptors();
       }

@@ -1,0 +1,62 @@
+"""Files that are compiled as one (cmake/Floors.cmake: unity) must not share a private name: which files meet in a batch
+changes with every file that is added, so a clash would wait for an unrelated commit."""
+
+import collections
+import os
+import re
+
+from tree import Violation
+
+# These are not compiled as one: see paceline_unity_of_core in cmake/Floors.cmake.
+APART = re.compile(r"/(algorithms|methods|policies)/")
+SCOPE = re.compile(r"namespace\s*([\w:]*)\s*\{\s*$")
+ALIAS = re.compile(r"using\s+(\w+)\s*=\s*(.*)")
+TYPE = re.compile(r"(?:struct|class|enum class|enum|union)\s+(\w+)\b(?!.*;$)")
+VARIABLE = re.compile(r"(?:static |inline |constexpr |const |thread_local )+[\w:<>,\s*&]*?\b(\w+)(?:\[\w*\])?\s*(?:=|\{|;)")
+MORE_VARIABLES = re.compile(r",\s*(k[A-Z]\w*)\s*=")
+FUNCTION = re.compile(r"[\w:<>,\s*&\[\]]+?[\s*&](\w+)\((.*)")
+
+
+def no_private_name_twice(tree):
+    """files of a room that may be compiled as one share no private name"""
+    owners = collections.defaultdict(list)
+    for folder in ("paceline/core", "paceline/torch", "paceline/app", "tests/core", "tests/torch", "tests/app"):
+        for path in tree.sources(folder):
+            if path.endswith(".cpp") and not APART.search(path) and not path.endswith("/main.cpp"):
+                room = folder if folder.startswith("paceline") else os.path.join(folder, path.split("/")[2])
+                for line, scope, name, meaning in _private_names(tree.text(path)):
+                    owners[room, scope, name].append((path, line, meaning or path))
+    for (_, _, name), places in sorted(owners.items()):
+        first, _, first_meaning = places[0]
+        for path, line, meaning in places[1:]:
+            if meaning != first_meaning:
+                yield Violation(path, line, f"{name} is also a private name of {first}",
+                                "share it through a header if both mean the same, or give them names that tell them apart")
+
+
+def _private_names(text):
+    """(line, namespace, name, meaning) of what a file defines in namespaces without a name. A function's name comes with the
+    types of its parameters; only aliases have a meaning, because equal ones may meet."""
+    scopes = []
+    for number, line in enumerate(text.split("\n"), 1):
+        scope = SCOPE.match(line)
+        if scope:
+            scopes.append(scope.group(1))
+        elif re.match(r"\}\s*// namespace", line) and scopes:
+            scopes.pop()
+        elif "" in scopes and line and not line[0].isspace() and line[0] not in "}#/":
+            outer = "::".join(filter(None, scopes))
+            alias = ALIAS.match(line)
+            found = TYPE.match(line) or VARIABLE.match(line)
+            if alias:
+                yield number, outer, *alias.groups()
+            elif found:
+                yield number, outer, found.group(1), None
+                for more in MORE_VARIABLES.findall(line):
+                    yield number, outer, more, None
+            elif FUNCTION.match(line):
+                name, parameters = FUNCTION.match(line).groups()
+                yield number, outer, name + "(" + re.sub(r"\s+\w+([,)])", r"\1", parameters), None
+
+
+ALL = [no_private_name_twice]
