@@ -75,8 +75,8 @@ endfunction()
 
 # paceline_unity_of_core(<target> <file>...): where the floor is compiled again for its tests alone, some files are compiled
 # as one, so they share no private name (tests/house/unity.py). In release each is compiled by itself, which shows forgotten
-# includes. Two kinds of files are left out: a
-# catalogue's entries, which all have the same names, and those that Highway compiles once for each instruction set.
+# includes. Two kinds of files are left out: a catalogue's entries, which all have the same names, and those that Highway
+# compiles once for each instruction set.
 function(paceline_unity_of_core target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   foreach(file IN LISTS ARGN)

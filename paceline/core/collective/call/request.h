@@ -21,6 +21,7 @@ struct Request {
   // in both. Of a chunk that this rank does not have there (contract.h) the offset means nothing.
   Partition input_chunks;
   Partition other_output_chunks;  // empty: in the output they lie as in the input
+  Partition sent, taken;          // of all_to_all: the part for each rank, and the part from each
   int segments = 1;
   std::size_t piece = 0;  // elements of each chunk in one segment; 0: the chunk rule cuts each
                           // chunk into `segments`

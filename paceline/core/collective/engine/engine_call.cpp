@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "paceline/core/collective/program/contract.h"
-
 namespace paceline::collective {
 namespace {
 
@@ -12,7 +10,7 @@ constexpr std::chrono::microseconds kShortestNap{20}, kLongestNap{2000};
 
 }  // namespace
 
-EngineCall engine_call(const Request& request, int rank, int ranks) {
+EngineCall engine_call(const Request& request) {
   const Call& call = request.call;
   EngineCall result{.operation = call.operation,
                     .op = call.op == ReduceOp::average ? ReduceOp::sum : call.op,
@@ -26,12 +24,8 @@ EngineCall engine_call(const Request& request, int rank, int ranks) {
     case Operation::all_gather:
     case Operation::gather: result.taken = request.output_chunks().chunks; break;
     case Operation::all_to_all:
-      for (int peer = 0; peer < ranks; ++peer) {
-        const auto to = static_cast<std::size_t>(chunk_between(ranks, rank, peer));
-        const auto from = static_cast<std::size_t>(chunk_between(ranks, peer, rank));
-        result.sent.push_back(request.input_chunks.chunks[to]);
-        result.taken.push_back(request.output_chunks().chunks[from]);
-      }
+      result.sent = request.sent.chunks;
+      result.taken = request.taken.chunks;
       break;
     default: break;
   }
@@ -54,8 +48,8 @@ Carriage::~Carriage() {
   if (timer_) reactor_.poller().cancel(*timer_);
 }
 
-Result<> Carriage::begin(int rank, int ranks) {
-  EngineCall call = engine_call(request_, rank, ranks);
+Result<> Carriage::begin(int rank) {
+  EngineCall call = engine_call(request_);
   if (request_.call.op == ReduceOp::average && on_device())
     call.factor = roll_.sum_factor() * (roll_.weigh_the_same() ? 1 : roll_.input_factor(rank));
   return engine_.begin(call);

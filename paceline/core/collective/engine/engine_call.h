@@ -15,9 +15,9 @@
 
 namespace paceline::collective {
 
-// The part that the engine does for rank `rank` of `ranks`; its factor is known when all have
+// The part that the engine does for this rank; its factor is known when all have
 // called.
-EngineCall engine_call(const Request& request, int rank, int ranks);
+EngineCall engine_call(const Request& request);
 
 class Carriage final : private transport::Pollable {
  public:
@@ -27,7 +27,7 @@ class Carriage final : private transport::Pollable {
            std::function<void(Result<>)> on_end);
   ~Carriage() override;
 
-  Result<> begin(int rank, int ranks);
+  Result<> begin(int rank);
   bool done() const { return done_; }
 
  private:

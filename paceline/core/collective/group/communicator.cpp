@@ -135,20 +135,22 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
-void Communicator::Impl::cut_by_pairs(Request& request, const Partition& sent,
-                                      const Partition& taken) const {
-  // The chunks between other ranks are empty here.
-  request.input_chunks.chunks.resize(
-      static_cast<std::size_t>(collective::chunks_needed(Operation::all_to_all, size)));
-  request.other_output_chunks = request.input_chunks;
-  for (int peer = 0; peer < size; ++peer) {
-    const auto to = static_cast<std::size_t>(collective::chunk_between(size, rank, peer));
-    const auto from = static_cast<std::size_t>(collective::chunk_between(size, peer, rank));
-    const auto p = static_cast<std::size_t>(peer);
-    request.input_chunks.chunks[to] = sent.chunks[p];
-    request.other_output_chunks.chunks[to].count = sent.chunks[p].count;
-    request.other_output_chunks.chunks[from] = taken.chunks[p];
-    request.input_chunks.chunks[from].count = taken.chunks[p].count;
+// Of the chunk that one rank has for another, this rank has the input if it is the one, and the
+// output if it is the other. Else it passes the chunk on, which only happens where all are equal.
+void Communicator::Impl::place_chunks_of_pairs(Request& request) const {
+  const Call& call = request.call;
+  const auto ranks = static_cast<std::size_t>(size), own = static_cast<std::size_t>(rank);
+  const std::size_t passed_on = call.counts.empty() ? call.count / ranks : 0;
+  for (const int chunk : request.plan->program_chunks) {
+    const std::size_t from = static_cast<std::size_t>(chunk) / ranks,
+                      to = static_cast<std::size_t>(chunk) % ranks;
+    const std::size_t count = from == own ? request.sent.chunks[to].count
+                              : to == own ? request.taken.chunks[from].count
+                                          : passed_on;
+    request.input_chunks.chunks.push_back(
+        {from == own ? request.sent.chunks[to].offset : 0, count});
+    request.other_output_chunks.chunks.push_back(
+        {to == own ? request.taken.chunks[from].offset : 0, count});
   }
 }
 
@@ -226,7 +228,7 @@ bool Communicator::Impl::takes_engine(const Request& request, std::string_view a
 
 void Communicator::Impl::choose_engine(Request& request) const {
   Call& call = request.call;
-  const std::string refusal = engines->refusal(engine_call(request, rank, size));
+  const std::string refusal = engines->refusal(engine_call(request));
   if (!refusal.empty()) throw_misuse(fmt::format("{}: {}", to_string(call), refusal));
   call.algorithm = engines->traits().name;
   request.by_engine = true;
@@ -246,9 +248,9 @@ void Communicator::Impl::choose_program(Request& request, std::string_view algor
       to_string(call), chosen.algorithm->name);
   call.algorithm = chosen.algorithm->name;
   request.plan = plan(*chosen.algorithm, call.root);
-  if (collective::chunks_needed(call.operation, size) == 0) {
+  if (call.operation == Operation::all_to_all) place_chunks_of_pairs(request);
+  else if (collective::chunks_needed(call.operation, size) == 0)
     request.input_chunks = Partition::even(call.count, request.plan->chunks);
-  }
   const std::size_t piece = std::max<std::size_t>(1, chosen.piece_bytes / element);
   const std::size_t longest = request.input_chunks.longest();
   request.segments = static_cast<int>(std::max<std::size_t>(1, (longest + piece - 1) / piece));
@@ -260,7 +262,11 @@ std::shared_ptr<const collective::Plan> Communicator::Impl::plan(
     const collective::Algorithm& algorithm, int root) {
   const std::lock_guard lock(mutex);
   auto& known = plans[{&algorithm, root}];
-  if (!known) known = make_plan(algorithm.build(shape_with_root(root)), size);
+  if (known) return known;
+  collective::Program program = algorithm.build(shape_with_root(root));
+  known = algorithm.operation == Operation::all_to_all
+              ? make_plan_of_touched_chunks(std::move(program), size)
+              : make_plan(program, size);
   return known;
 }
 
@@ -403,11 +409,7 @@ Work Communicator::all_to_all(ConstBuffer in, Buffer out, const OperationOptions
   check_equal("all_to_all", in, out);
   Request request{.input = in, .output = out};
   request.call = {.operation = Operation::all_to_all, .dtype = in.dtype, .count = in.count};
-  const Partition parts = Partition::even(in.count, size());
-  impl_->cut_by_pairs(request, parts, parts);
-  // Ranks that pass on parts for others hold them in parts of this length.
-  for (Partition* chunks : {&request.input_chunks, &request.other_output_chunks})
-    for (collective::Range& chunk : chunks->chunks) chunk.count = in.count / ranks;
+  request.sent = request.taken = Partition::even(in.count, size());
   return impl_->exchange(std::move(request), options);
 }
 
@@ -417,12 +419,12 @@ Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Co
   check_memory(out, "all_to_all");
   Request request{.input = in, .output = out};
   request.call = {.operation = Operation::all_to_all, .dtype = in.dtype};
-  const Partition sent = impl_->parts(request.call, send_counts);
+  const Partition& sent = request.sent = impl_->parts(request.call, send_counts);
   request.call.expected.assign(recv_counts.begin(), recv_counts.end());
   PACELINE_CHECK(recv_counts.size() == send_counts.size() && !send_counts.empty(),
                  "all_to_all: {} and {} counts for {} ranks", send_counts.size(),
                  recv_counts.size(), size());
-  const Partition taken = Partition::of({recv_counts.begin(), recv_counts.end()});
+  const Partition& taken = request.taken = Partition::of({recv_counts.begin(), recv_counts.end()});
   PACELINE_CHECK(
       in.dtype == out.dtype && in.count == sent.count() && out.count == taken.count(),
       "all_to_all: input is {}[{}] and output {}[{}], but the counts add up to {} and {}",
@@ -433,7 +435,6 @@ Work Communicator::all_to_all(ConstBuffer in, Counts send_counts, Buffer out, Co
                  sent.chunks[static_cast<std::size_t>(rank())].count,
                  taken.chunks[static_cast<std::size_t>(rank())].count);
   check_overlap("all_to_all", in, out, 0);
-  impl_->cut_by_pairs(request, sent, taken);
   return impl_->exchange(std::move(request), options);
 }
 

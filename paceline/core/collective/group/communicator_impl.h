@@ -52,9 +52,8 @@ class Communicator::Impl {
   // The ranks' parts of a vector: by the chunk rule, or by the counts. Their list goes into the
   // call.
   collective::Partition parts(collective::Call& call, Counts counts) const;
-  // all_to_all: what this rank sends and takes; nothing is known of the other pairs.
-  void cut_by_pairs(collective::Request& request, const collective::Partition& sent,
-                    const collective::Partition& taken) const;
+  // all_to_all: where the chunks of its plan lie in what this rank sends and takes.
+  void place_chunks_of_pairs(collective::Request& request) const;
   Work exchange(collective::Request request, const OperationOptions& options);
   // The same, seen by a buffer that holds nothing but this rank's part.
   collective::Partition own_part_alone(collective::Partition parts) const;

@@ -175,7 +175,7 @@ bool Group::carried_by_engine() {
                                            if (ended) go_on();
                                            else generation().fail(ended.error());
                                          });
-  const auto begun = carriage_->begin(members_.rank(), members_.size());
+  const auto begun = carriage_->begin(members_.rank());
   if (!begun) generation().fail(begun.error());
   return false;
 }

@@ -59,14 +59,13 @@ std::size_t bytes_of_all(Operation operation, const Shape& shape, std::size_t by
 constexpr double kRounding = 1 - 1e-9;
 
 // The number of pairs of ranks that talk to each other.
-long pairs_of(const Timetable& table) {
-  const std::size_t ranks = table.rounds.size();
-  std::vector<bool> talk(ranks * ranks);
-  for (const Timetable::Message& message : table.messages) {
-    const auto [low, high] = std::minmax(message.from, message.to);
-    talk[static_cast<std::size_t>(low) * ranks + static_cast<std::size_t>(high)] = true;
-  }
-  return std::ranges::count(talk, true);
+std::size_t pairs_of(const Timetable& table) {
+  std::vector<std::pair<int, int>> pairs;
+  pairs.reserve(table.messages.size());
+  for (const Timetable::Message& message : table.messages)
+    pairs.push_back(std::minmax({message.from, message.to}));
+  std::ranges::sort(pairs);
+  return pairs.size() - std::ranges::unique(pairs).size();
 }
 
 }  // namespace
@@ -161,8 +160,8 @@ bool Choice::allows(const Algorithm& algorithm, Operation operation, const Shape
 bool Choice::is_better(const Candidate& one, const Candidate& other, Shape shape) {
   if (one.seconds != other.seconds) return one.seconds < other.seconds;
   if (one.algorithm->rounds_once != other.algorithm->rounds_once) return one.algorithm->rounds_once;
-  const long own_pairs = pairs_of(timetable(*one.algorithm, shape)),
-             other_pairs = pairs_of(timetable(*other.algorithm, shape));
+  const std::size_t own_pairs = pairs_of(timetable(*one.algorithm, shape)),
+                    other_pairs = pairs_of(timetable(*other.algorithm, shape));
   if (own_pairs != other_pairs) return own_pairs < other_pairs;
   shape.rank = shape.root = 0;  // the same on all ranks
   const int own = one.algorithm->build(shape).scratch_places,

@@ -1,6 +1,7 @@
 #include "paceline/core/collective/program/compiled_program.h"
 
 #include <algorithm>
+#include <array>
 
 namespace paceline::collective {
 namespace {
@@ -85,22 +86,45 @@ void note_wide_sums(Plan& plan, const Program& program) {
   }
 }
 
-}  // namespace
+// The slots that a step names; a step leaves those that its kind does not use as they are made.
+std::array<Slot*, 3> slots_of(Step& step) {
+  return {&step.source, &step.operand, &step.target};
+}
 
-std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
-  auto plan = std::make_shared<Plan>();
-  plan->chunks = program.chunks;
-  plan->scratch_places = program.scratch_places;
-  plan->receives.resize(static_cast<std::size_t>(ranks));
-  plan->sends.resize(static_cast<std::size_t>(ranks));
+std::vector<int> chunks_of(Program& program) {
+  std::vector<int> chunks;
+  for (Round& round : program.rounds)
+    for (Step& step : round)
+      for (const Slot* slot : slots_of(step)) chunks.push_back(slot->chunk);
+  std::ranges::sort(chunks);
+  chunks.erase(std::ranges::unique(chunks).begin(), chunks.end());
+  return chunks;
+}
+
+// `chunks`: the numbers that remain, in ascending order; each becomes its place there.
+void renumber(Program& program, const std::vector<int>& chunks) {
+  program.chunks = static_cast<int>(chunks.size());
+  for (Round& round : program.rounds)
+    for (Step& step : round)
+      for (Slot* slot : slots_of(step))
+        slot->chunk =
+            static_cast<int>(std::ranges::lower_bound(chunks, slot->chunk) - chunks.begin());
+}
+
+Plan plan_of(const Program& program, int ranks) {
+  Plan plan;
+  plan.chunks = program.chunks;
+  plan.scratch_places = program.scratch_places;
+  plan.receives.resize(static_cast<std::size_t>(ranks));
+  plan.sends.resize(static_cast<std::size_t>(ranks));
   for (std::size_t r = 0; r < program.rounds.size(); ++r) {
-    auto& actions = plan->rounds.emplace_back();
+    auto& actions = plan.rounds.emplace_back();
     for (const Step& step : program.rounds[r]) {
       Action action{.step = step};
       if (step.kind == Step::Kind::send || step.kind == Step::Kind::store) {
-        action.number = plan->sends[static_cast<std::size_t>(step.peer)]++;
+        action.number = plan.sends[static_cast<std::size_t>(step.peer)]++;
       } else if (step.kind == Step::Kind::recv || step.kind == Step::Kind::recv_reduce) {
-        auto& from = plan->receives[static_cast<std::size_t>(step.peer)];
+        auto& from = plan.receives[static_cast<std::size_t>(step.peer)];
         action.number = static_cast<int>(from.size());
         from.push_back({static_cast<int>(r), static_cast<int>(actions.size())});
         if (step.kind == Step::Kind::recv && step.target.space == Slot::Space::scratch) {
@@ -110,9 +134,23 @@ std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
       actions.push_back(action);
     }
   }
-  note_stores(*plan);
-  note_wide_sums(*plan, program);
+  note_stores(plan);
+  note_wide_sums(plan, program);
   return plan;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> make_plan(const Program& program, int ranks) {
+  return std::make_shared<const Plan>(plan_of(program, ranks));
+}
+
+std::shared_ptr<const Plan> make_plan_of_touched_chunks(Program program, int ranks) {
+  std::vector<int> touched = chunks_of(program);
+  renumber(program, touched);
+  Plan plan = plan_of(program, ranks);
+  plan.program_chunks = std::move(touched);
+  return std::make_shared<const Plan>(std::move(plan));
 }
 
 }  // namespace paceline::collective

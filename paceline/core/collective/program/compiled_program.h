@@ -30,6 +30,9 @@ struct Action {
 
 struct Plan {
   int chunks = 0;
+  // Where the plan numbers only the chunks that its rank touches: the program's number of each, in
+  // ascending order. Empty: they keep the program's numbers.
+  std::vector<int> program_chunks;
   int scratch_places = 0;
   std::vector<std::vector<Action>> rounds;
   struct Place {
@@ -43,5 +46,9 @@ struct Plan {
 };
 
 std::shared_ptr<const Plan> make_plan(const Program& program, int ranks);
+
+// The same with Plan::program_chunks: no larger than the program's steps, where it has a chunk for
+// each pair of ranks (all_to_all) of which its rank touches few.
+std::shared_ptr<const Plan> make_plan_of_touched_chunks(Program program, int ranks);
 
 }  // namespace paceline::collective

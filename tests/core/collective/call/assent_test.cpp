@@ -120,7 +120,7 @@ TEST(Assent, AFrameIsHeardOnceAndOfOneRankAlone) {
 TEST(Assent, ARankTellsAtMostTwoFramesARound) {
   using namespace testing;
   for (const auto& [ranks, processors] :
-       {std::pair{2, 8}, {3, 8}, {7, 8}, {8, 8}, {9, 1}, {9, 20}, {16, 1}, {20, 20}}) {
+       {std::pair{2, 8}, {3, 8}, {7, 8}, {8, 8}, {9, 1}, {9, 20}, {16, 1}, {20, 20}, {40, 1}}) {
     const LocalWorldOptions options = {.share_memory = false,
                                        .processors = static_cast<double>(processors)};
     run_ranks(ranks, options, [&](Job& job) {
@@ -136,6 +136,11 @@ TEST(Assent, ARankTellsAtMostTwoFramesARound) {
       EXPECT_LE(frames([&] { world.all_reduce(buffer_of(values)).wait(); }), most);
       EXPECT_LE(frames([&] { world.broadcast(buffer_of(values), ranks - 1).wait(); }), most);
       EXPECT_EQ(values.front(), static_cast<float>(world.size()));
+      const auto each = static_cast<std::size_t>(world.size());
+      std::vector<int> sent(100 * each, world.rank()), taken(sent);
+      EXPECT_LE(frames([&] { world.all_to_all(const_buffer_of(sent), buffer_of(taken)).wait(); }),
+                most);
+      EXPECT_EQ(taken.back(), world.size() - 1);
     });
   }
 }

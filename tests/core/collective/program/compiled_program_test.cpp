@@ -1,5 +1,6 @@
 #include "paceline/core/collective/program/compiled_program.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/core/collective/programs.h"
@@ -39,6 +40,38 @@ TEST(Plan, KnowsWhereEachMessageIsTaken) {
         EXPECT_EQ(action.step.peer, static_cast<int>(peer));
         EXPECT_EQ(action.number, static_cast<int>(number));
       }
+    }
+  }
+}
+
+// A call of all_to_all may not cost every rank a chunk for each pair of ranks.
+TEST(Plan, OfTouchedChunksIsNoLargerThanTheProgramsStepsAndNamesTheSameChunks) {
+  for (const Algorithm& algorithm : built_in_algorithms()) {
+    if (algorithm.operation != Operation::all_to_all) continue;
+    for (const int ranks : {1, 2, 5, 32, 128}) {
+      const Program program = algorithm.build({.rank = ranks / 2, .ranks = ranks});
+      const auto all = make_plan(program, ranks);
+      const auto touched = make_plan_of_touched_chunks(program, ranks);
+      const auto name = fmt::format("{}, {} ranks", algorithm.name, ranks);
+      const auto same = [&](const Slot& slot, const Slot& expected) {
+        Slot named = slot;
+        named.chunk = touched->program_chunks.at(static_cast<std::size_t>(slot.chunk));
+        return named == expected;
+      };
+      std::size_t steps = 0;
+      ASSERT_EQ(touched->rounds.size(), all->rounds.size()) << name;
+      for (std::size_t r = 0; r < all->rounds.size(); ++r) {
+        ASSERT_EQ(touched->rounds[r].size(), all->rounds[r].size()) << name;
+        for (std::size_t i = 0; i < all->rounds[r].size(); ++i, ++steps) {
+          const Step &own = touched->rounds[r][i].step, &expected = all->rounds[r][i].step;
+          EXPECT_EQ(own.kind, expected.kind) << name;
+          EXPECT_TRUE(same(own.source, expected.source) && same(own.target, expected.target))
+              << name << ", round " << r << ", step " << i;
+        }
+      }
+      EXPECT_EQ(touched->chunks, static_cast<int>(touched->program_chunks.size())) << name;
+      // One for each step, and the one that steps leave in the slots that they do not use.
+      EXPECT_LE(touched->program_chunks.size(), steps + 1) << name;
     }
   }
 }
