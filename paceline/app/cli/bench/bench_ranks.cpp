@@ -10,6 +10,7 @@
 #include <CLI/App.hpp>
 
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/app/cli/shared/subcommand.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
 #include "paceline/core/collective/group/communicator.h"

@@ -12,7 +12,7 @@ class App;
 
 namespace paceline::cli {
 
-// What the command exits with; 0 is success.
+// The command exits with one of these; with 0 after success.
 inline constexpr int kFailed = 1, kUsage = 2, kRefused = 4;
 
 struct Subcommand {

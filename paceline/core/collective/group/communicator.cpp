@@ -135,8 +135,8 @@ Partition Communicator::Impl::own_part_alone(Partition parts) const {
   return parts;
 }
 
-// Of the chunk that one rank has for another, this rank has the input if it is the one, and the
-// output if it is the other. Else it passes the chunk on, which only happens where all are equal.
+// A chunk goes from one rank to another. This rank has its input if it is the first of them and its
+// output if it is the second. Else it passes the chunk on, which only happens where all are equal.
 void Communicator::Impl::place_chunks_of_pairs(Request& request) const {
   const Call& call = request.call;
   const auto ranks = static_cast<std::size_t>(size), own = static_cast<std::size_t>(rank);

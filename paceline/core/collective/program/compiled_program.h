@@ -30,8 +30,8 @@ struct Action {
 
 struct Plan {
   int chunks = 0;
-  // Where the plan numbers only the chunks that its rank touches: the program's number of each, in
-  // ascending order. Empty: they keep the program's numbers.
+  // A plan may number only the chunks that its rank touches. This is then the program's number of
+  // each, in ascending order. Empty: they keep the program's numbers.
   std::vector<int> program_chunks;
   int scratch_places = 0;
   std::vector<std::vector<Action>> rounds;

@@ -49,7 +49,7 @@ TEST(Plan, OfTouchedChunksIsNoLargerThanTheProgramsStepsAndNamesTheSameChunks) {
   for (const Algorithm& algorithm : built_in_algorithms()) {
     if (algorithm.operation != Operation::all_to_all) continue;
     for (const int ranks : {1, 2, 5, 32, 128}) {
-      const Program program = algorithm.build({.rank = ranks / 2, .ranks = ranks});
+      const Program program = algorithm.build({.ranks = ranks, .rank = ranks / 2});
       const auto all = make_plan(program, ranks);
       const auto touched = make_plan_of_touched_chunks(program, ranks);
       const auto name = fmt::format("{}, {} ranks", algorithm.name, ranks);
