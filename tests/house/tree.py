@@ -8,7 +8,7 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
+    "core": ["base", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
              "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
               "checkpoint", "pipeline", "optim"],
@@ -32,7 +32,7 @@ SUB_ROOMS = {
                              "carrier", "engine", "price", "group"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run"],
-    ("app", "cli"): ["shared", "bench", "programs", "survey"],
+    ("app", "cli"): ["shared", "bench", "checkpoint", "programs", "survey"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "paceline/app/cli/bench.h"
+#include "paceline/app/cli/checkpoint.h"
 #include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
 #include "paceline/app/cli/profile.h"
@@ -19,7 +20,7 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> subcommands() {
-  return {run(), bench(), profile(), programs(), simulate(), doctor(), top()};
+  return {run(), bench(), profile(), programs(), simulate(), doctor(), top(), checkpoint()};
 }
 
 std::string command_help() {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 namespace paceline {
 namespace {
@@ -73,6 +74,29 @@ std::string JsonReader::text(const Json& json, std::string_view where, std::stri
   if (found.is_string() && read.size() >= least && read.size() <= most) return read;
   complain(place(where, key), fmt::format("a text of {} to {} bytes", least, most));
   return {};
+}
+
+Result<JsonReader::Json> parse_strict_json(std::string_view text) {
+  using Json = JsonReader::Json;
+  using Event = Json::parse_event_t;
+  const auto wrong = [](std::string what) { return Failure{Fault::io, std::move(what), {}}; };
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto check = [&](int depth, Event event, const Json& parsed) {
+    const bool opens = event == Event::object_start || event == Event::array_start;
+    if (opens && depth >= kDeepestJson)
+      throw Error(wrong(fmt::format("it is nested deeper than {} levels", kDeepestJson)));
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
+      throw Error(wrong(fmt::format("key '{}' is there twice", parsed.get<std::string>())));
+    return true;
+  };
+  try {
+    Json json = Json::parse(text, check, /*allow_exceptions=*/false);
+    return json.is_discarded() ? Result<Json>(wrong("it is no JSON")) : Result<Json>(json);
+  } catch (const Error& error) {
+    return error.failure();
+  }
 }
 
 }  // namespace paceline

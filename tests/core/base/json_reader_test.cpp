@@ -1,10 +1,11 @@
 #include "paceline/core/base/json_reader.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace paceline {
 namespace {
 
+using ::testing::HasSubstr;
 using Json = JsonReader::Json;
 
 std::string complaint(const JsonReader& reader) {
@@ -57,6 +58,23 @@ TEST(JsonReader, RefusesValuesOfAnotherKindOrBeyondTheirBounds) {
     text.text(Json{{"k", value}}, "", "k", 2, 3);
     EXPECT_EQ(complaint(text), "f: k must be a text of 2 to 3 bytes; r") << value;
   }
+}
+
+TEST(StrictJson, RefusesWhatIsNestedTooDeepWithoutFollowingIt) {
+  const auto nested = [](int depth) {
+    return std::string(static_cast<std::size_t>(depth), '[') +
+           std::string(static_cast<std::size_t>(depth), ']');
+  };
+  EXPECT_TRUE(parse_strict_json(nested(kDeepestJson)));
+  EXPECT_THAT(parse_strict_json(nested(kDeepestJson + 1)).error().what, HasSubstr("nested"));
+  EXPECT_FALSE(parse_strict_json(std::string(1'000'000, '[')));
+}
+
+TEST(StrictJson, RefusesAKeyThatAnObjectHasTwice) {
+  EXPECT_TRUE(parse_strict_json(R"({"a": {"a": 1}, "b": {"a": 2}})"));
+  EXPECT_THAT(parse_strict_json(R"({"b": {"a": 1, "c": 2, "a": 3}})").error().what,
+              HasSubstr("key 'a' is there twice"));
+  EXPECT_FALSE(parse_strict_json("{"));
 }
 
 }  // namespace

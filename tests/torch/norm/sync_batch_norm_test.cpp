@@ -57,9 +57,9 @@ void expect_equals_batch_norm(const Case& each) {
     const at::Tensor output = norm->forward(input);
     output.backward(dy.slice(0, begin, end));
     if (*own > 0) {
-      expect_equal({output.detach(), input.grad()},
-                   {expected.detach().slice(0, begin, end), whole.grad().slice(0, begin, end)},
-                   1e-10);
+      expect_equal({output.detach()}, {expected.detach().slice(0, begin, end)}, 1e-10);
+      // The terms of the gradient of two rows cancel up to eps / variance, some 1e-5 of them.
+      expect_equal({input.grad()}, {whole.grad().slice(0, begin, end)}, 1e-8);
     }
     expect_equal(norm->buffers(), one.buffers(), 1e-12);
     if (!each.affine) return;

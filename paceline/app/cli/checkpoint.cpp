@@ -1,0 +1,31 @@
+#include "paceline/app/cli/checkpoint.h"
+
+#include "paceline/app/cli/checkpoint/checkpoint_list.h"
+#include "paceline/app/cli/checkpoint/checkpoint_show.h"
+#include "paceline/app/cli/checkpoint/checkpoint_verify.h"
+#include "paceline/app/cli/shared/subcommand_group.h"
+
+namespace paceline::cli {
+namespace {
+
+std::vector<Subcommand> looks() {
+  return {checkpoint_list(), checkpoint_show(), checkpoint_verify()};
+}
+
+constexpr SubcommandGroup kCheckpoint = {
+    .who = "paceline checkpoint",
+    .about = "Looks at the checkpoints that runs have saved.",
+    .question = "which look? As in `paceline checkpoint ls runs/a`",
+    .example = "paceline checkpoint verify runs/a",
+    .members = looks};
+
+}  // namespace
+
+Subcommand checkpoint() {
+  return {
+      "checkpoint", "list, show and verify what runs have saved",
+      [](const std::vector<std::string>& arguments) { return run_group(kCheckpoint, arguments); },
+      [] { return described_group(kCheckpoint); }};
+}
+
+}  // namespace paceline::cli

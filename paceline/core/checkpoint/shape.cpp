@@ -1,0 +1,80 @@
+#include "paceline/core/checkpoint/shape.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace paceline::checkpoint {
+namespace {
+
+bool lies_inside(const Extents& shape, const Box& box) {
+  if (box.offset.size() != shape.size() || box.shape.size() != shape.size()) return false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (box.offset[d] > shape[d] || box.shape[d] > shape[d] - box.offset[d]) return false;
+  }
+  return true;
+}
+
+bool is_empty(const Box& box) {
+  return std::ranges::find(box.shape, 0U) != box.shape.end();
+}
+
+// REQUIRES: both lie inside of the same tensor, so that no sum overflows.
+bool overlap(const Box& one, const Box& other) {
+  if (is_empty(one) || is_empty(other)) return false;
+  for (std::size_t d = 0; d < one.shape.size(); ++d) {
+    if (one.offset[d] + one.shape[d] <= other.offset[d] ||
+        other.offset[d] + other.shape[d] <= one.offset[d])
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> elements_of(const Extents& shape) {
+  std::uint64_t elements = 1;
+  bool fits = true;
+  for (const std::uint64_t length : shape)
+    fits = !__builtin_mul_overflow(elements, length, &elements) && fits;
+  // A tensor without elements has none, however long its other sides are.
+  if (std::ranges::find(shape, 0U) != shape.end()) return 0;
+  return fits ? std::optional(elements) : std::nullopt;
+}
+
+std::optional<std::uint64_t> byte_length(const Extents& shape, Dtype dtype) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const auto elements = elements_of(shape);
+  std::uint64_t bytes = 0;
+  if (!elements || __builtin_mul_overflow(*elements, size_of(dtype), &bytes) || bytes > kMost)
+    return std::nullopt;
+  return bytes;
+}
+
+bool tile(const Extents& shape, const std::vector<Box>& boxes) {
+  const auto all = elements_of(shape);
+  if (!all || boxes.empty()) return false;
+  // Boxes that lie inside and do not overlap leave nothing out if they hold as many elements.
+  std::uint64_t held = 0;
+  for (const Box& box : boxes) {
+    if (!lies_inside(shape, box)) return false;
+    held += *elements_of(box.shape);
+    if (held > *all) return false;
+  }
+  if (held != *all) return false;
+  // Sorted by their first side, only boxes whose sides meet there are compared.
+  std::vector<const Box*> sorted;
+  for (const Box& box : boxes)
+    if (!is_empty(box)) sorted.push_back(&box);
+  std::ranges::sort(sorted, {}, [](const Box* box) { return box->offset; });
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    for (std::size_t k = i + 1; k < sorted.size(); ++k) {
+      const bool is_past =
+          !shape.empty() && sorted[k]->offset[0] >= sorted[i]->offset[0] + sorted[i]->shape[0];
+      if (is_past) break;
+      if (overlap(*sorted[i], *sorted[k])) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace paceline::checkpoint

@@ -1,0 +1,31 @@
+// Shapes of tensors in files: sizes from outside, so every product is checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "paceline/core/base/dtype.h"
+
+namespace paceline::checkpoint {
+
+using Extents = std::vector<std::uint64_t>;  // of a tensor, or a place in one; empty: a scalar's
+
+inline constexpr std::size_t kMostDimensions = 64;  // as libtorch
+
+// The elements of a tensor of this shape; nothing if 64 bits cannot hold them.
+std::optional<std::uint64_t> elements_of(const Extents& shape);
+// The bytes of such a tensor; nothing if 63 bits (a file's length) cannot hold them.
+std::optional<std::uint64_t> byte_length(const Extents& shape, Dtype dtype);
+
+// The part of a tensor that lies in one file: a box.
+struct Box {
+  Extents offset;  // of its first element in the tensor
+  Extents shape;
+  bool operator==(const Box&) const = default;
+};
+
+// Whether the boxes lie inside of a tensor of this shape, do not overlap and leave nothing out.
+bool tile(const Extents& shape, const std::vector<Box>& boxes);
+
+}  // namespace paceline::checkpoint

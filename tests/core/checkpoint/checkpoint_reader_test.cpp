@@ -1,0 +1,84 @@
+#include "paceline/core/checkpoint/checkpoint_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "paceline/core/base/seed.h"
+#include "tests/core/checkpoint/small_checkpoints.h"
+#include "tests/support/crash_disk.h"
+#include "tests/support/seed.h"
+
+namespace paceline::checkpoint::testing {
+namespace {
+
+// Cuts a box in two along some side until chance ends it.
+void cut_anywhere(SeededNumbers& numbers, const Box& box, std::vector<Box>& boxes) {
+  const std::size_t side = numbers.below(box.shape.size());
+  if (box.shape[side] < 2 || numbers.below(4) == 0) return boxes.push_back(box);
+  Box first = box, second = box;
+  first.shape[side] = 1 + numbers.below(box.shape[side] - 1);
+  second.offset[side] += first.shape[side];
+  second.shape[side] -= first.shape[side];
+  cut_anywhere(numbers, first, boxes);
+  cut_anywhere(numbers, second, boxes);
+}
+
+// The elements of a box of a three-dimensional tensor whose elements are their own places in it.
+std::vector<std::int32_t> elements_in(const Extents& shape, const Box& box) {
+  std::vector<std::int32_t> elements;
+  for (std::uint64_t i = 0; i < box.shape[0]; ++i)
+    for (std::uint64_t j = 0; j < box.shape[1]; ++j)
+      for (std::uint64_t k = 0; k < box.shape[2]; ++k)
+        elements.push_back(static_cast<std::int32_t>(
+            ((box.offset[0] + i) * shape[1] + box.offset[1] + j) * shape[2] + box.offset[2] + k));
+  return elements;
+}
+
+TEST(CheckpointReader, ATensorIsTheSameHoweverItWasCut) {
+  SeededNumbers numbers(test::seed(8));
+  for (int round = 0; round < 200; ++round) {
+    const Extents shape = {1 + numbers.below(5), 1 + numbers.below(5), 1 + numbers.below(5)};
+    std::vector<Box> boxes;
+    cut_anywhere(numbers, {{0, 0, 0}, shape}, boxes);
+    test::CrashDisk disk;
+    disk.make_directory("d").value();
+    LogicalTensor tensor{.name = "t", .dtype = Dtype::i32, .shape = shape};
+    std::vector<std::vector<std::int32_t>> parts;
+    for (const Box& box : boxes) parts.push_back(elements_in(shape, box));
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      const std::string file = "f" + std::to_string(i);
+      const std::vector<TensorBytes> bytes = {
+          {"t", Dtype::i32, boxes[i].shape, std::as_bytes(std::span(parts[i]))}};
+      write_tensor_file(disk, "d", file, bytes, {}).value();
+      tensor.pieces.push_back({file, "t", boxes[i]});
+    }
+    std::vector<std::int32_t> read(*elements_of(shape)), expected(read.size());
+    std::iota(expected.begin(), expected.end(), 0);
+    ASSERT_TRUE(CheckpointReader(disk, "d").read(tensor, std::as_writable_bytes(std::span(read))));
+    ASSERT_EQ(read, expected);
+  }
+}
+
+TEST(CheckpointReader, ScalarsAndTensorsWithoutElementsAreRead) {
+  test::CrashDisk disk;
+  disk.make_directory("d").value();
+  const double one = 1.5;
+  const std::vector<TensorBytes> bytes = {{"scalar", Dtype::f64, {}, bytes_of(one)},
+                                          {"none", Dtype::f32, {3, 0}, {}}};
+  write_tensor_file(disk, "d", "f", bytes, {}).value();
+  CheckpointReader reader(disk, "d");
+  double read = 0;
+  const LogicalTensor scalar{
+      .name = "scalar", .dtype = Dtype::f64, .pieces = {{"f", "scalar", {}}}};
+  const LogicalTensor none{
+      .name = "none", .shape = {3, 0}, .pieces = {{"f", "none", {{0, 0}, {3, 0}}}}};
+  EXPECT_TRUE(reader.read(scalar, std::as_writable_bytes(std::span(&read, 1))));
+  EXPECT_EQ(read, one);
+  EXPECT_TRUE(reader.read(none, {}));
+  const LogicalTensor other{.name = "x", .dtype = Dtype::f64, .pieces = {{"f", "x", {}}}};
+  EXPECT_FALSE(reader.read(other, std::as_writable_bytes(std::span(&read, 1))));
+}
+
+}  // namespace
+}  // namespace paceline::checkpoint::testing

@@ -1,0 +1,87 @@
+#include "paceline/core/checkpoint/shape.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
+
+namespace paceline::checkpoint {
+namespace {
+
+constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+
+TEST(Shape, BytesAreToldOrNothingIfTheyDoNotFit) {
+  EXPECT_EQ(byte_length({}, Dtype::f64), 8U);
+  EXPECT_EQ(byte_length({3, 5}, Dtype::f16), 30U);
+  EXPECT_EQ(byte_length({3, 0, kMost}, Dtype::f32), 0U) << "no element at all";
+  EXPECT_EQ(byte_length({1ULL << 32, 1ULL << 32}, Dtype::u8), std::nullopt);
+  EXPECT_EQ(byte_length({1ULL << 60}, Dtype::f64), std::nullopt);
+  EXPECT_EQ(byte_length({(1ULL << 63) - 1}, Dtype::u8), (1ULL << 63) - 1);
+  EXPECT_EQ(elements_of({kMost, 1}), kMost);
+}
+
+// Counts how often each element of a small tensor is in a box.
+bool covers_each_once(const Extents& shape, const std::vector<Box>& boxes) {
+  std::vector<int> times(shape[0] * shape[1]);
+  for (const Box& box : boxes) {
+    for (std::uint64_t i = 0; i < box.shape[0]; ++i) {
+      for (std::uint64_t k = 0; k < box.shape[1]; ++k) {
+        const std::uint64_t row = box.offset[0] + i, column = box.offset[1] + k;
+        if (row >= shape[0] || column >= shape[1]) return false;
+        ++times[row * shape[1] + column];
+      }
+    }
+  }
+  for (const int count : times)
+    if (count != 1) return false;
+  return true;
+}
+
+// Cuts a box in two until chance ends it.
+void cut(SeededNumbers& numbers, const Box& box, std::vector<Box>& boxes) {
+  const std::size_t side = numbers.below(2);
+  if (box.shape[side] < 2 || numbers.below(4) == 0) return boxes.push_back(box);
+  Box first = box, second = box;
+  first.shape[side] = 1 + numbers.below(box.shape[side] - 1);
+  second.offset[side] += first.shape[side];
+  second.shape[side] -= first.shape[side];
+  cut(numbers, first, boxes);
+  cut(numbers, second, boxes);
+}
+
+TEST(Shape, BoxesTileATensorIfEachElementIsInOneOfThem) {
+  SeededNumbers numbers(test::seed(1));
+  int tiled = 0, refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const Extents shape = {1 + numbers.below(8), 1 + numbers.below(8)};
+    std::vector<Box> boxes;
+    cut(numbers, {{0, 0}, shape}, boxes);
+    for (std::size_t i = boxes.size(); i > 1; --i) std::swap(boxes[i - 1], boxes[numbers.below(i)]);
+    if (numbers.below(2) == 0) {
+      Box& changed = boxes[numbers.below(boxes.size())];
+      std::uint64_t& number = numbers.below(2) == 0 ? changed.offset[numbers.below(2)]
+                                                    : changed.shape[numbers.below(2)];
+      number = numbers.below(9);
+    }
+    const bool expected = covers_each_once(shape, boxes);
+    ASSERT_EQ(tile(shape, boxes), expected);
+    ++(expected ? tiled : refused);
+  }
+  EXPECT_GT(tiled, 100);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(Shape, HostileBoxesAreRefused) {
+  EXPECT_TRUE(tile({}, {{{}, {}}}));
+  EXPECT_TRUE(tile({0, 4}, {{{0, 0}, {0, 4}}}));
+  EXPECT_FALSE(tile({4}, {}));
+  EXPECT_FALSE(tile({4}, {{{0}, {4}}, {{0}, {4}}}));
+  EXPECT_FALSE(tile({4}, {{{kMost}, {5}}})) << "the sum overflows";
+  EXPECT_FALSE(tile({4}, {{{0, 0}, {4, 1}}})) << "another number of sides";
+  EXPECT_FALSE(tile({1ULL << 40, 1ULL << 40}, {{{0, 0}, {1ULL << 40, 1ULL << 40}}}));
+}
+
+}  // namespace
+}  // namespace paceline::checkpoint
