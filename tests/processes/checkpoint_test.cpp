@@ -1,5 +1,6 @@
 // The command `paceline checkpoint` on real directories, sound and damaged. Covers
-// paceline/app/cli/checkpoint.cpp, paceline/app/cli/shared/subcommand_group.cpp and
+// paceline/app/cli/checkpoint.cpp, paceline/app/cli/shared/subcommand_group.cpp,
+// paceline/app/cli/checkpoint/checkpoint_options.cpp,
 // paceline/app/cli/checkpoint/checkpoint_list.cpp, paceline/app/cli/checkpoint/checkpoint_show.cpp
 // and paceline/app/cli/checkpoint/checkpoint_verify.cpp.
 #include <gmock/gmock.h>

@@ -27,7 +27,7 @@ class CrashDisk final : public Disk {
   void lose_sync(std::size_t number) { lost_sync_ = number; }
   std::size_t syncs() const { return syncs_; }  // so far
 
-  // The next operations succeed, so many of them, and then each fails with this.
+  // `count` more operations succeed. Each one after them fails with `failure`.
   void fail_after(std::size_t count, Failure failure);
   void work_again() { failure_ = {}; }
 

@@ -23,7 +23,8 @@ class Disk {
   class File {
    public:
     virtual ~File() = default;
-    // Makes sure that there is room for a file of so many bytes, where the file system can tell.
+    // Reserves room for a file of this length, so that a full disk is told before bytes are
+    // written. Does nothing on file systems that cannot reserve.
     virtual Result<> reserve(std::uint64_t bytes) = 0;
     virtual Result<> append(Bytes bytes) = 0;
     // After a failure the file is lost for good: a later sync may succeed although bytes are

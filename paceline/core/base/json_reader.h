@@ -55,9 +55,8 @@ class JsonReader {
   std::optional<Failure> failure_;
 };
 
-// Parses JSON that nobody vouches for: refuses what is nested deeper than kDeepestJson, and a key
-// that an object has twice. The failure (io) says what is wrong, for example "key 'a' is there
-// twice".
+// Parses JSON from an untrusted source. Refuses nesting deeper than kDeepestJson, and objects that
+// have a key twice. The failure (io) names the reason: "key 'a' is there twice".
 inline constexpr int kDeepestJson = 32;
 Result<JsonReader::Json> parse_strict_json(std::string_view text);
 

@@ -5,24 +5,13 @@
 #include <numeric>
 
 #include "paceline/core/base/seed.h"
+#include "tests/core/checkpoint/random_boxes.h"
 #include "tests/core/checkpoint/small_checkpoints.h"
 #include "tests/support/crash_disk.h"
 #include "tests/support/seed.h"
 
 namespace paceline::checkpoint::testing {
 namespace {
-
-// Cuts a box in two along some side until chance ends it.
-void cut_anywhere(SeededNumbers& numbers, const Box& box, std::vector<Box>& boxes) {
-  const std::size_t side = numbers.below(box.shape.size());
-  if (box.shape[side] < 2 || numbers.below(4) == 0) return boxes.push_back(box);
-  Box first = box, second = box;
-  first.shape[side] = 1 + numbers.below(box.shape[side] - 1);
-  second.offset[side] += first.shape[side];
-  second.shape[side] -= first.shape[side];
-  cut_anywhere(numbers, first, boxes);
-  cut_anywhere(numbers, second, boxes);
-}
 
 // The elements of a box of a three-dimensional tensor whose elements are their own places in it.
 std::vector<std::int32_t> elements_in(const Extents& shape, const Box& box) {
@@ -40,7 +29,7 @@ TEST(CheckpointReader, ATensorIsTheSameHoweverItWasCut) {
   for (int round = 0; round < 200; ++round) {
     const Extents shape = {1 + numbers.below(5), 1 + numbers.below(5), 1 + numbers.below(5)};
     std::vector<Box> boxes;
-    cut_anywhere(numbers, {{0, 0, 0}, shape}, boxes);
+    cut_randomly(numbers, {{0, 0, 0}, shape}, boxes);
     test::CrashDisk disk;
     disk.make_directory("d").value();
     LogicalTensor tensor{.name = "t", .dtype = Dtype::i32, .shape = shape};

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "paceline/core/base/seed.h"
+#include "tests/core/checkpoint/random_boxes.h"
 #include "tests/support/seed.h"
 
 namespace paceline::checkpoint {
@@ -39,25 +40,13 @@ bool covers_each_once(const Extents& shape, const std::vector<Box>& boxes) {
   return true;
 }
 
-// Cuts a box in two until chance ends it.
-void cut(SeededNumbers& numbers, const Box& box, std::vector<Box>& boxes) {
-  const std::size_t side = numbers.below(2);
-  if (box.shape[side] < 2 || numbers.below(4) == 0) return boxes.push_back(box);
-  Box first = box, second = box;
-  first.shape[side] = 1 + numbers.below(box.shape[side] - 1);
-  second.offset[side] += first.shape[side];
-  second.shape[side] -= first.shape[side];
-  cut(numbers, first, boxes);
-  cut(numbers, second, boxes);
-}
-
 TEST(Shape, BoxesTileATensorIfEachElementIsInOneOfThem) {
   SeededNumbers numbers(test::seed(1));
   int tiled = 0, refused = 0;
   for (int round = 0; round < 2000; ++round) {
     const Extents shape = {1 + numbers.below(8), 1 + numbers.below(8)};
     std::vector<Box> boxes;
-    cut(numbers, {{0, 0}, shape}, boxes);
+    testing::cut_randomly(numbers, {{0, 0}, shape}, boxes);
     for (std::size_t i = boxes.size(); i > 1; --i) std::swap(boxes[i - 1], boxes[numbers.below(i)]);
     if (numbers.below(2) == 0) {
       Box& changed = boxes[numbers.below(boxes.size())];

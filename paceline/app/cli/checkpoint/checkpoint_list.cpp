@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
+#include "paceline/app/cli/checkpoint/checkpoint_options.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
@@ -26,23 +27,15 @@ constexpr const char* kListMore = R"(Examples:
 Exit codes: 0 done; 1 a manifest is damaged; 2 wrong usage
 )";
 
-struct ListOptions {
-  ListOptions() {
-    app.footer(kListMore);
-    app.add_option("DIRECTORY", directory, "the directory of a run")->required();
-    app.add_option("--json", json, "write the list as JSON; - is stdout")->type_name("FILE");
-  }
-  CLI::App app{kListAbout, "paceline checkpoint ls"};
-  std::string directory, json;
-};
-
-std::shared_ptr<const CLI::App> described_list() {
-  const auto options = std::make_shared<ListOptions>();
-  return {options, &options->app};
-}
+constexpr CheckpointOptions::Texts kListTexts = {
+    .who = "paceline checkpoint ls",
+    .about = kListAbout,
+    .more = kListMore,
+    .directory_is = "the directory of a run",
+    .json_does = "write the list as JSON; - is stdout"};
 
 int list_steps(const std::vector<std::string>& arguments) {
-  ListOptions given;
+  CheckpointOptions given(kListTexts);
   if (!parse(given.app, arguments)) return 0;
   SystemDisk disk;
   std::string text = fmt::format("{:>12}  {:>5}  {:>10}  {:>10}  {}\n", "step", "ranks",
@@ -77,7 +70,8 @@ int list_steps(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand checkpoint_list() {
-  return {"ls", "the steps that a run has saved", list_steps, described_list};
+  return {"ls", "the steps that a run has saved", list_steps,
+          [] { return described_options(kListTexts); }};
 }
 
 }  // namespace paceline::cli

@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
+#include "paceline/app/cli/checkpoint/checkpoint_options.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
@@ -26,20 +23,12 @@ constexpr const char* kShowStepMore = R"(Examples:
 Exit codes: 0 done; 1 the manifest is damaged; 2 wrong usage
 )";
 
-struct ShowOptions {
-  ShowOptions() {
-    app.footer(kShowStepMore);
-    app.add_option("DIRECTORY", directory, "the directory of a run, or of one step")->required();
-    app.add_option("--json", json, "write the manifest as JSON; - is stdout")->type_name("FILE");
-  }
-  CLI::App app{kShowStepAbout, "paceline checkpoint show"};
-  std::string directory, json;
-};
-
-std::shared_ptr<const CLI::App> described_show() {
-  const auto options = std::make_shared<ShowOptions>();
-  return {options, &options->app};
-}
+constexpr CheckpointOptions::Texts kShowTexts = {
+    .who = "paceline checkpoint show",
+    .about = kShowStepAbout,
+    .more = kShowStepMore,
+    .directory_is = "the directory of a run, or of one step",
+    .json_does = "write the manifest as JSON; - is stdout"};
 
 std::string text_of(const checkpoint::LogicalTensor& tensor) {
   const std::string of_rank = tensor.rank < 0 ? "" : fmt::format(" of rank {}", tensor.rank);
@@ -64,7 +53,7 @@ std::string text_of(const checkpoint::Manifest& manifest) {
 }
 
 int show_step(const std::vector<std::string>& arguments) {
-  ShowOptions given;
+  CheckpointOptions given(kShowTexts);
   if (!parse(given.app, arguments)) return 0;
   SystemDisk disk;
   const checkpoint::Manifest manifest = manifest_of(disk, step_in(disk, given.directory));
@@ -76,7 +65,7 @@ int show_step(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand checkpoint_show() {
-  return {"show", "what a step holds", show_step, described_show};
+  return {"show", "what a step holds", show_step, [] { return described_options(kShowTexts); }};
 }
 
 }  // namespace paceline::cli

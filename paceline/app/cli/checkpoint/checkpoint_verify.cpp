@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paceline/app/cli/checkpoint/checkpoint_folder.h"
+#include "paceline/app/cli/checkpoint/checkpoint_options.h"
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
@@ -28,20 +29,12 @@ Of a damaged file it tells which part, and which tensors lie there.
 Exit codes: 0 all bytes are as they were written; 1 some are not; 2 wrong usage
 )";
 
-struct VerifyOptions {
-  VerifyOptions() {
-    app.footer(kVerifyStepsMore);
-    app.add_option("DIRECTORY", directory, "the directory of a run, or of one step")->required();
-    app.add_option("--json", json, "write what was found as JSON; - is stdout")->type_name("FILE");
-  }
-  CLI::App app{kVerifyStepsAbout, "paceline checkpoint verify"};
-  std::string directory, json;
-};
-
-std::shared_ptr<const CLI::App> described_verify() {
-  const auto options = std::make_shared<VerifyOptions>();
-  return {options, &options->app};
-}
+constexpr CheckpointOptions::Texts kVerifyTexts = {
+    .who = "paceline checkpoint verify",
+    .about = kVerifyStepsAbout,
+    .more = kVerifyStepsMore,
+    .directory_is = "the directory of a run, or of one step",
+    .json_does = "write what was found as JSON; - is stdout"};
 
 struct Verified {
   std::uint64_t bytes = 0;
@@ -55,7 +48,7 @@ Verified verified(Disk& disk, const FoundStep& step) {
 }
 
 int verify_steps(const std::vector<std::string>& arguments) {
-  VerifyOptions given;
+  CheckpointOptions given(kVerifyTexts);
   if (!parse(given.app, arguments)) return 0;
   const bool prints = given.json != "-";
   SystemDisk disk;
@@ -84,7 +77,8 @@ int verify_steps(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand checkpoint_verify() {
-  return {"verify", "every byte against its checksum", verify_steps, described_verify};
+  return {"verify", "every byte against its checksum", verify_steps,
+          [] { return described_options(kVerifyTexts); }};
 }
 
 }  // namespace paceline::cli

@@ -17,8 +17,8 @@ struct Pipe {
   transport::FileDescriptor read, write;
 };
 
-// Both ends are closed in programs that the process executes. `flags` are those of pipe2, such as
-// O_NONBLOCK; `to` says in an error what is at the other end.
+// Makes a pipe whose ends are closed when this process executes another program. `to` names the
+// reader or writer at the other end in an error, such as "a worker". `flags` go to pipe2(2).
 inline Result<Pipe> make_pipe(const char* to, int flags = 0) {
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC | flags) != 0)

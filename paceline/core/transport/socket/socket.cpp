@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <thread>
 
+#include "paceline/core/base/number.h"
 #include "paceline/core/transport/socket/tcp_options.h"
 
 namespace paceline::transport {
@@ -139,15 +139,16 @@ std::string to_string(const TcpAddress& address) {
 Result<TcpAddress> parse_tcp_address(const std::string& text) {
   const auto colon = text.rfind(':');
   TcpAddress address;
-  const char* digits = text.c_str() + (colon == std::string::npos ? text.size() : colon + 1);
-  const auto [end, error] = std::from_chars(digits, text.c_str() + text.size(), address.port);
-  if (error != std::errc() || end != text.c_str() + text.size() || address.port < 0 ||
-      address.port > 65535) {
+  const auto port = colon == std::string::npos
+                        ? std::nullopt
+                        : number_in<int>(std::string_view(text).substr(colon + 1));
+  if (!port || *port < 0 || *port > 65535) {
     return Failure{
         Fault::misuse,
         fmt::format("'{}' is no address: write host:port, such as 127.0.0.1:29400", text),
         {}};
   }
+  address.port = *port;
   address.host = text.substr(0, colon);
   if (address.host.size() >= 2 && address.host.front() == '[' && address.host.back() == ']') {
     address.host = address.host.substr(1, address.host.size() - 2);
