@@ -72,9 +72,9 @@ class GradientAveraging final : public Synchrony {
   void fail(std::exception_ptr failure) override { failure_ = std::move(failure); }
   std::vector<at::Tensor> leaves() const override;
   bool is_lockstep() const override { return true; }
-  void save(torch::serialize::OutputArchive& archive) override;
+  SynchronyState state() override;
   // Goes on from there: at once where the schedule was decided, else when it is.
-  void load(torch::serialize::InputArchive& archive) override;
+  void restore(const SavedSynchrony& saved) override;
   const StepReport& report() const override { return report_; }
   const std::vector<schedule::Bucket>& buckets() const override {
     return next_layout_ ? next_layout_->groups : buckets_->plan();
@@ -119,7 +119,7 @@ class GradientAveraging final : public Synchrony {
   void decide_next_layout();
   void go_on_with(GradientLayout layout);
   void require_between_steps(const char* call) const;
-  void require_own(const TrainingState& state) const;
+  std::vector<std::byte> own_part_of(const SavedSynchrony& saved) const;
   std::vector<std::byte> codec_state();
   void restore_codecs(std::vector<std::byte> state);
   // A failure of the communication in `call` is final: all later calls throw it.

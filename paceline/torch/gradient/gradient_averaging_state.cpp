@@ -12,7 +12,7 @@ namespace paceline::parallel {
 namespace {
 
 // The lines in which all ranks must agree.
-std::vector<std::string> lines_of(const TrainingState& state) {
+std::vector<std::string> lines_of(const TrainingState& state, Bytes compression) {
   std::vector<std::string> lines = {"a state saved with " + state.options};
   lines.push_back(state.decision ? c10::str("saved order ", state.decision->order) : "no order");
   if (state.decision && state.decision->plan)
@@ -22,9 +22,9 @@ std::vector<std::string> lines_of(const TrainingState& state) {
     lines.push_back(c10::str("saved choice ", choice.offers, ", norms ", choice.norms, ", steps ",
                              choice.steps));
   }
-  if (!state.compression.empty()) {
+  if (!compression.empty()) {
     lines.push_back(c10::str("saved before coded step ",
-                             compress::saved_state_of(state.compression).value().step));
+                             compress::saved_state_of(compression).value().step));
   }
   return lines;
 }
@@ -40,15 +40,12 @@ void GradientAveraging::require_between_steps(const char* call) const {
   }
 }
 
-void GradientAveraging::save(torch::serialize::OutputArchive& archive) {
-  require_between_steps("save");
+SynchronyState GradientAveraging::state() {
+  require_between_steps("state");
   drain();
-  TrainingState state{.options = schedule_.options(), .ranks = group_.size()};
-  if (!alone()) {
-    state.decision = schedule_.decision();
-    state.compression = codec_state();
-  }
-  write(archive, state);
+  TrainingState state{.options = schedule_.options()};
+  if (!alone()) state.decision = schedule_.decision();
+  return {.values = json_of(state), .own = codec_state()};
 }
 
 // A path that does not compress has no place for what an earlier one kept.
@@ -64,25 +61,38 @@ void GradientAveraging::restore_codecs(std::vector<std::byte> state) {
   else if (!state.empty()) path_->restore(state, layout.parameters());
 }
 
-void GradientAveraging::require_own(const TrainingState& state) const {
-  if (state.compression.empty()) return;
+// The state of compression for this rank of this number of ranks.
+std::vector<std::byte> GradientAveraging::own_part_of(const SavedSynchrony& saved) const {
+  std::vector<std::byte> own;
+  if (saved.ranks == group_.size()) {
+    own = saved.own(group_.rank());
+  } else {
+    std::vector<std::vector<std::byte>> former;
+    for (int rank = 0; rank < saved.ranks; ++rank) former.push_back(saved.own(rank));
+    own = compress::resharded(former, group_.size(), group_.rank()).value();
+  }
+  if (own.empty()) return own;
   std::vector<std::size_t> elements;
   for (std::size_t i = 0; i < dense_; ++i)
     elements.push_back(static_cast<std::size_t>(parameters_[i].tensor.numel()));
-  const auto saved = compress::saved_state_of(state.compression).value();
-  check_fits(saved, group_.rank(), group_.size(), elements).value();
-  check_is_of(saved, schedule_.compression()).value();
+  const auto state = compress::saved_state_of(own).value();
+  check_fits(state, group_.rank(), group_.size(), elements).value();
+  check_is_of(state, schedule_.compression()).value();
+  return own;
 }
 
-void GradientAveraging::load(torch::serialize::InputArchive& archive) {
-  TrainingState state = read_training_state(archive);
-  require_between_steps("load");
-  require_own(state);
-  if (alone() || dense_ == 0) return;
-  require_agreement(group_, lines_of(state));
-  const bool goes_on = state.ranks == group_.size() && state.options == schedule_.options();
+void GradientAveraging::restore(const SavedSynchrony& saved) {
+  require_between_steps("restore");
+  const TrainingState state = training_state_of(saved.values);
+  std::vector<std::byte> own = own_part_of(saved);
+  if (alone() || dense_ == 0) {
+    codec_state_ = std::move(own);
+    return;
+  }
+  require_agreement(group_, lines_of(state, own));
+  const bool goes_on = saved.ranks == group_.size() && state.options == schedule_.options();
   if (goes_on && state.decision) go_on_with(schedule_.restore(*state.decision));
-  restore_codecs(std::move(state.compression));
+  restore_codecs(std::move(own));
 }
 
 }  // namespace paceline::parallel

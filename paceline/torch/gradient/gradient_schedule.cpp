@@ -206,8 +206,8 @@ void GradientSchedule::tell_what_may_vary() const {
       "as ",
       compression_,
       " and which travel whole, so results may differ from run to run. To fix "
-      "the choice, load the state of a run that has made it (torch::save and torch::load of the "
-      "DataParallel), or take a schedule that encodes all of them, such as 'merged'\n");
+      "the choice, resume from a checkpoint of a run that has made it (paceline::Checkpoints), or "
+      "take a schedule that encodes all of them, such as 'merged'\n");
   std::fputs(text.c_str(), stderr);
 }
 

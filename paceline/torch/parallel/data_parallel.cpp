@@ -127,24 +127,6 @@ void DataParallel::rebind(Communicator& group, int root) {
   impl_->rebind(group, root);
 }
 
-void DataParallel::save(torch::serialize::OutputArchive& archive) const {
-  impl_->replicas.save(archive);
-}
-void DataParallel::load(torch::serialize::InputArchive& archive) {
-  impl_->replicas.load(archive);
-}
-
-torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
-                                            const DataParallel& parallel) {
-  parallel.save(archive);
-  return archive;
-}
-torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive,
-                                           DataParallel& parallel) {
-  parallel.load(archive);
-  return archive;
-}
-
 DataParallel::NoSync DataParallel::no_sync() {
   impl_->replicas.pause();
   return NoSync(*this);
@@ -156,6 +138,10 @@ DataParallel::NoSync::~NoSync() {
 
 const std::vector<schedule::Bucket>& DataParallel::buckets() const {
   return impl_->replicas.synchrony().buckets();
+}
+
+parallel::Replicas& DataParallel::replicas() {
+  return impl_->replicas;
 }
 
 const StepReport& DataParallel::last_step() const {

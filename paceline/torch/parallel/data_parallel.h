@@ -15,7 +15,6 @@
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
-#include <torch/serialize/archive.h>
 
 #include <concepts>
 #include <cstddef>
@@ -38,6 +37,7 @@ namespace paceline {
 namespace parallel {
 struct Parameter;
 struct RankWeight;
+class Replicas;
 }  // namespace parallel
 
 template <typename Loader>
@@ -125,19 +125,6 @@ class DataParallel {
   // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
-  // Saves the state that goes from step to step beside the model and the caller's optimizer: that
-  // of compression (residuals, momenta), the schedule once it is planned, the optimizers of
-  // DataParallelOptions::optimizer. Each rank has its own. Call it between steps. With model and
-  // optimizer loaded too, the next step has the bits that it would have had in the run that was
-  // saved. COST: memory for a copy of the state of compression, twice for a moment.
-  void save(torch::serialize::OutputArchive& archive) const;
-  // Collective: loads what this rank has saved; if compression keeps state, on the same number of
-  // ranks. Another schedule plans again, and goes on with the state of the compression. Without
-  // load() all state begins from zero. THROWS Error: mismatch, it is of another rank, model or
-  // compression, or not of the same step on all ranks; misuse, there is none in the archive; io, it
-  // is damaged.
-  void load(torch::serialize::InputArchive& archive);
-
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends
   // the sum.
   class NoSync {
@@ -157,6 +144,9 @@ class DataParallel {
   const std::vector<schedule::Bucket>& buckets() const;
   const StepReport& last_step() const;
 
+  // For other rooms of Paceline, such as checkpoint.
+  parallel::Replicas& replicas();
+
  private:
   friend class JoinedLoop;
   friend class DistributedOptimizer;
@@ -168,11 +158,5 @@ class DataParallel {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// With these, torch::save(parallel, file) and torch::load(parallel, file) work as for a module.
-torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
-                                            const DataParallel& parallel);
-torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive,
-                                           DataParallel& parallel);
 
 }  // namespace paceline

@@ -33,27 +33,11 @@ double OwnUpdates::update_all() {
   return watch.seconds();
 }
 
-void OwnUpdates::save(torch::serialize::OutputArchive& archive) const {
-  archive.write("count", c10::IValue(static_cast<std::int64_t>(parameters_.size())));
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    torch::serialize::OutputArchive one(archive.compilation_unit());
-    optimizers_.at(parameters_[i].unsafeGetTensorImpl())->save(one);
-    archive.write(std::to_string(i), one);
-  }
-}
-
-void OwnUpdates::load(torch::serialize::InputArchive& archive) {
-  c10::IValue count;
-  archive.read("count", count);
-  if (count.toInt() != static_cast<std::int64_t>(parameters_.size())) {
-    throw_misuse(c10::str("DataParallel::load(): the archive has optimizers of ", count.toInt(),
-                          " parameters, and this model has ", parameters_.size()));
-  }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    torch::serialize::InputArchive one;
-    archive.read(std::to_string(i), one);
-    optimizers_.at(parameters_[i].unsafeGetTensorImpl())->load(one);
-  }
+std::vector<torch::optim::Optimizer*> OwnUpdates::optimizers() const {
+  std::vector<torch::optim::Optimizer*> all;
+  for (const at::Tensor& parameter : parameters_)
+    all.push_back(optimizers_.at(parameter.unsafeGetTensorImpl()).get());
+  return all;
 }
 
 void OwnUpdates::update_one(at::Tensor& parameter) {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <torch/optim/optimizer.h>
-#include <torch/serialize/archive.h>
 
 #include <memory>
 #include <span>
@@ -34,10 +33,8 @@ class OwnUpdates {
   // Returns the seconds that it took.
   double update_all();
 
-  // The optimizers' states, by the parameters' indices.
-  void save(torch::serialize::OutputArchive& archive) const;
-  // THROWS Error (misuse): of other parameters.
-  void load(torch::serialize::InputArchive& archive);
+  // By parameter.
+  std::vector<torch::optim::Optimizer*> optimizers() const;
 
  private:
   void update_one(at::Tensor& parameter);

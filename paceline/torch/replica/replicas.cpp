@@ -356,34 +356,8 @@ void Replicas::require_own_gradients(const torch::optim::Optimizer& optimizer) c
     refuse_stranger(stranger);
 }
 
-// --- checkpoints
-// ----------------------------------------------------------------------------------
-
-void Replicas::save(torch::serialize::OutputArchive& archive) {
-  finish();
-  synchrony().save(archive);
-  archive.write("has_optimizers", c10::IValue(updates_ != nullptr));
-  if (updates_ == nullptr) return;
-  torch::serialize::OutputArchive optimizers(archive.compilation_unit());
-  updates_->save(optimizers);
-  archive.write("optimizers", optimizers);
-}
-
-void Replicas::load(torch::serialize::InputArchive& archive) {
-  finish();
-  c10::IValue has_optimizers;
-  if (archive.try_read("has_optimizers", has_optimizers) &&
-      has_optimizers.toBool() != (updates_ != nullptr)) {
-    throw_misuse(c10::str("DataParallel::load(): the archive was saved ",
-                          updates_ ? "without" : "with",
-                          " DataParallelOptions::optimizer, and this has ",
-                          updates_ ? "them" : "none", ": set the options that it was saved with"));
-  }
-  synchrony().load(archive);
-  if (updates_ == nullptr) return;
-  torch::serialize::InputArchive optimizers;
-  archive.read("optimizers", optimizers);
-  updates_->load(optimizers);
+std::vector<torch::optim::Optimizer*> Replicas::optimizers() const {
+  return updates_ ? updates_->optimizers() : std::vector<torch::optim::Optimizer*>();
 }
 
 }  // namespace paceline::parallel

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <torch/optim/optimizer.h>
-#include <torch/serialize/archive.h>
 
 #include <functional>
 #include <memory>
@@ -50,8 +49,12 @@ class Replicas {
   void finish();
   double clip_grad_norm(double max_norm);
 
-  void save(torch::serialize::OutputArchive& archive);
-  void load(torch::serialize::InputArchive& archive);
+  // --- for checkpoints ---
+  const ModelParts& parts() const { return parts_; }
+  // Whether each rank has buffers of its own.
+  bool buffers_may_differ() const { return options_.buffers == BufferMode::off; }
+  // Those of DataParallelOptions::optimizer, by trained parameter; empty: the caller has one.
+  std::vector<torch::optim::Optimizer*> optimizers() const;
 
   // THROWS Error (misuse): `optimizer` would step a parameter that has a gradient of this rank
   // alone.

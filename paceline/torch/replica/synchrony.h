@@ -7,7 +7,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/serialize/archive.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +24,7 @@
 #include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
+#include "paceline/torch/replica/synchrony_state.h"
 
 namespace paceline::parallel {
 
@@ -82,12 +82,13 @@ class Synchrony {
   // Replicas are equal at the end of each step: buffers follow, and a check may compare them.
   virtual bool is_lockstep() const = 0;
 
-  // Saves the state that goes from step to step beside the model, on this rank. THROWS Error
-  // (misuse): in the middle of a step.
-  virtual void save(torch::serialize::OutputArchive& archive) = 0;
-  // Collective. THROWS Error: mismatch, the state is of another rank, model or compression, or the
-  // ranks differ in it; misuse as above.
-  virtual void load(torch::serialize::InputArchive& archive) = 0;
+  // The state that goes from step to step beside the model. THROWS Error (misuse): in the middle of
+  // a step.
+  virtual SynchronyState state() = 0;
+  // Collective: goes on from what was saved, on any number of ranks. THROWS Error: mismatch, the
+  // state is of another model or compression, or the ranks differ in it; io, it is damaged; misuse
+  // as above.
+  virtual void restore(const SavedSynchrony& saved) = 0;
 
   virtual const StepReport& report() const = 0;
   // The messages of the next step, as indices of dense parameters.

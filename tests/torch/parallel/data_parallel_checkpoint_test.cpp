@@ -1,49 +1,46 @@
-// DataParallel::save() and load().
+// The state that a DataParallel keeps from step to step, saved and restored.
 #include "tests/torch/parallel/saved_training.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
 namespace {
 
-// The archives of one rank, as a user keeps them.
-struct Checkpoint {
-  std::string model, optimizer, parallel;
+// What the ranks of a world keep.
+struct Kept {
+  explicit Kept(int ranks)
+      : model(static_cast<std::size_t>(ranks)), optimizer(model.size()), parallel(model.size()) {}
+  std::vector<std::string> model, optimizer;
+  std::vector<parallel::SynchronyState> parallel;
 };
-
-OptimizerFactory slow_momentum() {
-  return [](const at::Tensor& parameter) {
-    return std::make_unique<torch::optim::SGD>(std::vector<at::Tensor>{parameter},
-                                               torch::optim::SGDOptions(0.01).momentum(0.9));
-  };
-}
 
 // Steps [begin, end) of a training in a world of its own, saved before step `saved_at`. Returns
 // rank 0's parameters.
 std::string train(int begin, int end, int saved_at, const DataParallelOptions& options,
-                  std::vector<Checkpoint>& checkpoints, int ranks = 2) {
+                  Kept& kept, int ranks = 2) {
   SameEverywhere same;
   std::string digest;
+  const Kept before = std::exchange(kept, Kept(ranks));
   run_ranks(ranks, [&](Job& job) {
-    Checkpoint& checkpoint = checkpoints.at(static_cast<std::size_t>(job.rank()));
+    const auto rank = static_cast<std::size_t>(job.rank());
     auto net = std::make_shared<Net>(at::kFloat);
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
     if (begin > 0) {
-      load(net, checkpoint.model);
-      load(optimizer, checkpoint.optimizer);
+      load(net, before.model.at(rank % before.model.size()));
+      load(optimizer, before.optimizer.at(rank % before.model.size()));
     }
     DataParallel parallel(net, job, options);
-    if (begin > 0) load(parallel, checkpoint.parallel);
+    if (begin > 0) parallel.replicas().synchrony().restore(saved_by(before.parallel));
     for (int step = begin; step <= end; ++step) {
       if (step == saved_at) {
-        const std::string own = saved(parallel);
-        checkpoint = {saved(net), saved(optimizer), own};
+        kept.parallel[rank] = state_of(parallel);
+        kept.model[rank] = saved(net);
+        kept.optimizer[rank] = saved(optimizer);
       }
       if (step == end) break;
       optimizer.zero_grad();
       parallel.weight(1 + (job.rank() + step) % 2);
       loss_of(*net, samples(step * ranks + job.rank(), 4)).backward();
-      if (options.optimizer) parallel.step();
-      else parallel.step(optimizer);
+      parallel.step(optimizer);
     }
     parallel.finish();
     same.tell("parameters", net->parameters());
@@ -53,10 +50,10 @@ std::string train(int begin, int end, int saved_at, const DataParallelOptions& o
 }
 
 void expect_same_bits_after_loading(const DataParallelOptions& options) {
-  std::vector<Checkpoint> checkpoints(2);
-  const std::string expected = train(0, 14, 7, options, checkpoints);
-  EXPECT_EQ(train(7, 14, 14, options, checkpoints), expected)
-      << options.schedule << ", " << options.compression << (options.optimizer ? ", own" : "");
+  Kept kept(2);
+  const std::string expected = train(0, 14, 7, options, kept);
+  EXPECT_EQ(train(7, 14, 14, options, kept), expected)
+      << options.schedule << ", " << options.compression;
 }
 
 TEST(DataParallelCheckpoint, a_run_that_was_loaded_ends_with_the_bits_of_one_that_was_not) {
@@ -69,14 +66,10 @@ TEST(DataParallelCheckpoint, a_run_that_was_loaded_ends_with_the_bits_of_one_tha
   }
 }
 
-TEST(DataParallelCheckpoint, also_under_measured_schedules_and_with_optimizers_of_its_own) {
+TEST(DataParallelCheckpoint, also_under_measured_schedules) {
   for (const std::string schedule : {"wait_free", "merged", "priority", "general"}) {
-    for (const bool own : {false, true}) {
-      DataParallelOptions options{.schedule = schedule,
-                                  .compression = "ef_sign:min_compress_bytes=0"};
-      if (own) options.optimizer = slow_momentum();
-      expect_same_bits_after_loading(options);
-    }
+    expect_same_bits_after_loading(
+        {.schedule = schedule, .compression = "ef_sign:min_compress_bytes=0"});
   }
 }
 
@@ -90,68 +83,83 @@ TEST(DataParallelCheckpoint, also_between_two_looks_of_a_compression_with_a_menu
 
 TEST(DataParallelCheckpoint, another_schedule_goes_on_with_what_was_held_back) {
   const std::string compression = "top_k:ratio=0.1,min_compress_bytes=0";
-  std::vector<Checkpoint> checkpoints(2);
-  train(0, 5, 5, {.schedule = "wait_free", .compression = compression}, checkpoints);
-  const std::vector<Checkpoint> before = checkpoints;
+  Kept kept(2);
+  train(0, 5, 5, {.schedule = "wait_free", .compression = compression}, kept);
+  const Kept before = kept;
   // One step, uncompressed, in which it sees the order of gradients.
-  train(5, 6, 6, {.schedule = "barrier", .compression = compression}, checkpoints);
+  train(5, 6, 6, {.schedule = "barrier", .compression = compression}, kept);
   double held_back = 0;
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    const auto expected = residuals_in(before[rank].parallel);
-    EXPECT_EQ(residuals_in(checkpoints[rank].parallel), expected) << "rank " << rank;
+    const auto expected = residuals_in(before.parallel[rank].own);
+    EXPECT_EQ(residuals_in(kept.parallel[rank].own), expected) << "rank " << rank;
     for (const auto& values : expected)
       for (const float value : values) held_back += std::abs(value);
   }
   EXPECT_GT(held_back, 0);
 }
 
-TEST(DataParallelCheckpoint, without_compression_it_goes_on_on_any_number_of_ranks) {
-  std::vector<Checkpoint> checkpoints(2);
-  train(0, 5, 5, {.schedule = "merged"}, checkpoints);
-  checkpoints.push_back(checkpoints.front());
-  train(5, 8, 8, {.schedule = "merged"}, checkpoints, 3);
+// The mean over the ranks of what top_k holds back, by tensor and element.
+std::vector<std::vector<double>> mean_held_back(const Kept& kept) {
+  std::vector<std::vector<double>> mean;
+  for (const auto& state : kept.parallel) {
+    const auto own = residuals_in(state.own);
+    mean.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      mean[i].resize(own[i].size());
+      for (std::size_t k = 0; k < own[i].size(); ++k)
+        mean[i][k] += static_cast<double>(own[i][k]) / static_cast<double>(kept.parallel.size());
+    }
+  }
+  return mean;
 }
 
-TEST(DataParallelCheckpoint, of_another_rank_compression_or_moment_is_refused_with_a_remedy) {
+TEST(DataParallelCheckpoint, on_another_number_of_ranks_the_mean_of_what_was_held_back_stays) {
   const DataParallelOptions options{.compression = "top_k:ratio=0.1,min_compress_bytes=0"};
-  std::vector<Checkpoint> checkpoints(2), later(2);
-  train(0, 4, 4, options, checkpoints);
+  Kept saved_by_four(4);
+  train(0, 5, 5, options, saved_by_four, 4);
+  const auto expected = mean_held_back(saved_by_four);
+  ASSERT_FALSE(expected.empty());
+  for (const int ranks : {1, 2, 3, 7}) {
+    Kept kept = saved_by_four;
+    train(5, 5, 5, options, kept, ranks);  // restored, and saved at once
+    const auto got = mean_held_back(kept);
+    ASSERT_EQ(got.size(), expected.size()) << ranks;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      for (std::size_t k = 0; k < got[i].size(); ++k)
+        ASSERT_NEAR(got[i][k], expected[i][k], 1e-6) << ranks << " ranks, tensor " << i;
+  }
+}
+
+TEST(DataParallelCheckpoint, of_another_compression_or_moment_is_refused_with_a_remedy) {
+  const DataParallelOptions options{.compression = "top_k:ratio=0.1,min_compress_bytes=0"};
+  Kept kept(2), later(2);
+  train(0, 4, 4, options, kept);
   train(0, 5, 5, options, later);
-  const auto told = [](const std::shared_ptr<Net>& net, Job& job, const DataParallelOptions& given,
-                       const std::string& archive) {
+  const auto told = [](Job& job, const DataParallelOptions& given, const Kept& saved) {
+    auto net = std::make_shared<Net>(at::kFloat);
     DataParallel parallel(net, job, given);
     try {
-      load(parallel, archive);
+      parallel.replicas().synchrony().restore(saved_by(saved.parallel));
     } catch (const Error& error) {
       return std::string(error.what());
     }
     return std::string("nothing was thrown");
   };
   run_ranks(2, [&](Job& job) {
-    const auto rank = static_cast<std::size_t>(job.rank());
-    auto net = std::make_shared<Net>(at::kFloat);
-    EXPECT_THAT(told(net, job, options, checkpoints[1 - rank].parallel),
-                AllOf(HasSubstr("this is rank"), HasSubstr("load none")));
-    EXPECT_THAT(told(net, job, {.compression = "int8"}, checkpoints[rank].parallel),
+    EXPECT_THAT(told(job, {.compression = "int8"}, kept),
                 AllOf(HasSubstr("'top_k:ratio=0.1"), HasSubstr("'int8")));
-    EXPECT_THAT(told(net, job, {}, checkpoints[rank].parallel), HasSubstr("'none'"));
-    EXPECT_THAT(told(net, job, options, checkpoints[rank].model),
-                HasSubstr("DataParallel::save()"));
-    auto own = options;
-    own.optimizer = slow_momentum();
-    EXPECT_THAT(told(net, job, own, checkpoints[rank].parallel),
-                HasSubstr("without DataParallelOptions::optimizer"));
+    EXPECT_THAT(told(job, {}, kept), HasSubstr("'none'"));
   });
   run_ranks(2, [&](Job& job) {
-    auto net = std::make_shared<Net>(at::kFloat);
-    const auto& archive = job.rank() == 0 ? checkpoints[0].parallel : later[1].parallel;
-    EXPECT_THAT(told(net, job, options, archive), HasSubstr("saved before coded step"));
+    EXPECT_THAT(told(job, options, job.rank() == 0 ? kept : later),
+                HasSubstr("saved before coded step"));
   });
   run_ranks(2, [&](Job& job) {
     auto net = std::make_shared<Net>(at::kFloat);
     DataParallel parallel(net, job, options);
     loss_of(*net, samples(0, 4)).backward();
-    EXPECT_THAT(misuse_of([&] { saved(parallel); }), HasSubstr("end the step first"));
+    EXPECT_THAT(misuse_of([&] { parallel.replicas().synchrony().state(); }),
+                HasSubstr("end the step first"));
     parallel.synchronize();
   });
 }

@@ -54,7 +54,7 @@ Seen train_by_menu(Job& job, const DataParallelOptions& options) {
     parallel.step(optimizer);
     seen.reports.push_back(parallel.last_step());
   }
-  seen.residuals = residuals_in(saved(parallel));
+  seen.residuals = residuals_in(state_of(parallel).own);
   for (const auto& tensor : tensors) seen.parameters.push_back(tensor.detach().clone());
   return seen;
 }

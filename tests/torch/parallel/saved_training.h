@@ -1,4 +1,4 @@
-// The content of an archive of torch::save() of a training.
+// The state of a training that goes from step to step, for tests that go on with it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "paceline/core/compress/compress.h"
+#include "paceline/torch/parallel/parallel.h"
+#include "paceline/torch/replica/replica.h"
 
 namespace paceline {
 
@@ -26,22 +28,10 @@ void load(Value& value, const std::string& bytes) {
   torch::load(value, in);
 }
 
-// The bytes of compress/state/saved_state.h in an archive.
-inline std::vector<std::byte> compression_in(const std::string& archive) {
-  std::istringstream in(archive);
-  torch::serialize::InputArchive read;
-  read.load_from(in);
-  at::Tensor bytes;
-  read.read("compression", bytes, true);
-  const auto* data = static_cast<const std::byte*>(bytes.const_data_ptr());
-  return {data, data + bytes.numel()};
-}
-
 // For each parameter, the residuals of top_k for its elements. Empty: nothing was compressed.
-inline std::vector<std::vector<float>> residuals_in(const std::string& archive) {
-  const auto bytes = compression_in(archive);
-  if (bytes.empty()) return {};
-  const auto state = compress::saved_state_of(bytes).value();
+inline std::vector<std::vector<float>> residuals_in(Bytes compression) {
+  if (compression.empty()) return {};
+  const auto state = compress::saved_state_of(compression).value();
   std::vector<std::vector<float>> all;
   for (const std::size_t elements : state.elements) all.emplace_back(elements);
   for (const auto& one : state.values) {
@@ -49,6 +39,19 @@ inline std::vector<std::vector<float>> residuals_in(const std::string& archive) 
     std::memcpy(all[one.tensor].data() + one.begin, one.values.data(), one.values.size());
   }
   return all;
+}
+
+// What a DataParallel of one rank keeps beside its model. Waits for updates under way.
+inline parallel::SynchronyState state_of(DataParallel& data_parallel) {
+  data_parallel.finish();
+  return data_parallel.replicas().synchrony().state();
+}
+
+// As if these had been saved by the ranks of a world.
+inline parallel::SavedSynchrony saved_by(const std::vector<parallel::SynchronyState>& ranks) {
+  return {.values = ranks.front().values,
+          .ranks = static_cast<int>(ranks.size()),
+          .own = [&ranks](int rank) { return ranks.at(static_cast<std::size_t>(rank)).own; }};
 }
 
 }  // namespace paceline

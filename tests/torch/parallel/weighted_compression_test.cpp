@@ -65,7 +65,7 @@ Given trained_by(const std::string& compression) {
       ASSERT_TRUE(parallel.synchronize());
       if (job.rank() == 0) given.results += parameter.grad().to(at::kDouble);
     }
-    const auto bytes = compression_in(saved(parallel));
+    const auto bytes = state_of(parallel).own;
     const std::lock_guard lock(mutex);
     for (const auto& kept : compress::saved_state_of(bytes).value().values) {
       given.is_alone &= kept.sharing != compress::StateView::Sharing::chunk;
@@ -122,11 +122,11 @@ TEST(WeightedCompression, a_step_in_which_nobody_has_a_batch_leaves_what_codecs_
         (parameter * gradient_of(step, job.rank())).sum().backward();
         ASSERT_TRUE(parallel.synchronize());
       }
-      const auto before = compression_in(saved(parallel));
+      const auto before = state_of(parallel).own;
       parallel.weight(0);
       (parameter * gradient_of(3, job.rank())).sum().backward();
       EXPECT_FALSE(parallel.synchronize());
-      EXPECT_TRUE(compression_in(saved(parallel)) == before) << method.name;
+      EXPECT_TRUE(state_of(parallel).own == before) << method.name;
     });
   }
 }

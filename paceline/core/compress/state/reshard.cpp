@@ -1,8 +1,14 @@
 #include "paceline/core/compress/state/reshard.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/chunk.h"
 #include "paceline/core/compress/averaging/sign_chunks.h"
+#include "paceline/core/compress/state/saved_state.h"
 
 namespace paceline::compress {
 namespace {
@@ -22,6 +28,36 @@ std::vector<float> merged(std::span<const std::vector<float>> former, int ranks,
   return sum;
 }
 
+// Whether two ranks keep the same thing, each for itself.
+bool is_same_kind(const SavedValues& a, const SavedValues& b) {
+  return a.tensor == b.tensor && a.begin == b.begin && a.rows == b.rows && a.columns == b.columns &&
+         a.compression == b.compression && a.sharing == b.sharing && a.name == b.name &&
+         (a.sharing == StateView::Sharing::chunk || a.values.size() == b.values.size());
+}
+
+// Nothing: the states fit together.
+std::optional<Failure> misfit_of(std::span<const SavedState> states) {
+  const SavedState& first = states.front();
+  for (std::size_t r = 1; r < states.size(); ++r) {
+    const SavedState& other = states[r];
+    if (other.step == first.step && other.elements == first.elements &&
+        std::ranges::equal(other.values, first.values, is_same_kind))
+      continue;
+    return Failure{Fault::io,
+                   fmt::format("the saved state of a compression is not the same on rank {} as on "
+                               "rank 0; load another checkpoint",
+                               r),
+                   {}};
+  }
+  return std::nullopt;
+}
+
+std::vector<float> floats_of(Bytes bytes) {
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  if (!floats.empty()) std::memcpy(floats.data(), bytes.data(), bytes.size());
+  return floats;
+}
+
 }  // namespace
 
 std::vector<float> resharded(StateView::Sharing sharing, std::span<const std::vector<float>> former,
@@ -38,6 +74,32 @@ std::vector<float> resharded(StateView::Sharing sharing, std::span<const std::ve
     return begin + static_cast<std::ptrdiff_t>(first_element_of(whole.size(), ranks, owner));
   };
   return {at(rank), at(rank + 1)};
+}
+
+Result<std::vector<std::byte>> resharded(std::span<const std::vector<std::byte>> former, int ranks,
+                                         int rank) {
+  const bool is_empty =
+      std::ranges::all_of(former, [](const auto& bytes) { return bytes.empty(); });
+  if (is_empty) return std::vector<std::byte>();
+  std::vector<SavedState> states;
+  for (const std::vector<std::byte>& bytes : former) {
+    auto state = saved_state_of(bytes);
+    if (!state) return state.error();
+    states.push_back(*std::move(state));
+  }
+  if (auto misfit = misfit_of(states)) return *std::move(misfit);
+  SavedState now = states.front();
+  now.rank = rank;
+  now.ranks = ranks;
+  std::vector<std::vector<float>> memory;
+  for (std::size_t i = 0; i < now.values.size(); ++i) {
+    std::vector<std::vector<float>> all;
+    for (const SavedState& state : states) all.push_back(floats_of(state.values[i].values));
+    memory.push_back(resharded(now.values[i].sharing, all, ranks, rank));
+  }
+  for (std::size_t i = 0; i < now.values.size(); ++i)
+    now.values[i].values = std::as_bytes(std::span(memory[i]));
+  return bytes_of(now);
 }
 
 }  // namespace paceline::compress

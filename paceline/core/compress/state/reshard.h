@@ -1,6 +1,9 @@
 // Converts the state of averagings to another number of ranks, after a restart on fewer or more.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "paceline/core/compress/averaging/averaging.h"
 
 namespace paceline::compress {
@@ -10,5 +13,10 @@ namespace paceline::compress {
 // would count twice. Chunks are cut again, never scaled.
 std::vector<float> resharded(StateView::Sharing sharing, std::span<const std::vector<float>> former,
                              int ranks, int rank);
+
+// The same for whole states as bytes (saved_state.h): those of all former ranks, in rank order. A
+// failure (io) tells in what the former states differ, or what is wrong with one.
+Result<std::vector<std::byte>> resharded(std::span<const std::vector<std::byte>> former, int ranks,
+                                         int rank);
 
 }  // namespace paceline::compress
