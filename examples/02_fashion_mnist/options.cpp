@@ -82,6 +82,18 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--save", options.save,
                  "Write the trained parameters to this file: raw little-endian numbers, in the "
                  "order of registration");
+  auto* const checkpoint_dir = app.add_option(
+      "--checkpoint-dir", options.checkpoint_dir,
+      "Save checkpoints into this folder, from which a later run can go on; the last "
+      "step is saved too");
+  app.add_option("--checkpoint-every", options.checkpoint_every, "Steps between two checkpoints")
+      ->check(kPositive)
+      ->needs(checkpoint_dir)
+      ->capture_default_str();
+  app.add_flag("--resume", options.resume,
+               "Go on from the newest checkpoint in --checkpoint-dir, with the other options as "
+               "they were")
+      ->needs(checkpoint_dir);
   app.add_option("--data", options.data, "Folder of the four files of the data set")
       ->capture_default_str();
   try {

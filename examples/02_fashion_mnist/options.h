@@ -17,6 +17,9 @@ struct Options {
   std::string schedule = "buckets", compression = "none";
   int threads = 0;  // 0: OMP_NUM_THREADS, which `paceline run` sets
   std::string metrics, tensorboard, prometheus, trace;
+  std::string checkpoint_dir;  // empty: no checkpoints
+  std::int64_t checkpoint_every = 200;
+  bool resume = false;
   std::string save;
   std::string data;
 };

@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "faces.h"
 #include "measurement.h"
 #include "models.h"
+#include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 
@@ -84,9 +86,22 @@ void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
   throw std::runtime_error(text);
 }
 
+// None: nobody asked for checkpoints.
+std::unique_ptr<paceline::Checkpoints> checkpoints_of(paceline::Job& job, const Options& options,
+                                                      torch::nn::Sequential& model,
+                                                      paceline::DataParallel& parallel) {
+  if (options.checkpoint_dir.empty()) return nullptr;
+  auto checkpoints = std::make_unique<paceline::Checkpoints>(
+      job, options.checkpoint_dir,
+      paceline::CheckpointOptions{.every = options.checkpoint_every, .resume = options.resume});
+  checkpoints->add("model", model);
+  checkpoints->add("parallel", parallel);  // with the optimizers
+  return checkpoints;
+}
+
 }  // namespace
 
-void train(paceline::Job& job, const Options& options) {
+int train(paceline::Job& job, const Options& options) {
   paceline::Communicator& world = job.world();
   const bool tells = job.rank() == 0;
   const at::ScalarType type = options.dtype == "float64"    ? at::kDouble
@@ -107,6 +122,10 @@ void train(paceline::Job& job, const Options& options) {
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
   paceline::DataParallel parallel(model, job, parallel_options(options, descent));
 
+  const auto checkpoints = checkpoints_of(job, options, model, parallel);
+  const std::int64_t first = checkpoints ? checkpoints->resume() : 0;
+  const auto is_stopped = [&] { return checkpoints && checkpoints->stopping(); };
+
   if (tells && descent.is_of_compression)
     std::printf(
         "%s gives directions: learning rate %g, momentum %g (--learning-rate, --momentum)\n",
@@ -115,8 +134,8 @@ void train(paceline::Job& job, const Options& options) {
   StepTimer timer;
   double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
 
-  for (std::int64_t step = 1; step <= steps; ++step) {
-    const bool timed = steps <= kWarmUpSteps || step > kWarmUpSteps;
+  for (std::int64_t step = first + 1; step <= steps && !is_stopped(); ++step) {
+    const bool timed = steps - first <= kWarmUpSteps || step - first > kWarmUpSteps;
     if (timed && !timer.running()) timer.start();
 
     const auto part = batches.at(step - 1);
@@ -148,6 +167,7 @@ void train(paceline::Job& job, const Options& options) {
     faces.step(step, part.global_size, loss_here);
 
     timer.count(parallel.last_step());
+    if (checkpoints) checkpoints->save_if_due(step);
     if (step % batches.per_epoch() == 0 || step == steps) {
       parallel.finish();
       timer.stop();
@@ -160,6 +180,10 @@ void train(paceline::Job& job, const Options& options) {
   }
   faces.end_progress();
   faces.write_trace();
+  if (is_stopped()) return checkpoints->finish();
+  if (checkpoints && first < steps && steps % options.checkpoint_every != 0)
+    checkpoints->save(steps);
+  if (first >= steps) test_accuracy = accuracy(job, model, test, test_images, type);
 
   if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
   const std::string sha256 = agreed_sha256(world, model->parameters());
@@ -168,8 +192,8 @@ void train(paceline::Job& job, const Options& options) {
       sums_over_workers(world, {timer.wall_seconds, timer.in_flight_seconds, timer.waited_seconds,
                                 timer.wall_seconds - timer.waited_seconds});
   for (double& mean : means) mean /= job.world_size();
-  const double samples_per_second = timed_samples / means[0], communication = means[1],
-               exposed = means[2], compute = means[3];
+  const double samples_per_second = means[0] > 0 ? timed_samples / means[0] : 0,
+               communication = means[1], exposed = means[2], compute = means[3];
   faces.summary({{"event", "summary"},
                  {"world_size", std::int64_t{job.world_size()}},
                  {"steps", steps},
@@ -181,7 +205,10 @@ void train(paceline::Job& job, const Options& options) {
                  {"exposed_communication_seconds", exposed},
                  {"parameters_sha256", sha256},
                  {"peak_rss_bytes", peak_rss}});
-  if (tells) {
+  if (tells && first >= steps) {
+    std::printf("nothing was left to train after step %lld: test accuracy %.4f\n",
+                static_cast<long long>(first), test_accuracy);
+  } else if (tells) {
     std::printf(
         "trained %s for %lld steps with %d worker%s: train loss %.4f, test accuracy %.4f, %.0f "
         "samples/s\n"
@@ -193,4 +220,5 @@ void train(paceline::Job& job, const Options& options) {
       std::printf("compressed gradients were %.2f %% of their bytes\n",
                   100 * timer.wire_bytes / timer.coded_bytes);
   }
+  return checkpoints ? checkpoints->finish() : 0;
 }

@@ -5,8 +5,8 @@
 // write_tensor_file.h); checkpoint_directory.h commits it so that a crash leaves the old one or the
 // new one, and verify_checkpoint.h finds every byte that has changed since (block_checksums.h;
 // shape.h checks sizes, damaged.h words failures). checkpoint_reader.h gives the tensors. A job
-// holds its directory by directory_lock.h; deal.h shares the tensors among the ranks that write, and
-// save_agreement.h is how these agree. Nothing here sends anything. Start reading at
+// holds its directory by directory_lock.h; deal.h shares the tensors among the ranks that write,
+// and save_agreement.h is how these agree. Nothing here sends anything. Start reading at
 // checkpoint_directory.h.
 #pragma once
 

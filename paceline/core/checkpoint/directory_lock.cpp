@@ -16,7 +16,8 @@ namespace paceline::checkpoint {
 namespace {
 
 constexpr mode_t kLockMode = 0644;
-constexpr auto kPatience = std::chrono::seconds(2), kRetry = std::chrono::milliseconds(20);
+constexpr auto kPatience = std::chrono::milliseconds(500);
+constexpr auto kRetry = std::chrono::milliseconds(20);
 constexpr std::size_t kLongestOwner = 1000;
 
 std::string lock_path(const std::string& directory) {

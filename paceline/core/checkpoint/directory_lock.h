@@ -14,8 +14,8 @@ class DirectoryLock {
  public:
   // Writes `owner`, one line such as "job a1, host n1, process 4711", into the lock's file, for
   // those who find it taken. A failure (misuse) tells the owner that holds it; (io) that the
-  // directory is not there, or not writable. It waits up to two seconds for a process that is about
-  // to end.
+  // directory is not there, or not writable. It waits half a second for a process that is about to
+  // end.
   static Result<DirectoryLock> take(const std::string& directory, const std::string& owner);
   // The line of the process that holds it, or held it last. For ranks that shall see the same
   // directory as the one that took it.

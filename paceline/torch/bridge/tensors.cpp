@@ -31,6 +31,22 @@ std::optional<Dtype> dtype_of(at::ScalarType type) {
   }
 }
 
+at::ScalarType scalar_type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f64: return at::kDouble;
+    case Dtype::f32: return at::kFloat;
+    case Dtype::f16: return at::kHalf;
+    case Dtype::bf16: return at::kBFloat16;
+    case Dtype::i64: return at::kLong;
+    case Dtype::i32: return at::kInt;
+    case Dtype::i16: return at::kShort;
+    case Dtype::i8: return at::kChar;
+    case Dtype::u8: return at::kByte;
+    case Dtype::boolean: return at::kBool;
+  }
+  return at::ScalarType::Undefined;
+}
+
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
   const auto dtype = dtype_of(tensor.scalar_type());

@@ -16,6 +16,8 @@ namespace paceline {
 // Empty for element types that Paceline does not carry (complex, quantised, ...).
 std::optional<Dtype> dtype_of(at::ScalarType type);
 
+at::ScalarType scalar_type_of(Dtype dtype);
+
 // "f32[128, 784]"; for texts.
 std::string describe(const at::Tensor& tensor);
 

@@ -23,8 +23,8 @@ std::vector<std::string> lines_of(const TrainingState& state, Bytes compression)
                              choice.steps));
   }
   if (!compression.empty()) {
-    lines.push_back(c10::str("saved before coded step ",
-                             compress::saved_state_of(compression).value().step));
+    lines.push_back(
+        c10::str("saved before coded step ", compress::saved_state_of(compression).value().step));
   }
   return lines;
 }
@@ -81,15 +81,28 @@ std::vector<std::byte> GradientAveraging::own_part_of(const SavedSynchrony& save
   return own;
 }
 
+// A rank that cannot restore its part tells the others before it throws, so that none waits for it.
 void GradientAveraging::restore(const SavedSynchrony& saved) {
   require_between_steps("restore");
-  const TrainingState state = training_state_of(saved.values);
-  std::vector<std::byte> own = own_part_of(saved);
-  if (alone() || dense_ == 0) {
+  TrainingState state;
+  std::vector<std::byte> own;
+  std::optional<Error> refusal;
+  try {
+    state = training_state_of(saved.values);
+    own = own_part_of(saved);
+  } catch (const Error& error) {
+    refusal = error;
+  }
+  const bool has_peers = !alone() && dense_ > 0;
+  if (has_peers) {
+    require_agreement(group_, refusal ? std::vector{c10::str("refuses: ", refusal->what())}
+                                      : lines_of(state, own));
+  }
+  if (refusal) throw Error(*refusal);
+  if (!has_peers) {
     codec_state_ = std::move(own);
     return;
   }
-  require_agreement(group_, lines_of(state, own));
   const bool goes_on = saved.ranks == group_.size() && state.options == schedule_.options();
   if (goes_on && state.decision) go_on_with(schedule_.restore(*state.decision));
   restore_codecs(std::move(own));

@@ -30,9 +30,8 @@ Json json_of(const TrainingState& state) {
   json["order"] = state.decision->order;
   if (const auto& plan = state.decision->plan) json["plan"] = Json::parse(schedule::json_of(*plan));
   if (const auto& choice = state.decision->choice) {
-    json["choice"] = {{"offers", choice->offers},
-                      {"norms", choice->norms},
-                      {"steps_since_look", choice->steps}};
+    json["choice"] = {
+        {"offers", choice->offers}, {"norms", choice->norms}, {"steps_since_look", choice->steps}};
   }
   return json;
 }

@@ -15,8 +15,8 @@ struct Kept {
 
 // Steps [begin, end) of a training in a world of its own, saved before step `saved_at`. Returns
 // rank 0's parameters.
-std::string train(int begin, int end, int saved_at, const DataParallelOptions& options,
-                  Kept& kept, int ranks = 2) {
+std::string train(int begin, int end, int saved_at, const DataParallelOptions& options, Kept& kept,
+                  int ranks = 2) {
   SameEverywhere same;
   std::string digest;
   const Kept before = std::exchange(kept, Kept(ranks));

@@ -1,0 +1,51 @@
+// One thing that a program saves under a name: how it becomes an item of a checkpoint, and is made
+// again from one.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/torch/checkpoint/checkpoint_fields.h"
+#include "paceline/torch/checkpoint/item_state.h"
+#include "paceline/torch/checkpoint/parameter_names.h"
+#include "paceline/torch/checkpoint/saved_item.h"
+#include "paceline/torch/parallel/parallel.h"
+#include "paceline/torch/replica/replica.h"
+
+namespace paceline::checkpointing {
+
+// All ranks have the same parts, and call them in the same order. THREAD: the training's.
+class CheckpointPart {
+ public:
+  virtual ~CheckpointPart() = default;
+  // Between steps. The tensors are views, good until the next step.
+  virtual ItemState state() = 0;
+  // Changes nothing. THROWS Error (misuse): it names the first thing that differs.
+  virtual void check(const SavedItem& saved) = 0;
+  // REQUIRES: check() returned. THROWS Error: io; mismatch, the ranks differ in it.
+  virtual void load(const SavedItem& saved) = 0;
+};
+
+using MakesPart = std::unique_ptr<CheckpointPart>;
+
+// Parameters and buffers. A tensor under several names is saved once, under the first of them in
+// alphabetical order, as safetensors.torch.save_model does. `may_differ`: whether each rank has its
+// own, asked at each save.
+MakesPart model_part(const torch::nn::Module& model,
+                     std::function<bool(const at::Tensor& buffer)> may_differ);
+// The optimizers are asked for at each save and load; several of one type count as one.
+using OptimizerSource = std::function<std::vector<torch::optim::Optimizer*>()>;
+MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names);
+// What a DataParallel keeps beside model and optimizers: residuals, plan, weights.
+MakesPart replicas_part(DataParallel& data_parallel);
+// torch's stream of random numbers on the CPU, of each rank.
+MakesPart random_part();
+// Values of the program's own.
+MakesPart fields_part(std::function<void(CheckpointFields&)> visit);
+
+}  // namespace paceline::checkpointing

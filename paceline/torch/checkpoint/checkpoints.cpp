@@ -1,0 +1,321 @@
+#include "paceline/torch/checkpoint/checkpoints.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/base/disk.h"
+#include "paceline/core/base/number.h"
+#include "paceline/core/checkpoint/checkpoint.h"
+#include "paceline/torch/checkpoint/checkpoint_part.h"
+#include "paceline/torch/checkpoint/common_failure.h"
+#include "paceline/torch/checkpoint/resume_point.h"
+#include "paceline/torch/checkpoint/saving.h"
+#include "paceline/torch/checkpoint/stop_signals.h"
+
+namespace paceline {
+
+using namespace checkpointing;
+using checkpoint::CheckpointDirectory;
+using checkpoint::DirectoryLock;
+using checkpoint::Manifest;
+
+namespace {
+
+constexpr const char *kRandomItem = "random", *kOptimizerItem = "optimizer";
+constexpr int kStoppedBySigterm = 143;  // 128 + SIGTERM, as a shell tells it
+// A file that another host has written may be seen later over a network.
+constexpr auto kSharedWithin = std::chrono::seconds(5);
+
+std::string host_of_this_process() {
+  std::array<char, 256> name = {};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void say(const std::string& line) {
+  std::fputs(("paceline: " + line + "\n").c_str(), stderr);
+}
+
+}  // namespace
+
+class Checkpoints::Impl {
+ public:
+  Impl(Job& job, std::string directory, const CheckpointOptions& options);
+
+  void add(std::string name, MakesPart part);
+  MakesPart part_of(const std::string& name, const torch::nn::Module& model);
+  MakesPart part_of(torch::optim::Optimizer& optimizer);
+  void add_parallel(std::string name, DataParallel& parallel);
+  std::int64_t resume();
+  void save_if_due(std::int64_t step);
+  bool save(std::int64_t step);
+  bool stopping() const { return saving_.is_stop_asked(); }
+  int finish();
+
+ private:
+  bool resumes() const { return options_.resume || job_.generation() > 1; }
+  void take_directory();
+  void require_shared(const std::string& owner);
+  std::int64_t agreed_resume_point();
+  void load(std::uint64_t step);
+  void require_same_items(const Manifest& manifest, const std::string& path) const;
+  void begin_save(std::int64_t step);
+
+  Job& job_;
+  const CheckpointOptions options_;
+  const std::unique_ptr<Communicator> group_;
+  SystemDisk disk_;
+  CheckpointDirectory directory_;
+  std::optional<DirectoryLock> lock_;  // rank 0's
+  ParameterNames names_;
+  std::vector<DataParallel*> parallels_;
+  struct NamedPart {
+    std::string name;
+    MakesPart part;
+  };
+  std::vector<NamedPart> parts_;
+  bool was_resumed_ = false;
+  std::int64_t saved_step_ = -1;  // the last one of which a save was begun
+  StopSignals signals_;
+  Saving saving_;
+};
+
+// --- the directory -------------------------------------------------------------------------------
+
+Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions& options)
+    : job_(job),
+      options_(options),
+      group_(job.world().split(0)),
+      directory_(disk_, std::move(directory)),
+      saving_(*group_, disk_, directory_, {job.id(), job.generation()},
+              {options.keep_last, options.keep_every}) {
+  if (options.every < 0)
+    throw_misuse(
+        fmt::format("CheckpointOptions::every is {}: give the number of steps between "
+                    "saves, or 0",
+                    options.every));
+  take_directory();
+  parts_.push_back({kRandomItem, random_part()});
+}
+
+void Checkpoints::Impl::take_directory() {
+  const std::string owner =
+      fmt::format("job {}, host {}, process {}", job_.id(), host_of_this_process(), ::getpid());
+  together(*group_, [&] {
+    if (group_->rank() != 0) return;
+    disk_.make_directory(directory_.path()).value();
+    lock_.emplace(DirectoryLock::take(directory_.path(), owner).value());
+    if (resumes() || directory_.steps().value().empty()) return;
+    throw_misuse(
+        fmt::format("{} holds checkpoints already, the newest of step {}: resume from it "
+                    "(CheckpointOptions::resume), or save into another directory",
+                    directory_.path(), directory_.steps().value().back()));
+  });
+  require_shared(broadcast_bytes(*group_, owner));
+}
+
+void Checkpoints::Impl::require_shared(const std::string& owner) {
+  together(*group_, [&] {
+    const Deadline deadline = Deadline::in(kSharedWithin);
+    for (;;) {
+      const auto seen = DirectoryLock::owner_of(directory_.path());
+      if (seen && seen.value() == owner) return;
+      if (deadline.passed()) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    throw_misuse(fmt::format(
+        "rank {} on host {} does not see the directory {} that rank 0 saves into ({}): give one "
+        "that all hosts share",
+        group_->rank(), host_of_this_process(), directory_.path(), owner));
+  });
+}
+
+// --- what is saved -------------------------------------------------------------------------------
+
+void Checkpoints::Impl::add(std::string name, MakesPart part) {
+  if (was_resumed_)
+    throw_misuse(fmt::format("'{}' was added to checkpoints after resume(): add it before", name));
+  if (!checkpoint::is_plain_name(name))
+    throw_misuse(
+        fmt::format("'{}' cannot name an item of a checkpoint, because files are named by "
+                    "it: take letters, digits, '.', '_' and '-'",
+                    name));
+  if (std::ranges::find(parts_, name, &NamedPart::name) != parts_.end())
+    throw_misuse(fmt::format("checkpoints have an item '{}' already{}: take another name", name,
+                             name == kOptimizerItem && !parallels_.empty()
+                                 ? ", which may be that of DataParallelOptions::optimizer"
+                                 : ""));
+  parts_.push_back({std::move(name), std::move(part)});
+}
+
+MakesPart Checkpoints::Impl::part_of(const std::string& name, const torch::nn::Module& model) {
+  for (const auto& entry : model.named_parameters())
+    names_.add(entry.value(), name + "." + entry.key());
+  return model_part(model, [this](const at::Tensor& buffer) {
+    return std::ranges::any_of(parallels_, [&](DataParallel* parallel) {
+      const auto& replicas = parallel->replicas();
+      return replicas.buffers_may_differ() &&
+             std::ranges::any_of(replicas.parts().buffers, [&](const parallel::Parameter& one) {
+               return one.tensor.is_same(buffer);
+             });
+    });
+  });
+}
+
+MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
+  return optimizer_part([&optimizer] { return std::vector<torch::optim::Optimizer*>{&optimizer}; },
+                        names_);
+}
+
+void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parallel) {
+  add(std::move(name), replicas_part(data_parallel));
+  parallels_.push_back(&data_parallel);
+  if (data_parallel.replicas().optimizers().empty()) return;
+  add(kOptimizerItem,
+      optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); }, names_));
+}
+
+// --- resuming ------------------------------------------------------------------------------------
+
+// -1: there is none.
+std::int64_t Checkpoints::Impl::agreed_resume_point() {
+  std::string told;
+  together(*group_, [&] {
+    if (group_->rank() != 0) return;
+    const ResumePoint point = find_resume_point(disk_, directory_);
+    for (const std::string& line : point.damaged) say(line);
+    const std::string& path = directory_.path();
+    if (point.step) say(fmt::format("going on from {}", directory_.path_of(*point.step)));
+    else if (point.damaged.empty())
+      say(fmt::format("no checkpoint in {}: beginning at step 0", path));
+    else say(fmt::format("no checkpoint in {} is whole: beginning at step 0", path));
+    told = std::to_string(point.step ? static_cast<std::int64_t>(*point.step) : -1);
+  });
+  return number_in<std::int64_t>(broadcast_bytes(*group_, told)).value_or(-1);
+}
+
+std::int64_t Checkpoints::Impl::resume() {
+  if (was_resumed_)
+    throw_misuse("Checkpoints::resume() was called twice: call it once, at the start");
+  was_resumed_ = true;
+  if (!resumes()) return 0;
+  const std::int64_t step = agreed_resume_point();
+  if (step < 0) return 0;
+  load(static_cast<std::uint64_t>(step));
+  saved_step_ = step;
+  return step;
+}
+
+void Checkpoints::Impl::require_same_items(const Manifest& manifest,
+                                           const std::string& path) const {
+  const auto refuse = [&](const char* has, const std::string& name, const char* has_not) {
+    throw_misuse(
+        fmt::format("cannot resume from {}: {} has an item '{}', and {} has none. Resume "
+                    "with the program that saved it, or save into another directory",
+                    path, has, name, has_not));
+  };
+  for (const NamedPart& part : parts_)
+    if (std::ranges::find(manifest.items, part.name, &checkpoint::Item::name) ==
+        manifest.items.end())
+      refuse("this program", part.name, "the checkpoint");
+  for (const checkpoint::Item& item : manifest.items)
+    if (std::ranges::find(parts_, item.name, &NamedPart::name) == parts_.end())
+      refuse("the checkpoint", item.name, "this program");
+}
+
+// Every rank knows that all of it fits before any tensor is written.
+void Checkpoints::Impl::load(std::uint64_t step) {
+  const std::string path = directory_.path_of(step);
+  checkpoint::CheckpointReader reader(disk_, path);
+  std::vector<SavedItem> items;
+  Manifest manifest;
+  together(*group_, [&] {
+    manifest = checkpoint::read_manifest(disk_, path).value();
+    require_same_items(manifest, path);
+    for (const NamedPart& part : parts_) {
+      const auto item = std::ranges::find(manifest.items, part.name, &checkpoint::Item::name);
+      items.emplace_back(path, manifest, *item, reader, group_->rank());
+      part.part->check(items.back());
+    }
+  });
+  // torch's stream comes last: nothing draws from it after that.
+  for (std::size_t i = parts_.size(); i-- > 0;)
+    together(*group_, [&] { parts_[i].part->load(items[i]); });
+}
+
+// --- saving --------------------------------------------------------------------------------------
+
+void Checkpoints::Impl::begin_save(std::int64_t step) {
+  saving_.wait();
+  for (DataParallel* const parallel : parallels_) parallel->finish();
+  std::vector<NamedState> states;
+  for (const NamedPart& part : parts_) states.push_back({part.name, part.part->state()});
+  saving_.begin(static_cast<std::uint64_t>(step), states);
+  saved_step_ = step;
+}
+
+void Checkpoints::Impl::save_if_due(std::int64_t step) {
+  const StopSignals::Asked asked = signals_.take();
+  if (asked.save || asked.stop) saving_.ask(asked.stop);
+  saving_.read_round();
+  const bool is_asked = saving_.take_asked_save();
+  const bool is_due = options_.every > 0 && step % options_.every == 0;
+  if ((is_asked || is_due) && step != saved_step_) begin_save(step);
+  saving_.begin_round();
+}
+
+bool Checkpoints::Impl::save(std::int64_t step) {
+  begin_save(step);
+  return saving_.wait();
+}
+
+int Checkpoints::Impl::finish() {
+  saving_.wait();
+  return stopping() ? kStoppedBySigterm : 0;
+}
+
+// --- the face ------------------------------------------------------------------------------------
+
+Checkpoints::Checkpoints(Job& job, std::string directory, const CheckpointOptions& options)
+    : impl_(std::make_unique<Impl>(job, std::move(directory), options)) {}
+Checkpoints::~Checkpoints() = default;
+
+void Checkpoints::add(std::string name, const torch::nn::Module& model) {
+  MakesPart part = impl_->part_of(name, model);
+  impl_->add(std::move(name), std::move(part));
+}
+void Checkpoints::add(std::string name, torch::optim::Optimizer& optimizer) {
+  impl_->add(std::move(name), impl_->part_of(optimizer));
+}
+void Checkpoints::add(std::string name, DataParallel& parallel) {
+  impl_->add_parallel(std::move(name), parallel);
+}
+void Checkpoints::add_fields(std::string name, std::function<void(CheckpointFields&)> visit) {
+  impl_->add(std::move(name), fields_part(std::move(visit)));
+}
+std::int64_t Checkpoints::resume() {
+  return impl_->resume();
+}
+void Checkpoints::save_if_due(std::int64_t step) {
+  impl_->save_if_due(step);
+}
+bool Checkpoints::save(std::int64_t step) {
+  return impl_->save(step);
+}
+bool Checkpoints::stopping() const {
+  return impl_->stopping();
+}
+int Checkpoints::finish() {
+  return impl_->finish();
+}
+
+}  // namespace paceline

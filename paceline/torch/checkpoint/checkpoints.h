@@ -1,0 +1,112 @@
+// Checkpoints: saves a training so that it can go on after its end, however that came
+// (docs/guide/checkpoints.md; the files are described in docs/checkpoint_format.md).
+//
+//   paceline::Checkpoints checkpoints(job, "runs/a", {.every = 200, .resume = resume});
+//   checkpoints.add("model", *model);
+//   checkpoints.add("optimizer", optimizer);    // not with DataParallelOptions::optimizer
+//   checkpoints.add("parallel", parallel);
+//   checkpoints.add("mine", [&](paceline::CheckpointFields& f) { f("best", best); f("ema", ema);
+//   }); for (std::int64_t step = checkpoints.resume(); step < steps && !checkpoints.stopping();) {
+//     ...; parallel.step(optimizer);
+//     checkpoints.save_if_due(++step);
+//   }
+//   return checkpoints.finish();
+//
+// A save copies this rank's share of the tensors and lets the training go on; threads of all ranks
+// write, and rank 0 commits when all have. SIGTERM to any rank: all ranks save the same step, and
+// stopping() is true. SIGUSR1: they save, and go on.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "paceline/core/job/job.h"
+#include "paceline/torch/checkpoint/checkpoint_fields.h"
+#include "paceline/torch/parallel/data_parallel.h"
+
+namespace paceline {
+
+struct CheckpointOptions {
+  std::int64_t every = 0;        // steps between saves; 0: only those that are asked for
+  std::uint64_t keep_last = 2;   // of the newest checkpoints stay; at least 1
+  std::uint64_t keep_every = 0;  // those of all multiples of this step stay too; 0: none
+  // Goes on from the newest checkpoint in the directory. Without it a directory that holds
+  // checkpoints is refused, except when the launcher has started this job again: then it goes on.
+  bool resume = false;
+};
+
+// All ranks make one, add the same things and call its methods in the same order. THREAD: one, that
+// of the training. What is added must outlive it.
+class Checkpoints {
+ public:
+  // The directory is made if it is not there (not its parent); all hosts of the job must share it.
+  // Until this ends it belongs to the job. THROWS Error: misuse, it holds checkpoints, belongs to
+  // another job, or not all ranks see the same one; io, it cannot be written to.
+  Checkpoints(Job& job, std::string directory, const CheckpointOptions& options = {});
+  // A save that is under way is lost, unless finish() was called.
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+
+  // Names are of letters, digits, '.', '_' and '-', each once; "random" is taken (torch's stream of
+  // random numbers is always saved). THROWS Error (misuse): another name; after resume().
+  //
+  // Parameters and buffers, under their names in the model, tied ones once.
+  void add(std::string name, const torch::nn::Module& model);
+  template <typename Holder>
+  requires requires(Holder& holder) {
+    { *holder } -> std::convertible_to<torch::nn::Module&>;
+  }
+  void add(std::string name, Holder& holder) {
+    add(std::move(name), static_cast<const torch::nn::Module&>(*holder));
+  }
+  // SGD, Adam, AdamW, RMSprop or Adagrad: state and options, by the names that its parameters have
+  // in the models. Other optimizers are refused when they are saved.
+  void add(std::string name, torch::optim::Optimizer& optimizer);
+  // What it keeps from step to step: residuals of compression, the plan of the schedule, weights;
+  // and the optimizers of DataParallelOptions::optimizer, as item "optimizer".
+  void add(std::string name, DataParallel& parallel);
+  // Values of the program's own: rank 0's are saved, and all ranks load them.
+  template <typename Visit>
+  requires(!requires(Visit & visit) {
+    { *visit } -> std::convertible_to<torch::nn::Module&>;
+  } && std::invocable<Visit&, CheckpointFields&>) void add(std::string name, Visit visit) {
+    add_fields(std::move(name), std::move(visit));
+  }
+
+  // Loads the newest checkpoint of which every byte verifies, and returns its step; 0 where there
+  // is none, or where this run does not resume. Call it once, after everything was added. A damaged
+  // checkpoint is told on stderr, with file and tensor, and the next older one is taken. On another
+  // number of ranks what all ranks share is loaded as it is, residuals are divided anew, and rank r
+  // takes what rank r modulo the former number had for itself. THROWS Error, on all ranks: misuse
+  // that names the first thing in which the program differs from the one that saved; io.
+  std::int64_t resume();
+
+  // Ends step number `step` (counted from 1): saves if it is due or was asked for. Copies this
+  // rank's share and returns; if the save before is still under way, waits for it first. A save
+  // that fails is told on stderr, and leaves the newest checkpoint as it is. THROWS Error:
+  // mismatch, the replicas are no longer equal; what ended the communication. COST: with nothing
+  // due, one message of 16 bytes, for which nobody waits.
+  void save_if_due(std::int64_t step);
+  // Saves now, and waits. False: it failed, as was told on stderr.
+  bool save(std::int64_t step);
+  // Whether the loop shall end: a rank was told to stop, and this step was saved.
+  bool stopping() const;
+  // Waits for the save under way. Returns the exit code of the program: 0, or 143 after SIGTERM.
+  int finish();
+
+ private:
+  void add_fields(std::string name, std::function<void(CheckpointFields&)> visit);
+
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace paceline

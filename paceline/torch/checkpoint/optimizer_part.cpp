@@ -1,0 +1,223 @@
+// Optimizers as an item: their options by groups of parameters, their tensors by parameter
+// ("model.fc.weight/exp_avg"). One optimizer of many parameters and one for each parameter are
+// saved alike.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/checkpoint/checkpoint_part.h"
+#include "paceline/torch/checkpoint/optimizer_kinds.h"
+
+namespace paceline::checkpointing {
+namespace {
+
+using Json = JsonReader::Json;
+using torch::optim::Optimizer;
+
+std::string slot_name(const std::string& parameter, std::string_view slot) {
+  return parameter + "/" + std::string(slot);
+}
+
+// One parameter, the optimizer that steps it, and its group there.
+struct OwnedParameter {
+  std::string name;
+  at::Tensor tensor;
+  Optimizer* optimizer = nullptr;
+  torch::optim::OptimizerParamGroup* group = nullptr;
+
+  void* key() const { return tensor.unsafeGetTensorImpl(); }
+  // nullptr: it was never stepped.
+  torch::optim::OptimizerParamState* state() const {
+    const auto found = optimizer->state().find(key());
+    return found == optimizer->state().end() ? nullptr : found->second.get();
+  }
+};
+
+class OptimizerPart final : public CheckpointPart {
+ public:
+  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names)
+      : optimizers_(std::move(optimizers)), names_(names) {}
+
+  ItemState state() override;
+  void check(const SavedItem& saved) override;
+  void load(const SavedItem& saved) override;
+
+ private:
+  const OptimizerKind& kind() const;
+  std::vector<OwnedParameter> parameters() const;
+  void check_slots(const SavedItem& saved, const std::vector<OwnedParameter>& parameters) const;
+  void load_state(const SavedItem& saved, const OwnedParameter& parameter) const;
+
+  const OptimizerSource optimizers_;
+  const ParameterNames& names_;
+};
+
+const OptimizerKind& OptimizerPart::kind() const {
+  const OptimizerKind* first = nullptr;
+  for (const Optimizer* optimizer : optimizers_()) {
+    const OptimizerKind* const kind = kind_of(*optimizer);
+    if (kind == nullptr) {
+      throw_misuse(c10::str("checkpoints hold optimizers of the types ", all_kinds(),
+                            ", and this is another one: save its state by "
+                            "checkpoints.add(name, [&](CheckpointFields& f) { ... })"));
+    }
+    if (first != nullptr && kind != first)
+      throw_misuse(c10::str("one item of a checkpoint holds optimizers of one type, and these are ",
+                            first->name, " and ", kind->name));
+    first = kind;
+  }
+  if (first == nullptr) throw_misuse("a checkpoint's item of optimizers has none");
+  return *first;
+}
+
+std::vector<OwnedParameter> OptimizerPart::parameters() const {
+  std::vector<OwnedParameter> all;
+  for (Optimizer* optimizer : optimizers_()) {
+    auto& groups = optimizer->param_groups();
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      for (std::size_t i = 0; i < groups[g].params().size(); ++i) {
+        const at::Tensor& tensor = groups[g].params()[i];
+        const std::string& name = names_.of(tensor);
+        if (name.empty()) {
+          throw_misuse(c10::str("parameter ", i, " of an optimizer's group ", g, ", ",
+                                describe(tensor),
+                                ", is in no model of the checkpoints: add its model too, by "
+                                "checkpoints.add(\"model\", *model)"));
+        }
+        all.push_back({name, tensor, optimizer, &groups[g]});
+      }
+    }
+  }
+  return all;
+}
+
+ItemState OptimizerPart::state() {
+  const OptimizerKind& kind = this->kind();
+  ItemState state;
+  Json groups = Json::array(), steps = Json::object();
+  for (const OwnedParameter& parameter : parameters()) {
+    const Json options = kind.options(parameter.group->options());
+    const auto same = std::ranges::find_if(
+        groups, [&](const Json& group) { return group.at("options") == options; });
+    if (same != groups.end()) (*same)["parameters"].push_back(parameter.name);
+    else groups.push_back({{"options", options}, {"parameters", {parameter.name}}});
+    if (parameter.state() == nullptr) continue;
+    const Slots slots = kind.slots(*parameter.state());
+    if (slots.step != nullptr) steps[parameter.name] = *slots.step;
+    for (const Slot& slot : slots.tensors)
+      if (slot.tensor->defined())
+        state.tensors.push_back({slot_name(parameter.name, slot.name), *slot.tensor});
+  }
+  state.values = {{"kind", kind.name}, {"groups", groups}, {"steps", steps}};
+  return state;
+}
+
+// --- loading -------------------------------------------------------------------------------------
+
+// The saved options of each parameter.
+std::map<std::string, Json> saved_options(const SavedItem& saved) {
+  std::map<std::string, Json> options;
+  for (const Json& group : saved.values().at("groups"))
+    for (const Json& name : group.at("parameters"))
+      options[name.get<std::string>()] = group.at("options");
+  return options;
+}
+
+void check_options(const SavedItem& saved, const OptimizerKind& kind,
+                   const std::vector<OwnedParameter>& parameters) {
+  const auto options = saved_options(saved);
+  std::map<const torch::optim::OptimizerParamGroup*, const OwnedParameter*> first_of;
+  std::set<std::string> known;
+  for (const OwnedParameter& parameter : parameters) {
+    known.insert(parameter.name);
+    const auto found = options.find(parameter.name);
+    if (found == options.end())
+      refuse_item(saved, c10::str("it knows no parameter '", parameter.name,
+                                  "', and this program's optimizer has it"));
+    const OwnedParameter& first = *first_of.emplace(parameter.group, &parameter).first->second;
+    if (options.at(first.name) != found->second) {
+      refuse_item(saved, c10::str("parameters '", first.name, "' and '", parameter.name,
+                                  "' have different options in it, and in this program they are "
+                                  "in one group"));
+    }
+    const auto copy = parameter.group->options().clone();
+    if (!kind.set_options(*copy, found->second))
+      refuse_item(saved, c10::str("the options of parameter '", parameter.name, "', ",
+                                  found->second.dump(), ", are none of ", kind.name));
+  }
+  for (const auto& [name, ignored] : options)
+    if (!known.contains(name))
+      refuse_item(saved, c10::str("it has a parameter '", name,
+                                  "', and this program's optimizer has none of that name"));
+}
+
+void OptimizerPart::check_slots(const SavedItem& saved,
+                                const std::vector<OwnedParameter>& parameters) const {
+  std::vector<std::string> names;
+  const auto example = kind().make_state();
+  for (const OwnedParameter& parameter : parameters) {
+    for (const Slot& slot : kind().slots(*example).tensors) {
+      names.push_back(slot_name(parameter.name, slot.name));
+      if (saved.find(names.back(), Held::by_all) != nullptr)
+        saved.require(names.back(), Held::by_all, parameter.tensor);
+    }
+  }
+  saved.require_no_other(names);
+}
+
+void OptimizerPart::check(const SavedItem& saved) {
+  const OptimizerKind& kind = this->kind();
+  const auto all = parameters();
+  try {
+    const auto saved_kind = saved.values().at("kind").get<std::string>();
+    if (saved_kind != kind.name) {
+      refuse_item(saved, c10::str("it is of ", saved_kind, ", and this program's optimizer is ",
+                                  kind.name));
+    }
+    check_options(saved, kind, all);
+    for (const auto& [name, step] : saved.values().at("steps").items()) step.get<std::int64_t>();
+  } catch (const Json::exception& error) {
+    refuse_item(saved, c10::str("it is no optimizer's (", error.what(), ")"));
+  }
+  check_slots(saved, all);
+}
+
+void OptimizerPart::load_state(const SavedItem& saved, const OwnedParameter& parameter) const {
+  auto state = kind().make_state();
+  bool is_there = false;
+  const Slots slots = kind().slots(*state);
+  for (const Slot& slot : slots.tensors) {
+    const auto* const found = saved.find(slot_name(parameter.name, slot.name), Held::by_all);
+    if (found == nullptr) continue;
+    *slot.tensor = at::empty_like(parameter.tensor.detach());
+    saved.read_into(*found, *slot.tensor);
+    is_there = true;
+  }
+  const Json& steps = saved.values().at("steps");
+  if (slots.step != nullptr && steps.contains(parameter.name)) {
+    *slots.step = steps.at(parameter.name).get<std::int64_t>();
+    is_there = true;
+  }
+  if (is_there) parameter.optimizer->state()[parameter.key()] = std::move(state);
+  else parameter.optimizer->state().erase(parameter.key());
+}
+
+void OptimizerPart::load(const SavedItem& saved) {
+  const auto options = saved_options(saved);
+  for (const OwnedParameter& parameter : parameters()) {
+    kind().set_options(parameter.group->options(), options.at(parameter.name));
+    load_state(saved, parameter);
+  }
+}
+
+}  // namespace
+
+MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names) {
+  return std::make_unique<OptimizerPart>(std::move(optimizers), names);
+}
+
+}  // namespace paceline::checkpointing

@@ -1,0 +1,71 @@
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "paceline/torch/checkpoint/checkpoint_part.h"
+
+namespace paceline::checkpointing {
+namespace {
+
+constexpr const char *kCompression = "compression", *kWeight = "weight";
+
+at::Tensor tensor_of_bytes(const std::vector<std::byte>& bytes) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+class ReplicasPart final : public CheckpointPart {
+ public:
+  explicit ReplicasPart(DataParallel& data_parallel)
+      : data_parallel_(data_parallel), replicas_(data_parallel.replicas()) {}
+
+  ItemState state() override {
+    replicas_.finish();
+    parallel::SynchronyState own = replicas_.synchrony().state();
+    ItemState state{.values = std::move(own.values)};
+    if (!own.own.empty())
+      state.tensors.push_back({kCompression, tensor_of_bytes(own.own), Held::by_each});
+    if (replicas_.weight().said)
+      state.tensors.push_back(
+          {kWeight, at::scalar_tensor(replicas_.weight().weight, at::kDouble), Held::by_each});
+    return state;
+  }
+
+  void check(const SavedItem& saved) override {
+    saved.require_no_other({kCompression, kWeight});
+    if (saved.find(kWeight, Held::by_each) != nullptr)
+      saved.require(kWeight, Held::by_each, at::scalar_tensor(0, at::kDouble));
+  }
+
+  void load(const SavedItem& saved) override {
+    const int ranks = replicas_.group().size();
+    replicas_.finish();
+    replicas_.synchrony().restore({.values = saved.values(),
+                                   .ranks = saved.ranks(),
+                                   .own = [&](int rank) { return compression_of(saved, rank); }});
+    // On another number of ranks the weights of then mean nothing.
+    const auto* const weight = saved.find(kWeight, Held::by_each);
+    if (weight == nullptr || saved.ranks() != ranks) return;
+    const at::Tensor value = at::scalar_tensor(0, at::kDouble);
+    saved.read_into(*weight, value);
+    data_parallel_.weight(value.item<double>());
+  }
+
+ private:
+  static std::vector<std::byte> compression_of(const SavedItem& saved, int rank) {
+    const auto* const found = saved.find_of(kCompression, rank);
+    return found == nullptr ? std::vector<std::byte>() : saved.read_bytes(*found);
+  }
+
+  DataParallel& data_parallel_;
+  parallel::Replicas& replicas_;
+};
+
+}  // namespace
+
+MakesPart replicas_part(DataParallel& data_parallel) {
+  return std::make_unique<ReplicasPart>(data_parallel);
+}
+
+}  // namespace paceline::checkpointing

@@ -1,0 +1,50 @@
+// Writes this rank's share of a checkpoint: copied at once, written behind the training's back.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/disk.h"
+#include "paceline/core/checkpoint/checkpoint.h"
+
+namespace paceline::checkpointing {
+
+struct ShareTensor {
+  std::string file;  // its name in the directory
+  std::string key;   // of the tensor in the file
+  at::Tensor tensor;
+};
+
+// THREAD: one. Its destructor waits for what is being written.
+class ShareWriter {
+ public:
+  explicit ShareWriter(Disk& disk) : disk_(disk) {}
+
+  // Copies the tensors, which may change afterwards, and begins to write them. Those of a file lie
+  // one after the other. REQUIRES: nothing is being written. COST: memory for one share, kept for
+  // the next.
+  void start(const std::string& directory, const std::vector<ShareTensor>& share);
+  bool is_writing() const { return result_.valid(); }
+  // Whether the result is there, without waiting.
+  bool is_done() const;
+  // Waits. A failure tells what room there is where that was the reason.
+  Result<std::vector<checkpoint::StoredFile>> result();
+
+ private:
+  struct File {
+    std::string name;
+    std::vector<checkpoint::TensorBytes> tensors;
+  };
+  std::vector<File> copied(const std::vector<ShareTensor>& share);
+  Result<std::vector<checkpoint::StoredFile>> write(const std::string& directory,
+                                                    const std::vector<File>& files) const;
+
+  Disk& disk_;
+  at::Tensor memory_;  // bytes
+  std::future<Result<std::vector<checkpoint::StoredFile>>> result_;
+};
+
+}  // namespace paceline::checkpointing
