@@ -24,6 +24,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr int kMostProcesses = 4096;
+constexpr int kMostRestarts = 1'000'000;
 
 constexpr const char* kRunAbout =
     "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
@@ -56,7 +57,9 @@ What a program finds in its environment:
   PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT, PACELINE_LOG pass through as you set them.
 
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
-SIGKILL. Ctrl-C is passed on to them: they have 30 s to end, a second Ctrl-C kills them. No process stays behind.
+SIGKILL. With --max-restarts all are then started again, after 1, 2, 4 .. 60 s, and go on from their newest checkpoint.
+Ctrl-C and SIGTERM are passed on to them: they have --stop-grace to save and end, a second one kills them. SIGUSR1 makes
+those save that catch it. No process stays behind.
 
 Exit codes:
   0      every process ended with 0
@@ -64,13 +67,15 @@ Exit codes:
   4      refused: --secret-file or --rdzv-id differs from node 0's
   124    --timeout has passed
   130    Ctrl-C; 128+n: the run was ended by signal n
+  143    SIGTERM, here or to a process, after which all have saved and ended
   else   the code of the process that failed first, or 128+n when signal n killed it
 )";
 
 // The options as the user wrote them; checked_options() checks them, since it can name a value's
 // source.
 struct Given {
-  std::string processes, grace, timeout, transport, determinism, operation_timeout, store;
+  std::string processes, grace, stop_grace, timeout, max_restarts, transport, determinism,
+      operation_timeout, store;
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
   std::string log_dir, redirects, tees;
   std::vector<std::string> passed;
@@ -98,6 +103,11 @@ void add_options(CLI::App& app, Given& given) {
       "(default with hosts: every slot)");
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
       "time that the other processes have to end by themselves after a failure (1s)");
+  add("--stop-grace", given.stop_grace, "PACELINE_RUN_STOP_GRACE", "TIME",
+      "time that the processes have to save and end after Ctrl-C or SIGTERM (30s)");
+  add("--max-restarts", given.max_restarts, "PACELINE_RUN_MAX_RESTARTS", "N",
+      "when a process fails, start all of them again, up to N times in a row without a new "
+      "checkpoint (0)");
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
       "stop the run after this time, exit code 124");
   add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
@@ -164,6 +174,7 @@ constexpr OtherName kOtherNames[] = {
     {"PET_LOG_DIR", &Given::log_dir},
     {"PET_REDIRECTS", &Given::redirects},
     {"PET_TEE", &Given::tees},
+    {"PET_MAX_RESTARTS", &Given::max_restarts},
 };
 
 void take_other_names(Given& given) {
@@ -259,6 +270,10 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   if (!given.processes.empty())
     options.processes = parse_count("-n", given.processes, 1, kMostProcesses);
   if (!given.grace.empty()) options.grace = parse_duration("--grace", given.grace);
+  if (!given.stop_grace.empty())
+    options.stop_grace = parse_duration("--stop-grace", given.stop_grace);
+  if (!given.max_restarts.empty())
+    options.max_restarts = parse_count("--max-restarts", given.max_restarts, 0, kMostRestarts);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
   if (!given.transport.empty()) options.transport = parse_own_transport(given.transport);
   if (!given.determinism.empty()) options.determinism = parse_determinism(given.determinism);

@@ -73,6 +73,12 @@ void Job::report(std::int64_t step, double samples, double loss) {
   impl_->reactor->status().report(step, samples, loss);
 }
 
+void Job::report_saved(std::uint64_t step) {
+  impl_->reactor->run([&] {
+    if (impl_->store) impl_->store->saved(step);
+  });
+}
+
 Allocation Job::allocate(std::size_t bytes) {
   return membership::allocate(impl_->reactor, impl_->generation, bytes);
 }

@@ -48,6 +48,10 @@ class Job {
   // rank trained with in all, last loss.
   void report(std::int64_t step, double samples, double loss);
 
+  // Tells the launcher that the checkpoint of this step is committed: that is progress, by which
+  // `paceline run --max-restarts` counts.
+  void report_saved(std::uint64_t step);
+
   // The transport between the ranks: "shm", "tcp", "ucx", "mpi", "shm+tcp" (within hosts, and
   // between them). `by_programs`: the transport of programs, if an engine carries the rest.
   std::string transport(bool by_programs = false) const;

@@ -96,7 +96,8 @@ Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions
       options_(options),
       group_(job.world().split(0)),
       directory_(disk_, std::move(directory)),
-      saving_(*group_, disk_, directory_, {job.id(), job.generation()},
+      saving_(*group_, disk_, directory_,
+              {job.id(), job.generation(), [&job](std::uint64_t step) { job.report_saved(step); }},
               {options.keep_last, options.keep_every}) {
   if (options.every < 0)
     throw_misuse(

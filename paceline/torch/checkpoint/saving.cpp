@@ -90,7 +90,8 @@ void Saving::look_at_own_work() {
   if (writer_.is_done()) share_ended(writer_.result());
   if (!is_ready(closing_)) return;
   const Result<> closed = closing_.get();
-  if (!closed) tell_failure(closed.error().what);
+  if (closed) run_.on_committed(step_);
+  else tell_failure(closed.error().what);
   agreement_.closed(closed.has_value());
 }
 

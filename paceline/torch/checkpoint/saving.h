@@ -21,10 +21,11 @@ namespace paceline::checkpointing {
 // Every rank calls the same methods in the same order. THREAD: one.
 class Saving {
  public:
-  // What manifests of this run have in common.
+  // What manifests of this run have in common, and who hears of them.
   struct Run {
     std::string job;
     std::uint64_t generation = 1;
+    std::function<void(std::uint64_t step)> on_committed;  // on rank 0
   };
   // They outlive it.
   Saving(Communicator& group, Disk& disk, checkpoint::CheckpointDirectory& directory, Run run,

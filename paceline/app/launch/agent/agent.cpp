@@ -24,6 +24,8 @@ namespace {
 
 using Kind = AgentMessage::Kind;
 
+constexpr std::chrono::seconds kCleanUp{10};
+
 std::int64_t age(Clock::time_point moment) {
   return std::chrono::nanoseconds(Clock::now() - moment).count();
 }
@@ -37,6 +39,7 @@ class Agent {
  private:
   void read();
   void obey(const AgentMessage& message);
+  void begin_generation(const AgentOrders& orders);
   void carry_out(const AgentOrders& orders);
   void tell(const AgentMessage& message);
   void lose_launcher() { end_ = 1; }
@@ -104,7 +107,7 @@ void Agent::obey(const AgentMessage& message) {
   switch (message.kind) {
     case Kind::orders: {
       try {
-        if (!workers_) carry_out(parse_orders(message.text).value());
+        begin_generation(parse_orders(message.text).value());
       } catch (const Error& error) {
         tell({.kind = Kind::refused,
               .number = static_cast<std::int64_t>(error.fault()),
@@ -121,6 +124,16 @@ void Agent::obey(const AgentMessage& message) {
     case Kind::done: end_ = static_cast<int>(message.number); return;
     default: return lose_launcher();  // no launcher says that
   }
+}
+
+// The launcher gives new orders when all workers of the generation before have ended.
+void Agent::begin_generation(const AgentOrders& orders) {
+  if (workers_ && !drained_) return;
+  if (workers_ && !workers_->kill_all(Deadline::in(kCleanUp)))
+    throw Error({Fault::io, "a process of the generation before could not be killed", {}});
+  workers_.reset();
+  drained_ = false;
+  carry_out(orders);
 }
 
 void Agent::carry_out(const AgentOrders& orders) {

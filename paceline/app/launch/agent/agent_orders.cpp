@@ -8,8 +8,9 @@ namespace paceline::launch {
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, job, store, transport, determinism,
-                                   operation_timeout, master_address, master_port, usable_cores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, job, generation, max_restarts, store,
+                                   transport, determinism, operation_timeout, master_address,
+                                   master_port, usable_cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, node_rank, nodes, job, bind, secret,
                                    directory, command, environment)
 

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <map>
+#include <vector>
 
 #include "paceline/core/membership/handshake/handshake.h"
 #include "paceline/core/transport/reactor/poller.h"
@@ -24,71 +26,109 @@ Hello hello_of(const NodeOptions& options) {
           .generation = 1};
 }
 
-std::vector<int> missing(const NodeOptions& options, const std::map<int, AgentChannel>& come) {
-  std::vector<int> ranks;
-  for (int rank = 1; rank < options.nodes; ++rank) {
-    if (!come.contains(rank)) ranks.push_back(rank);
+// The nodes that have come, while others are still awaited.
+class Gathering {
+ public:
+  Gathering(const NodeOptions& options, const std::set<int>& wanted, transport::Poller& poller)
+      : options_(options), wanted_(wanted), poller_(poller) {}
+  ~Gathering() { stop_watching(); }
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+  void on_node(transport::FileDescriptor socket, const Hello& hello) {
+    if (hello.purpose != membership::Purpose::agent) return;
+    const int ranks = options_.nodes * options_.processes;
+    if (hello.world_size != ranks) {
+      trouble_ = Failure{Fault::mismatch,
+                         fmt::format("node {} was started for {} ranks in all, node 0 for {}; give "
+                                     "the same --nnodes and --nproc-per-node on every node",
+                                     hello.rank, hello.world_size, ranks),
+                         {}};
+    } else if (!wanted_.contains(hello.rank) || come_.contains(hello.rank)) {
+      trouble_ = Failure{Fault::mismatch,
+                         fmt::format("two launchers call themselves --node-rank {}; each of the "
+                                     "{} nodes needs its own, 0 to {}",
+                                     hello.rank, options_.nodes, options_.nodes - 1),
+                         {}};
+    } else {
+      admit(std::move(socket), hello.rank);
+    }
   }
-  return ranks;
-}
+
+  bool is_complete() const { return come_.size() == wanted_.size(); }
+  const std::optional<Failure>& trouble() const { return trouble_; }
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (const int rank : wanted_)
+      if (!come_.contains(rank)) ranks.push_back(rank);
+    return ranks;
+  }
+
+  std::map<int, AgentChannel> take() {
+    stop_watching();
+    return std::move(come_);
+  }
+
+ private:
+  void admit(transport::FileDescriptor socket, int rank) {
+    AgentChannel& channel = come_[rank];
+    channel.host = fmt::format("node {}", rank);
+    channel.to = transport::FileDescriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
+    channel.from = std::move(socket);
+    // It says nothing before it has orders: what can be read now is its end.
+    poller_.watch(channel.from.get(), EPOLLIN, [this, rank](std::uint32_t) {
+      poller_.forget(come_.at(rank).from.get());
+      come_.erase(rank);
+      fmt::print(stderr, "paceline: node {} has left before the run began; waiting for it\n", rank);
+    });
+  }
+
+  void stop_watching() {
+    for (const auto& [rank, channel] : come_) poller_.forget(channel.from.get());
+  }
+
+  const NodeOptions& options_;
+  const std::set<int>& wanted_;
+  transport::Poller& poller_;
+  std::map<int, AgentChannel> come_;
+  std::optional<Failure> trouble_;
+};
 
 }  // namespace
 
-std::vector<AgentChannel> await_nodes(const NodeOptions& options) {
+std::map<int, AgentChannel> await_nodes(const NodeOptions& options, const std::set<int>& wanted,
+                                        transport::Poller& poller,
+                                        const std::function<bool()>& is_given_up) {
   if (!transport::is_own_address(options.endpoint.host)) {
     throw_misuse(
         fmt::format("--rdzv-endpoint: {} is no address of this host; start --node-rank 0 on the "
                     "host that it names",
                     options.endpoint.host));
   }
-  transport::Poller poller;
-  std::map<int, AgentChannel> come;
-  std::optional<Failure> trouble;
-  membership::Acceptor acceptor(
-      poller, hello_of(options), *options.secret,
-      [&](transport::FileDescriptor socket, const Hello& hello) {
-        if (hello.purpose != membership::Purpose::agent) return;
-        if (hello.world_size != options.nodes * options.processes) {
-          trouble =
-              Failure{Fault::mismatch,
-                      fmt::format("node {} was started for {} ranks in all, node 0 for {}; give "
-                                  "the same --nnodes and "
-                                  "--nproc-per-node on every node",
-                                  hello.rank, hello.world_size, options.nodes * options.processes),
-                      {}};
-        } else if (hello.rank <= 0 || hello.rank >= options.nodes || come.contains(hello.rank)) {
-          trouble = Failure{Fault::mismatch,
-                            fmt::format("two launchers call themselves --node-rank {}; each of the "
-                                        "{} nodes needs its own, 0 to {}",
-                                        hello.rank, options.nodes, options.nodes - 1),
-                            {}};
-        } else {
-          AgentChannel channel{
-              .host = fmt::format("node {}", hello.rank), .process = -1, .from = {}, .to = {}};
-          channel.to = transport::FileDescriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
-          channel.from = std::move(socket);
-          come.emplace(hello.rank, std::move(channel));
-        }
-      });
+  Gathering gathering(options, wanted, poller);
+  membership::Acceptor acceptor(poller, hello_of(options), *options.secret,
+                                [&](transport::FileDescriptor socket, const Hello& hello) {
+                                  gathering.on_node(std::move(socket), hello);
+                                });
   auto listener = transport::listen_tcp(options.endpoint);
   if (!listener) throw_misuse("--rdzv-endpoint: " + listener.error().what);
   acceptor.listen(std::move(*listener));
   const Deadline deadline = Deadline::in(options.patience);
-  while (!trouble && static_cast<int>(come.size()) < options.nodes - 1) {
+  while (!gathering.trouble() && !gathering.is_complete()) {
+    if (is_given_up()) return {};
     if (deadline.passed()) {
       throw Error({Fault::timed_out,
                    fmt::format("node ranks {} have not come to {}{}; start `paceline run` with the "
                                "same --rdzv-endpoint on each",
-                               fmt::join(missing(options, come), ", "),
+                               fmt::join(gathering.missing(), ", "),
                                transport::to_string(options.endpoint), acceptor.crowd()),
                    {}});
     }
     poller.wait(deadline);
   }
-  if (trouble) throw Error(*trouble);
-  std::vector<AgentChannel> nodes;
-  for (auto& [rank, channel] : come) nodes.push_back(std::move(channel));
-  return nodes;
+  if (gathering.trouble()) throw Error(*gathering.trouble());
+  return gathering.take();
 }
 
 transport::FileDescriptor join_node_0(const NodeOptions& options) {

@@ -2,9 +2,11 @@
 // leads, and the others are its agents.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "paceline/app/launch/agent/remote_workers.h"
 #include "paceline/core/membership/handshake/secret.h"
@@ -21,10 +23,13 @@ struct NodeOptions {
   Clock::duration patience = std::chrono::minutes(10);
 };
 
-// Waits on node 0 until all other nodes have connected; returns them in the order of their node
-// ranks. THROWS Error: timed_out names the missing nodes; mismatch: two launchers have one node
-// rank; misuse: the endpoint is not this host's.
-std::vector<AgentChannel> await_nodes(const NodeOptions& options);
+// Waits on node 0 until these nodes have connected; a node that leaves while others are awaited may
+// come again. Returns them by node rank; none of them once `is_given_up` says so. THROWS Error:
+// timed_out names the missing nodes; mismatch: two launchers have one node rank; misuse: the
+// endpoint is not this host's.
+std::map<int, AgentChannel> await_nodes(const NodeOptions& options, const std::set<int>& wanted,
+                                        transport::Poller& poller,
+                                        const std::function<bool()>& is_given_up);
 
 // Connects the launcher of another node to node 0. THROWS Error: timed_out, refused (another secret
 // or id).

@@ -95,12 +95,13 @@ RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEv
       channel_(std::move(channel)),
       to_(poller, channel_.to.get(), {}) {
   for (int i = 0; i < orders.count; ++i) running_.insert(orders.first + i);
-  output_.when_room([this] { watch(true); });
+  output_.when_room(this, [this] { watch(true); });
   watch(true);
   tell({.kind = Kind::orders, .text = to_json(orders)});
 }
 
 RemoteWorkers::~RemoteWorkers() {
+  output_.forget(this);
   watch(false);
   channel_.to.reset();  // end of file: the agent kills all workers and ends
   if (channel_.process <= 0) return;
@@ -121,6 +122,15 @@ void RemoteWorkers::kill() {
 void RemoteWorkers::end(int exit_code) {
   gone_by_ = Deadline::in(kEnd);
   tell({.kind = Kind::done, .number = exit_code});
+}
+
+std::optional<AgentChannel> RemoteWorkers::take_channel() {
+  if (gone_ || !drained_) return std::nullopt;
+  watch(false);
+  gone_ = true;
+  AgentChannel channel = std::move(channel_);
+  channel_.process = -1;
+  return channel;
 }
 
 void RemoteWorkers::tell(const AgentMessage& message) {

@@ -1,6 +1,7 @@
 // The workers on another host, which the agent there (agent.h) starts.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ class RemoteWorkers final : public WorkerHost {
   void kill() override;
   bool empty() const override { return drained_ || gone_; }
   void end(int exit_code) override;
+  // The connection, for the next generation. Nothing: the host is lost, or its workers have not all
+  // ended. To be called last.
+  std::optional<AgentChannel> take_channel();
 
  private:
   void read();

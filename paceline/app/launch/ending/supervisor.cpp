@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <cerrno>
 #include <utility>
@@ -11,8 +12,8 @@
 namespace paceline::launch {
 namespace {
 
-constexpr int kTimedOut = 124;
 constexpr int kExitOne = 1 << 8;  // exit code 1 as a wait status
+constexpr int kStoppedBySigterm = 128 + SIGTERM;
 
 }  // namespace
 
@@ -26,12 +27,10 @@ Action kill() {
   return {.kind = Action::Kind::kill};
 }
 
-Supervisor::Supervisor(Options options, Moment start)
+Supervisor::Supervisor(Options options)
     : options_(std::move(options)),
       records_(static_cast<std::size_t>(options_.world_size)),
-      running_(options_.world_size) {
-  if (options_.timeout) timeout_at_ = Deadline::at(start + *options_.timeout);
-}
+      running_(options_.world_size) {}
 
 void Supervisor::on_started(int rank, int pid) {
   record(rank).pid = pid;
@@ -55,7 +54,15 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
   ended.stamp = stamp;
   ended.stopped = stop_asked_ && stamp >= *stop_asked_;
   --running_;
-  if (ended.failed() && !why_) fail(stamp);
+  if (ended.failed() && !why_) {
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kStoppedBySigterm) {
+      ended.stopped = true;
+      stop({.kind = Outcome::Kind::interrupted, .detail = SIGTERM, .exit_code = kStoppedBySigterm},
+           stamp, options_.stop_grace);
+      return {forward(SIGTERM)};
+    }
+    fail(stamp);
+  }
   return verdict_if_known(stamp);
 }
 
@@ -70,7 +77,7 @@ Actions Supervisor::on_signal(int number, Moment now) {
   if (number == SIGUSR1 || number == SIGUSR2) return {forward(number)};
   const bool again = why_.has_value();
   if (!again) {
-    const Clock::duration until_kill = all_ended() ? Clock::duration::zero() : kInterruptGrace;
+    const Clock::duration until_kill = all_ended() ? Clock::duration::zero() : options_.stop_grace;
     stop({.kind = Outcome::Kind::interrupted, .detail = number, .exit_code = 128 + number}, now,
          until_kill);
     return {forward(number)};
@@ -92,7 +99,7 @@ Actions Supervisor::on_output_lost(int error_number, Moment now) {
 
 Actions Supervisor::on_timer(Moment now) {
   Actions actions = verdict_if_known(now);
-  if (!why_ && !all_ended() && timeout_at_.passed(now)) {
+  if (!why_ && !all_ended() && options_.timeout_at.passed(now)) {
     stop({.kind = Outcome::Kind::timed_out, .exit_code = kTimedOut}, now, options_.grace);
     actions.push_back(
         tell({Fault::timed_out, "the run was stopped by the launcher: --timeout has passed", {}}));
@@ -112,7 +119,7 @@ Actions Supervisor::on_timer(Moment now) {
 }
 
 Deadline Supervisor::next_timer() const {
-  const Deadline timeout = why_ || all_ended() ? Deadline::never() : timeout_at_;
+  const Deadline timeout = why_ || all_ended() ? Deadline::never() : options_.timeout_at;
   return timeout.sooner(reports_by_)
       .sooner(verdict_at_)
       .sooner(term_at_)

@@ -6,7 +6,9 @@
 //
 //   first failure ----- grace (1.0 s) ----- SIGTERM -- 0.4 s -- kill -- 0.4 s -- the launcher ends
 //     verdict to all: they throw, tell and end
-//   SIGINT, SIGTERM, SIGHUP, SIGQUIT: forwarded; 30 s, or a second one: kill
+//   SIGINT, SIGTERM, SIGHUP, SIGQUIT: forwarded; stop_grace (30 s), or a second one: kill
+//   a rank ends with code 143, as a program does that saved and stopped after SIGTERM: the others
+//     get SIGTERM too; stop_grace: kill
 //   --timeout: verdict, SIGTERM; grace: kill
 #pragma once
 
@@ -45,6 +47,8 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+inline constexpr int kTimedOut = 124;  // exit code, as timeout(1)'s
+
 class Supervisor {
  public:
   using Moment = Clock::time_point;
@@ -52,11 +56,11 @@ class Supervisor {
   struct Options {
     int world_size = 1;
     Clock::duration grace = std::chrono::seconds(1);
-    std::optional<Clock::duration> timeout = {};
+    Clock::duration stop_grace = std::chrono::seconds(30);
+    Deadline timeout_at = {};  // of the whole run
   };
   static constexpr auto kKillAfterTerm = std::chrono::milliseconds(400);
   static constexpr auto kEndAfterKill = std::chrono::milliseconds(400);
-  static constexpr auto kInterruptGrace = std::chrono::seconds(30);
   // A rank reports through the store why it fails, and then ends; the launcher may read the two in
   // either order. The verdict waits this long for the report.
   static constexpr auto kReportPatience = std::chrono::milliseconds(20);
@@ -64,7 +68,7 @@ class Supervisor {
   // that other rank's own end.
   static constexpr auto kVerdictPatience = std::chrono::milliseconds(200);
 
-  Supervisor(Options options, Moment start);
+  explicit Supervisor(Options options);
 
   void on_host(int rank, std::string host) { record(rank).host = std::move(host); }
 
@@ -98,7 +102,7 @@ class Supervisor {
   std::optional<Outcome> why_;  // empty while all is well
   bool told_ = false;
   std::optional<Moment> stop_asked_;  // a rank that ends later than this was stopped
-  Deadline timeout_at_, reports_by_, verdict_at_, term_at_, kill_at_, end_by_;
+  Deadline reports_by_, verdict_at_, term_at_, kill_at_, end_by_;
 };
 
 }  // namespace paceline::launch

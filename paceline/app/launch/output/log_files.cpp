@@ -61,16 +61,24 @@ std::string LogFiles::path(int rank) const {
 void LogFiles::write(int rank, bool error, std::string_view lines) {
   const bool wanted = options_.redirects.has(rank, error) || options_.tees.has(rank, error);
   if (options_.folder.empty() || !wanted || lines.empty()) return;
-  auto& file = files_[rank];
+  append(files_[rank], path(rank), lines);
+}
+
+void LogFiles::write_launchers(std::string_view text) {
+  if (!options_.folder.empty()) append(launchers_, options_.folder + "/launcher.log", text);
+}
+
+void LogFiles::append(transport::FileDescriptor& file, const std::string& path,
+                      std::string_view text) {
   if (!file.is_open()) {
     file = transport::FileDescriptor(
-        ::open(path(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
   }
-  while (!lines.empty()) {
-    const auto count = ::write(file.get(), lines.data(), lines.size());
+  while (!text.empty()) {
+    const auto count = ::write(file.get(), text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return;  // a full disk must not end the training
-    lines.remove_prefix(static_cast<std::size_t>(count));
+    text.remove_prefix(static_cast<std::size_t>(count));
   }
 }
 

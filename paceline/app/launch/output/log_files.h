@@ -31,7 +31,7 @@ struct LogOptions {
   StreamMask tees = StreamMask(3);       // to the file and to the terminal
 };
 
-// Writes <folder>/rank_<n>.log, with whole lines and without a prefix.
+// Writes <folder>/rank_<n>.log, with whole lines and without a prefix, and <folder>/launcher.log.
 class LogFiles {
  public:
   // Makes the folder. THROWS Error (misuse) when it cannot be written.
@@ -41,11 +41,17 @@ class LogFiles {
     return options_.folder.empty() || !options_.redirects.has(rank, error);
   }
   void write(int rank, bool error, std::string_view lines);
+  // A text of the launcher's own, into <folder>/launcher.log.
+  void write_launchers(std::string_view text);
   std::string path(int rank) const;
 
  private:
   const LogOptions options_;
+  static void append(transport::FileDescriptor& file, const std::string& path,
+                     std::string_view text);
+
   std::map<int, transport::FileDescriptor> files_;
+  transport::FileDescriptor launchers_;
 };
 
 }  // namespace paceline::launch

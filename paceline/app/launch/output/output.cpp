@@ -124,7 +124,7 @@ void Output::resume() {
   for (Stream& stream : streams_) {
     if (!stream.to.full()) watch(stream, true);
   }
-  for (const auto& callback : when_room_) callback();
+  for (const auto& [who, callback] : when_room_) callback();
 }
 
 void Output::writers_are_gone() {

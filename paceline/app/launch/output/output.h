@@ -41,7 +41,11 @@ class Output {
   // Takes bytes that a rank on another host wrote.
   void feed(int rank, bool error, std::string_view bytes);
   bool full() const { return output_->full() || (error_ && error_->full()); }
-  void when_room(std::function<void()> callback) { when_room_.push_back(std::move(callback)); }
+  // `callback` is called when there is room again, until `who` is forgotten.
+  void when_room(const void* who, std::function<void()> callback) {
+    when_room_[who] = std::move(callback);
+  }
+  void forget(const void* who) { when_room_.erase(who); }
   void say(std::string_view text) { error().write(text); }  // a text of the launcher's own
 
   // Says that all workers have ended: ends the streams that hold no more bytes, even if an
@@ -70,7 +74,7 @@ class Output {
       error_;  // error_ is empty when both lead to the same file, so that lines do not mix
   std::list<Stream> streams_;
   std::map<std::pair<int, bool>, Stream*> fed_;  // streams of ranks on other hosts
-  std::vector<std::function<void()>> when_room_;
+  std::map<const void*, std::function<void()>> when_room_;
 };
 
 }  // namespace paceline::launch

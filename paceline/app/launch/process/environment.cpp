@@ -78,7 +78,7 @@ void set_ours(Builder& to, const JobVariables& job, const Place& place) {
   to.set(variable::kLocalRank, place.local_rank);
   to.set(variable::kLocalWorldSize, place.local_world_size);
   to.set(variable::kNodeRank, place.node_rank)
-      .set(variable::kGeneration, 1)
+      .set(variable::kGeneration, job.generation)
       .set(variable::kRole, "worker");
   to.set(variable::kJob, job.job).set(variable::kStore, job.store);
   to.set_if_any(variable::kTransport, job.transport)
@@ -98,7 +98,9 @@ void set_torchruns(Builder& to, const JobVariables& job, const Place& place) {
       .set("ROLE_WORLD_SIZE", job.world_size)
       .set("ROLE_NAME", "default");
   to.set("MASTER_ADDR", job.master_address).set("MASTER_PORT", job.master_port);
-  to.set("TORCHELASTIC_RUN_ID", job.job);
+  to.set("TORCHELASTIC_RUN_ID", job.job)
+      .set("TORCHELASTIC_RESTART_COUNT", job.generation - 1)
+      .set("TORCHELASTIC_MAX_RESTARTS", job.max_restarts);
 }
 
 // Training allocates and frees the same tensors in every step. By default glibc returns large ones

@@ -16,7 +16,9 @@ using Environment = std::vector<std::string>;
 // The variables that are the same for all workers of a job. Empty settings are left as inherited.
 struct JobVariables {
   int world_size = 1;
-  std::string job = {};    // its id
+  std::string job = {};  // its id
+  int generation = 1;    // counts the starts of the job
+  int max_restarts = 0;
   std::string store = {};  // "host:port"
   std::string transport = {};
   std::string determinism = {};

@@ -21,6 +21,10 @@ struct RunOptions {
 
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
   std::optional<Clock::duration> timeout = {};      // limit of the whole run
+  // Time for the workers to save and end after Ctrl-C or SIGTERM.
+  Clock::duration stop_grace = std::chrono::seconds(30);
+  int max_restarts =
+      0;  // failures in a row without a new checkpoint, after each of which it starts again
 
   // Settings in the workers' environment; empty: the launcher's own environment decides, else the
   // workers' default.

@@ -89,6 +89,11 @@ void LocalWorkers::shim_ended(int rank) {
   events_.ended(rank, SIGKILL, Clock::now());
 }
 
+bool LocalWorkers::kill_all(Deadline deadline) {
+  for (auto& [rank, worker] : workers_) worker.kill();
+  return kill_descendants(deadline, not_ours_);
+}
+
 // Cuts every lifeline and kills the processes that the shims do not. Afterwards nothing below us
 // runs, except a process that the kernel holds.
 void LocalWorkers::give_up() {

@@ -25,6 +25,9 @@ class LocalWorkers final : public WorkerHost {
   void kill() override;
   bool empty() const override { return workers_.empty(); }
   void end(int exit_code) override;
+  // Kills everything below this process that was not there before the workers. False: something
+  // still runs when the deadline passes.
+  bool kill_all(Deadline deadline);
 
  private:
   void read_status(int rank);

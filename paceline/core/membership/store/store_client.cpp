@@ -139,6 +139,10 @@ void StoreClient::report(const Failure& failure) {
   connection_->send({.type = FrameType::report}, transport::encode(failure));
 }
 
+void StoreClient::saved(std::uint64_t step) {
+  connection_->send({.type = FrameType::saved}, transport::WireWriter().integer(step).bytes());
+}
+
 std::string StoreClient::local_host() const {
   const auto address = transport::local_address(connection_->fd());
   return address ? address.value().host : "127.0.0.1";

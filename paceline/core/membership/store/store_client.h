@@ -2,6 +2,7 @@
 // report.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,6 +37,9 @@ class StoreClient {
 
   // Tells the launcher why this rank gives up.
   void report(const Failure& failure);
+
+  // Tells the launcher that the checkpoint of this step is committed.
+  void saved(std::uint64_t step);
 
   // The address by which this process reaches the store; other ranks reach it there too.
   std::string local_host() const;

@@ -73,6 +73,15 @@ Actions StoreMachine::on_message(int id, const Message& message, machine::Time) 
       if (!failure) return refuse(id, "a malformed report");
       return {report_of(client->second.rank, *failure)};
     }
+    case FrameType::saved: {
+      WireReader reader(message.payload);
+      reader.integer<std::uint64_t>();
+      if (!reader.ok_and_empty()) return refuse(id, "a malformed step");
+      return {Send{kOwner,
+                   {.kind = message.kind,
+                    .index = static_cast<std::uint32_t>(client->second.rank),
+                    .payload = message.payload}}};
+    }
     default: return refuse(id, "a frame that no worker sends");
   }
 }

@@ -20,7 +20,8 @@ namespace paceline::membership {
 
 class StoreMachine final : public machine::Machine {
  public:
-  // Reports of ranks are sent to this address, as {index: the rank, payload: the failure}.
+  // Reports of ranks are sent to this address, as {index: the rank, payload: the failure}, and so
+  // are the steps that they have saved, as {index: the rank, payload: the step}.
   static constexpr int kOwner = -1;
 
   explicit StoreMachine(int world_size) : world_size_(world_size) {}
@@ -52,7 +53,6 @@ class StoreMachine final : public machine::Machine {
   std::optional<Failure> object_to(const Client& newcomer, int world_size) const;
   machine::Actions set(int id, transport::WireReader reader);
   machine::Actions get(int id, std::uint32_t request, transport::WireReader reader);
-  machine::Actions report(int id, const machine::Message& message) const;
   void answer_waiting(const std::string& key, machine::Actions& actions);
   void answer(const Waiting& to, const std::string& key, machine::Actions& actions) const;
   bool is_there(const std::string& key) const;

@@ -87,17 +87,20 @@ class StoreServer::Impl final : private machine::Port {
   static machine::Time now() { return Clock::now().time_since_epoch(); }
 
   void send(int to, const machine::Message& message) override {
-    if (to == StoreMachine::kOwner) {
-      if (options_.on_report) {
-        options_.on_report(
-            {static_cast<int>(message.index), transport::decode_failure(message.payload).value()});
-      }
-      return;
-    }
+    if (to == StoreMachine::kOwner) return tell_owner(message);
     const auto found = connections_.find(to);
     if (found == connections_.end()) return;
     found->second->send({.type = static_cast<FrameType>(message.kind), .index = message.index},
                         message.payload);
+  }
+  void tell_owner(const machine::Message& message) {
+    const int rank = static_cast<int>(message.index);
+    if (message.kind == static_cast<std::uint32_t>(FrameType::saved)) {
+      if (options_.on_saved)
+        options_.on_saved(rank, transport::WireReader(message.payload).integer<std::uint64_t>());
+    } else if (options_.on_report) {
+      options_.on_report({rank, transport::decode_failure(message.payload).value()});
+    }
   }
   void arm(std::uint32_t, machine::Time) override {}
   // The machine drops only the client that it is hearing.

@@ -30,7 +30,9 @@ struct StoreServerOptions {
   std::uint64_t generation = 1;
   int world_size = 1;
   Secret secret;
-  std::function<void(const WorkerReport&)> on_report = {};  // called from within Poller::wait
+  // Called from within Poller::wait.
+  std::function<void(const WorkerReport&)> on_report = {};
+  std::function<void(int rank, std::uint64_t step)> on_saved = {};  // a checkpoint is committed
 };
 
 // THREAD: the poller's. THROWS Error (io) from the constructor: "cannot listen on 127.0.0.1:5000:

@@ -105,6 +105,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::heard: return "heard";
     case FrameType::machine: return "machine";
     case FrameType::assent: return "assent";
+    case FrameType::saved: return "saved";
   }
   return "unknown";
 }

@@ -45,6 +45,7 @@ enum class FrameType : std::uint8_t {
   machine,     // a message of a protocol that runs as a machine (core/machine): `sequence` is its
                // kind, `index` its index
   assent,      // several ranks have called the same collective
+  saved,       // worker to launcher: a checkpoint is committed: {step}
 };
 
 struct FrameHeader {

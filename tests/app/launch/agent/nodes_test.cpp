@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <optional>
 #include <thread>
@@ -25,20 +26,28 @@ NodeOptions node(int rank, int nodes, int port) {
   return options;
 }
 
+std::map<int, AgentChannel> all_of(const NodeOptions& first) {
+  transport::Poller poller;
+  std::set<int> others;
+  for (int rank = 1; rank < first.nodes; ++rank) others.insert(rank);
+  return await_nodes(first, others, poller, [] { return false; });
+}
+
 // The failure that await_nodes throws while `others` come.
 std::optional<Failure> failure_of(const NodeOptions& first,
                                   const std::vector<NodeOptions>& others) {
+  std::vector<transport::FileDescriptor> sockets(others.size());  // a node that leaves is awaited
   std::vector<std::jthread> threads;
-  for (const NodeOptions& other : others) {
-    threads.emplace_back([other] {
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    threads.emplace_back([&socket = sockets[i], &other = others[i]] {
       try {
-        join_node_0(other);
+        socket = join_node_0(other);
       } catch (const Error&) {  // node 0 has gone
       }
     });
   }
   try {
-    await_nodes(first);
+    all_of(first);
   } catch (const Error& error) {
     return error.failure();
   }
@@ -50,10 +59,28 @@ TEST(Nodes, ComeInAnyOrderAndAreHandedOverInTheirs) {
   transport::FileDescriptor one, two;
   std::jthread late([&] { one = join_node_0(node(1, 3, port)); }),
       early([&] { two = join_node_0(node(2, 3, port)); });
-  const auto channels = await_nodes(node(0, 3, port));
+  const auto channels = all_of(node(0, 3, port));
   ASSERT_EQ(channels.size(), 2U);
-  EXPECT_EQ(channels[0].host, "node 1");
-  EXPECT_EQ(channels[1].host, "node 2");
+  EXPECT_EQ(channels.at(1).host, "node 1");
+  EXPECT_EQ(channels.at(2).host, "node 2");
+}
+
+TEST(Nodes, OneThatLeavesBeforeTheOthersHaveComeMayComeAgain) {
+  const int port = free_port();
+  transport::FileDescriptor again, two;
+  std::jthread nodes([&] {
+    { const auto first = join_node_0(node(1, 3, port)); }
+    again = join_node_0(node(1, 3, port));
+    two = join_node_0(node(2, 3, port));
+  });
+  const auto channels = all_of(node(0, 3, port));
+  nodes.join();
+  ASSERT_EQ(channels.size(), 2U);
+  // Its socket is that of the second time: what is written there arrives.
+  ASSERT_EQ(::write(again.get(), "x", 1), 1);
+  char got = 0;
+  EXPECT_EQ(::read(channels.at(1).from.get(), &got, 1), 1);
+  EXPECT_EQ(got, 'x');
 }
 
 TEST(Nodes, ThatDoNotComeAreNamed) {

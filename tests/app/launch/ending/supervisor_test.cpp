@@ -35,7 +35,7 @@ Failure lost(std::vector<int> ranks) {
 
 Supervisor started(int ranks, Supervisor::Options options = {}) {
   options.world_size = ranks;
-  Supervisor supervisor(options, at(0));
+  Supervisor supervisor(options);
   for (int rank = 0; rank < ranks; ++rank) supervisor.on_started(rank, 100 + rank);
   return supervisor;
 }
@@ -66,6 +66,17 @@ TEST(Supervisor, WhenAllEndWithZeroTheRunIsDone) {
   EXPECT_TRUE(supervisor.all_ended());
   EXPECT_TRUE(supervisor.next_timer().is_never());
   EXPECT_EQ(supervisor.outcome(), Outcome{});
+}
+
+TEST(Supervisor, ARankThatStoppedAfterSigtermStopsTheOthersWithoutBlame) {
+  auto supervisor = started(3, {.stop_grace = milliseconds(700)});
+  EXPECT_THAT(supervisor.on_exit(1, code(143), at(50)), ElementsAre(forward(SIGTERM)));
+  EXPECT_THAT(supervisor.on_exit(0, code(143), at(60)), IsEmpty());
+  EXPECT_THAT(timers_until(supervisor, 10'000), ElementsAre("750 kill"));
+  const Outcome outcome = supervisor.outcome();
+  EXPECT_EQ(outcome.kind, Outcome::Kind::interrupted);
+  EXPECT_EQ(outcome.exit_code, 143);
+  EXPECT_FALSE(outcome.root);
 }
 
 TEST(Supervisor, AFailureIsToldThenTermAfterGraceThenKill) {
@@ -196,7 +207,7 @@ TEST(Supervisor, UserSignalsPassThrough) {
 }
 
 TEST(Supervisor, TimeoutTellsThenTermThenKillAfterGrace) {
-  auto supervisor = started(2, {.timeout = milliseconds(500)});
+  auto supervisor = started(2, {.timeout_at = Deadline::at(at(500))});
   EXPECT_THAT(timers_until(supervisor, 10'000),
               ElementsAre("500 tell the run was stopped by the launcher: --timeout has passed",
                           "500 signal 15", "1500 kill"));
@@ -204,7 +215,7 @@ TEST(Supervisor, TimeoutTellsThenTermThenKillAfterGrace) {
 }
 
 TEST(Supervisor, AFailureBeforeTheTimeoutStaysTheCause) {
-  auto supervisor = started(2, {.timeout = milliseconds(500)});
+  auto supervisor = started(2, {.timeout_at = Deadline::at(at(500))});
   EXPECT_THAT(supervisor.on_exit(0, code(3), at(400)), IsEmpty());
   EXPECT_THAT(
       timers_until(supervisor, 10'000),
@@ -222,7 +233,7 @@ TEST(Supervisor, LostOutputStopsTheRunAsSigpipeWould) {
 }
 
 TEST(Supervisor, AProgramThatCannotBeStartedFailsTheRun) {
-  Supervisor supervisor({.world_size = 2}, at(0));
+  Supervisor supervisor({.world_size = 2});
   EXPECT_THAT(supervisor.on_not_started(1, "cannot execute x: Exec format error", at(1)),
               IsEmpty());
   EXPECT_EQ(supervisor.outcome().exit_code, 1);

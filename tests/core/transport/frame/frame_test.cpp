@@ -10,7 +10,7 @@
 namespace paceline::transport {
 namespace {
 
-constexpr int kTypes = static_cast<int>(FrameType::assent);
+constexpr int kTypes = static_cast<int>(FrameType::saved);
 
 FrameHeader any_header(SeededNumbers& numbers) {
   return {.type = static_cast<FrameType>(1 + numbers.below(kTypes)),

@@ -1,0 +1,159 @@
+#include "paceline/app/launch/run/attempt.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "paceline/app/launch/hosts/host.h"
+
+namespace paceline::launch {
+namespace {
+
+using membership::StoreServer;
+
+constexpr std::chrono::seconds kCleanUpHere{10};
+
+// The user must change a port that was asked for and is taken (misuse); any other failure is the
+// host's.
+StoreServer open_store(transport::Poller& poller, membership::StoreServerOptions options) {
+  const bool asked_for = options.port != 0;
+  try {
+    return StoreServer(poller, std::move(options));
+  } catch (const Error& error) {
+    if (!asked_for) throw;
+    throw_misuse(fmt::format("--store: {}; give another port, or leave --store out", error.what()));
+  }
+}
+
+}  // namespace
+
+Attempt::Attempt(const AttemptParts& parts, int generation,
+                 std::function<void(std::uint64_t step)> on_saved)
+    : parts_(parts),
+      generation_(generation),
+      store_(open_store(
+          parts.poller,
+          {.host = parts.placement.listen_host,
+           .port = parts.options.store_port,
+           .job = parts.job,
+           .generation = static_cast<std::uint64_t>(generation),
+           .world_size = parts.placement.world_size,
+           .secret = parts.secret,
+           .on_report =
+               [this](const membership::WorkerReport& report) {
+                 carry_out(supervisor_.on_report(report.rank, report.failure));
+               },
+           .on_saved = [saved = std::move(on_saved)](int, std::uint64_t step) { saved(step); }})),
+      input_(parts.poller),
+      supervisor_({.world_size = parts.placement.world_size,
+                   .grace = parts.options.grace,
+                   .stop_grace = parts.options.stop_grace,
+                   .timeout_at = parts.timeout_at}) {}
+
+Attempt::~Attempt() {
+  hosts_.clear();
+}
+
+WorkerEvents Attempt::events() {
+  return {.started = [this](int rank, int pid) { supervisor_.on_started(rank, pid); },
+          .not_started =
+              [this](int rank, const std::string& why, Clock::time_point when) {
+                carry_out(supervisor_.on_not_started(rank, why, when));
+              },
+          .ended =
+              [this](int rank, int status, Clock::time_point when) {
+                carry_out(supervisor_.on_exit(rank, status, when));
+              },
+          .lost =
+              [this](int rank, const std::string& why) {
+                carry_out(supervisor_.on_lost(rank, why, Clock::now()));
+              }};
+}
+
+void Attempt::start(Agents agents) {
+  const RunOptions& options = parts_.options;
+  const JobVariables job{.world_size = parts_.placement.world_size,
+                         .job = parts_.job,
+                         .generation = generation_,
+                         .max_restarts = options.max_restarts,
+                         .store = store_.address(),
+                         .transport = options.transport,
+                         .determinism = options.determinism,
+                         .operation_timeout = options.operation_timeout,
+                         .master_address = parts_.placement.master_address,
+                         .master_port = free_port(),
+                         .usable_cores = usable_cores()};
+  const std::vector<PlacedHost>& hosts = parts_.placement.hosts;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!hosts[i].here) start_there(i, orders_for(options, parts_.placement, job, i), agents);
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (hosts[i].here) start_here(orders_for(options, parts_.placement, job, i));
+  input_.workers_started();
+}
+
+void Attempt::start_here(const AgentOrders& orders) {
+  auto workers = std::make_unique<LocalWorkers>(
+      parts_.poller, parts_.output, events(),
+      ShimOrders{.program = parts_.options.program,
+                 .command = parts_.options.command,
+                 .secret = parts_.secret_file,
+                 .signal_mask = parts_.signals.original_mask(),
+                 .pipe_action = parts_.signals.original_pipe_action(),
+                 .open_files = parts_.open_files});
+  here_ = workers.get();
+  hosts_.push_back(std::move(workers));
+  Environment inherited = own_environment();
+  for (const std::string& entry : parts_.options.passed) set_variable(inherited, entry);
+  for (const Place& place : places_of(orders)) {
+    here_->start(place, worker_environment(inherited, orders.job, place),
+                 input_.descriptor_for(place.rank));
+  }
+}
+
+void Attempt::start_there(std::size_t host, AgentOrders orders, Agents& agents) {
+  const HostShare& share = parts_.placement.hosts[host].share;
+  for (int i = 0; i < share.count; ++i) supervisor_.on_host(share.first + i, share.name);
+  if (parts_.options.nodes.nodes == 1) orders.secret = parts_.secret.hexadecimal();
+  const auto known = agents.extract(host);
+  AgentChannel channel =
+      known ? std::move(known.mapped())
+            : start_agent(parts_.options.ssh, share.name, parts_.signals.original_mask()).value();
+  auto workers = std::make_unique<RemoteWorkers>(parts_.poller, parts_.output, events(),
+                                                 std::move(channel), orders);
+  there_[host] = workers.get();
+  hosts_.push_back(std::move(workers));
+}
+
+void Attempt::carry_out(const Actions& actions) {
+  for (const Action& action : actions) {
+    if (action.kind == Action::Kind::tell) store_.tell(action.verdict);
+    for (const auto& host : hosts_) {
+      if (action.kind == Action::Kind::forward) host->forward(action.signal);
+      if (action.kind == Action::Kind::kill) host->kill();
+    }
+  }
+}
+
+bool Attempt::is_over() {
+  if (supervisor_.end_by().passed()) return true;
+  if (!supervisor_.settled()) return false;
+  for (const auto& host : hosts_) {
+    if (!host->empty()) return false;
+  }
+  parts_.output.writers_are_gone();
+  return parts_.output.all_written();
+}
+
+void Attempt::end(int exit_code) {
+  for (const auto& host : hosts_) host->end(exit_code);
+}
+
+std::optional<Agents> Attempt::release() {
+  Agents agents;
+  for (const auto& [host, workers] : there_)
+    if (auto channel = workers->take_channel()) agents.emplace(host, *std::move(channel));
+  if (here_ != nullptr && !here_->kill_all(Deadline::in(kCleanUpHere))) return std::nullopt;
+  return agents;
+}
+
+}  // namespace paceline::launch

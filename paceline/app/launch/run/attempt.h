@@ -1,0 +1,85 @@
+// One generation of a job: its store, its workers on all hosts, and how they ended.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "paceline/app/launch/agent/remote_workers.h"
+#include "paceline/app/launch/ending/supervisor.h"
+#include "paceline/app/launch/output/input.h"
+#include "paceline/app/launch/output/output.h"
+#include "paceline/app/launch/process/signals.h"
+#include "paceline/app/launch/run/placement.h"
+#include "paceline/app/launch/run/run_options.h"
+#include "paceline/app/launch/workers/local_workers.h"
+#include "paceline/core/membership/store/store_server.h"
+
+namespace paceline::launch {
+
+// The connections to agents, by the number of their host. A host without one is reached by ssh.
+using Agents = std::map<std::size_t, AgentChannel>;
+
+// What outlives a generation; all of it outlives an Attempt.
+struct AttemptParts {
+  const RunOptions& options;
+  const Placement& placement;
+  transport::Poller& poller;
+  SignalWatch& signals;
+  Output& output;
+  const membership::Secret& secret;
+  int secret_file;
+  const std::string& job;  // its id
+  rlimit open_files;       // the workers'
+  Deadline timeout_at;
+};
+
+class Attempt {
+ public:
+  // Opens the store. THROWS Error: misuse, the port that was asked for is taken; io.
+  Attempt(const AttemptParts& parts, int generation,
+          std::function<void(std::uint64_t step)> on_saved);
+  ~Attempt();  // leaves nothing behind, even after an exception
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  // THROWS Error (io) that names the rank.
+  void start(Agents agents);
+
+  void on_signal(int number) { carry_out(supervisor_.on_signal(number, Clock::now())); }
+  void on_output_lost(int error) { carry_out(supervisor_.on_output_lost(error, Clock::now())); }
+  void on_timer() { carry_out(supervisor_.on_timer(Clock::now())); }
+  Deadline next_timer() const { return supervisor_.next_timer(); }
+
+  // All workers have ended and all they wrote was read, or the time for that has passed.
+  bool is_over();
+  Outcome outcome() const { return supervisor_.outcome(); }
+  const std::vector<RankRecord>& records() const { return supervisor_.records(); }
+  bool anyone_joined() const { return store_.anyone_joined(); }
+
+  // To be called once it is over: either the last words to all hosts,
+  void end(int exit_code);
+  // or, for another generation, the agents that can be used again. Nothing: a process on this host
+  // could not be killed.
+  std::optional<Agents> release();
+
+ private:
+  WorkerEvents events();
+  void start_here(const AgentOrders& orders);
+  void start_there(std::size_t host, AgentOrders orders, Agents& agents);
+  void carry_out(const Actions& actions);
+
+  const AttemptParts parts_;
+  const int generation_;
+  membership::StoreServer store_;
+  Input input_;
+  Supervisor supervisor_;
+  LocalWorkers* here_ = nullptr;  // none: no rank is on this host
+  std::map<std::size_t, RemoteWorkers*> there_;
+  // Agents come first: what they are reached by is older than the workers here, and is spared when
+  // everything below these is killed.
+  std::vector<std::unique_ptr<WorkerHost>> hosts_;
+};
+
+}  // namespace paceline::launch
