@@ -76,6 +76,15 @@ TEST(RunEnvironment, HasEveryNameOfOursAndTorchruns) {
   EXPECT_EQ(secret_files.size(), 3U) << "each rank reads its own shim's";
 }
 
+TEST(RunEnvironment, AJobThatSlurmHasStartedAgainIsALaterGeneration) {
+  auto options = run_probe(1, {"environment"}, {"--max-restarts", "3"});
+  options.environment = {{"SLURM_RESTART_COUNT", "2"}};
+  const auto told = told_by(options, 1);
+  EXPECT_EQ(at(told[0], "PACELINE_GENERATION"), "3");
+  EXPECT_EQ(at(told[0], "TORCHELASTIC_RESTART_COUNT"), "2");
+  EXPECT_EQ(at(told[0], "TORCHELASTIC_MAX_RESTARTS"), "3");
+}
+
 TEST(RunEnvironment, TheSecretIsReadableByTheWorkerAloneAndSealed) {
   const auto told = told_by(run_probe(2, {"environment"}), 2);
   for (const auto& one : told) {
@@ -144,13 +153,13 @@ TEST(RunEnvironment, NothingOfALauncherAboveReachesTheWorkers) {
                          {"PACELINE_LOG", "debug"},
                          {"OMP_NUM_THREADS", "7"}};
   const auto told = told_by(options, 1);
-  for (const char* name :
-       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "PACELINE_SECRET_FD",
-        "PACELINE_RUN_GRACE", "TORCHELASTIC_RESTART_COUNT"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID",
+                           "PACELINE_SECRET_FD", "PACELINE_RUN_GRACE"}) {
     EXPECT_EQ(at(told[0], name), "(not set)") << name;
   }
   EXPECT_EQ(at(told[0], "PACELINE_RANK"), "0");
   EXPECT_EQ(at(told[0], "RANK"), "0");
+  EXPECT_EQ(at(told[0], "TORCHELASTIC_RESTART_COUNT"), "0");
   EXPECT_NE(at(told[0], "MASTER_PORT"), "1");
   EXPECT_EQ(at(told[0], "PACELINE_TRANSPORT"), "tcp");
   EXPECT_EQ(at(told[0], "PACELINE_OPERATION_TIMEOUT"), "90s");

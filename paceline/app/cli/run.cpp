@@ -274,6 +274,8 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.stop_grace = parse_duration("--stop-grace", given.stop_grace);
   if (!given.max_restarts.empty())
     options.max_restarts = parse_count("--max-restarts", given.max_restarts, 0, kMostRestarts);
+  if (const char* restarts = std::getenv("SLURM_RESTART_COUNT"))
+    options.first_generation += parse_count("SLURM_RESTART_COUNT", restarts, 0, kMostRestarts);
   if (!given.timeout.empty()) options.timeout = parse_duration("--timeout", given.timeout);
   if (!given.transport.empty()) options.transport = parse_own_transport(given.transport);
   if (!given.determinism.empty()) options.determinism = parse_determinism(given.determinism);

@@ -1,4 +1,4 @@
-// Which rank writes which of the tensors that all ranks have alike.
+// Shares the tensors that all ranks have alike among the ranks that write them.
 #pragma once
 
 #include <cstdint>

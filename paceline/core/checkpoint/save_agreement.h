@@ -13,7 +13,7 @@ namespace paceline::checkpoint {
 
 class SaveAgreement {
  public:
-  // What one rank tells: whether a save (1), or a save and then the end of the run (2) was asked
+  // The news of one rank: whether a save (1), or a save and then the end of the run (2) was asked
   // for; the number of saves of which its share is written, negated; and, from rank 0, of those
   // that are over; the last save that failed here.
   using News = std::array<std::int32_t, 4>;

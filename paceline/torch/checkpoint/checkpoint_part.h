@@ -41,7 +41,7 @@ MakesPart model_part(const torch::nn::Module& model,
 // The optimizers are asked for at each save and load; several of one type count as one.
 using OptimizerSource = std::function<std::vector<torch::optim::Optimizer*>()>;
 MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names);
-// What a DataParallel keeps beside model and optimizers: residuals, plan, weights.
+// The state that a DataParallel keeps beside model and optimizers: residuals, plan, weights.
 MakesPart replicas_part(DataParallel& data_parallel);
 // torch's stream of random numbers on the CPU, of each rank.
 MakesPart random_part();

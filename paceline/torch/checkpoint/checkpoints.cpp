@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -85,6 +86,7 @@ class Checkpoints::Impl {
   std::vector<NamedPart> parts_;
   bool was_resumed_ = false;
   std::int64_t saved_step_ = -1;  // the last one of which a save was begun
+  bool round_follows_save_ = false;
   StopSignals signals_;
   Saving saving_;
 };
@@ -113,7 +115,9 @@ void Checkpoints::Impl::take_directory() {
       fmt::format("job {}, host {}, process {}", job_.id(), host_of_this_process(), ::getpid());
   together(*group_, [&] {
     if (group_->rank() != 0) return;
-    disk_.make_directory(directory_.path()).value();
+    // A link to a directory is as good as one.
+    if (!std::filesystem::is_directory(directory_.path()))
+      disk_.make_directory(directory_.path()).value();
     lock_.emplace(DirectoryLock::take(directory_.path(), owner).value());
     if (resumes() || directory_.steps().value().empty()) return;
     throw_misuse(
@@ -268,9 +272,11 @@ void Checkpoints::Impl::save_if_due(std::int64_t step) {
   const StopSignals::Asked asked = signals_.take();
   if (asked.save || asked.stop) saving_.ask(asked.stop);
   saving_.read_round();
-  const bool is_asked = saving_.take_asked_save();
+  // Signals that ranks told of in the round after a save had come before it: it served them.
+  const bool is_asked = saving_.take_asked_save() && !round_follows_save_;
   const bool is_due = options_.every > 0 && step % options_.every == 0;
-  if ((is_asked || is_due) && step != saved_step_) begin_save(step);
+  round_follows_save_ = (is_asked || is_due) && step != saved_step_;
+  if (round_follows_save_) begin_save(step);
   saving_.begin_round();
 }
 

@@ -70,8 +70,8 @@ class Checkpoints {
   // SGD, Adam, AdamW, RMSprop or Adagrad: state and options, by the names that its parameters have
   // in the models. Other optimizers are refused when they are saved.
   void add(std::string name, torch::optim::Optimizer& optimizer);
-  // What it keeps from step to step: residuals of compression, the plan of the schedule, weights;
-  // and the optimizers of DataParallelOptions::optimizer, as item "optimizer".
+  // The state that it keeps from step to step: residuals of compression, the plan of the schedule,
+  // weights; and the optimizers of DataParallelOptions::optimizer, as item "optimizer".
   void add(std::string name, DataParallel& parallel);
   // Values of the program's own: rank 0's are saved, and all ranks load them.
   template <typename Visit>

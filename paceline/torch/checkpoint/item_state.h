@@ -1,4 +1,4 @@
-// What one item of a checkpoint holds on this rank, as views of the live tensors.
+// The content of one item of a checkpoint on this rank, as views of the live tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>

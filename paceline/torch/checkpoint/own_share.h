@@ -1,4 +1,5 @@
-// Which tensors this rank writes into which files, and how the ranks' shares become one manifest.
+// Decides which tensors this rank writes into which files, and makes one manifest of the ranks'
+// shares.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ namespace paceline::checkpointing {
 // Every rank calls the same methods in the same order. THREAD: one.
 class Saving {
  public:
-  // What manifests of this run have in common, and who hears of them.
+  // The values that manifests of this run have in common, and who hears of commits.
   struct Run {
     std::string job;
     std::uint64_t generation = 1;
@@ -38,7 +38,7 @@ class Saving {
   // waits for a slower rank, unless that has not ended its last step.
   void read_round();
   void begin_round();
-  // What ranks have asked for, as all of them heard in the same round; a save is told once.
+  // Whether a rank has asked for it, as all heard in the same round; a save is told once.
   bool take_asked_save() { return std::exchange(save_asked_, false); }
   bool is_stop_asked() const { return stop_asked_; }
 

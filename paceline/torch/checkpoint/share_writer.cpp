@@ -13,7 +13,7 @@ namespace {
 using checkpoint::StoredFile;
 
 constexpr std::size_t kCopyAlignment = 64;
-// As Python's library marks files of torch.
+// Python's library marks files of torch so.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
 
 std::size_t room_for(const at::Tensor& tensor) {
@@ -59,7 +59,7 @@ Result<std::vector<StoredFile>> ShareWriter::write(const std::string& directory,
         checkpoint::write_tensor_file(disk_, directory, file.name, file.tensors, kMetadata);
     if (!stored) {
       Failure failure = stored.error();
-      if (const auto free = disk_.free_bytes(directory); free && free.value() < bytes)
+      if (const auto free = disk_.free_bytes(directory))
         failure.what += c10::str(" (this rank's share is ", bytes, " bytes, and ", free.value(),
                                  " are free there)");
       return failure;

@@ -30,7 +30,7 @@ class ShareWriter {
   bool is_writing() const { return result_.valid(); }
   // Whether the result is there, without waiting.
   bool is_done() const;
-  // Waits. A failure tells what room there is where that was the reason.
+  // Waits. A failure tells what room is needed and what there is.
   Result<std::vector<checkpoint::StoredFile>> result();
 
  private:

@@ -17,7 +17,7 @@ class StopSignals {
   struct Asked {
     bool save = false, stop = false;
   };
-  // What has come since the last call.
+  // Tells which signals have come since the last call.
   Asked take();
 
  private:

@@ -33,7 +33,7 @@ class OwnUpdates {
   // Returns the seconds that it took.
   double update_all();
 
-  // By parameter.
+  // Returns them in the order of the parameters.
   std::vector<torch::optim::Optimizer*> optimizers() const;
 
  private:

@@ -1,5 +1,5 @@
-// The state of a Synchrony that goes from step to step beside the model: in a checkpoint it makes the
-// next step that of a run which was never interrupted.
+// The state of a Synchrony that goes from step to step beside the model: in a checkpoint it makes
+// the next step that of a run which was never interrupted.
 #pragma once
 
 #include <cstddef>

@@ -31,8 +31,8 @@ class VirtualRanks {
       ask_at_random();
       work();
       if (pending) hear(*pending);
-      // As in the loop of a program: a due save waits for the one before it, in rounds of their
-      // own.
+      // The loop of a program does the same: a due save waits for the one before it, in rounds of
+      // their own.
       if (is_due()) {
         while (!agreements_[0].is_idle()) {
           finish_writing();

@@ -5,7 +5,7 @@
 namespace paceline {
 namespace {
 
-// Of the example's mlp: 1,863,690 parameters, and as many momenta.
+// The example's mlp has 1,863,690 parameters, and as many momenta.
 TEST(OwnShare, RanksShareTheTensorsByTheirBytes) {
   constexpr std::uint64_t kModelAndMomenta = 2 * 4 * 1'863'690, kStream = 5'056;
   constexpr std::uint64_t kLargestTensor = 4 * 1024 * 1024, kHeader = 4096;

@@ -48,7 +48,7 @@ TEST(Saving, ASaveThatFailsLeavesTheOneBeforeAndTheNextOneWorks) {
     checkpoints.add("mine", [&](CheckpointFields& f) { f("count", count); });
     checkpoints.resume();
     EXPECT_TRUE(checkpoints.save(1));
-    // Where the directory of the save should be made lies a file.
+    // A file lies where the directory of the save should be made.
     if (job.rank() == 0) std::ofstream(run + "/.saving-00000002") << "in the way";
     job.world().barrier().wait();
     EXPECT_FALSE(checkpoints.save(2));

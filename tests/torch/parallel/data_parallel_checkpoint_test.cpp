@@ -5,7 +5,7 @@
 namespace paceline {
 namespace {
 
-// What the ranks of a world keep.
+// The state of all ranks of a world.
 struct Kept {
   explicit Kept(int ranks)
       : model(static_cast<std::size_t>(ranks)), optimizer(model.size()), parallel(model.size()) {}

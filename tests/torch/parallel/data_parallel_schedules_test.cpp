@@ -310,7 +310,7 @@ TEST(DataParallel, a_choice_of_codecs_that_may_differ_from_run_to_run_is_told_on
   const std::string codec = "int8:min_compress_bytes=0";
   const std::string told = printed_by("general", codec);
   EXPECT_THAT(told, AllOf(HasSubstr("results may differ from run to run"), HasSubstr("int8:"),
-                          HasSubstr("torch::load"), HasSubstr("'merged'")));
+                          HasSubstr("paceline::Checkpoints"), HasSubstr("'merged'")));
   EXPECT_EQ(std::ranges::count(told, '\n'), 1);
   EXPECT_EQ(printed_by("general", "none"), "");
   EXPECT_EQ(printed_by("merged", codec), "");

@@ -41,13 +41,13 @@ inline std::vector<std::vector<float>> residuals_in(Bytes compression) {
   return all;
 }
 
-// What a DataParallel of one rank keeps beside its model. Waits for updates under way.
+// The state that one rank keeps beside its model. Waits for updates under way.
 inline parallel::SynchronyState state_of(DataParallel& data_parallel) {
   data_parallel.finish();
   return data_parallel.replicas().synchrony().state();
 }
 
-// As if these had been saved by the ranks of a world.
+// Pretends that the ranks of a world have saved these.
 inline parallel::SavedSynchrony saved_by(const std::vector<parallel::SynchronyState>& ranks) {
   return {.values = ranks.front().values,
           .ranks = static_cast<int>(ranks.size()),

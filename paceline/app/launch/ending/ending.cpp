@@ -96,14 +96,21 @@ Failure verdict_about(int root, const std::vector<RankRecord>& records) {
   return {Fault::peer_lost, std::move(what), {root}};
 }
 
-std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
-                            std::string_view host) {
+std::string describe_generation(const Outcome& outcome, const std::vector<RankRecord>& records,
+                                std::string_view host) {
   if (outcome.kind == Outcome::Kind::done) return {};
   std::string text = outcome.root ? about_failure(*outcome.root, records, host)
                                   : fmt::format("paceline: {}\n", about_reason(outcome));
   const auto others = what_ranks_did(records, outcome.root.value_or(-1));
   if (!others.empty()) text += fmt::format("paceline: {}\n", others);
-  return text + fmt::format("paceline: exit code {}\n", outcome.exit_code);
+  return text;
+}
+
+std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
+                            std::string_view host) {
+  if (outcome.kind == Outcome::Kind::done) return {};
+  return describe_generation(outcome, records, host) +
+         fmt::format("paceline: exit code {}\n", outcome.exit_code);
 }
 
 std::string name_ranks(const std::vector<int>& ascending) {

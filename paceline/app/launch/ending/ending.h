@@ -16,6 +16,9 @@ Failure verdict_about(int root, const std::vector<RankRecord>& records);
 
 // Tells which rank failed first and how, and what the others did, in a few lines for any number of
 // ranks. Empty for `done`.
+std::string describe_generation(const Outcome& outcome, const std::vector<RankRecord>& records,
+                                std::string_view host);
+// The same, and the exit code of the run.
 std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
                             std::string_view host);
 

@@ -16,7 +16,8 @@ namespace paceline::launch {
 class Restarts {
  public:
   // `most`: failures in a row without a step saved, after each of which the run is started again.
-  explicit Restarts(int most) : most_(most) {}
+  explicit Restarts(int most, int first_generation = 1)
+      : most_(most), generation_(first_generation) {}
 
   // A checkpoint of this step is committed.
   void on_saved(std::uint64_t step);
@@ -33,7 +34,7 @@ class Restarts {
 
  private:
   const int most_;
-  int generation_ = 1;
+  int generation_;
   int in_a_row_ = 0;
   std::optional<std::uint64_t> newest_;
   std::string told_;

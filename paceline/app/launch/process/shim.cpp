@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "paceline/app/launch/process/catching.h"
 #include "paceline/app/launch/process/descendants.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/core/base/deadline.h"
@@ -136,6 +137,7 @@ class Shim {
     unsigned char signal = 0;
     const auto got = ::read(orders_.lifeline, &signal, 1);
     if (got == 1) {
+      if (signal == SIGUSR1 || signal == SIGUSR2) return signal_those_that_catch(signal);
       ::kill(0, signal);  // the group includes this process, which blocks it
       forwarded_ = signal;
     }

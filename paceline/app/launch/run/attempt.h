@@ -21,7 +21,7 @@ namespace paceline::launch {
 // The connections to agents, by the number of their host. A host without one is reached by ssh.
 using Agents = std::map<std::size_t, AgentChannel>;
 
-// What outlives a generation; all of it outlives an Attempt.
+// The parts of a run that outlive a generation, and so an Attempt.
 struct AttemptParts {
   const RunOptions& options;
   const Placement& placement;

@@ -78,7 +78,7 @@ Run::Run(const RunOptions& options)
           {.prefix = options.prefix, .colour = ::getenv("NO_COLOR") == nullptr, .files = &files_},
           [this](int error) { on_output_lost(error); }),
       secret_file_(secret_file(secret_.hexadecimal())),
-      restarts_(options.max_restarts) {}
+      restarts_(options.max_restarts, options.first_generation) {}
 
 // Leaves nothing behind, even after an exception.
 Run::~Run() {
@@ -135,7 +135,7 @@ int Run::drive() {
     const auto wait = restarts_.after(outcome, attempt_->records());
     if (!wait) return finish(outcome);
     std::optional<Agents> left = attempt_->release();
-    say(describe_ending(outcome, attempt_->records(), host_name()));
+    say(describe_generation(outcome, attempt_->records(), host_name()));
     attempt_.reset();
     if (!left) {
       say("paceline: no restart: a process of the last generation cannot be killed\n");

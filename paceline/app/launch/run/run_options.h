@@ -23,8 +23,10 @@ struct RunOptions {
   std::optional<Clock::duration> timeout = {};      // limit of the whole run
   // Time for the workers to save and end after Ctrl-C or SIGTERM.
   Clock::duration stop_grace = std::chrono::seconds(30);
-  int max_restarts =
-      0;  // failures in a row without a new checkpoint, after each of which it starts again
+  // More than 1 where a batch system has started this launcher again.
+  int first_generation = 1;
+  // Failures in a row without a new checkpoint, after each of which the job is started again.
+  int max_restarts = 0;
 
   // Settings in the workers' environment; empty: the launcher's own environment decides, else the
   // workers' default.

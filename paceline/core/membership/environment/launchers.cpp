@@ -82,6 +82,7 @@ const std::vector<LauncherVariables>& launchers() {
        .world_size = "SLURM_NTASKS",
        .local_rank = "SLURM_LOCALID",
        .node_rank = "SLURM_NODEID",
+       .restarts = "SLURM_RESTART_COUNT",
        .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE",
        .signs = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
        .identity = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},

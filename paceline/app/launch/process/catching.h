@@ -1,0 +1,10 @@
+// Sends a signal only to those that have a handler for it.
+#pragma once
+
+namespace paceline::launch {
+
+// To each process of the caller's process group that catches the signal. One that does not, such as
+// a shell around a program, would be ended by it.
+void signal_those_that_catch(int signal);
+
+}  // namespace paceline::launch

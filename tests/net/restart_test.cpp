@@ -1,0 +1,96 @@
+// Restarts over several hosts: workers, agents and whole hosts are killed, and the run goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/several_hosts.h"
+#include "tests/support/training_run.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 160, kEvery = 20;
+const std::vector<std::string> kModel = {"--model", "linear", "--batch-size", "512"};
+
+std::string expected_sha256() {
+  static const std::string sha256 =
+      undisturbed_sha256({.ranks = 4, .example = kModel, .steps = kSteps});
+  return sha256;
+}
+
+// Processes of a host whose command line has this word.
+std::vector<pid_t> on_host(const std::string& host, const std::string& word) {
+  const Finished all = run({.command = {"ip", "netns", "pids", host}}, Deadline::in(10s));
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(all.output)) {
+    std::ifstream file("/proc/" + line + "/cmdline");
+    const std::string command((std::istreambuf_iterator<char>(file)), {});
+    if (command.find(word) != std::string::npos) pids.push_back(std::stoi(line));
+  }
+  return pids;
+}
+
+class RestartOverHosts : public SeveralHosts {
+ protected:
+  // Kills the processes of host 2 that have this word, twice; each time the run goes on.
+  void expect_same_bits_after_killing(const std::string& word) {
+    const TrainingFiles files(folder_);
+    Process launcher(run_over(2, {"--max-restarts", "5"}, files.command(kSteps, kEvery, kModel)));
+    const std::string host = net_of(launcher)["PACELINE_NET"] + "-2";
+    for (const int step : {50, 110}) {
+      ASSERT_TRUE(reaches(launcher, files, step)) << launcher.error();
+      const auto victims = on_host(host, word);
+      ASSERT_FALSE(victims.empty()) << word;
+      files.forget_metrics();
+      for (const pid_t victim : victims) ::kill(victim, SIGKILL);
+      ASSERT_TRUE(launcher.wait_for_error(step == 50 ? "as generation 2" : "as generation 3",
+                                          Deadline::in(20s)))
+          << launcher.error();
+    }
+    EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 0) << launcher.error();
+    EXPECT_EQ(files.sha256(), expected_sha256());
+  }
+};
+
+TEST_F(RestartOverHosts, AWorkerThatIsKilledThereIsStartedAgainByItsAgent) {
+  expect_same_bits_after_killing("fashion_mnist");
+}
+
+TEST_F(RestartOverHosts, AHostWhoseAgentIsKilledIsReachedAgain) {
+  expect_same_bits_after_killing("--as-agent");
+}
+
+TEST_F(RestartOverHosts, AHostOfWhichEverythingIsKilledIsReachedAgain) {
+  expect_same_bits_after_killing("");
+}
+
+TEST_F(RestartOverHosts, ANodeWhoseLauncherIsStartedAnewBelongsToTheNextGeneration) {
+  const TrainingFiles files(folder_);
+  const std::string secret = folder_ / "secret";
+  std::ofstream(secret) << std::string(64, '5');
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  const std::string paceline = binary("paceline") +
+                               " run --nnodes 2 --rdzv-endpoint ${PACELINE_NET_HOSTS%%,*}:29431 "
+                               "--secret-file " +
+                               secret + " -n 2 --max-restarts 5 --node-rank ";
+  std::string program;
+  for (const std::string& word : files.command(kSteps, kEvery, kModel)) program += " " + word;
+  // Node 1 is started again whenever it ends otherwise than well.
+  const std::string other =
+      "until ip netns exec $PACELINE_NET-2 " + paceline + "1 -- " + program + "; do :; done & ";
+  Process launcher(
+      on_host_1(2, other + paceline + "0 -- " + program + "; code=$?; wait; exit $code"));
+  const std::string host = net_of(launcher)["PACELINE_NET"] + "-2";
+  ASSERT_TRUE(reaches(launcher, files, 50)) << launcher.error();
+  const auto victims = on_host(host, "--node-rank");
+  ASSERT_FALSE(victims.empty());
+  files.forget_metrics();
+  for (const pid_t victim : victims) ::kill(victim, SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 0) << launcher.error();
+  EXPECT_THAT(launcher.error(), HasSubstr("as generation 2"));
+  EXPECT_EQ(files.sha256(), expected_sha256());
+}
+
+}  // namespace
+}  // namespace paceline::test

@@ -1,0 +1,236 @@
+// Runs that are killed, stopped, restarted and resumed end with the bits of one that was not. With
+// real processes it covers paceline/app/launch/run/attempt.h and
+// paceline/app/launch/process/catching.h too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "paceline/core/base/seed.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+#include "tests/support/training_run.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Options = TrainingRun::Options;
+
+std::string text_of(const Options& options) {
+  std::string text = std::to_string(options.ranks) + " ranks";
+  for (const std::string& word : options.example) text += " " + word;
+  return text;
+}
+
+// --- killed --------------------------------------------------------------------------------------
+
+// Everything is killed at a random moment, twice, and resumed.
+void expect_same_bits_after_kills(Options options, std::uint64_t seed) {
+  SCOPED_TRACE(text_of(options));
+  const std::string expected = undisturbed_sha256(options);
+  const TemporaryFolder folder;
+  SeededNumbers numbers(seed);
+  for (int kills = 0; kills < 2; ++kills) {
+    TrainingRun run(options, folder.path());
+    const auto step = 1 + static_cast<std::int64_t>(numbers.below(
+                              static_cast<std::uint64_t>(options.steps) * (kills + 1) / 3));
+    ASSERT_TRUE(run.reaches(step)) << run.process().error();
+    for (const pid_t worker : run.workers()) ::kill(worker, SIGKILL);
+    run.process().send(SIGKILL);
+    EXPECT_EQ(run.exit_code(), 137);
+    options.resume = true;
+  }
+  TrainingRun last(options, folder.path());
+  ASSERT_EQ(last.exit_code(), 0) << last.process().error();
+  EXPECT_EQ(last.sha256(), expected);
+}
+
+TEST(Resume, AfterKillsAtRandomMomentsTheBitsAreThoseOfAnUndisturbedRun) {
+  std::vector<Options> all;
+  for (const char* model : {"mlp", "cnn"})
+    for (const char* type : {"float32", "float64"})
+      for (const int ranks : {1, 2, 3})
+        all.push_back({.ranks = ranks,
+                       .example = {"--model", model, "--dtype", type},
+                       .steps = model == std::string("mlp") ? 200 : 80,
+                       .every = 10});
+  for (const char* schedule : {"barrier", "wait_free", "merged", "priority", "general"})
+    all.push_back({.example = {"--model", "mlp", "--schedule", schedule}, .every = 10});
+  for (const char* schedule : {"buckets", "barrier", "wait_free"})
+    for (const char* method : {"top_k:ratio=0.01", "int8", "power_sgd:rank=2", "ef_sign", "dgc"})
+      all.push_back({.example = {"--model", "mlp", "--schedule", schedule, "--compression", method},
+                     .every = 10});
+  SeededNumbers numbers(seed(1));
+  // One of each kind is enough by day.
+  const std::vector<std::size_t> by_day = {numbers.below(17), 17 + numbers.below(15)};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_nightly() || std::ranges::count(by_day, i) > 0)
+      expect_same_bits_after_kills(all[i], seed(i + 2));
+}
+
+// --- restarted -----------------------------------------------------------------------------------
+
+TEST(Resume, TheLauncherStartsAFailedRunAgainAndAtMostTwoIntervalsAreLost) {
+  const int kills = is_nightly() ? 5 : 2;
+  for (const int ranks : is_nightly() ? std::vector{2, 4} : std::vector{2}) {
+    const Options options{.ranks = ranks,
+                          .launcher = {"--max-restarts", "10"},
+                          .example = {"--model", "mlp"},
+                          .steps = 400};
+    const std::string expected = undisturbed_sha256(options);
+    const TemporaryFolder folder;
+    TrainingRun run(options, folder.path());
+    SeededNumbers numbers(seed(static_cast<std::uint64_t>(ranks)));
+    for (int i = 0; i < kills; ++i) {
+      ASSERT_TRUE(run.reaches(40 + 320 * (i + 1) / (kills + 1))) << run.process().error();
+      const auto workers = run.workers();
+      ASSERT_EQ(workers.size(), static_cast<std::size_t>(ranks));
+      const std::int64_t before = run.last_step();
+      ::kill(workers[numbers.below(workers.size())], SIGKILL);
+      const std::string going_on = "as generation " + std::to_string(i + 2);
+      ASSERT_TRUE(run.process().wait_for_error(going_on, Deadline::in(20s)));
+      const Deadline soon = Deadline::in(20s);
+      while (run.workers() == workers || run.workers().size() != workers.size())
+        ASSERT_FALSE(soon.passed());
+      EXPECT_GE(run.saved_steps().back(), before - 2 * options.every);
+    }
+    EXPECT_EQ(run.exit_code(), 0) << run.process().error();
+    EXPECT_EQ(run.sha256(), expected);
+    EXPECT_THAT(run.process().error(), HasSubstr("the newest checkpoint is of step"));
+    EXPECT_THAT(run.process().error(), Not(HasSubstr("exit code")));
+  }
+}
+
+TEST(Resume, AProgramThatAlwaysFailsIsStartedNoMoreThanAskedFor) {
+  const auto run = [](const std::string& behaviour) {
+    auto options = run_probe(2, {behaviour}, {"--max-restarts", "1"});
+    return test::run(options, Deadline::in(30s));
+  };
+  const Finished failing = run("exit:3");
+  EXPECT_EQ(failing.exit_code, 3);
+  EXPECT_THAT(failing.error, AllOf(HasSubstr("restart in 1 s as generation 2"),
+                                   HasSubstr("no restart after 2 failures")));
+  const Finished misused = run("exit:2");
+  EXPECT_EQ(misused.exit_code, 2);
+  EXPECT_THAT(misused.error, Not(HasSubstr("as generation 2")));
+}
+
+// --- stopped -------------------------------------------------------------------------------------
+
+// SIGTERM, in this way, after some steps: all save the same step and end with 143; the resumed run
+// ends as if nothing had been.
+void expect_stop_and_resume(Options options, const std::function<void(TrainingRun&)>& stop,
+                            const std::string& expected) {
+  const TemporaryFolder folder;
+  options.every = 1000;
+  options.launcher = {"--max-restarts", "3"};
+  {
+    TrainingRun run(options, folder.path());
+    ASSERT_TRUE(run.reaches(30)) << run.process().error();
+    stop(run);
+    EXPECT_EQ(run.exit_code(), 143) << run.process().error();
+    EXPECT_THAT(run.process().error(), Not(HasSubstr("generation 2")));
+    ASSERT_EQ(run.saved_steps().size(), 1U);
+    EXPECT_LE(run.last_step(), run.saved_steps().front());
+  }
+  options.resume = true;
+  TrainingRun again(options, folder.path());
+  EXPECT_EQ(again.exit_code(), 0) << again.process().error();
+  EXPECT_EQ(again.sha256(), expected);
+}
+
+TEST(Resume, SigtermSavesOneStepOnAllRanksAndEndsWith143) {
+  const Options options{.example = {"--model", "mlp"}, .steps = 200};
+  const std::string expected = undisturbed_sha256(options);
+  const auto to_launcher = [](TrainingRun& run) { run.process().send(SIGTERM); };
+  expect_stop_and_resume(options, to_launcher, expected);
+  expect_stop_and_resume(
+      options, [](TrainingRun& run) { ::kill(run.workers().back(), SIGTERM); }, expected);
+  Options behind_a_shell = options;
+  behind_a_shell.behind_a_shell = true;
+  expect_stop_and_resume(behind_a_shell, to_launcher, expected);
+}
+
+TEST(Resume, Sigusr1SavesAndTrainingGoesOnAlsoBehindAShell) {
+  const TemporaryFolder folder;
+  const Options options{
+      .example = {"--model", "mlp"}, .behind_a_shell = true, .steps = 300, .every = 1000};
+  TrainingRun run(options, folder.path());
+  ASSERT_TRUE(run.reaches(30)) << run.process().error();
+  run.process().send(SIGUSR1);
+  EXPECT_EQ(run.exit_code(), 0) << run.process().error();
+  const auto steps = run.saved_steps();
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_GE(steps[0], 30);
+  EXPECT_LT(steps[0], 300);
+  EXPECT_EQ(steps[1], 300);
+}
+
+// --- one directory, one job; full disks ----------------------------------------------------------
+
+TEST(Resume, ASecondJobIsToldWhoHasTheDirectoryAndAKilledOneHasItNoMore) {
+  const TemporaryFolder folder;
+  const Options options{.example = {"--model", "mlp"}, .steps = 5000, .every = 500};
+  TrainingRun first(options, folder.path());
+  ASSERT_TRUE(first.reaches(10)) << first.process().error();
+  const pid_t holder = first.workers().front();
+  Options other = options;
+  other.resume = true;
+  {
+    // Its metrics are its own: the first run writes on.
+    const TemporaryFolder elsewhere;
+    std::filesystem::create_directory_symlink(first.directory(), elsewhere.path() / "checkpoints");
+    TrainingRun second(other, elsewhere.path());
+    EXPECT_EQ(second.exit_code(), 2);
+    EXPECT_THAT(second.process().error(), AllOf(ContainsRegex("in use by job [0-9a-f]+, host "),
+                                                HasSubstr("process " + std::to_string(holder))));
+  }
+  for (const pid_t worker : first.workers()) ::kill(worker, SIGKILL);
+  first.process().send(SIGKILL);
+  EXPECT_EQ(first.exit_code(), 137);
+  other.steps = 20;
+  TrainingRun third(other, folder.path());
+  EXPECT_EQ(third.exit_code(), 0) << third.process().error();
+}
+
+// A small file system in memory, mounted at a folder.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& path) : path_(path) {
+    std::filesystem::create_directory(path_);
+    is_mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=40m") == 0;
+  }
+  ~SmallDisk() {
+    if (is_mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  bool is_mounted() const { return is_mounted_; }
+  bool enlarge() const {
+    return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, "size=200m") == 0;
+  }
+
+ private:
+  const std::string path_;
+  bool is_mounted_ = false;
+};
+
+TEST(Resume, WhereThereIsNoRoomForAThirdCheckpointTheLastOneStaysAndTrainingGoesOn) {
+  const TemporaryFolder folder;
+  const SmallDisk disk(folder.path() / "checkpoints");
+  if (!disk.is_mounted()) GTEST_SKIP() << "needs root, to mount a small file system";
+  TrainingRun run({.example = {"--model", "mlp"}, .steps = 300, .every = 20}, folder.path());
+  ASSERT_TRUE(run.process().wait_for_error("no checkpoint of step 60", Deadline::in(60s)));
+  EXPECT_THAT(run.process().error(),
+              AllOf(HasSubstr("No space left on device"), HasSubstr("are free there")));
+  EXPECT_EQ(run.saved_steps(), (std::vector<std::int64_t>{20, 40}));
+  ASSERT_TRUE(disk.enlarge());
+  EXPECT_EQ(run.exit_code(), 0) << run.process().error();
+  EXPECT_EQ(run.saved_steps(), (std::vector<std::int64_t>{280, 300}));
+}
+
+}  // namespace
+}  // namespace paceline::test
