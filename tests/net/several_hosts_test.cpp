@@ -129,6 +129,17 @@ TEST_F(SeveralHosts, EndWithTheCodeOfTheRankThatFailedFirstAndNameItsHost) {
           "rank 3 \\(pid [0-9]+, host 10\\.83\\.[0-9]+\\.2\\) failed first: it ended with code 7"));
 }
 
+// Nobody reads the launcher's stdout while rank 2, on the other host, fills it; rank 3 fails.
+TEST_F(SeveralHosts, OutputThatNobodyReadsDoesNotHideWhoFailedFirst) {
+  const std::string noisy =
+      "if [ $PACELINE_RANK = 2 ]; then yes; elif [ $PACELINE_RANK = 3 ]; then sleep 1; exit 7; "
+      "else sleep 100; fi";
+  Process launcher(run_over(2, {}, {"bash", "-c", noisy}));
+  ASSERT_TRUE(launcher.ends_unread(Deadline::in(20s)));
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 7);
+  EXPECT_THAT(launcher.error(), HasSubstr("failed first: it ended with code 7"));
+}
+
 TEST_F(SeveralHosts, ARankKilledOnAnotherHostEndsAllWithinTwoSeconds) {
   Process launcher(run_over(2, {}, {binary("collective_worker"), "stream"}));
   const auto pids = ready(launcher, 4);

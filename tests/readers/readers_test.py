@@ -2,9 +2,10 @@
 
 Trains a small network on two workers with every face on and reads the files back: TensorBoard's own loader, Perfetto's own
 protobuf classes, Prometheus's own parser, and Python's json for Chrome's format; and the page of `paceline bench collective`
-by an XML parser. Run by .venv/bin/python (scripts/setup).
+by an XML parser; checkpoints by safetensors. Run by .venv/bin/python (scripts/setup).
 """
 import collections
+import hashlib
 import json
 import pathlib
 import socket
@@ -17,11 +18,35 @@ import urllib.request
 import xml.etree.ElementTree
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
+import numpy
 from prometheus_client.parser import text_string_to_metric_families
+from safetensors import numpy as safetensors
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 BIN = pathlib.Path(sys.argv[1])
 STEPS = 30
+
+
+MIB = 1 << 20
+
+
+def crc32c_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+TABLE = crc32c_table()
+
+
+def crc32c(content):
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
 
 
 def free_port():
@@ -144,6 +169,40 @@ class Readers(unittest.TestCase):
         for element in page.iter():
             self.assertFalse({"src", "href"} & set(element.keys()), element.tag)
             self.assertNotIn("url(", element.text or "")
+
+    def test_safetensors_reads_the_parameters_that_the_run_ended_with(self):
+        runs = pathlib.Path(self.path("runs"))
+        train("--checkpoint-dir", runs, "--checkpoint-every", 10, "--save", self.path("parameters"))
+        model, optimizer = {}, {}
+        for file in sorted((runs / f"step-{STEPS:08}").glob("*.safetensors")):
+            if file.name.startswith("model-"):
+                model |= safetensors.load_file(file)
+            if file.name.startswith("optimizer-"):
+                optimizer |= safetensors.load_file(file)
+        self.assertEqual(sorted(model), ["1.bias", "1.weight"])
+        self.assertEqual(sorted(optimizer), ["model.1.bias/momentum_buffer", "model.1.weight/momentum_buffer"])
+        self.assertEqual(model["1.weight"].tobytes() + model["1.bias"].tobytes(), pathlib.Path(self.path("parameters")).read_bytes())
+        for name, tensor in model.items():
+            self.assertEqual(optimizer[f"model.{name}/momentum_buffer"].shape, tensor.shape)
+
+    def test_a_checkpoint_whose_file_python_has_written_again_is_loaded(self):
+        runs = pathlib.Path(self.path("runs"))
+        train("--checkpoint-dir", runs, "--checkpoint-every", 1000)
+        step = runs / f"step-{STEPS:08}"
+        manifest = json.loads((step / "manifest.json").read_text())
+        for entry in manifest["files"]:
+            if entry["name"].startswith("model-"):
+                tensors = safetensors.load_file(step / entry["name"])
+                safetensors.save_file({name: numpy.zeros_like(tensor) for name, tensor in tensors.items()}, step / entry["name"])
+                content = (step / entry["name"]).read_bytes()
+                entry["length"] = len(content)
+                entry["crc32c"] = "".join(f"{crc32c(content[at:at + MIB]):08x}" for at in range(0, len(content), MIB))
+        text = json.dumps(manifest).encode()
+        (step / "manifest.json").write_bytes(text)
+        (step / "manifest.sha256").write_text(f"{hashlib.sha256(text).hexdigest()}  manifest.json\n")
+        self.assertEqual(subprocess.run([BIN / "paceline", "checkpoint", "verify", runs], stdout=subprocess.DEVNULL).returncode, 0)
+        train("--checkpoint-dir", runs, "--checkpoint-every", 1000, "--resume", "--save", self.path("parameters"))
+        self.assertFalse(any(pathlib.Path(self.path("parameters")).read_bytes()), "zeros, as Python wrote them")
 
     def scrape(self, port, wanted):
         deadline = time.time() + 60

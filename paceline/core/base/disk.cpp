@@ -14,6 +14,7 @@
 namespace paceline {
 namespace {
 
+constexpr off_t kWriteBack = 8 << 20;
 constexpr mode_t kFileMode = 0644, kDirectoryMode = 0755;
 
 Failure failed(std::string_view doing, const std::string& path) {
@@ -53,7 +54,9 @@ class WrittenFile final : public Disk::File {
       const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
       if (written < 0 && errno != EINTR) return failed("write to", path_);
       if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
+      length_ += std::max<ssize_t>(written, 0);
     }
+    begin_to_write_back();
     return Done{};
   }
 
@@ -63,8 +66,17 @@ class WrittenFile final : public Disk::File {
   }
 
  private:
+  // The disk works while the rest is still being copied, so that sync() has less to wait for. It is
+  // no promise, so its failure is none.
+  void begin_to_write_back() {
+    if (length_ - begun_ < kWriteBack) return;
+    ::sync_file_range(fd_.get(), begun_, length_ - begun_, SYNC_FILE_RANGE_WRITE);
+    begun_ = length_;
+  }
+
   const Descriptor fd_;
   const std::string path_;
+  off_t length_ = 0, begun_ = 0;
 };
 
 class ReadFile final : public Disk::Source {

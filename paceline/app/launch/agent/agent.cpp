@@ -25,6 +25,7 @@ namespace {
 using Kind = AgentMessage::Kind;
 
 constexpr std::chrono::seconds kCleanUp{10};
+constexpr std::size_t kOutputWindow = 512 << 10;
 
 std::int64_t age(Clock::time_point moment) {
   return std::chrono::nanoseconds(Clock::now() - moment).count();
@@ -59,10 +60,14 @@ class Agent {
 };
 
 OutputOptions framed() {
-  return {.frame = [](int rank, bool error, std::string_view bytes, std::string& out) {
-    append({.kind = error ? Kind::error : Kind::output, .rank = rank, .text = std::string(bytes)},
-           out);
-  }};
+  return {.frame =
+              [](int rank, bool error, std::string_view bytes, std::string& out) {
+                append({.kind = error ? Kind::error : Kind::output,
+                        .rank = rank,
+                        .text = std::string(bytes)},
+                       out);
+              },
+          .window = kOutputWindow};
 }
 
 Agent::Agent(AgentOptions options)
@@ -121,6 +126,7 @@ void Agent::obey(const AgentMessage& message) {
     case Kind::kill:
       if (workers_) workers_->kill();
       return;
+    case Kind::credit: return output_.credit(static_cast<std::size_t>(message.number));
     case Kind::done: end_ = static_cast<int>(message.number); return;
     default: return lose_launcher();  // no launcher says that
   }

@@ -38,7 +38,7 @@ Result<std::optional<AgentMessage>> AgentReader::next() {
   AgentMessage message;
   message.kind = reader.integer<AgentMessage::Kind>();
   if (reader.ok() &&
-      (message.kind < AgentMessage::Kind::orders || message.kind > AgentMessage::Kind::drained))
+      (message.kind < AgentMessage::Kind::orders || message.kind > AgentMessage::Kind::credit))
     return no_message(rest);
   message.rank = reader.integer<std::int32_t>();
   message.number = reader.integer<std::int64_t>();

@@ -29,6 +29,8 @@ struct AgentMessage {
     output,       // rank, text: bytes that it wrote to stdout
     error,        // rank, text: bytes that it wrote to stderr
     drained,      // all workers have ended, and all they wrote is sent
+    // to the agent
+    credit,  // number: bytes of output that the launcher has passed on
   } kind = Kind::kill;
   std::int32_t rank = -1;
   std::int64_t number = 0;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "paceline/app/launch/process/pipe.h"
 
@@ -95,7 +96,7 @@ RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEv
       channel_(std::move(channel)),
       to_(poller, channel_.to.get(), {}) {
   for (int i = 0; i < orders.count; ++i) running_.insert(orders.first + i);
-  output_.when_room(this, [this] { watch(true); });
+  output_.when_room(this, [this] { give_credit(); });
   watch(true);
   tell({.kind = Kind::orders, .text = to_json(orders)});
 }
@@ -126,6 +127,7 @@ void RemoteWorkers::end(int exit_code) {
 
 std::optional<AgentChannel> RemoteWorkers::take_channel() {
   if (gone_ || !drained_) return std::nullopt;
+  if (owed_ > 0) tell({.kind = Kind::credit, .number = static_cast<std::int64_t>(owed_)});
   watch(false);
   gone_ = true;
   AgentChannel channel = std::move(channel_);
@@ -148,7 +150,6 @@ void RemoteWorkers::watch(bool on) {
 }
 
 void RemoteWorkers::read() {
-  if (output_.full()) return watch(false);  // the agent waits, and its workers
   std::array<char, 65536> piece;
   const auto count = ::read(channel_.from.get(), piece.data(), piece.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -176,8 +177,11 @@ void RemoteWorkers::heed(const AgentMessage& message) {
       running_.erase(message.rank);
       return events_.ended(message.rank, status, moment_ago(message.number));
     }
-    case Kind::output: return output_.feed(message.rank, false, message.text);
-    case Kind::error: return output_.feed(message.rank, true, message.text);
+    case Kind::output:
+    case Kind::error:
+      output_.feed(message.rank, message.kind == Kind::error, message.text);
+      owed_ += message.text.size();
+      return give_credit();
     case Kind::drained: drained_ = true; return;
     case Kind::refused: return lose(fmt::format("host {}: {}", channel_.host, message.text));
     default:
@@ -185,6 +189,13 @@ void RemoteWorkers::heed(const AgentMessage& message) {
           "host {} sent a message that no agent sends: install the same Paceline on all hosts",
           channel_.host));
   }
+}
+
+// Without credit the agent sends no more output, and its workers wait; how they end is told all the
+// same.
+void RemoteWorkers::give_credit() {
+  if (owed_ == 0 || output_.full()) return;
+  tell({.kind = Kind::credit, .number = static_cast<std::int64_t>(std::exchange(owed_, 0))});
 }
 
 void RemoteWorkers::lose(const std::string& why) {

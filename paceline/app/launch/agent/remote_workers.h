@@ -46,6 +46,7 @@ class RemoteWorkers final : public WorkerHost {
   void heed(const AgentMessage& message);
   void tell(const AgentMessage& message);
   void lose(const std::string& why);
+  void give_credit();
   void watch(bool on);
 
   transport::Poller& poller_;
@@ -55,6 +56,7 @@ class RemoteWorkers final : public WorkerHost {
   Sink to_;
   AgentReader reader_;
   std::set<int> running_;
+  std::size_t owed_ = 0;  // bytes of output that were taken, and for which no credit was given
   bool drained_ = false, gone_ = false, watched_ = false;
   Deadline gone_by_;  // counts from end(), so that many hosts that hang cost the time of one
 };

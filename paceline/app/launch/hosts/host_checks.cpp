@@ -113,11 +113,12 @@ HostCheck ptrace_scope() {
   if (text.empty() || text == "0")
     return {Level::ok, "ptrace scope",
             text.empty() ? "not restricted" : "0: a debugger may attach to workers"};
-  return {text == "1" ? Level::ok : Level::warn, "ptrace scope",
-          text + ": training is not affected, but gdb cannot attach to a running worker",
-          text == "1"
-              ? ""
-              : "as root, to look into a worker that hangs: sysctl kernel.yama.ptrace_scope=0"};
+  return {Level::warn, "ptrace scope",
+          text +
+              ": ranks may not read each other's ordinary buffers, which are copied once more "
+              "between ranks of a host (gradients and Communicator::allocate are not); gdb cannot "
+              "attach to a running worker",
+          "as root: sysctl kernel.yama.ptrace_scope=0"};
 }
 
 HostCheck unix_sockets() {

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -72,8 +73,18 @@ void Output::feed(int rank, bool is_error, std::string_view bytes) {
   take(*stream, bytes);
 }
 
+bool Output::may_take(const Stream& stream) const {
+  return !stream.to.full() && (options_.window == 0 || on_their_way_ < options_.window);
+}
+
+void Output::credit(std::size_t bytes) {
+  on_their_way_ -= std::min(bytes, on_their_way_);
+  resume();
+}
+
 void Output::take(Stream& stream, std::string_view bytes) {
   std::string lines;
+  on_their_way_ += bytes.size();
   if (options_.frame) {
     options_.frame(stream.rank, stream.error, bytes, lines);
     return stream.to.write(lines);
@@ -98,7 +109,7 @@ void Output::finish(Stream& stream) {
 }
 
 void Output::read(Stream& stream) {
-  if (stream.to.full())
+  if (!may_take(stream))
     return watch(stream, false);  // its worker waits, as it would for any slow reader
   std::array<char, 65536> piece;
   const auto count = ::read(stream.from.get(), piece.data(), piece.size());
@@ -122,7 +133,7 @@ void Output::watch(Stream& stream, bool on) {
 
 void Output::resume() {
   for (Stream& stream : streams_) {
-    if (!stream.to.full()) watch(stream, true);
+    if (may_take(stream)) watch(stream, true);
   }
   for (const auto& [who, callback] : when_room_) callback();
 }

@@ -26,6 +26,9 @@ struct OutputOptions {
   // When set, it encodes bytes of a rank's stream in place of lines, such as into a message to
   // another host.
   std::function<void(int rank, bool error, std::string_view bytes, std::string& out)> frame = {};
+  // Bytes of workers that may be on their way before credit() tells that they have arrived; our own
+  // texts never wait. 0: no limit.
+  std::size_t window = 0;
 };
 
 class Output {
@@ -40,6 +43,7 @@ class Output {
   void add(int rank, transport::FileDescriptor output, transport::FileDescriptor error);
   // Takes bytes that a rank on another host wrote.
   void feed(int rank, bool error, std::string_view bytes);
+  void credit(std::size_t bytes);
   bool full() const { return output_->full() || (error_ && error_->full()); }
   // `callback` is called when there is room again, until `who` is forgotten.
   void when_room(const void* who, std::function<void()> callback) {
@@ -67,12 +71,14 @@ class Output {
   void end(Stream& stream);
   void watch(Stream& stream, bool on);
   void resume();
+  bool may_take(const Stream& stream) const;
 
   transport::Poller& poller_;
   OutputOptions options_;
   std::unique_ptr<Sink> output_,
       error_;  // error_ is empty when both lead to the same file, so that lines do not mix
   std::list<Stream> streams_;
+  std::size_t on_their_way_ = 0;                 // bytes without credit
   std::map<std::pair<int, bool>, Stream*> fed_;  // streams of ranks on other hosts
   std::map<const void*, std::function<void()>> when_room_;
 };

@@ -22,13 +22,19 @@ std::string agent_address(const Variables& variables) {
 }
 
 // The first node of the step, and a port that two jobs of one host seldom share.
+unsigned number_of(std::string_view digits) {
+  unsigned value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
+}
+
 Result<std::string> slurm_address(const Variables& variables) {
   const auto nodes = parse_node_list(text(variables, "SLURM_STEP_NODELIST"));
   if (!nodes) return nodes.error();
-  const auto digits = text(variables, "SLURM_JOB_ID");
-  unsigned job = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), job);
-  return fmt::format("{}:{}", nodes.value().front(), 20000 + job % 20000);
+  // Two steps of one allocation may run at the same time.
+  const unsigned job = number_of(text(variables, "SLURM_JOB_ID"));
+  const unsigned step = number_of(text(variables, "SLURM_STEP_ID"));
+  return fmt::format("{}:{}", nodes.value().front(), 20000 + (job + 7919 * step) % 20000);
 }
 
 int number(std::string_view digits) {

@@ -111,15 +111,15 @@ std::uint64_t job_fingerprint(const std::string& job) {
 Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline) {
   const RawHello ours = encode(own);
   if (auto sent = transport::send_all(fd, ours, deadline); !sent) return sent.error();
-  std::array<std::byte, kHelloBytes + kMacBytes> answer;
-  if (auto got = transport::receive_all(fd, answer, deadline); !got) {
-    return got.error().fault == Fault::peer_lost ? refused() : got.error();
-  }
+  std::array<std::byte, kHelloBytes + kMacBytes> answer = {};
+  const auto got = transport::receive_all(fd, answer, deadline);
+  if (!got && got.error().fault != Fault::peer_lost) return got.error();
   RawHello theirs;
   std::memcpy(theirs.data(), answer.data(), kHelloBytes);
   auto hello = decode(theirs);
-  if (!hello) return hello;
-  if (!equal(prove(secret, "responder", ours, theirs), Bytes(answer).subspan(kHelloBytes)))
+  // One of another version says hello, without a proof, and closes.
+  if (!hello && (got || hello.error().fault == Fault::mismatch)) return hello;
+  if (!got || !equal(prove(secret, "responder", ours, theirs), Bytes(answer).subspan(kHelloBytes)))
     return refused();
   if (hello->job != own.job || hello->generation != own.generation || hello->rank != own.target)
     return refused();
@@ -193,6 +193,7 @@ void Acceptor::on_readable(int fd) {
     RawHello theirs;
     std::memcpy(theirs.data(), p.incoming.data(), kHelloBytes);
     const auto hello = decode(theirs);
+    if (!hello && hello.error().fault == Fault::mismatch) return object_to(fd, hello.error());
     if (!hello || hello.value().target != own_.rank || hello.value().job != own_.job ||
         hello.value().generation != own_.generation) {
       return drop(fd);
@@ -217,6 +218,19 @@ void Acceptor::on_readable(int fd) {
   pending_.erase(fd);
   room_.leave(fd);
   accepted_(std::move(socket), hello);
+}
+
+// A process of another version cannot prove anything; it hears which version this is.
+void Acceptor::object_to(int fd, const Failure& version) {
+  (void)transport::send_all(fd, encode(own_), Deadline::in(Clock::duration::zero()));
+  if (!objected_) fmt::print(stderr, "paceline: {}: {}\n", place(), version.what);
+  objected_ = true;
+  drop(fd);
+}
+
+std::string Acceptor::place() const {
+  if (own_.rank == kStoreRank) return "the store";
+  return fmt::format("{} {}", own_.purpose == Purpose::agent ? "node" : "rank", own_.rank);
 }
 
 // No descriptor is left for the connection that waits: looking again at once would only burn the
@@ -247,10 +261,7 @@ void Acceptor::crowd_out(const WaitingRoom::Guest& guest) {
 }
 
 void Acceptor::tell_crowd() {
-  const std::string place = own_.rank == kStoreRank          ? "the store"
-                            : own_.purpose == Purpose::agent ? fmt::format("node {}", own_.rank)
-                                                             : fmt::format("rank {}", own_.rank);
-  fmt::print(stderr, "paceline: {} is crowded{}\n", place, crowd());
+  fmt::print(stderr, "paceline: {} is crowded{}\n", place(), crowd());
   told_ = crowded_out_;
   tell_again_ = Deadline::in(kBetweenTellings);
 }

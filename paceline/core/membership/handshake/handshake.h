@@ -39,14 +39,16 @@ struct Hello {
 std::uint64_t job_fingerprint(const std::string& job);
 
 // The initiator's side; waits for the answer. Returns the responder's hello. The failure is
-// `refused` when the other side does not know the secret or does not accept ours.
+// `refused` when the other side does not know the secret or does not accept ours, `mismatch` when
+// it speaks another version, which both ends are told.
 Result<Hello> introduce(int fd, const Hello& own, const Secret& secret, Deadline deadline);
 
 // The responder's side for any number of connections: accepts, checks and hands over those that
 // pass. It keeps 256 unfinished handshakes at a time, 32 from one address, and both limits grow by
 // one for each rank of the job, so that ranks that come all at once have room; each has 5 s. A
-// connection that fails is closed without an answer; a newcomer beyond the limits closes the oldest
-// one of the address that has the most, and a line on stderr says so now and then.
+// connection that fails is closed without an answer, but for one of another version; a newcomer
+// beyond the limits closes the oldest one of the address that has the most, and a line on stderr
+// says so now and then.
 class Acceptor {
  public:
   using Accepted = std::function<void(transport::FileDescriptor socket, const Hello& initiator)>;
@@ -72,6 +74,8 @@ class Acceptor {
   struct Pending;
   void on_connection(int listener);
   void on_readable(int fd);
+  void object_to(int fd, const Failure& version);
+  std::string place() const;  // "rank 3"; for texts
   void drop(int fd);
   void crowd_out(const WaitingRoom::Guest& guest);
   void tell_crowd();
@@ -87,6 +91,7 @@ class Acceptor {
   WaitingRoom room_;  // who is in pending_
   std::size_t crowded_out_ = 0, told_ = 0;
   std::string last_crowded_out_;
+  bool objected_ = false;
   Deadline tell_again_ = Deadline::in(Clock::duration::zero());
   std::optional<Failure> trouble_;
   std::optional<transport::Poller::TimerId> pause_;

@@ -104,9 +104,13 @@ Actions StoreMachine::admit(int id, const Message& hello) {
   const int world_size = reader.integer<std::int32_t>();
   newcomer.generation = reader.integer<std::uint64_t>();
   Actions actions;
-  if (const auto objection = object_to(newcomer, world_size)) {
+  if (const auto objection = object_to_place(newcomer, world_size)) {
     newcomer.objected = true;
     actions = {verdict_for(id, *objection), report_of(newcomer.rank, *objection)};
+  } else if (const auto stranger = object_to_second(newcomer)) {
+    // The rank itself is well: nobody else hears of a process that has only its variables.
+    newcomer.objected = true;
+    actions = {verdict_for(id, *stranger)};
   } else if (verdict_) {
     actions = {verdict_for(id, *verdict_)};
   }
@@ -114,7 +118,7 @@ Actions StoreMachine::admit(int id, const Message& hello) {
   return actions;
 }
 
-std::optional<Failure> StoreMachine::object_to(const Client& newcomer, int world_size) const {
+std::optional<Failure> StoreMachine::object_to_place(const Client& newcomer, int world_size) const {
   if (world_size != world_size_) {
     return Failure{
         Fault::mismatch,
@@ -132,6 +136,10 @@ std::optional<Failure> StoreMachine::object_to(const Client& newcomer, int world
             newcomer.rank, world_size_, world_size_ - 1),
         {newcomer.rank}};
   }
+  return std::nullopt;
+}
+
+std::optional<Failure> StoreMachine::object_to_second(const Client& newcomer) const {
   for (const auto& [id, client] : clients_) {
     if (client.rank == newcomer.rank && client.generation == newcomer.generation &&
         !client.objected) {
@@ -142,6 +150,14 @@ std::optional<Failure> StoreMachine::object_to(const Client& newcomer, int world
                                  newcomer.rank),
                      {newcomer.rank}};
     }
+  }
+  if (published_.contains({newcomer.generation, newcomer.rank})) {
+    return Failure{Fault::mismatch,
+                   fmt::format("the process of rank {} in generation {} has ended; another one "
+                               "belongs to the next generation: start all ranks again "
+                               "(paceline run --max-restarts does)",
+                               newcomer.rank, newcomer.generation),
+                   {newcomer.rank}};
   }
   return std::nullopt;
 }
@@ -157,6 +173,7 @@ Actions StoreMachine::set(int id, WireReader reader) {
       !name.ends_with(fmt::format("/{}", client.rank)) || values_.contains(key)) {
     return refuse(id, "a key or value that is not acceptable");
   }
+  published_.insert({client.generation, client.rank});
   stored_bytes_ += value.size();
   values_[key].assign(value.begin(), value.end());
   Actions actions;

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
@@ -50,7 +52,8 @@ class StoreMachine final : public machine::Machine {
   };
 
   machine::Actions admit(int id, const machine::Message& hello);
-  std::optional<Failure> object_to(const Client& newcomer, int world_size) const;
+  std::optional<Failure> object_to_place(const Client& newcomer, int world_size) const;
+  std::optional<Failure> object_to_second(const Client& newcomer) const;
   machine::Actions set(int id, transport::WireReader reader);
   machine::Actions get(int id, std::uint32_t request, transport::WireReader reader);
   void answer_waiting(const std::string& key, machine::Actions& actions);
@@ -61,6 +64,7 @@ class StoreMachine final : public machine::Machine {
 
   const int world_size_;
   std::map<int, Client> clients_;
+  std::set<std::pair<std::uint64_t, int>> published_;  // ranks that have set a key, by generation
   // Keys begin with their generation.
   std::map<std::string, std::vector<std::byte>> values_;
   std::size_t stored_bytes_ = 0;

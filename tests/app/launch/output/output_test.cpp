@@ -29,6 +29,33 @@ TEST(Output, EndsStreamsThatAStrangerHoldsOpenOnceTheWritersAreGone) {
   EXPECT_TRUE(output.all_written());
 }
 
+// An agent's output goes as far as the launcher has read it; its own words do not wait for that.
+TEST(Output, BeyondTheWindowWorkersWaitForCreditAndOurOwnWordsDoNot) {
+  transport::Poller poller;
+  std::array<int, 2> to, worker;
+  ASSERT_EQ(::pipe2(to.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  ASSERT_EQ(::pipe2(worker.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const FileDescriptor launcher(to[0]), sends(to[1]), writes(worker[1]);
+  const auto whole = [](int, bool, std::string_view bytes, std::string& out) { out += bytes; };
+  Output output(poller, sends.get(), {.frame = whole, .window = 100}, [](int) {});
+  output.add(0, FileDescriptor(worker[0]), {});
+  const auto sent = [&] {
+    for (int i = 0; i < 5; ++i) poller.wait(Deadline::in(std::chrono::milliseconds(2)));
+    std::array<char, 4096> bytes;
+    const auto count = ::read(launcher.get(), bytes.data(), bytes.size());
+    return std::string(bytes.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  };
+  const std::string line(120, 'x');
+  ASSERT_EQ(::write(writes.get(), line.data(), line.size()), 120);
+  EXPECT_EQ(sent(), line);
+  ASSERT_EQ(::write(writes.get(), line.data(), line.size()), 120);
+  EXPECT_EQ(sent(), "") << "120 bytes are on their way, 20 more than the window";
+  output.say("an end");
+  EXPECT_EQ(sent(), "an end");
+  output.credit(120);
+  EXPECT_EQ(sent(), line);
+}
+
 TEST(Signals, ArriveInTheLoopAndAreRestored) {
   transport::Poller poller;
   int got = 0;

@@ -108,7 +108,7 @@ TEST(Launchers, TheAddressIsAgreedAsTheLauncherAllows) {
   EXPECT_EQ(find_meeting(from(own_port)).value(),
             (Meeting{.kind = Kind::address, .address = "node7:29500"}));
   EXPECT_EQ(find_meeting(from(kSlurm)).value(),
-            (Meeting{.kind = Kind::address, .address = "n07:25678"}));
+            (Meeting{.kind = Kind::address, .address = "n07:37354"}));
   EXPECT_EQ(find_meeting(from(kMpich)).value(), (Meeting{.kind = Kind::pmi, .pmi = 6}));
   EXPECT_EQ(find_meeting(from(kOpenMpi)).value().kind, Kind::this_host);
   const Values store = {{"PACELINE_STORE", "10.0.0.1:5000"}};

@@ -115,6 +115,43 @@ TEST(Handshake, AWrongSecretJobGenerationOrTargetIsRefusedAtOnce) {
   EXPECT_EQ(responder.accepted, 0);
 }
 
+TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
+  constexpr std::size_t kHello = 72;
+  // The hello of a newer build: the same but for the version, which follows the magic number.
+  std::array<std::byte, kHello> hello = {};
+  {
+    std::array<int, 2> ends;
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+    const FileDescriptor one(ends[0]), other(ends[1]);
+    std::jthread ours([&] { (void)introduce(one.get(), kClient, kSecret, Deadline::in(5s)); });
+    ASSERT_TRUE(transport::receive_all(other.get(), hello, Deadline::in(5s)));
+    ::shutdown(other.get(), SHUT_RDWR);
+  }
+  hello[4] = std::byte{9};
+  Responder responder;
+  ::testing::internal::CaptureStderr();
+  const FileDescriptor newer = responder.connect();
+  ASSERT_TRUE(transport::send_all(newer.get(), hello, Deadline::in(5s)));
+  std::array<std::byte, kHello> answer = {};
+  ASSERT_TRUE(transport::receive_all(newer.get(), answer, Deadline::in(5s)));
+  EXPECT_EQ(bytes_until_closed(newer.get()), 0U);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find(
+                "rank 4: the other side speaks wire version 9, this build speaks 1"),
+            std::string::npos);
+
+  // The newer build reads our answer as we read its hello.
+  answer[4] = std::byte{9};
+  std::array<int, 2> ends;
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  FileDescriptor one(ends[0]), other(ends[1]);
+  ASSERT_TRUE(transport::send_all(other.get(), answer, Deadline::in(5s)));
+  ::shutdown(other.get(), SHUT_WR);
+  const auto told = introduce(one.get(), kClient, kSecret, Deadline::in(5s));
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().fault, Fault::mismatch);
+  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 1"), std::string::npos);
+}
+
 TEST(Handshake, WhoeverAnswersWithoutTheSecretIsRefused) {
   SeededNumbers numbers(test::seed(1));
   for (int i = 0; i < 50; ++i) {
