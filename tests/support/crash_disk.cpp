@@ -199,6 +199,12 @@ Result<> CrashDisk::rename(const std::string& from, const std::string& to) {
   return perform({.kind = Operation::Kind::rename, .at = source.value(), .to = target.value()});
 }
 
+Result<> CrashDisk::replace(const std::string& from, const std::string& to) {
+  const auto source = place_of(from), target = place_of(to);
+  if (!source || !target || entry(source.value()) == nullptr) return no_such(from);
+  return perform({.kind = Operation::Kind::rename, .at = source.value(), .to = target.value()});
+}
+
 Result<> CrashDisk::exchange(const std::string& one, const std::string& other) {
   const auto first = place_of(one), second = place_of(other);
   if (!first || !second || entry(first.value()) == nullptr || entry(second.value()) == nullptr)

@@ -39,6 +39,7 @@ class CrashDisk final : public Disk {
   Result<std::vector<Entry>> list(const std::string& directory) override;
   Result<> make_directory(const std::string& path) override;
   Result<> rename(const std::string& from, const std::string& to) override;
+  Result<> replace(const std::string& from, const std::string& to) override;
   Result<> exchange(const std::string& one, const std::string& other) override;
   Result<> remove(const std::string& path) override;
   Result<> sync_directory(const std::string& path) override;

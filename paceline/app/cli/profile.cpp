@@ -16,8 +16,8 @@
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/split_command.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/durable_file.h"
 #include "paceline/core/membership/environment/variables.h"
-#include "paceline/core/observe/whole_file.h"
 #include "paceline/core/schedule/replay/model_file.h"
 
 namespace paceline::cli {
@@ -102,7 +102,7 @@ bool is_for_one(const std::vector<std::string>& of_run) {
          std::ranges::none_of(kWays, [](const char* way) { return std::getenv(way) != nullptr; });
 }
 
-void keep(const std::string& recorded, const std::string& output, observe::WholeFile& file) {
+void keep(const std::string& recorded, const std::string& output, DurableFile& file) {
   schedule::Model model = schedule::read_model(recorded);
   model.name = std::filesystem::path(output).stem().string();
   file.commit(json_of(model));
@@ -142,7 +142,7 @@ int profile_main(const std::vector<std::string>& arguments) {
 
   const std::string output = std::filesystem::absolute(line.output).string();
   const TemporaryFile recorded(output + ".recorded");
-  observe::WholeFile file("model file", output);
+  DurableFile file("model file", output);
   ::setenv(membership::variable::kRecord, recorded.path.c_str(), 1);
   const int code = run().main(words.of_run);
   if (std::filesystem::exists(recorded.path)) {

@@ -178,6 +178,11 @@ Result<> SystemDisk::rename(const std::string& from, const std::string& to) {
   return failed("rename to " + to, from);
 }
 
+Result<> SystemDisk::replace(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) return failed("rename to " + to, from);
+  return Done{};
+}
+
 Result<> SystemDisk::exchange(const std::string& one, const std::string& other) {
   if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) != 0)
     return failed("exchange with " + other, one);

@@ -55,6 +55,8 @@ class Disk {
   virtual Result<std::vector<Entry>> list(const std::string& directory) = 0;
   virtual Result<> make_directory(const std::string& path) = 0;  // one that exists is no failure
   virtual Result<> rename(const std::string& from, const std::string& to) = 0;  // replaces nothing
+  // Replaces a file: the name `to` means the old one or the new one, whenever the machine stops.
+  virtual Result<> replace(const std::string& from, const std::string& to) = 0;
   virtual Result<> exchange(const std::string& one, const std::string& other) = 0;  // both exist
   virtual Result<> remove(const std::string& path) = 0;  // a file, or an empty directory
   virtual Result<> sync_directory(const std::string& path) = 0;
@@ -69,6 +71,7 @@ class SystemDisk final : public Disk {
   Result<std::vector<Entry>> list(const std::string& directory) override;
   Result<> make_directory(const std::string& path) override;
   Result<> rename(const std::string& from, const std::string& to) override;
+  Result<> replace(const std::string& from, const std::string& to) override;
   Result<> exchange(const std::string& one, const std::string& other) override;
   Result<> remove(const std::string& path) override;
   Result<> sync_directory(const std::string& path) override;

@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "paceline/core/observe/whole_file.h"
+#include "paceline/core/base/durable_file.h"
 #include "paceline/core/schedule/order/buckets.h"
 #include "paceline/core/schedule/replay/model_file.h"
 
@@ -16,7 +16,7 @@ constexpr const char* kWhat = "file of the recorded model";
 
 ModelRecorder::ModelRecorder(std::string file, std::vector<schedule::Tensor> tensors)
     : file_(std::move(file)), tensors_(std::move(tensors)) {
-  const WholeFile can_be_written(kWhat, file_);
+  const DurableFile can_be_written(kWhat, file_);
 }
 
 ModelRecorder::~ModelRecorder() {
@@ -45,7 +45,7 @@ void ModelRecorder::write() {
       schedule::completed_order(steps_.back().arrived, static_cast<int>(tensors_.size()));
   schedule::Model model = schedule::observed_model(tensors_, order, steps_);
   model.batch = batch_;
-  WholeFile(kWhat, file_).commit(json_of(model));
+  DurableFile(kWhat, file_).commit(json_of(model));
 }
 
 }  // namespace paceline::observe

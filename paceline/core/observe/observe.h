@@ -3,8 +3,8 @@
 // progress.h draws the progress of a loop, on a terminal or as plain lines; metrics.h writes one
 // JSON object a line for programs to read; tensorboard.h writes scalars for TensorBoard,
 // prometheus.h serves figures to Prometheus, trace_file.h writes the spans of all ranks for
-// Perfetto; log_plot.h draws curves and timeline_plot.h spans of time as SVG; whole_file.h writes a
-// file as a whole, model_recorder.h the model that steps have shown; host_ranks.h looks at the
+// Perfetto; log_plot.h draws curves and timeline_plot.h spans of time as SVG;
+// model_recorder.h writes the model that steps have shown; host_ranks.h looks at the
 // ranks of this host from outside. They only render what they are told: they measure nothing.
 #pragma once
 
@@ -18,4 +18,3 @@
 #include "paceline/core/observe/tensorboard.h"
 #include "paceline/core/observe/timeline_plot.h"
 #include "paceline/core/observe/trace_file.h"
-#include "paceline/core/observe/whole_file.h"

@@ -14,8 +14,8 @@
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/pin.h"
+#include "paceline/core/base/durable_file.h"
 #include "paceline/core/membership/environment/variables.h"
-#include "paceline/core/observe/whole_file.h"
 
 namespace paceline::cli {
 namespace {
@@ -81,9 +81,9 @@ std::string table(const measure::Calibration& found) {
 int calibrate_on(Job& job, const CalibrateOptions& given, const measure::CompareOptions& options,
                  bool progress) {
   const bool reports = job.rank() == 0;
-  std::unique_ptr<observe::WholeFile> file;
+  std::unique_ptr<DurableFile> file;
   on_rank_0(job, [&] {
-    if (given.output != "-") file = std::make_unique<observe::WholeFile>("profile", given.output);
+    if (given.output != "-") file = std::make_unique<DurableFile>("profile", given.output);
   });
   const measure::Pin pin(job);
   const auto found = measure::calibrate(job, options, [&](const std::string& next) {

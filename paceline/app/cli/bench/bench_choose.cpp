@@ -13,7 +13,7 @@
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/ticker.h"
 #include "paceline/app/measure/pin.h"
-#include "paceline/core/observe/whole_file.h"
+#include "paceline/core/base/durable_file.h"
 
 namespace paceline::cli {
 namespace {
@@ -70,9 +70,9 @@ CollectiveRequest checked(const ChooseOptions& given) {
 int choose_on(Job& job, const std::string& json, CollectiveRequest request) {
   Communicator& world = job.world();
   const bool reports = job.rank() == 0, shows = reports && json != "-";
-  std::unique_ptr<observe::WholeFile> file;
+  std::unique_ptr<DurableFile> file;
   on_rank_0(job, [&] {
-    if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
+    if (!json.empty() && json != "-") file = std::make_unique<DurableFile>("report", json);
   });
   const measure::Pin pin(job);
   std::vector<ChoiceCell> cells;

@@ -21,7 +21,7 @@
 #include "paceline/app/cli/shared/version.h"
 #include "paceline/app/measure/pin.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/observe/whole_file.h"
+#include "paceline/core/base/durable_file.h"
 
 namespace paceline::cli {
 namespace {
@@ -125,7 +125,7 @@ class Report {
   const bool quiet_;
   std::string title_;
   std::vector<std::pair<std::string, std::string>> facts_;
-  std::list<observe::WholeFile> files_;  // in the order in which they are written
+  std::list<DurableFile> files_;  // in the order in which they are written
   std::vector<CollectiveRow> rows_;
 };
 

@@ -19,10 +19,10 @@
 #include "paceline/app/cli/shared/output_file.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
+#include "paceline/core/base/durable_file.h"
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/observe/gather_trace.h"
 #include "paceline/core/observe/trace_file.h"
-#include "paceline/core/observe/whole_file.h"
 #include "paceline/core/schedule/schedule.h"
 
 namespace paceline::cli {
@@ -259,9 +259,9 @@ std::string text_of(const std::optional<schedule::ComputeKernel>& kernel) {
 int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& request) {
   const std::string& json = given.json;
   const bool reports = job.rank() == 0, shows = reports && json != "-";
-  std::unique_ptr<observe::WholeFile> file;
+  std::unique_ptr<DurableFile> file;
   on_rank_0(job, [&] {
-    if (!json.empty() && json != "-") file = std::make_unique<observe::WholeFile>("report", json);
+    if (!json.empty() && json != "-") file = std::make_unique<DurableFile>("report", json);
   });
   Costs costs = schedule::measured_costs(job.world(), request.codecs,
                                          schedule::streamed_like(request.models));
