@@ -18,6 +18,7 @@
 
 #include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/training_run.h"
 
 namespace paceline::test {
 namespace {
@@ -317,6 +318,47 @@ TEST_F(SameParameters, UnderTfConfig) {
 }
 
 #endif
+
+// SIGTERM to the launcher: all ranks save the same step and end; the run goes on from it under
+// `paceline run` and ends as if nothing had been.
+void expect_stop_and_resume_under(ProcessOptions launcher, int ranks) {
+  const TemporaryFolder folder, temporary;
+  const std::vector<std::string> model = {"--model", "mlp"};
+  const TrainingFiles files(folder.path());
+  const auto program = files.command(200, 1000, model);
+  launcher.command.insert(launcher.command.end(), program.begin(), program.end());
+  launcher.environment["TMPDIR"] = temporary.path();
+  {
+    Process run(launcher);
+    ASSERT_TRUE(reaches(run, files, 30)) << run.error() << run.output();
+    run.send(SIGTERM);
+    EXPECT_NE(exit_code(run.wait(Deadline::in(60s))), 0) << run.error();
+  }
+  const auto saved = files.saved_steps();
+  ASSERT_EQ(saved.size(), 1U);
+  EXPECT_LT(saved.front(), 200);
+  const TrainingRun::Options options{
+      .ranks = ranks, .example = model, .steps = 200, .every = 1000, .resume = true};
+  TrainingRun again(options, folder.path());
+  EXPECT_EQ(again.exit_code(), 0) << again.process().error();
+  EXPECT_EQ(again.sha256(), undisturbed_sha256(options));
+}
+
+TEST(StopAndResume, UnderTorchrun) {
+  NEED(python_with_torch());
+  expect_stop_and_resume_under(
+      {.command = {python_with_torch(), "-m", "torch.distributed.run", "--standalone",
+                   "--nproc-per-node", "2", "--no-python"}},
+      2);
+}
+
+class SlurmStops : public Slurm {};
+
+TEST_F(SlurmStops, UnderSrun) {
+  expect_stop_and_resume_under({.command = {"srun", "-N2", "-n2"},
+                                .environment = {{"SLURM_CONF", folder_.path() / "slurm.conf"}}},
+                               2);
+}
 
 }  // namespace
 }  // namespace paceline::test

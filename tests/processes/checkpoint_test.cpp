@@ -1,8 +1,9 @@
 // The command `paceline checkpoint` on real directories, sound and damaged. Covers
 // paceline/app/cli/checkpoint.cpp, paceline/app/cli/shared/subcommand_group.cpp,
 // paceline/app/cli/checkpoint/checkpoint_options.cpp,
-// paceline/app/cli/checkpoint/checkpoint_list.cpp, paceline/app/cli/checkpoint/checkpoint_show.cpp
-// and paceline/app/cli/checkpoint/checkpoint_verify.cpp.
+// paceline/app/cli/checkpoint/checkpoint_list.cpp, paceline/app/cli/checkpoint/checkpoint_show.cpp,
+// paceline/app/cli/checkpoint/checkpoint_diff.cpp and
+// paceline/app/cli/checkpoint/checkpoint_verify.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +51,19 @@ TEST_F(CheckpointCommand, ListsTheStepsWithTheirItems) {
   ASSERT_EQ(table.size(), 2U);
   EXPECT_EQ(table[1]["step"], 200);
   EXPECT_EQ(table[1]["world_size"], 2);
+}
+
+TEST_F(CheckpointCommand, TellsInWhatTwoStepsDiffer) {
+  const std::string first = run_ + "/step-00000100";
+  const auto equal = checkpoint({"diff", first, first});
+  EXPECT_EQ(equal.exit_code, 0) << equal.error;
+  EXPECT_THAT(equal.output, HasSubstr("are equal"));
+  const auto different = checkpoint({"diff", first, run_});
+  EXPECT_EQ(different.exit_code, 1) << different.error;
+  EXPECT_THAT(different.output, HasSubstr("model: fc.weight differs by at most"));
+  const auto table = nlohmann::json::parse(checkpoint({"diff", first, run_, "--json", "-"}).output);
+  EXPECT_EQ(table[0]["item"], "model");
+  EXPECT_EQ(checkpoint({"diff", first}).exit_code, 2);
 }
 
 TEST_F(CheckpointCommand, ShowsTheNewestStepsTensorsAndValues) {

@@ -1,5 +1,6 @@
 #include "paceline/app/cli/checkpoint.h"
 
+#include "paceline/app/cli/checkpoint/checkpoint_diff.h"
 #include "paceline/app/cli/checkpoint/checkpoint_list.h"
 #include "paceline/app/cli/checkpoint/checkpoint_show.h"
 #include "paceline/app/cli/checkpoint/checkpoint_verify.h"
@@ -9,7 +10,7 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> looks() {
-  return {checkpoint_list(), checkpoint_show(), checkpoint_verify()};
+  return {checkpoint_list(), checkpoint_show(), checkpoint_verify(), checkpoint_diff()};
 }
 
 constexpr SubcommandGroup kCheckpoint = {
@@ -23,7 +24,7 @@ constexpr SubcommandGroup kCheckpoint = {
 
 Subcommand checkpoint() {
   return {
-      "checkpoint", "list, show and verify what runs have saved",
+      "checkpoint", "list, show, verify and compare what runs have saved",
       [](const std::vector<std::string>& arguments) { return run_group(kCheckpoint, arguments); },
       [] { return described_group(kCheckpoint); }};
 }

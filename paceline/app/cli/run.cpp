@@ -54,7 +54,8 @@ What a program finds in its environment:
   OMP_NUM_THREADS                                                cores / N, unless it was set
   GLIBC_TUNABLES                                                 freed memory is kept, in huge pages, unless it or a
                                                                  MALLOC_* variable was set (GLIBC_TUNABLES= for neither)
-  PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT, PACELINE_LOG pass through as you set them.
+  PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT pass through as you set them, and so does
+  PACELINE_LOG: quiet, info or debug, how much the workers write to stderr about themselves (info; warnings always)
 
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
 SIGKILL. With --max-restarts all are then started again, after 1, 2, 4 .. 60 s, and go on from their newest checkpoint.

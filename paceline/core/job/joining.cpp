@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/membership/environment/configuration.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/store/endpoint.h"
@@ -310,6 +311,7 @@ Result<std::string> read_profile(const std::string& path) {
 
 std::unique_ptr<Job::Impl> join(Environment environment) {
   // The launcher's word holds until all ranks have told their processors.
+  set_own_lines(environment.own_lines);
   const auto options = reactor_options(environment.local_world_size > own_processors().count());
   auto job = std::make_unique<Job::Impl>(std::move(environment), options);
   const Environment& e = job->environment;
@@ -337,6 +339,8 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
         [&] { generation.fail(error.failure()); });  // peers that have linked up hear the cause
     throw;
   }
+  inform_debug(fmt::format("rank {} of {} has joined generation {} of job {}", e.rank, e.world_size,
+                           e.generation, e.job));
   job->reactor->run([&] {
     store.serve_on(job->reactor->poller(), [&generation, hosted](const Failure& verdict) {
       // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of

@@ -15,6 +15,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/disk.h"
 #include "paceline/core/base/number.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
@@ -40,10 +41,6 @@ std::string host_of_this_process() {
   std::array<char, 256> name = {};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-void say(const std::string& line) {
-  std::fputs(("paceline: " + line + "\n").c_str(), stderr);
 }
 
 }  // namespace
@@ -197,12 +194,12 @@ std::int64_t Checkpoints::Impl::agreed_resume_point() {
   together(*group_, [&] {
     if (group_->rank() != 0) return;
     const ResumePoint point = find_resume_point(disk_, directory_);
-    for (const std::string& line : point.damaged) say(line);
+    for (const std::string& line : point.damaged) warn(line);
     const std::string& path = directory_.path();
-    if (point.step) say(fmt::format("going on from {}", directory_.path_of(*point.step)));
+    if (point.step) inform(fmt::format("going on from {}", directory_.path_of(*point.step)));
     else if (point.damaged.empty())
-      say(fmt::format("no checkpoint in {}: beginning at step 0", path));
-    else say(fmt::format("no checkpoint in {} is whole: beginning at step 0", path));
+      inform(fmt::format("no checkpoint in {}: beginning at step 0", path));
+    else warn(fmt::format("no checkpoint in {} is whole: beginning at step 0", path));
     told = std::to_string(point.step ? static_cast<std::int64_t>(*point.step) : -1);
   });
   return number_in<std::int64_t>(broadcast_bytes(*group_, told)).value_or(-1);

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/replica_check.h"
@@ -32,11 +33,10 @@ Saving::Saving(Communicator& group, Disk& disk, checkpoint::CheckpointDirectory&
     : group_(group), directory_(directory), run_(std::move(run)), keep_(keep), writer_(disk) {}
 
 void Saving::tell_failure(const std::string& why) const {
-  const std::string text = fmt::format(
-      "paceline: rank {}: no checkpoint of step {}: {}. Training goes on; the newest checkpoint "
-      "stays as it is\n",
-      group_.rank(), step_, why);
-  std::fputs(text.c_str(), stderr);
+  warn(
+      fmt::format("rank {}: no checkpoint of step {}: {}. Training goes on; the newest checkpoint "
+                  "stays as it is",
+                  group_.rank(), step_, why));
 }
 
 // --- a save --------------------------------------------------------------------------------------
@@ -90,8 +90,12 @@ void Saving::look_at_own_work() {
   if (writer_.is_done()) share_ended(writer_.result());
   if (!is_ready(closing_)) return;
   const Result<> closed = closing_.get();
-  if (closed) run_.on_committed(step_);
-  else tell_failure(closed.error().what);
+  if (closed) {
+    inform_debug(fmt::format("the checkpoint of step {} is committed", step_));
+    run_.on_committed(step_);
+  } else {
+    tell_failure(closed.error().what);
+  }
   agreement_.closed(closed.has_value());
 }
 
@@ -123,9 +127,7 @@ Result<> Saving::commit(const std::vector<std::string>& shares) {
   if (auto done = directory_.commit(merged(std::move(manifests))); !done) return done;
   // The new one is there; an old one that cannot be removed is no reason to say that it is not.
   if (const auto pruned = directory_.prune(keep_); !pruned)
-    std::fputs(
-        fmt::format("paceline: cannot remove old checkpoints: {}\n", pruned.error().what).c_str(),
-        stderr);
+    warn(fmt::format("cannot remove old checkpoints: {}", pruned.error().what));
   return Done{};
 }
 
@@ -171,12 +173,11 @@ bool Saving::wait() {
     if (!tell.passed()) continue;
     tell = Deadline::in(kTellSlowAfter);
     if (writer_.is_writing() || closing_.valid())
-      std::fputs(
-          fmt::format("paceline: rank {} has been writing the checkpoint of step {} for more "
-                      "than a minute, and all ranks wait: look at the disk of {}\n",
-                      group_.rank(), step_, directory_.path())
-              .c_str(),
-          stderr);
+      warn(
+          fmt::format("rank {} has been writing the checkpoint of step {} for more than a minute, "
+                      "and all ranks "
+                      "wait: look at the disk of {}",
+                      group_.rank(), step_, directory_.path()));
   }
   return was_committed_;
 }

@@ -56,11 +56,16 @@ GlobalBatches::Part GlobalBatches::at(std::int64_t step) {
 at::Tensor share_of(std::int64_t samples, const ShareOptions& options) {
   require_rank(options.rank, options.world_size);
   if (samples < 1) throw_misuse("a data set without samples cannot be shared");
+  if (options.consumed < 0)
+    throw_misuse(c10::str("ShareOptions::consumed is ", options.consumed,
+                          ": it counts samples, so 0 or more"));
   const std::int64_t ranks = options.world_size;
-  const std::int64_t length = options.drop_last ? samples / ranks : (samples + ranks - 1) / ranks;
+  const std::int64_t left = std::max<std::int64_t>(0, samples - options.consumed);
+  const std::int64_t length = options.drop_last ? left / ranks : (left + ranks - 1) / ranks;
   const at::Tensor order = options.shuffle ? shuffled(samples, options.seed, options.epoch)
                                            : at::arange(samples, at::kLong);
-  const at::Tensor places = at::arange(length, at::kLong).mul_(ranks).add_(options.rank);
+  const at::Tensor places =
+      at::arange(length, at::kLong).mul_(ranks).add_(options.consumed + options.rank);
   return order.index_select(0, places.remainder(samples));
 }
 

@@ -54,6 +54,10 @@ struct ShareOptions {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;  // another number for each epoch, or every epoch has the same order
   bool drop_last = false;
+  // Samples of this epoch that all ranks together have consumed before: the share is that of the
+  // rest of the order, also after a restart on another number of ranks. As many samples as there
+  // are leave nothing.
+  std::int64_t consumed = 0;
 };
 at::Tensor share_of(std::int64_t samples,
                     const ShareOptions& options);  // THROWS Error (misuse): no samples

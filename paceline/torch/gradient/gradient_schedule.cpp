@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
 #include "paceline/torch/gradient/schedule_options.h"
@@ -201,14 +202,14 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
 void GradientSchedule::tell_what_may_vary() const {
   if (policy_ == nullptr || !policy_->chooses_codecs || codec_ == schedule::kUncompressed) return;
   const std::string text = c10::str(
-      "paceline: schedule '", name_,
+      "schedule '", name_,
       "' decides by times that it measures which gradients travel "
       "as ",
       compression_,
       " and which travel whole, so results may differ from run to run. To fix "
       "the choice, resume from a checkpoint of a run that has made it (paceline::Checkpoints), or "
-      "take a schedule that encodes all of them, such as 'merged'\n");
-  std::fputs(text.c_str(), stderr);
+      "take a schedule that encodes all of them, such as 'merged'");
+  inform(text);
 }
 
 // For the offers that were chosen.

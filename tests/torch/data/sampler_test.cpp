@@ -105,5 +105,47 @@ TEST(Sampler, exact_shares_hold_every_sample_once) {
   }
 }
 
+TEST(ShareOf, TheRestOfAnEpochIsSharedByAnyNumberOfRanks) {
+  constexpr std::int64_t kSamples = 103;
+  const at::Tensor order = shuffled(kSamples, 5, 2);
+  for (const bool drop_last : {false, true}) {
+    for (int before = 1; before <= 5; ++before) {
+      for (int now = 1; now <= 5; ++now) {
+        for (const std::int64_t each : {0, 3, 7}) {
+          const std::int64_t consumed = each * before;
+          std::vector<std::int64_t> seen;
+          for (int rank = 0; rank < now; ++rank) {
+            const at::Tensor rest = share_of(kSamples, {.rank = rank,
+                                                        .world_size = now,
+                                                        .seed = 5,
+                                                        .epoch = 2,
+                                                        .drop_last = drop_last,
+                                                        .consumed = consumed});
+            if (before == now) {
+              const at::Tensor whole = share_of(
+                  kSamples,
+                  {.rank = rank, .world_size = now, .seed = 5, .epoch = 2, .drop_last = drop_last});
+              EXPECT_TRUE(at::equal(rest, whole.slice(0, each)));
+            }
+            seen.insert(seen.end(), rest.const_data_ptr<std::int64_t>(),
+                        rest.const_data_ptr<std::int64_t>() + rest.numel());
+          }
+          // Each sample that is left comes once; padding comes from the beginning of the order.
+          std::ranges::sort(seen);
+          const at::Tensor left = order.slice(0, consumed);
+          std::int64_t missing = 0;
+          for (std::int64_t i = 0; i < left.numel(); ++i)
+            missing += !std::ranges::binary_search(seen, left[i].item<std::int64_t>());
+          EXPECT_EQ(missing, drop_last ? (kSamples - consumed) % now : 0);
+          EXPECT_EQ(std::ssize(seen) % now, 0);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(share_of(kSamples, {.consumed = kSamples}).numel(), 0);
+  EXPECT_EQ(share_of(kSamples, {.consumed = kSamples + 50}).numel(), 0);
+  EXPECT_THROW(share_of(kSamples, {.consumed = -1}), Error);
+}
+
 }  // namespace
 }  // namespace paceline::data

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/collective/call/work_state.h"
 
 namespace paceline {
@@ -20,9 +21,9 @@ void call_back(const std::function<void(const Result<>&)>& callback, const Resul
   try {
     callback(result);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "paceline: a callback of Work::on_done threw: {}\n", error.what());
+    warn(fmt::format("a callback of Work::on_done threw: {}", error.what()));
   } catch (...) {
-    fmt::print(stderr, "paceline: a callback of Work::on_done threw\n");
+    warn("a callback of Work::on_done threw");
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "paceline/core/base/own_lines.h"
+
 namespace paceline::collective {
 namespace {
 
@@ -70,11 +72,10 @@ void BoardCalls::meet() {
 
 void BoardCalls::give_up() {
   if (board_ && !board_->forbid_writes()) {
-    fmt::print(
-        stderr,
-        "paceline: the system has kept another rank in the middle of a copy for {} s: it may "
-        "still write to a buffer of this rank's failed all_reduce in group {}\n",
-        Board::kPatience.count(), group_);
+    warn(fmt::format(
+        "the system has kept another rank in the middle of a copy for {} s: it may still write to "
+        "a buffer of this rank's failed all_reduce in group {}",
+        Board::kPatience.count(), group_));
   }
   reduction_.reset();
   board_.reset();

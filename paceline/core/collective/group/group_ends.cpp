@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/collective/call/work_state.h"
 #include "paceline/core/collective/group/group.h"
 
@@ -195,8 +196,8 @@ void Group::on_timer() {
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
   for (const std::string& transfer : point_to_point_.stalled(now, kStall)) {
-    fmt::print(stderr, "paceline: stall: for {} s {} waits in {}\n", kStall.count(),
-               members_.name(members_.rank()), transfer);
+    warn(fmt::format("stall: for {} s {} waits in {}", kStall.count(),
+                     members_.name(members_.rank()), transfer));
   }
   if (current_ && current_->may_ask_all() && now >= asks_at()) current_->ask_all();
   // An operation that waits behind the current one may be due before it.
@@ -220,7 +221,7 @@ void Group::on_timer() {
       return generation().fail(members_.failure(
           Fault::timed_out, fmt::format("deadline: {}{}; {}", waits, behind, remedy), blamed));
     }
-    fmt::print(stderr, "paceline: stall: for {} s {}\n", kStall.count(), waits);
+    warn(fmt::format("stall: for {} s {}", kStall.count(), waits));
     stall_told_ = true;
   }
   arm_timer();

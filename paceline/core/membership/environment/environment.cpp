@@ -102,6 +102,11 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
       return senseless(variable::kOperationTimeout, text, "a duration such as 90s or 10min");
     environment.operation_timeout = *timeout;
   }
+  if (const char* text = variables(variable::kLog)) {
+    const auto wanted = own_lines_of(text);
+    if (!wanted) return senseless(variable::kLog, text, "quiet, info or debug");
+    environment.own_lines = *wanted;
+  }
   if (const char* path = variables(variable::kProfile)) environment.profile_file = path;
   if (const char* path = variables(variable::kRecord)) environment.record_file = path;
   return Done{};

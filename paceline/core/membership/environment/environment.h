@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/membership/handshake/secret.h"
 
@@ -47,6 +48,7 @@ struct Environment {
   std::string engine;  // the plugin that carries collectives, "mpi_openmpi", "nccl"; empty: none
   bool reproducible = true;  // an engine adds in its own order: false then
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
+  OwnLines own_lines = OwnLines::info;
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
   std::string
       record_file;  // for the model of rank 0's steps (schedule/replay/model_file.h); empty: none

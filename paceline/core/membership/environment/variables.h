@@ -22,6 +22,6 @@ constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600
 constexpr const char* kProfile = "PACELINE_PROFILE";  // a file that `bench calibrate` has written
 constexpr const char* kRecord =
     "PACELINE_RECORD";  // a file: `paceline profile` has rank 0 write the model of its steps there
-constexpr const char* kLog = "PACELINE_LOG";
+constexpr const char* kLog = "PACELINE_LOG";  // quiet, info, debug
 
 }  // namespace paceline::membership::variable

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "paceline/core/base/own_lines.h"
+
 namespace paceline::membership {
 
 using transport::FrameHeader;
@@ -146,10 +148,10 @@ void Generation::take_back(const transport::Lent& lent) {
   const auto found = segments_.segments().find(lent.place.segment);
   if (found == segments_.segments().end() || lent.writable.is_empty()) return;
   if (!found->second->take_back(lent.writable)) {
-    fmt::print(stderr,
-               "paceline: the system refuses {} bytes of memory to take a buffer back from other "
-               "ranks: they may still write to it, though its call has failed\n",
-               lent.writable.size());
+    warn(
+        fmt::format("the system refuses {} bytes of memory to take a buffer back from other ranks: "
+                    "they may still write to it, though its call has failed",
+                    lent.writable.size()));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/transport/frame/frame.h"
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/socket/socket.h"
@@ -223,7 +224,7 @@ void Acceptor::on_readable(int fd) {
 // A process of another version cannot prove anything; it hears which version this is.
 void Acceptor::object_to(int fd, const Failure& version) {
   (void)transport::send_all(fd, encode(own_), Deadline::in(Clock::duration::zero()));
-  if (!objected_) fmt::print(stderr, "paceline: {}: {}\n", place(), version.what);
+  if (!objected_) warn(fmt::format("{}: {}", place(), version.what));
   objected_ = true;
   drop(fd);
 }
@@ -261,7 +262,7 @@ void Acceptor::crowd_out(const WaitingRoom::Guest& guest) {
 }
 
 void Acceptor::tell_crowd() {
-  fmt::print(stderr, "paceline: {} is crowded{}\n", place(), crowd());
+  warn(fmt::format("{} is crowded{}", place(), crowd()));
   told_ = crowded_out_;
   tell_again_ = Deadline::in(kBetweenTellings);
 }

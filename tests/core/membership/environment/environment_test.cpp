@@ -82,6 +82,7 @@ TEST_F(EnvironmentTest, EveryVariableIsRead) {
 TEST_F(EnvironmentTest, ABadValueIsRefusedWithVariableValueAndRemedy) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> bad = {
       {"PACELINE_RANK", {"", "x", "-1", "8", "3.0", " 3", "3 ", "0x3", "99999999999999999999"}},
+      {"PACELINE_LOG", {"", "loud", "2"}},
       {"PACELINE_WORLD_SIZE", {"", "0", "-2", "two", "2000000"}},
       {"PACELINE_LOCAL_RANK", {"", "-1", "a"}},
       {"PACELINE_LOCAL_WORLD_SIZE", {"", "0", "b"}},

@@ -1,0 +1,27 @@
+// The lines that Paceline itself writes to stderr: "paceline: ...". Results and errors are not
+// among them: those are values and exceptions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace paceline {
+
+// The lines that a user wants to see (PACELINE_LOG).
+enum class OwnLines : std::uint8_t { quiet, info, debug };
+
+// "quiet", "info" or "debug".
+std::optional<OwnLines> own_lines_of(std::string_view text);
+
+// What was set last in this process; at first info. THREAD: any.
+void set_own_lines(OwnLines wanted);
+
+// Something is wrong, and the program goes on: told whatever is wanted. The text is one sentence
+// without a full stop, or several. THREAD: any; a line is written in one piece.
+void warn(std::string_view text);
+// Something that a user may want to know, or who looks for a cause alone.
+void inform(std::string_view text);
+void inform_debug(std::string_view text);
+
+}  // namespace paceline
