@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -319,9 +320,10 @@ TEST_F(SameParameters, UnderTfConfig) {
 
 #endif
 
-// SIGTERM to the launcher: all ranks save the same step and end; the run goes on from it under
+// SIGTERM through the launcher: all ranks save the same step and end; the run goes on from it under
 // `paceline run` and ends as if nothing had been.
-void expect_stop_and_resume_under(ProcessOptions launcher, int ranks) {
+void expect_stop_and_resume_under(ProcessOptions launcher, int ranks,
+                                  const std::function<void(Process&)>& stop) {
   const TemporaryFolder folder, temporary;
   const std::vector<std::string> model = {"--model", "mlp"};
   const TrainingFiles files(folder.path());
@@ -331,7 +333,7 @@ void expect_stop_and_resume_under(ProcessOptions launcher, int ranks) {
   {
     Process run(launcher);
     ASSERT_TRUE(reaches(run, files, 30)) << run.error() << run.output();
-    run.send(SIGTERM);
+    stop(run);
     EXPECT_NE(exit_code(run.wait(Deadline::in(60s))), 0) << run.error();
   }
   const auto saved = files.saved_steps();
@@ -349,15 +351,20 @@ TEST(StopAndResume, UnderTorchrun) {
   expect_stop_and_resume_under(
       {.command = {python_with_torch(), "-m", "torch.distributed.run", "--standalone",
                    "--nproc-per-node", "2", "--no-python"}},
-      2);
+      2, [](Process& launcher) { launcher.send(SIGTERM); });
 }
 
 class SlurmStops : public Slurm {};
 
+// scancel does what happens before the end of a job's time with --signal=TERM@120.
 TEST_F(SlurmStops, UnderSrun) {
-  expect_stop_and_resume_under({.command = {"srun", "-N2", "-n2"},
-                                .environment = {{"SLURM_CONF", folder_.path() / "slurm.conf"}}},
-                               2);
+  const std::map<std::string, std::string> slurm = {{"SLURM_CONF", folder_.path() / "slurm.conf"}};
+  expect_stop_and_resume_under(
+      {.command = {"srun", "-N2", "-n2"}, .environment = slurm}, 2, [&](Process&) {
+        const Finished told = test::run(
+            {.command = {"scancel", "--signal=TERM", "--user", "root"}, .environment = slurm});
+        EXPECT_EQ(told.exit_code, 0) << told.error;
+      });
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ enum class OwnLines : std::uint8_t { quiet, info, debug };
 // "quiet", "info" or "debug".
 std::optional<OwnLines> own_lines_of(std::string_view text);
 
-// What was set last in this process; at first info. THREAD: any.
+// Sets it for this process, which begins with info. THREAD: any.
 void set_own_lines(OwnLines wanted);
 
 // Something is wrong, and the program goes on: told whatever is wanted. The text is one sentence
