@@ -92,5 +92,32 @@ TEST_F(RestartOverHosts, ANodeWhoseLauncherIsStartedAnewBelongsToTheNextGenerati
   EXPECT_EQ(files.sha256(), expected_sha256());
 }
 
+// A batch system tells the launchers of all nodes; here the one of node 1 hears first.
+TEST_F(RestartOverHosts, ASigtermToTheLaunchersOfAllNodesSavesOneStepAndEndsTheRun) {
+  const TrainingFiles files(folder_);
+  const std::string secret = folder_ / "secret";
+  std::ofstream(secret) << std::string(64, '5');
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  const std::string paceline = binary("paceline") +
+                               " run --nnodes 2 --rdzv-endpoint ${PACELINE_NET_HOSTS%%,*}:29432 "
+                               "--secret-file " +
+                               secret + " -n 2 --max-restarts 5 --node-rank ";
+  std::string program;
+  for (const std::string& word : files.command(100'000, 100'000, kModel)) program += " " + word;
+  Process launcher(on_host_1(2, "ip netns exec $PACELINE_NET-2 " + paceline + "1 -- " + program +
+                                    " & " + paceline + "0 -- " + program +
+                                    "; code=$?; wait; exit $code"));
+  const std::string net = net_of(launcher)["PACELINE_NET"];
+  ASSERT_TRUE(reaches(launcher, files, 50)) << launcher.error();
+  for (const char* host : {"-2", "-1"})
+    for (const pid_t there : on_host(net + host, "--node-rank"))
+      if (std::filesystem::read_symlink(fmt::format("/proc/{}/exe", there)).filename() ==
+          "paceline")
+        ::kill(there, SIGTERM);  // shims, which are forks of it, block the signal
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 143) << launcher.error();
+  EXPECT_THAT(launcher.error(), ::testing::Not(HasSubstr("as generation 2")));
+  EXPECT_EQ(files.saved_steps().size(), 1U);
+}
+
 }  // namespace
 }  // namespace paceline::test

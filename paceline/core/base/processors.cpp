@@ -27,9 +27,7 @@ std::string machine() {
   for (const auto* file : {"/proc/sys/kernel/random/boot_id", "/etc/machine-id"}) {
     if (std::string id = first_word(file); !id.empty()) return id;
   }
-  std::array<char, HOST_NAME_MAX + 1> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
+  return host_name();
 }
 
 ProcessorSet affinity() {
@@ -110,6 +108,12 @@ std::uint64_t number_of(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name = {};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 void ProcessorSet::insert(int processor) {
   const auto i = static_cast<std::size_t>(processor);

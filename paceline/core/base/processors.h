@@ -1,4 +1,4 @@
-// Finds the processors that a process may use, and how much of their time.
+// Finds the processors that a process may use, how much of their time, and the host they are in.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,10 @@ struct Processors {
   // The number of its threads that can run all the time: whole, and at least one.
   int count() const;
 };
+
+// The name of this host, as gethostname(2) tells it. Containers of one machine have names of their
+// own.
+std::string host_name();
 
 // Those of the calling thread. COST: reads some files of /proc and /sys.
 Processors own_processors();

@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "paceline/core/base/processors.h"
+
 namespace paceline::observe {
 namespace {
 
@@ -16,9 +18,7 @@ constexpr int kExchanges = 8;
 constexpr std::int64_t kLongestTrace = static_cast<std::int64_t>(TraceLog::kMostSpans) * 512;
 
 RankTrace trace_of_this_rank(int rank, TraceLog& log) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return {rank, host.data(), 0, log.take(), log.dropped()};
+  return {rank, host_name(), 0, log.take(), log.dropped()};
 }
 
 // Returns the peer's clock minus this rank's.

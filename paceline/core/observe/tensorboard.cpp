@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
 
 #include "paceline/core/base/crc32c.h"
+#include "paceline/core/base/processors.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/observe/protobuf.h"
 
@@ -28,10 +28,8 @@ std::string new_path(const std::string& folder) {
     failure.what += ". Name a folder that can be made";
     throw Error(std::move(failure));
   }
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   const auto tick = std::chrono::system_clock::now().time_since_epoch().count();
-  return fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}.{}", folder, wall_time(), host.data(),
+  return fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}.{}", folder, wall_time(), host_name(),
                      ::getpid(), tick % 1'000'000'000);
 }
 

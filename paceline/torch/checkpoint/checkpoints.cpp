@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include "paceline/core/base/disk.h"
 #include "paceline/core/base/number.h"
 #include "paceline/core/base/own_lines.h"
+#include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
@@ -36,12 +36,6 @@ constexpr const char *kRandomItem = "random", *kOptimizerItem = "optimizer";
 constexpr int kStoppedBySigterm = 143;  // 128 + SIGTERM, as a shell tells it
 // A file that another host has written may be seen later over a network.
 constexpr auto kSharedWithin = std::chrono::seconds(5);
-
-std::string host_of_this_process() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 }  // namespace
 
@@ -109,7 +103,7 @@ Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions
 
 void Checkpoints::Impl::take_directory() {
   const std::string owner =
-      fmt::format("job {}, host {}, process {}", job_.id(), host_of_this_process(), ::getpid());
+      fmt::format("job {}, host {}, process {}", job_.id(), host_name(), ::getpid());
   together(*group_, [&] {
     if (group_->rank() != 0) return;
     // A link to a directory is as good as one.
@@ -137,11 +131,11 @@ void Checkpoints::Impl::require_shared(const std::string& owner) {
     throw_misuse(fmt::format(
         "rank {} on host {} does not see the directory {} that rank 0 saves into ({}): give one "
         "that all hosts share",
-        group_->rank(), host_of_this_process(), directory_.path(), owner));
+        group_->rank(), host_name(), directory_.path(), owner));
   });
 }
 
-// --- what is saved -------------------------------------------------------------------------------
+// --- items ---------------------------------------------------------------------------------------
 
 void Checkpoints::Impl::add(std::string name, MakesPart part) {
   if (was_resumed_)
@@ -269,8 +263,9 @@ void Checkpoints::Impl::save_if_due(std::int64_t step) {
   const StopSignals::Asked asked = signals_.take();
   if (asked.save || asked.stop) saving_.ask(asked.stop);
   saving_.read_round();
-  // Signals that ranks told of in the round after a save had come before it: it served them.
-  const bool is_asked = saving_.take_asked_save() && !round_follows_save_;
+  // Ranks told of these signals in the round after a save, so they had come before it and were
+  // served by it. The end of the run, however, is after this step, which must be saved too.
+  const bool is_asked = saving_.take_asked_save() && (!round_follows_save_ || stopping());
   const bool is_due = options_.every > 0 && step % options_.every == 0;
   round_follows_save_ = (is_asked || is_due) && step != saved_step_;
   if (round_follows_save_) begin_save(step);

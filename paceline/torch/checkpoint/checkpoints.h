@@ -43,7 +43,8 @@ struct CheckpointOptions {
 };
 
 // All ranks make one, add the same things and call its methods in the same order. THREAD: one, that
-// of the training. What is added must outlive it.
+// of the training. The models, optimizers and variables that are
+// added must outlive it.
 class Checkpoints {
  public:
   // The directory is made if it is not there (not its parent); all hosts of the job must share it.
@@ -84,9 +85,10 @@ class Checkpoints {
   // Loads the newest checkpoint of which every byte verifies, and returns its step; 0 where there
   // is none, or where this run does not resume. Call it once, after everything was added. A damaged
   // checkpoint is told on stderr, with file and tensor, and the next older one is taken. On another
-  // number of ranks what all ranks share is loaded as it is, residuals are divided anew, and rank r
-  // takes what rank r modulo the former number had for itself. THROWS Error, on all ranks: misuse
-  // that names the first thing in which the program differs from the one that saved; io.
+  // number of ranks the tensors that all ranks share are loaded as they are, residuals are divided
+  // anew, and rank r takes the own tensors of the former rank r modulo their number. THROWS Error,
+  // on all ranks: misuse that names the first thing in which the program differs from the one that
+  // saved; io.
   std::int64_t resume();
 
   // Ends step number `step` (counted from 1): saves if it is due or was asked for. Copies this

@@ -18,7 +18,7 @@ struct ShareTensor {
   at::Tensor tensor;
 };
 
-// THREAD: one. Its destructor waits for what is being written.
+// THREAD: one. The destructor blocks until the writing has ended.
 class ShareWriter {
  public:
   explicit ShareWriter(Disk& disk) : disk_(disk) {}

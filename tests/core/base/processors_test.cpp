@@ -42,6 +42,13 @@ TEST(ProcessorSet, MeetsAnotherWhereSomeProcessorIsInBoth) {
   EXPECT_FALSE(ProcessorSet().meets(set_of({0})));
 }
 
+TEST(Processors, AreInTheHostThatTheKernelNames) {
+  std::ifstream file("/proc/sys/kernel/hostname");
+  std::string expected;
+  std::getline(file, expected);
+  EXPECT_EQ(host_name(), expected);
+}
+
 TEST(Processors, AreThoseThatTheThreadMayRunOn) {
   const Processors all = own_processors();
   EXPECT_FALSE(all.machine.empty());

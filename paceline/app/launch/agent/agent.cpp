@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "paceline/app/launch/agent/agent_orders.h"
 #include "paceline/app/launch/agent/agent_wire.h"
@@ -43,12 +44,13 @@ class Agent {
   void begin_generation(const AgentOrders& orders);
   void carry_out(const AgentOrders& orders);
   void tell(const AgentMessage& message);
+  void on_signal(int number);
   void lose_launcher() { end_ = 1; }
   void check_drained();
 
   AgentOptions options_;
   transport::Poller poller_;
-  SignalWatch signals_;  // SIGTERM and the like end the agent, and so its workers
+  SignalWatch signals_;
   const rlimit open_files_;
   const transport::FileDescriptor nothing_;
   transport::FileDescriptor secret_;
@@ -56,6 +58,7 @@ class Agent {
   Output output_;
   std::unique_ptr<LocalWorkers> workers_;
   bool drained_ = false;
+  bool was_signalled_ = false;
   std::optional<int> end_;
 };
 
@@ -72,7 +75,7 @@ OutputOptions framed() {
 
 Agent::Agent(AgentOptions options)
     : options_(std::move(options)),
-      signals_(poller_, [this](int) { lose_launcher(); }),
+      signals_(poller_, [this](int number) { on_signal(number); }),
       open_files_(raise_open_files()),
       nothing_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       output_(poller_, options_.output.get(), framed(), [this](int) { lose_launcher(); }) {
@@ -130,6 +133,15 @@ void Agent::obey(const AgentMessage& message) {
     case Kind::done: end_ = static_cast<int>(message.number); return;
     default: return lose_launcher();  // no launcher says that
   }
+}
+
+// A batch system signals the launchers of all nodes at the same time. The workers get time to save
+// and end, and the launcher of node 0 hears of it and ends the run; a second signal ends all here.
+// Signals by which a run only saves come through that launcher.
+void Agent::on_signal(int number) {
+  if (number == SIGUSR1 || number == SIGUSR2) return;
+  if (!workers_ || std::exchange(was_signalled_, true)) return lose_launcher();
+  workers_->forward(number);
 }
 
 // The launcher gives new orders when all workers of the generation before have ended.

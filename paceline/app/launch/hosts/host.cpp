@@ -2,13 +2,11 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 
@@ -17,12 +15,6 @@
 #include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 int usable_cores() {
   return own_processors().count();

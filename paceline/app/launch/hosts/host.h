@@ -5,7 +5,6 @@
 
 namespace paceline::launch {
 
-std::string host_name();
 int usable_cores();           // processors that this process may run on
 int free_port();              // on 127.0.0.1, free a moment ago; 0 when there is none
 std::string random_job_id();  // 16 hexadecimal digits. THROWS Error (io)

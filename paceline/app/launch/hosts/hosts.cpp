@@ -8,6 +8,7 @@
 
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/core/base/number.h"
+#include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/node_list.h"
 #include "paceline/core/transport/socket/resolve.h"
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "paceline/app/launch/hosts/host.h"
+#include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/transport/socket/resolve.h"
 

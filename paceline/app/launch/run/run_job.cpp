@@ -16,6 +16,7 @@
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/app/launch/run/attempt.h"
+#include "paceline/core/base/processors.h"
 
 namespace paceline::launch {
 namespace {

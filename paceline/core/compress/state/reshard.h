@@ -14,8 +14,8 @@ namespace paceline::compress {
 std::vector<float> resharded(StateView::Sharing sharing, std::span<const std::vector<float>> former,
                              int ranks, int rank);
 
-// The same for whole states as bytes (saved_state.h): those of all former ranks, in rank order. A
-// failure (io) tells in what the former states differ, or what is wrong with one.
+// The same for whole states as bytes (saved_state.h): those of all former ranks, in rank order.
+// Fails (io) if the former ranks kept different things, or if the bytes of one are damaged.
 Result<std::vector<std::byte>> resharded(std::span<const std::vector<std::byte>> former, int ranks,
                                          int rank);
 

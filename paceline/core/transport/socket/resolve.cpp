@@ -11,6 +11,8 @@
 #include <array>
 #include <memory>
 
+#include "paceline/core/base/processors.h"
+
 namespace paceline::transport {
 namespace {
 
@@ -79,9 +81,7 @@ std::string source_address_to(const std::string& host) {
 }
 
 std::string address_for_others() {
-  std::array<char, 256> name = {};
-  ::gethostname(name.data(), name.size() - 1);
-  const auto named = resolve_tcp_address(std::string(name.data()) + ":0");
+  const auto named = resolve_tcp_address(host_name() + ":0");
   if (named && !is_loopback(named.value()) && is_own_address(named.value().host))
     return named.value().host;
   const auto out = source_address_to(

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/app/launch/hosts/host.h"
+#include "paceline/core/base/processors.h"
 
 namespace paceline::launch {
 namespace {

@@ -13,6 +13,7 @@
 #include "paceline/app/launch/process/descendants.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/app/launch/process/shim.h"
+#include "paceline/core/base/processors.h"
 
 namespace paceline::launch {
 namespace {
