@@ -28,9 +28,10 @@ SUB_ROOMS = {
     ("core", "transport"): ["socket", "memory", "frame", "reactor", "link", "shared", "fabric"],
     ("core", "membership"): ["handshake", "store", "environment", "generation"],
     ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
-    ("core", "collective"): ["program", "building", "algorithms", "proof", "call",
+    ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call",
                              "carrier", "engine", "price", "group"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
+    ("torch", "strategy"): ["rules", "local", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run"],
     ("app", "cli"): ["shared", "bench", "checkpoint", "programs", "survey"],
 }
@@ -97,7 +98,7 @@ class Tree:
         """The names of all files, without folders, and of those that CMake writes."""
         folders = [path for path in self.root.iterdir() if path.is_dir() and path.name not in (".git", ".venv", "build")]
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "method", "policy")}
+        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy")}
 
     def sources(self, folder="paceline"):
         return self.files(folder, ".h", ".cpp")

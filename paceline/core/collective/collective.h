@@ -10,7 +10,7 @@
 // carrier/execution.h.
 //
 // Other rooms also use: operations, cuts and shapes of programs (operation.h, partition.h, cells.h,
-// shapes.h), how the messages of programs meet and when (matching.h, timeline.h), engines that
+// shapes.h), graphs of neighbours with their weights (mixing_graph.h), how the messages of programs meet and when (matching.h, timeline.h), engines that
 // plugins bring (engine_plugin.h), how a group is opened (open_communicator.h), and strings and
 // bytes of any length (values.h).
 #pragma once

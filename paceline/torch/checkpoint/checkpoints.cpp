@@ -43,7 +43,7 @@ class Checkpoints::Impl {
  public:
   Impl(Job& job, std::string directory, const CheckpointOptions& options);
 
-  void add(std::string name, MakesPart part);
+  void add(std::string name, MakesPart part, bool is_loaded_first = false);
   MakesPart part_of(const std::string& name, const torch::nn::Module& model);
   MakesPart part_of(torch::optim::Optimizer& optimizer);
   void add_parallel(std::string name, DataParallel& parallel);
@@ -54,6 +54,7 @@ class Checkpoints::Impl {
   int finish();
 
  private:
+  bool may_differ(const at::Tensor& tensor) const;
   bool resumes() const { return options_.resume || job_.generation() > 1; }
   void take_directory();
   void require_shared(const std::string& owner);
@@ -73,6 +74,7 @@ class Checkpoints::Impl {
   struct NamedPart {
     std::string name;
     MakesPart part;
+    bool is_loaded_first = false;
   };
   std::vector<NamedPart> parts_;
   bool was_resumed_ = false;
@@ -137,7 +139,7 @@ void Checkpoints::Impl::require_shared(const std::string& owner) {
 
 // --- items ---------------------------------------------------------------------------------------
 
-void Checkpoints::Impl::add(std::string name, MakesPart part) {
+void Checkpoints::Impl::add(std::string name, MakesPart part, bool is_loaded_first) {
   if (was_resumed_)
     throw_misuse(fmt::format("'{}' was added to checkpoints after resume(): add it before", name));
   if (!checkpoint::is_plain_name(name))
@@ -150,34 +152,33 @@ void Checkpoints::Impl::add(std::string name, MakesPart part) {
                              name == kOptimizerItem && !parallels_.empty()
                                  ? ", which may be that of DataParallelOptions::optimizer"
                                  : ""));
-  parts_.push_back({std::move(name), std::move(part)});
+  parts_.push_back({std::move(name), std::move(part), is_loaded_first});
 }
 
 MakesPart Checkpoints::Impl::part_of(const std::string& name, const torch::nn::Module& model) {
   for (const auto& entry : model.named_parameters())
     names_.add(entry.value(), name + "." + entry.key());
-  return model_part(model, [this](const at::Tensor& buffer) {
-    return std::ranges::any_of(parallels_, [&](DataParallel* parallel) {
-      const auto& replicas = parallel->replicas();
-      return replicas.buffers_may_differ() &&
-             std::ranges::any_of(replicas.parts().buffers, [&](const parallel::Parameter& one) {
-               return one.tensor.is_same(buffer);
-             });
-    });
-  });
+  return model_part(model, [this](const at::Tensor& tensor) { return may_differ(tensor); });
+}
+
+bool Checkpoints::Impl::may_differ(const at::Tensor& tensor) const {
+  return std::ranges::any_of(
+      parallels_, [&](DataParallel* parallel) { return parallel->replicas().may_differ(tensor); });
 }
 
 MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
   return optimizer_part([&optimizer] { return std::vector<torch::optim::Optimizer*>{&optimizer}; },
-                        names_);
+                        names_, [this](const at::Tensor& tensor) { return may_differ(tensor); });
 }
 
 void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parallel) {
-  add(std::move(name), replicas_part(data_parallel));
+  // Its synchrony decides which tensors are each rank's own.
+  add(std::move(name), replicas_part(data_parallel), true);
   parallels_.push_back(&data_parallel);
   if (data_parallel.replicas().optimizers().empty()) return;
   add(kOptimizerItem,
-      optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); }, names_));
+      optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); }, names_,
+                     [this](const at::Tensor& tensor) { return may_differ(tensor); }));
 }
 
 // --- resuming ------------------------------------------------------------------------------------
@@ -244,8 +245,10 @@ void Checkpoints::Impl::load(std::uint64_t step) {
     }
   });
   // torch's stream comes last: nothing draws from it after that.
-  for (std::size_t i = parts_.size(); i-- > 0;)
-    together(*group_, [&] { parts_[i].part->load(items[i]); });
+  for (const bool first : {true, false})
+    for (std::size_t i = parts_.size(); i-- > 0;)
+      if (parts_[i].is_loaded_first == first)
+        together(*group_, [&] { parts_[i].part->load(items[i]); });
 }
 
 // --- saving --------------------------------------------------------------------------------------

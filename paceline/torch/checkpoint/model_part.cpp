@@ -10,7 +10,7 @@ namespace {
 
 class ModelPart final : public CheckpointPart {
  public:
-  ModelPart(const torch::nn::Module& model, std::function<bool(const at::Tensor&)> may_differ)
+  ModelPart(const torch::nn::Module& model, MayDiffer may_differ)
       : model_(model), may_differ_(std::move(may_differ)) {}
 
   ItemState state() override {
@@ -24,10 +24,13 @@ class ModelPart final : public CheckpointPart {
       std::string& kept = state.tensors[place->second].name;
       kept = std::min(kept, name);
     };
+    const auto held = [&](const at::Tensor& tensor) {
+      return tensor.defined() && may_differ_(tensor) ? Held::by_each : Held::by_all;
+    };
     for (const auto& entry : model_.named_parameters())
-      add(entry.key(), entry.value(), Held::by_all);
+      add(entry.key(), entry.value(), held(entry.value()));
     for (const auto& entry : model_.named_buffers())
-      add(entry.key(), entry.value(), may_differ_(entry.value()) ? Held::by_each : Held::by_all);
+      add(entry.key(), entry.value(), held(entry.value()));
     return state;
   }
 
@@ -47,13 +50,12 @@ class ModelPart final : public CheckpointPart {
 
  private:
   const torch::nn::Module& model_;
-  const std::function<bool(const at::Tensor&)> may_differ_;
+  const MayDiffer may_differ_;
 };
 
 }  // namespace
 
-MakesPart model_part(const torch::nn::Module& model,
-                     std::function<bool(const at::Tensor& buffer)> may_differ) {
+MakesPart model_part(const torch::nn::Module& model, MayDiffer may_differ) {
   return std::make_unique<ModelPart>(model, std::move(may_differ));
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <typeinfo>
 
 #include "paceline/torch/checkpoint/checkpoint_fields.h"
 
@@ -14,7 +13,7 @@ namespace {
 namespace optim = torch::optim;
 using Json = JsonReader::Json;
 
-// --- which options and slots there are, told once for both ways ----------------------------------
+// --- which options there are, told once for both ways ----------------------------------
 
 template <typename Visit>
 void visit_options(optim::SGDOptions& o, Visit&& visit) {
@@ -62,92 +61,46 @@ void visit_options(optim::AdagradOptions& o, Visit&& visit) {
   visit("eps", o.eps());
 }
 
-Slots slots_in(optim::SGDParamState& state) {
-  return {.tensors = {{"momentum_buffer", &state.momentum_buffer()}}};
-}
-template <typename AdamLike>
-Slots slots_of_adam(AdamLike& state) {
-  return {.tensors = {{"exp_avg", &state.exp_avg()},
-                      {"exp_avg_sq", &state.exp_avg_sq()},
-                      {"max_exp_avg_sq", &state.max_exp_avg_sq()}},
-          .step = &state.step()};
-}
-Slots slots_in(optim::AdamParamState& state) {
-  return slots_of_adam(state);
-}
-Slots slots_in(optim::AdamWParamState& state) {
-  return slots_of_adam(state);
-}
-Slots slots_in(optim::RMSpropParamState& state) {
-  return {.tensors = {{"square_avg", &state.square_avg()},
-                      {"momentum_buffer", &state.momentum_buffer()},
-                      {"grad_avg", &state.grad_avg()}},
-          .step = &state.step()};
-}
-Slots slots_in(optim::AdagradParamState& state) {
-  return {.tensors = {{"sum", &state.sum()}}, .step = &state.step()};
-}
-
 // --- the table -----------------------------------------------------------------------------------
 
-template <typename Optimizer, typename Options, typename State>
+template <typename Options>
 OptimizerKind kind(std::string_view name) {
-  return {
-      .name = name,
-      .is = [](const optim::Optimizer& one) { return typeid(one) == typeid(Optimizer); },
-      .options =
-          [](const optim::OptimizerOptions& options) {
-            Options copy = static_cast<const Options&>(options);
-            Json json = Json::object();
-            visit_options(copy,
-                          [&](const char* key, auto& value) { json[key] = json_of_field(value); });
-            return json;
-          },
-      .set_options =
-          [](optim::OptimizerOptions& options, const Json& json) {
-            bool fits = json.is_object();
-            std::size_t known = 0;
-            visit_options(static_cast<Options&>(options), [&](const char* key, auto& value) {
-              ++known;
-              fits = fits && json.contains(key) && read_field(json.at(key), value);
-            });
-            return fits && json.size() == known;
-          },
-      .make_state = []() -> std::unique_ptr<optim::OptimizerParamState> {
-        return std::make_unique<State>();
-      },
-      .slots =
-          [](optim::OptimizerParamState& state) { return slots_in(static_cast<State&>(state)); }};
+  const auto states = parallel::optimizer_state_kinds();
+  return {.state = *std::ranges::find(states, name, &parallel::OptimizerStateKind::name),
+          .options =
+              [](const optim::OptimizerOptions& options) {
+                Options copy = static_cast<const Options&>(options);
+                Json json = Json::object();
+                visit_options(
+                    copy, [&](const char* key, auto& value) { json[key] = json_of_field(value); });
+                return json;
+              },
+          .set_options =
+              [](optim::OptimizerOptions& options, const Json& json) {
+                bool fits = json.is_object();
+                std::size_t known = 0;
+                visit_options(static_cast<Options&>(options), [&](const char* key, auto& value) {
+                  ++known;
+                  fits = fits && json.contains(key) && read_field(json.at(key), value);
+                });
+                return fits && json.size() == known;
+              }};
 }
 
 const std::array<OptimizerKind, 5>& kinds() {
   static const std::array<OptimizerKind, 5> all = {
-      kind<optim::SGD, optim::SGDOptions, optim::SGDParamState>("SGD"),
-      kind<optim::Adam, optim::AdamOptions, optim::AdamParamState>("Adam"),
-      kind<optim::AdamW, optim::AdamWOptions, optim::AdamWParamState>("AdamW"),
-      kind<optim::RMSprop, optim::RMSpropOptions, optim::RMSpropParamState>("RMSprop"),
-      kind<optim::Adagrad, optim::AdagradOptions, optim::AdagradParamState>("Adagrad")};
+      kind<optim::SGDOptions>("SGD"), kind<optim::AdamOptions>("Adam"),
+      kind<optim::AdamWOptions>("AdamW"), kind<optim::RMSpropOptions>("RMSprop"),
+      kind<optim::AdagradOptions>("Adagrad")};
   return all;
 }
 
 }  // namespace
 
 const OptimizerKind* kind_of(const optim::Optimizer& optimizer) {
-  const auto found =
-      std::ranges::find_if(kinds(), [&](const OptimizerKind& one) { return one.is(optimizer); });
+  const auto found = std::ranges::find_if(
+      kinds(), [&](const OptimizerKind& one) { return one.state.is(optimizer); });
   return found == kinds().end() ? nullptr : &*found;
-}
-
-const OptimizerKind* kind_of_name(std::string_view name) {
-  const auto found = std::ranges::find(kinds(), name, &OptimizerKind::name);
-  return found == kinds().end() ? nullptr : &*found;
-}
-
-std::string all_kinds() {
-  std::string text;
-  for (const OptimizerKind& one : kinds())
-    text += (text.empty() ? "" : ", ") + std::string(one.name);
-  return text;
 }
 
 }  // namespace paceline::checkpointing

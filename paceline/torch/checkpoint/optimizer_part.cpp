@@ -39,8 +39,8 @@ struct OwnedParameter {
 
 class OptimizerPart final : public CheckpointPart {
  public:
-  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names)
-      : optimizers_(std::move(optimizers)), names_(names) {}
+  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names, MayDiffer may_differ)
+      : optimizers_(std::move(optimizers)), names_(names), may_differ_(std::move(may_differ)) {}
 
   ItemState state() override;
   void check(const SavedItem& saved) override;
@@ -52,8 +52,13 @@ class OptimizerPart final : public CheckpointPart {
   void check_slots(const SavedItem& saved, const std::vector<OwnedParameter>& parameters) const;
   void load_state(const SavedItem& saved, const OwnedParameter& parameter) const;
 
+  Held held(const OwnedParameter& parameter) const {
+    return may_differ_(parameter.tensor) ? Held::by_each : Held::by_all;
+  }
+
   const OptimizerSource optimizers_;
   const ParameterNames& names_;
+  const MayDiffer may_differ_;
 };
 
 const OptimizerKind& OptimizerPart::kind() const {
@@ -61,13 +66,14 @@ const OptimizerKind& OptimizerPart::kind() const {
   for (const Optimizer* optimizer : optimizers_()) {
     const OptimizerKind* const kind = kind_of(*optimizer);
     if (kind == nullptr) {
-      throw_misuse(c10::str("checkpoints hold optimizers of the types ", all_kinds(),
+      throw_misuse(c10::str("checkpoints hold optimizers of the types ",
+                            parallel::known_optimizers(),
                             ", and this is another one: save its state by "
                             "checkpoints.add(name, [&](CheckpointFields& f) { ... })"));
     }
     if (first != nullptr && kind != first)
       throw_misuse(c10::str("one item of a checkpoint holds optimizers of one type, and these are ",
-                            first->name, " and ", kind->name));
+                            first->name(), " and ", kind->name()));
     first = kind;
   }
   if (first == nullptr) throw_misuse("a checkpoint's item of optimizers has none");
@@ -106,13 +112,14 @@ ItemState OptimizerPart::state() {
     if (same != groups.end()) (*same)["parameters"].push_back(parameter.name);
     else groups.push_back({{"options", options}, {"parameters", {parameter.name}}});
     if (parameter.state() == nullptr) continue;
-    const Slots slots = kind.slots(*parameter.state());
+    const parallel::OptimizerSlots slots = kind.state.slots(*parameter.state());
     if (slots.step != nullptr) steps[parameter.name] = *slots.step;
-    for (const Slot& slot : slots.tensors)
+    for (const parallel::OptimizerSlot& slot : slots.tensors)
       if (slot.tensor->defined())
-        state.tensors.push_back({slot_name(parameter.name, slot.name), *slot.tensor});
+        state.tensors.push_back(
+            {slot_name(parameter.name, slot.name), *slot.tensor, held(parameter)});
   }
-  state.values = {{"kind", kind.name}, {"groups", groups}, {"steps", steps}};
+  state.values = {{"kind", kind.name()}, {"groups", groups}, {"steps", steps}};
   return state;
 }
 
@@ -147,7 +154,7 @@ void check_options(const SavedItem& saved, const OptimizerKind& kind,
     const auto copy = parameter.group->options().clone();
     if (!kind.set_options(*copy, found->second))
       refuse_item(saved, c10::str("the options of parameter '", parameter.name, "', ",
-                                  found->second.dump(), ", are none of ", kind.name));
+                                  found->second.dump(), ", are none of ", kind.name()));
   }
   for (const auto& [name, ignored] : options)
     if (!known.contains(name))
@@ -158,12 +165,12 @@ void check_options(const SavedItem& saved, const OptimizerKind& kind,
 void OptimizerPart::check_slots(const SavedItem& saved,
                                 const std::vector<OwnedParameter>& parameters) const {
   std::vector<std::string> names;
-  const auto example = kind().make_state();
+  const auto example = kind().state.make_state();
   for (const OwnedParameter& parameter : parameters) {
-    for (const Slot& slot : kind().slots(*example).tensors) {
+    for (const parallel::OptimizerSlot& slot : kind().state.slots(*example).tensors) {
       names.push_back(slot_name(parameter.name, slot.name));
-      if (saved.find(names.back(), Held::by_all) != nullptr)
-        saved.require(names.back(), Held::by_all, parameter.tensor);
+      if (saved.find(names.back(), held(parameter)) != nullptr)
+        saved.require(names.back(), held(parameter), parameter.tensor);
     }
   }
   saved.require_no_other(names);
@@ -174,9 +181,9 @@ void OptimizerPart::check(const SavedItem& saved) {
   const auto all = parameters();
   try {
     const auto saved_kind = saved.values().at("kind").get<std::string>();
-    if (saved_kind != kind.name) {
+    if (saved_kind != kind.name()) {
       refuse_item(saved, c10::str("it is of ", saved_kind, ", and this program's optimizer is ",
-                                  kind.name));
+                                  kind.name()));
     }
     check_options(saved, kind, all);
     for (const auto& [name, step] : saved.values().at("steps").items()) step.get<std::int64_t>();
@@ -187,11 +194,11 @@ void OptimizerPart::check(const SavedItem& saved) {
 }
 
 void OptimizerPart::load_state(const SavedItem& saved, const OwnedParameter& parameter) const {
-  auto state = kind().make_state();
+  auto state = kind().state.make_state();
   bool is_there = false;
-  const Slots slots = kind().slots(*state);
-  for (const Slot& slot : slots.tensors) {
-    const auto* const found = saved.find(slot_name(parameter.name, slot.name), Held::by_all);
+  const parallel::OptimizerSlots slots = kind().state.slots(*state);
+  for (const parallel::OptimizerSlot& slot : slots.tensors) {
+    const auto* const found = saved.find(slot_name(parameter.name, slot.name), held(parameter));
     if (found == nullptr) continue;
     *slot.tensor = at::empty_like(parameter.tensor.detach());
     saved.read_into(*found, *slot.tensor);
@@ -216,8 +223,9 @@ void OptimizerPart::load(const SavedItem& saved) {
 
 }  // namespace
 
-MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names) {
-  return std::make_unique<OptimizerPart>(std::move(optimizers), names);
+MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names,
+                         MayDiffer may_differ) {
+  return std::make_unique<OptimizerPart>(std::move(optimizers), names, std::move(may_differ));
 }
 
 }  // namespace paceline::checkpointing

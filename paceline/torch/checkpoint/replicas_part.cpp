@@ -22,7 +22,7 @@ class ReplicasPart final : public CheckpointPart {
 
   ItemState state() override {
     replicas_.finish();
-    parallel::SynchronyState own = replicas_.synchrony().state();
+    parallel::SynchronyState own = replicas_.state();
     ItemState state{.values = std::move(own.values)};
     if (!own.own.empty())
       state.tensors.push_back({kCompression, tensor_of_bytes(own.own), Held::by_each});
@@ -41,9 +41,9 @@ class ReplicasPart final : public CheckpointPart {
   void load(const SavedItem& saved) override {
     const int ranks = replicas_.group().size();
     replicas_.finish();
-    replicas_.synchrony().restore({.values = saved.values(),
-                                   .ranks = saved.ranks(),
-                                   .own = [&](int rank) { return compression_of(saved, rank); }});
+    replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {
+                         return compression_of(saved, rank);
+                       }});
     // On another number of ranks the weights of then mean nothing.
     const auto* const weight = saved.find(kWeight, Held::by_each);
     if (weight == nullptr || saved.ranks() != ranks) return;

@@ -66,12 +66,14 @@ class GradientAveraging final : public Synchrony {
   // bucket is updated, once, when its means are there: before its first use, by drain(), or before
   // the next step begins. A bucket that overflowed is not.
   StepOutcome end_step(OwnUpdates* updates) override;
-  void stepped(double seconds) override;
+  void stepped(const Optimizers& optimizers, double seconds) override;
   void drain() override;
   bool is_under_way() const override { return is_step_open_late_; }
   void fail(std::exception_ptr failure) override { failure_ = std::move(failure); }
   std::vector<at::Tensor> leaves() const override;
   bool is_lockstep() const override { return true; }
+  bool may_differ() const override { return false; }
+  void write_consensus() override {}
   SynchronyState state() override;
   // Goes on from there: at once where the schedule was decided, else when it is.
   void restore(const SavedSynchrony& saved) override;

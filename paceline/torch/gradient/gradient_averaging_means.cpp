@@ -49,7 +49,8 @@ StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
   }
   const bool steps = outcome.complaint.empty() && updates != nullptr;
   if (outcome.end == StepEnd::gradients && steps) {
-    stepped(updates->update_all());
+    const double seconds = updates->update_all();
+    stepped(updates->optimizers(), seconds);
     outcome.end = StepEnd::parameters;
   }
   if (outcome.end == StepEnd::under_way && steps) updates->update_from(dense_);
@@ -170,7 +171,7 @@ void GradientAveraging::bring_home(std::size_t bucket) {
   updates_->update(present_plan()[bucket].gradients);
 }
 
-void GradientAveraging::stepped(double seconds) {
+void GradientAveraging::stepped(const Optimizers&, double seconds) {
   update_seconds_ = seconds;
   updated_at_ = since_last_step_.seconds();
 }

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "paceline/torch/gradient/gradient_averaging.h"
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
 #include "paceline/torch/replica/replicas.h"
+#include "paceline/torch/strategy/strategy.h"
 
 namespace paceline {
 
@@ -17,7 +17,7 @@ using parallel::Parameter;
 class DataParallel::Impl {
  public:
   Impl(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options)
-      : replicas(std::move(parts), group, job, options, &parallel::make_gradient_averaging) {}
+      : replicas(std::move(parts), group, job, options, &strategy::make_synchrony) {}
   ~Impl() { ranks_->group = nullptr; }
 
   void compute_over_ranks(const std::vector<NamedSyncBatchNorm>& norms) {
@@ -127,6 +127,29 @@ void DataParallel::rebind(Communicator& group, int root) {
   impl_->rebind(group, root);
 }
 
+void DataParallel::loss(double loss) {
+  impl_->replicas.loss(loss);
+}
+
+void DataParallel::synchrony(const std::string& text) {
+  impl_->replicas.change_synchrony(text);
+}
+
+class DataParallel::Consensus::Held {
+ public:
+  explicit Held(parallel::Replicas& replicas) : consensus(replicas) {}
+  parallel::Replicas::Consensus consensus;
+};
+
+DataParallel::Consensus::Consensus(parallel::Replicas& replicas)
+    : held_(std::make_unique<Held>(replicas)) {}
+DataParallel::Consensus::Consensus(Consensus&&) noexcept = default;
+DataParallel::Consensus::~Consensus() = default;
+
+DataParallel::Consensus DataParallel::consensus() {
+  return Consensus(impl_->replicas);
+}
+
 DataParallel::NoSync DataParallel::no_sync() {
   impl_->replicas.pause();
   return NoSync(*this);
@@ -145,7 +168,7 @@ parallel::Replicas& DataParallel::replicas() {
 }
 
 const StepReport& DataParallel::last_step() const {
-  return impl_->replicas.synchrony().report();
+  return impl_->replicas.report();
 }
 
 }  // namespace paceline

@@ -125,6 +125,34 @@ class DataParallel {
   // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
+  // Tells the loss of this rank's batch, after backward(): the synchrony adacomm follows it, others
+  // leave it alone.
+  void loss(double loss);
+  // Goes on with another synchrony (DataParallelOptions::synchrony), from the consensus of the
+  // present one. Between steps; all ranks call it. Optimizers keep their states; where the new one
+  // holds replicas equal, those of DataParallelOptions::optimizer, or of the next step(optimizer),
+  // take the mean of theirs. THROWS Error: misuse, as the constructor does, or in the middle of a
+  // step; mismatch, texts that differ. Nothing has changed then.
+  void synchrony(const std::string& text);
+
+  // While it lives, the model holds what all replicas stand for, with equal bits on all ranks:
+  // their mean weighted by the samples since the last exchange, or what the synchrony's page says.
+  // Its end gives the replica back. All ranks call it, between steps: to evaluate, to save, at the
+  // end of a training. With a synchrony that holds replicas equal it changes nothing.
+  class Consensus {
+   public:
+    Consensus(Consensus&&) noexcept;
+    Consensus& operator=(Consensus&&) = delete;
+    ~Consensus();
+
+   private:
+    friend class DataParallel;
+    explicit Consensus(parallel::Replicas& replicas);
+    class Held;
+    std::unique_ptr<Held> held_;
+  };
+  [[nodiscard]] Consensus consensus();
+
   // While it lives, backward passes only accumulate on this rank. The first one afterwards sends
   // the sum.
   class NoSync {

@@ -10,8 +10,8 @@ namespace paceline {
 namespace {
 
 // Groups of an optimizer, as they were when this was made.
-struct Settings {
-  explicit Settings(const torch::optim::Optimizer& all) {
+struct OptimizerSettings {
+  explicit OptimizerSettings(const torch::optim::Optimizer& all) {
     for (const torch::optim::OptimizerParamGroup& group : all.param_groups()) {
       const std::shared_ptr<const torch::optim::OptimizerOptions> options =
           group.has_options() ? group.options().clone() : all.defaults().clone();
@@ -26,7 +26,7 @@ struct Settings {
 }  // namespace
 
 std::function<void(torch::optim::Optimizer&)> settings_of(const torch::optim::Optimizer& all) {
-  return [settings = std::make_shared<const Settings>(all)](torch::optim::Optimizer& one) {
+  return [settings = std::make_shared<const OptimizerSettings>(all)](torch::optim::Optimizer& one) {
     for (torch::optim::OptimizerParamGroup& group : one.param_groups()) {
       for (const at::Tensor& parameter : group.params()) {
         const auto found = settings->of_parameter.find(parameter.unsafeGetTensorImpl());

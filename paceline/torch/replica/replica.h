@@ -3,8 +3,9 @@
 // A model is taken apart into parameters and buffers (model_parts.h), compared with the models of
 // the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h).
 // What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
-// own (optimizer_factory.h, own_updates.h); what a step did is step_report.h; clip_grad_norm.h
-// clips mean gradients. Replicas (replicas.h) holds all this together, and a Synchrony
+// own (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean
+// over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
+// gradients. Replicas (replicas.h) holds all this together, and a Synchrony
 // (synchrony.h) keeps the replicas in step: the rooms above implement it. Start reading at
 // synchrony.h, then replicas.h.
 #pragma once
@@ -13,6 +14,8 @@
 #include "paceline/torch/replica/clip_grad_norm.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/optimizer_mean.h"
+#include "paceline/torch/replica/optimizer_state.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/replica/step_report.h"

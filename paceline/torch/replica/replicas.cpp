@@ -40,7 +40,8 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"check_replicas_every", c10::str(options.check_replicas_every)},
           {"schedule", options.schedule},
           {"compression", options.compression},
-          {"optimizer", options.optimizer ? "given" : "not given"}};
+          {"optimizer", options.optimizer ? "given" : "not given"},
+          {"synchrony", options.synchrony}};
 }
 
 // A step that ends in a mismatch mostly means a loop that is shorter on one rank.
@@ -83,7 +84,8 @@ Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
     : parts_(std::move(parts)),
       job_(job),
       options_(options),
-      make_synchrony_(std::move(make_synchrony)) {
+      make_synchrony_(std::move(make_synchrony)),
+      given_synchrony_(options.synchrony) {
   bind(group, 0);
 }
 
@@ -107,12 +109,22 @@ void Replicas::bind(Communicator& group, int root) {
   const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
   buffers_ = std::make_unique<CoalescedTensors>(
       with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), group);
-  synchrony_ = make_synchrony_(parts_, group, job_, options_);
   if (options_.optimizer && updates_ == nullptr)
     updates_ = std::make_unique<OwnUpdates>(options_.optimizer);
   if (updates_) updates_->bind(parts_.trained());
   if (group.size() > 1 && options_.check_replicas_every > 0) checks_ = group.split(0);
+  steps_before_ = 0;
+  optimizers_may_differ_ = false;
+  begin_synchrony();
+}
+
+void Replicas::begin_synchrony() {
+  MadeSynchrony made = make_synchrony_(parts_, *group_, job_, options_);
+  synchrony_ = std::move(made.synchrony);
+  until_step_ = made.until_step;
+  then_ = std::move(made.then);
   hook();
+  report_step();
 }
 
 void Replicas::hook() {
@@ -133,10 +145,7 @@ void Replicas::rebind(Communicator& group, int root) {
     throw_misuse(
         c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
   }
-  synchronized_.reset();
-  first_use_.reset();
-  hooks_.clear();
-  synchrony_.reset();  // lets go of the gradients in its memory
+  let_go_of_synchrony();
   const std::vector<Parameter> named = parts_.trained_and_frozen();
   std::vector<std::string> sparse;
   for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
@@ -144,6 +153,14 @@ void Replicas::rebind(Communicator& group, int root) {
   now.buffers = std::move(parts_.buffers);
   parts_ = std::move(now);
   bind(group, root);
+}
+
+// Gradients leave its memory.
+void Replicas::let_go_of_synchrony() {
+  synchronized_.reset();
+  first_use_.reset();
+  hooks_.clear();
+  synchrony_.reset();
 }
 
 Synchrony& Replicas::synchrony() const {
@@ -158,7 +175,7 @@ Synchrony& Replicas::synchrony() const {
 // makes replicas differ from the beginning shows after the first step already.
 void Replicas::check_replicas() {
   const std::int64_t step = synchrony().report().step + 1;
-  if (checks_ == nullptr || !synchrony().is_lockstep()) return;
+  if (checks_ == nullptr || synchrony().may_differ()) return;
   if (step != 2 && step % options_.check_replicas_every != 0) return;
   synchrony().drain();
   std::vector<std::string> names;
@@ -224,32 +241,42 @@ void Replicas::resume() {
 // ----------------------------------------------------------------------------
 
 // A rank that complains ends the step with the others before it does.
-StepOutcome Replicas::end_step(OwnUpdates* updates) {
-  const std::string not_hooked = not_hooked_parameter(), unfrozen = unfrozen_parameter();
+Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
+  if (is_in_consensus_) {
+    throw_misuse(
+        "a step was ended while the model holds the consensus of all replicas: end the guard that "
+        "DataParallel::consensus() returned before training goes on");
+  }
+  EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
   check_replicas();
-  const StepOutcome outcome = with_remedy([&] { return synchrony().end_step(updates); });
+  const StepOutcome& outcome = ended.outcome =
+      with_remedy([&] { return synchrony().end_step(updates); });
+  report_step();
   if (outcome.end == StepEnd::under_way) update_at_first_use();
-  if (outcome.end != StepEnd::over && synchrony().is_lockstep()) {
+  if (outcome.end != StepEnd::over && !synchrony().may_differ()) {
     if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
     if (options_.buffers == BufferMode::average)
       buffers_->average(*group_, outcome.share, outcome.root);
   }
-  refuse(outcome, not_hooked, unfrozen);
-  return outcome;
+  return ended;
 }
 
-void Replicas::refuse(const StepOutcome& outcome, const std::string& not_hooked,
-                      const std::string& unfrozen) const {
-  if (!not_hooked.empty()) {
-    throw_misuse(c10::str("parameter '", not_hooked,
+void Replicas::report_step() {
+  report_ = synchrony().report();
+  report_.step += steps_before_;
+}
+
+void Replicas::refuse(const EndedStep& ended) const {
+  if (!ended.not_hooked.empty()) {
+    throw_misuse(c10::str("parameter '", ended.not_hooked,
                           "' was loaded or converted after DataParallel was made "
                           "(torch::load(model), model.to(dtype), set_data()), so its gradients are "
                           "no longer averaged: load and convert a model before DataParallel is "
                           "made, or call rebind(group) afterwards"));
   }
-  if (!outcome.complaint.empty()) throw_misuse(outcome.complaint);
-  if (!unfrozen.empty()) {
-    throw_misuse(c10::str("parameter '", unfrozen,
+  if (!ended.outcome.complaint.empty()) throw_misuse(ended.outcome.complaint);
+  if (!ended.unfrozen.empty()) {
+    throw_misuse(c10::str("parameter '", ended.unfrozen,
                           "' was frozen when DataParallel was made and has a gradient now, of this "
                           "rank alone: unfreeze parameters before DataParallel is made, or call "
                           "rebind(group) afterwards"));
@@ -271,19 +298,35 @@ std::string Replicas::unfrozen_parameter() const {
 
 bool Replicas::synchronize() {
   synchronized_.reset();
-  const StepEnd end = end_step(nullptr).end;
-  synchronized_ = end;
-  return end != StepEnd::over;
+  if (synchrony().may_differ() || until_step_ > 0) {
+    throw_misuse(c10::str("DataParallel::synchronize() would end a step whose update synchrony \"",
+                          options_.synchrony,
+                          "\" has to see: call step(optimizer), which updates and exchanges. "
+                          "Gradients are this rank's own, so clip them before it"));
+  }
+  const EndedStep ended = end_step(nullptr);
+  refuse(ended);
+  synchronized_ = ended.outcome.end;
+  return synchronized_ != StepEnd::over;
 }
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
   const std::string stranger = stranger_of(optimizer);
-  if (!synchronize()) return false;
-  if (!stranger.empty()) refuse_stranger(stranger);
-  if (synchronized_ != StepEnd::gradients) return true;
+  equalise_optimizers({&optimizer});
+  synchronized_.reset();
+  const EndedStep ended = end_step(nullptr);
+  const StepEnd end = ended.outcome.end;
   const Stopwatch watch;
-  optimizer.step();
-  synchrony().stepped(watch.seconds());
+  if (end == StepEnd::gradients && ended.is_fine() && stranger.empty()) optimizer.step();
+  if (end == StepEnd::gradients || end == StepEnd::skipped) {
+    synchrony().stepped({&optimizer}, watch.seconds());
+    report_step();
+  }
+  refuse(ended);
+  synchronized_ = end;
+  if (end == StepEnd::over) return false;
+  if (!stranger.empty()) refuse_stranger(stranger);
+  change_if_due();
   return true;
 }
 
@@ -297,10 +340,17 @@ bool Replicas::step(PrepareOptimizer prepare) {
   updates_->prepare(std::move(prepare));
   const auto before = std::exchange(synchronized_, std::nullopt);
   if (before && !synchrony().has_gradients()) {
-    if (before == StepEnd::gradients) synchrony().stepped(updates_->update_all());
+    if (before == StepEnd::gradients) {
+      const double seconds = updates_->update_all();
+      synchrony().stepped(updates_->optimizers(), seconds);
+    }
     return before != StepEnd::over;
   }
-  return end_step(updates_.get()).end != StepEnd::over;
+  const EndedStep ended = end_step(updates_.get());
+  refuse(ended);
+  if (ended.outcome.end == StepEnd::over) return false;
+  change_if_due();
+  return true;
 }
 
 void Replicas::update_at_first_use() {

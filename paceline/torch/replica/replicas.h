@@ -49,10 +49,22 @@ class Replicas {
   void finish();
   double clip_grad_norm(double max_norm);
 
+  // Goes on with this synchrony (DataParallelOptions::synchrony) from the consensus of the present
+  // one. Collective.
+  void change_synchrony(const std::string& text);
+  void loss(double loss) { synchrony().loss(loss); }
+  class Consensus;
+  const StepReport& report() const { return report_; }
+
   // --- for checkpoints ---
   const ModelParts& parts() const { return parts_; }
-  // Whether each rank has buffers of its own.
-  bool buffers_may_differ() const { return options_.buffers == BufferMode::off; }
+  // Whether each rank has values of its own in this tensor of the model.
+  bool may_differ(const at::Tensor& tensor) const;
+  // The state of the synchrony; and goes on from one, with the synchrony that was saved. See
+  // Synchrony. THROWS Error (misuse), from restore(): it was saved by a training that began with
+  // another synchrony.
+  SynchronyState state();
+  void restore(const SavedSynchrony& saved);
   // Those of DataParallelOptions::optimizer, by trained parameter; empty: the caller has one.
   std::vector<torch::optim::Optimizer*> optimizers() const;
 
@@ -64,12 +76,25 @@ class Replicas {
   Synchrony& synchrony() const;
 
  private:
+  struct EndedStep {
+    StepOutcome outcome;
+    std::string not_hooked, unfrozen;  // parameters that the user changed; empty: none
+    bool is_fine() const {
+      return not_hooked.empty() && unfrozen.empty() && outcome.complaint.empty();
+    }
+  };
+
   void bind(Communicator& group, int root);
+  void begin_synchrony();
   void hook();
   void check_replicas();
-  StepOutcome end_step(OwnUpdates* updates);
-  void refuse(const StepOutcome& outcome, const std::string& not_hooked,
-              const std::string& unfrozen) const;
+  EndedStep end_step(OwnUpdates* updates);
+  void refuse(const EndedStep& ended) const;
+  void equalise_optimizers(const Optimizers& optimizers);
+  void let_go_of_synchrony();
+  void change_if_due();
+  void require_between_steps(const char* call) const;
+  void report_step();
   std::string not_hooked_parameter() const;
   std::string unfrozen_parameter() const;
   std::string stranger_of(const torch::optim::Optimizer& optimizer) const;
@@ -91,6 +116,27 @@ class Replicas {
   std::optional<StepEnd> synchronized_;
   // Checks stand between messages of gradients in an order that may differ from rank to rank.
   std::unique_ptr<Communicator> checks_;  // none: nothing to compare
+  StepReport report_;
+  const std::string given_synchrony_;  // as the training began
+  std::int64_t steps_before_ = 0;      // of synchronies before the present one
+  std::int64_t until_step_ = 0;        // of the present one; 0: to the end
+  std::string then_;
+  bool is_in_consensus_ = false;
+  // Replicas are equal from here on, and their optimizers, which the caller has, may not be yet.
+  bool optimizers_may_differ_ = false;
+};
+
+// While it lives, the model holds the consensus of all replicas.
+class Replicas::Consensus {
+ public:
+  explicit Consensus(Replicas& replicas);
+  ~Consensus();
+  Consensus(const Consensus&) = delete;
+  Consensus& operator=(const Consensus&) = delete;
+
+ private:
+  Replicas& replicas_;
+  std::vector<at::Tensor> tensors_, own_values_;
 };
 
 }  // namespace paceline::parallel

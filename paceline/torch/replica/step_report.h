@@ -5,6 +5,18 @@
 
 namespace paceline {
 
+namespace parallel {
+
+// The exchanges of strategies that move parameters or whole gradients (docs/strategies/).
+struct ExchangeReport {
+  std::int64_t exchanges = 0;  // so far
+  double bytes = 0;            // that this rank brought to them; weights and flags do not count
+  int period = 0;              // steps from one exchange to the next, at present
+  double distance = 0;         // how far apart the replicas were at the last one, as its page tells
+};
+
+}  // namespace parallel
+
 // The figures of the last step on this rank.
 struct StepReport {
   int buckets = 0;               // all_reduces of this step
@@ -16,7 +28,7 @@ struct StepReport {
   int late = 0;             // gradients that came after one that stands later in the buckets
   int used = 0;             // parameters that some rank of weight > 0 used
   int shadows = 0;          // ranks of weight 0
-  double total_weight = 0;  // of all ranks
+  double total_weight = 0;  // of all ranks; of this one where ranks do not wait for each other
   std::int64_t step = 0;    // 1 for the first
   int plans = 0;            // how often the schedule was planned until then
   int looks = 0;  // how often a compression with a menu has looked at gradients until then
@@ -27,6 +39,7 @@ struct StepReport {
   bool overflowed = false;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before
   double under_way_seconds = 0;  // in which gradients were under way
+  parallel::ExchangeReport exchange = {};  // all zero for the synchrony "synchronous"
 };
 
 }  // namespace paceline

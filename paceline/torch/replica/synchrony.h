@@ -7,6 +7,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,8 @@ struct StepOutcome {
   std::string complaint = {};  // misuse in this step; empty: none
 };
 
+using Optimizers = std::vector<torch::optim::Optimizer*>;
+
 class Synchrony {
  public:
   virtual ~Synchrony() = default;
@@ -59,6 +62,9 @@ class Synchrony {
 
   // Sets the weight of this rank's batch. Called between steps; it holds until the next call.
   virtual void weigh(const RankWeight& weight) = 0;
+  // The loss of this rank's batch, for those that follow it. Between backward() and the end of the
+  // step.
+  virtual void loss(double) {}
   // While it is true, backward passes only accumulate. Between steps.
   virtual void pause(bool paused) = 0;
   // True from the first gradient that is sent to end_step().
@@ -69,8 +75,9 @@ class Synchrony {
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.
   virtual StepOutcome end_step(OwnUpdates* updates) = 0;
-  // An optimizer has stepped, which took `seconds`.
-  virtual void stepped(double seconds) = 0;
+  // Called after a step that ended with gradients, or was skipped: these optimizers have stepped,
+  // which took `seconds`, unless it was skipped.
+  virtual void stepped(const Optimizers& optimizers, double seconds) = 0;
   // Waits until nothing of the last step is under way on this rank.
   virtual void drain() = 0;
   virtual bool is_under_way() const = 0;
@@ -79,8 +86,14 @@ class Synchrony {
 
   // The tensors that an optimizer may step.
   virtual std::vector<at::Tensor> leaves() const = 0;
-  // Replicas are equal at the end of each step: buffers follow, and a check may compare them.
+  // All ranks make each step together, so that they can be asked for something between two steps.
   virtual bool is_lockstep() const = 0;
+  // Replicas may differ at the end of a step, and so may the states of their optimizers. If not,
+  // buffers follow at the end of each step, and a check may compare the parameters.
+  virtual bool may_differ() const = 0;
+  // Collective, between steps: writes the model that all ranks share into this one, with equal bits
+  // on all ranks. Nothing to do where replicas do not differ.
+  virtual void write_consensus() = 0;
 
   // The state that goes from step to step beside the model. THROWS Error (misuse): in the middle of
   // a step.
@@ -95,9 +108,16 @@ class Synchrony {
   virtual const std::vector<schedule::Bucket>& buckets() const = 0;
 };
 
+struct MadeSynchrony {
+  std::unique_ptr<Synchrony> synchrony;
+  // Replaces it after that step, counted from the beginning of the training. 0: nothing does.
+  std::int64_t until_step = 0;
+  std::string then = {};  // as DataParallelOptions::synchrony
+};
+
 // Makes one for the ranks of `group`, which outlives it, and so do the parts. `job`: of the group;
 // null: unknown.
-using MakeSynchrony = std::function<std::unique_ptr<Synchrony>(
-    const ModelParts& parts, Communicator& group, Job* job, const DataParallelOptions& options)>;
+using MakeSynchrony = std::function<MadeSynchrony(const ModelParts& parts, Communicator& group,
+                                                  Job* job, const DataParallelOptions& options)>;
 
 }  // namespace paceline::parallel

@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "paceline/core/base/number.h"
 #include "paceline/core/base/suggestion.h"
 #include "paceline/core/compress/averaging/cast_average.h"
 #include "paceline/core/compress/averaging/whole_average.h"
@@ -48,40 +46,6 @@ std::vector<std::string> names_of(const auto& values) {
   return names;
 }
 
-std::string text_of(const Setting& setting, double value) {
-  return setting.words.empty() ? fmt::format("{}", value)
-                               : std::string(setting.words[static_cast<std::size_t>(value)]);
-}
-
-Result<double> parse_value(const Method& method, const Setting& setting, std::string_view text) {
-  if (!setting.words.empty()) {
-    const auto found = std::ranges::find(setting.words, text);
-    if (found != setting.words.end()) return static_cast<double>(found - setting.words.begin());
-    return misuse(fmt::format("{} of {} is {}, not '{}'{}", setting.name, method.name,
-                              fmt::join(setting.words, " or "), text,
-                              suggestion(text, {setting.words.begin(), setting.words.end()})));
-  }
-  const auto value = number_in<double>(text);
-  // The condition is written so that it refuses NaN.
-  if (!value || !(*value >= setting.least && *value <= setting.most) ||
-      (setting.whole && *value != std::floor(*value))) {
-    return misuse(fmt::format("{} of {} is a {} from {} to {}, not '{}'", setting.name, method.name,
-                              setting.whole ? "whole number" : "number", setting.least,
-                              setting.most, text));
-  }
-  return *value;
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (std::size_t end = 0; end != std::string_view::npos;) {
-    end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end != std::string_view::npos) text.remove_prefix(end + 1);
-  }
-  return parts;
-}
-
 Result<> take_menu(Compression& compression, std::size_t setting, std::string_view texts) {
   const Method& method = compression.method;
   const std::string_view name = method.settings[setting].name;
@@ -95,11 +59,11 @@ Result<> take_menu(Compression& compression, std::size_t setting, std::string_vi
         fmt::format("{} of {} has one value, not '{}': several values need a method whose loss "
                     "shows on a single rank's gradient, such as top_k, power_sgd or qsgd",
                     name, method.name, texts));
-  for (const std::string_view text : split(texts, '/')) {
-    const auto value = parse_value(method, method.settings[setting], text);
+  for (const std::string_view text : split_at(texts, '/')) {
+    const auto value = parse_setting(method.name, method.settings[setting], text);
     if (!value) return value.error();
     Settings& settings = compression.menu.emplace_back(compression.settings);
-    settings.values[setting].value = value.value();
+    settings.values[setting] = value.value();
     if (std::ranges::count(compression.menu, settings) > 1)
       return misuse(fmt::format("{} of {} has {} twice in '{}'", name, method.name, text, texts));
   }
@@ -111,52 +75,41 @@ Result<> take_own(Compression& compression, std::size_t setting, std::string_vie
   const Setting& own = compression.method.settings[setting];
   if (own.words.empty() && text.find('/') != std::string_view::npos)
     return take_menu(compression, setting, text);
-  const auto value = parse_value(compression.method, own, text);
+  const auto value = parse_setting(compression.method.name, own, text);
   if (!value) return value.error();
-  compression.settings.values[setting].value = value.value();
-  for (Settings& settings : compression.menu) settings.values[setting].value = value.value();
+  compression.settings.values[setting] = value.value();
+  for (Settings& settings : compression.menu) settings.values[setting] = value.value();
   return Done();
 }
 
 Result<> take_common(Compression& compression, const Common& common, std::string_view text) {
-  const auto value = parse_value(compression.method, common.setting, text);
+  const auto value = parse_setting(compression.method.name, common.setting, text);
   if (!value) return value.error();
-  compression.*common.value = static_cast<std::size_t>(value.value());
+  compression.*common.value = static_cast<std::size_t>(value.value().value);
   return Done();
 }
 
-// Parses one "SETTING=VALUE".
-Result<> take(Compression& compression, std::vector<std::string>& seen, std::string_view text) {
-  const Method& method = compression.method;
-  const std::size_t sign = text.find('=');
-  const std::string name(text.substr(0, sign));
-  const auto own = std::ranges::find(method.settings, name, &Setting::name);
-  const auto common = std::ranges::find(common_settings(), name,
-                                        [](const Common& one) { return one.setting.name; });
-  if (own == method.settings.end() && common == common_settings().end()) {
-    std::vector<std::string> names = names_of(method.settings);
-    for (const Common& one : common_settings()) names.emplace_back(one.setting.name);
-    return misuse(fmt::format("{} has no setting '{}'; it has {}{}", method.name, name,
-                              fmt::join(names, ", "), suggestion(name, names)));
-  }
-  if (sign == std::string_view::npos)
-    return misuse(
-        fmt::format("setting {} of {} has no value: write {}=...", name, method.name, name));
-  if (std::ranges::find(seen, name) != seen.end())
-    return misuse(fmt::format("setting {} of {} is given twice", name, method.name));
-  seen.push_back(name);
-  const std::string_view value = text.substr(sign + 1);
-  if (common != common_settings().end()) return take_common(compression, *common, value);
-  return take_own(compression, static_cast<std::size_t>(own - method.settings.begin()), value);
+Result<> take(Compression& compression, const SettingText& text) {
+  const auto& settings = compression.method.settings;
+  for (const Common& common : common_settings())
+    if (common.setting.name == text.name) return take_common(compression, common, text.value);
+  const auto own = std::ranges::find(settings, text.name, &Setting::name);
+  return take_own(compression, static_cast<std::size_t>(own - settings.begin()), text.value);
+}
+
+std::vector<std::string> names_of_settings(const Method& method) {
+  std::vector<std::string> names = names_of(method.settings);
+  for (const Common& one : common_settings()) names.emplace_back(one.setting.name);
+  return names;
 }
 
 // The setting's value, or all values that the menu has for it.
 std::string values_text(const Compression& compression, std::size_t setting) {
   const Setting& own = compression.method.settings[setting];
-  std::string text = text_of(own, compression.settings.values[setting].value);
+  std::string text = text_of(own, compression.settings.values[setting]);
   for (const Settings& settings : compression.menu) {
-    const double value = settings.values[setting].value;
-    if (value != compression.settings.values[setting].value) text += "/" + text_of(own, value);
+    const Settings::Value& value = settings.values[setting];
+    if (value != compression.settings.values[setting]) text += "/" + text_of(own, value);
   }
   return text;
 }
@@ -196,23 +149,21 @@ std::string Compression::text_of_offer(int offer) const {
 }
 
 Result<Compression> parse_compression(std::string_view text, const Catalogue& methods) {
-  const std::size_t colon = text.find(':');
-  const std::string name(text.substr(0, colon));
+  const auto [name, texts, has_settings] = split_name(text);
   const Method* const method = find(methods, name);
   if (method == nullptr) {
     const std::vector<std::string> names = names_of(methods);
     return misuse(fmt::format("there is no compression '{}'; there are {}{}", name,
                               fmt::join(names, ", "), suggestion(name, names)));
   }
-  Compression compression{*method, {}};
-  for (const Setting& setting : method->settings)
-    compression.settings.values.push_back({setting.name, setting.standard});
-  if (colon == std::string_view::npos) return compression;
-  std::vector<std::string> seen;
-  for (const std::string_view setting : split(text.substr(colon + 1), ',')) {
-    if (const auto taken = take(compression, seen, setting); !taken) return taken.error();
-  }
-  if (compression.menu.empty() && std::ranges::find(seen, "choose_every") != seen.end())
+  Compression compression{*method, standard_settings(method->settings)};
+  if (!has_settings) return compression;
+  const auto given = split_settings(name, texts, names_of_settings(*method));
+  if (!given) return given.error();
+  for (const SettingText& one : given.value())
+    if (const auto taken = take(compression, one); !taken) return taken.error();
+  if (compression.menu.empty() &&
+      std::ranges::find(given.value(), "choose_every", &SettingText::name) != given.value().end())
     return misuse(fmt::format(
         "choose_every says how often {} chooses from a setting's values, but no setting "
         "has several values: give them, as in \"power_sgd:rank=4/1/2\"",
@@ -222,7 +173,7 @@ Result<Compression> parse_compression(std::string_view text, const Catalogue& me
 
 bool needs_whole_tensors(std::string_view text) {
   static const Catalogue methods = built_in_methods();  // plans are cut thousands of times
-  const Method* const method = find(methods, text.substr(0, text.find(':')));
+  const Method* const method = find(methods, split_name(text).name);
   return method != nullptr && method->needs_whole_tensors;
 }
 

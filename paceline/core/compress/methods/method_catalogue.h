@@ -9,37 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "paceline/core/base/settings.h"
 #include "paceline/core/compress/averaging/averaging.h"
 
 namespace paceline::compress {
 
-// A setting of a method.
-struct Setting {
-  std::string_view name;
-  double standard = 0;  // the default: as published
-  double least = 0, most = 1;
-  std::string_view meaning;
-  bool whole = false;                        // values have no fraction
-  std::vector<std::string_view> words = {};  // names of the values 0, 1, ...; requires `whole`
-};
-
-// One value for each setting of a method.
-struct Settings {
-  struct Value {
-    std::string_view name;
-    double value;
-    bool operator==(const Value&) const = default;
-  };
-  std::vector<Value> values;
-
-  double operator[](std::string_view name) const;  // THROWS misuse: no such setting
-  bool on(std::string_view name) const { return (*this)[name] != 0; }
-  template <typename T>
-  T as(std::string_view name) const {
-    return static_cast<T>((*this)[name]);
-  }
-  bool operator==(const Settings&) const = default;
-};
+using paceline::Setting;
+using paceline::Settings;
 
 struct Method {
   using Make = std::unique_ptr<Averaging> (*)(const Part&, const Settings&);

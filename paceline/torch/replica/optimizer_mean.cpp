@@ -1,0 +1,64 @@
+#include "paceline/torch/replica/optimizer_mean.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/collective/collective.h"
+#include "paceline/torch/replica/coalesced.h"
+
+namespace paceline::parallel {
+
+void require_known_optimizers(const Optimizers& optimizers, const std::string& what) {
+  for (const torch::optim::Optimizer* optimizer : optimizers) {
+    if (state_kind_of(*optimizer) != nullptr) continue;
+    throw_misuse(c10::str(what,
+                          " has to know what an optimizer keeps from step to step, as it "
+                          "does of ",
+                          known_optimizers(), ", and this is another one"));
+  }
+}
+
+std::vector<ParameterSlots> slots_of(const Optimizers& optimizers, bool make) {
+  std::vector<ParameterSlots> all;
+  for (torch::optim::Optimizer* optimizer : optimizers) {
+    const OptimizerStateKind& kind = *state_kind_of(*optimizer);
+    for (auto& group : optimizer->param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        auto& states = optimizer->state();
+        auto found = states.find(parameter.unsafeGetTensorImpl());
+        if (found == states.end()) {
+          if (!make) continue;
+          found = states.emplace(parameter.unsafeGetTensorImpl(), kind.make_state()).first;
+        }
+        all.push_back({parameter, kind.slots(*found->second)});
+      }
+    }
+  }
+  return all;
+}
+
+void average_optimizers(const Optimizers& optimizers, Communicator& group, double share) {
+  if (group.size() == 1) return;
+  require_known_optimizers(optimizers, "averaging the states of optimizers");
+  const at::NoGradGuard no_grad;
+  const std::vector<ParameterSlots> all = slots_of(optimizers, true);
+  std::vector<std::uint8_t> is_there;
+  for (const ParameterSlots& one : all)
+    for (const OptimizerSlot& slot : one.slots.tensors) is_there.push_back(slot.tensor->defined());
+  if (is_there.empty()) return;
+  group.all_reduce(buffer_of(is_there), {.op = ReduceOp::max}).wait();
+  std::vector<at::Tensor> tensors;
+  std::size_t at = 0;
+  for (const ParameterSlots& one : all) {
+    for (const OptimizerSlot& slot : one.slots.tensors) {
+      if (is_there[at++] == 0) continue;
+      if (!slot.tensor->defined()) *slot.tensor = at::zeros_like(one.parameter);
+      tensors.push_back(*slot.tensor);
+    }
+  }
+  CoalescedTensors(std::move(tensors), group).average(group, share, 0);
+}
+
+}  // namespace paceline::parallel

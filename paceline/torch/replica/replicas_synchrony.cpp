@@ -1,0 +1,118 @@
+// The consensus of replicas, and the change from one synchrony to another.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/optimizer_mean.h"
+#include "paceline/torch/replica/replicas.h"
+
+namespace paceline::parallel {
+
+void Replicas::require_between_steps(const char* call) const {
+  if (!synchrony().in_step() && !synchrony().has_gradients()) return;
+  throw_misuse(c10::str("DataParallel::", call,
+                        "() was called between backward() and the end of the step: end it first "
+                        "with step(optimizer)"));
+}
+
+Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(replicas) {
+  replicas.finish();
+  replicas.require_between_steps("consensus");
+  if (replicas.is_in_consensus_)
+    throw_misuse("DataParallel::consensus() is in force already: end its guard first");
+  if (replicas.synchrony().may_differ()) {
+    const at::NoGradGuard no_grad;
+    tensors_ = replicas.parts().all();
+    for (const at::Tensor& tensor : tensors_) own_values_.push_back(tensor.detach().clone());
+  }
+  replicas.synchrony().write_consensus();
+  replicas.is_in_consensus_ = true;
+}
+
+Replicas::Consensus::~Consensus() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(own_values_[i]);
+  replicas_.is_in_consensus_ = false;
+}
+
+void Replicas::change_synchrony(const std::string& text) {
+  finish();
+  require_between_steps("synchrony");
+  require_same_settings(*group_, {{"synchrony", text}});
+  DataParallelOptions options = options_;
+  options.synchrony = text;
+  const bool may_differ = synchrony().may_differ();
+  synchrony().write_consensus();
+  let_go_of_synchrony();
+  steps_before_ = report_.step;
+  options_ = std::move(options);
+  begin_synchrony();
+  synchrony_->weigh(weight_);
+  synchrony_->pause(is_paused_);
+  optimizers_may_differ_ = optimizers_may_differ_ || may_differ;
+  if (updates_) equalise_optimizers(updates_->optimizers());
+}
+
+void Replicas::change_if_due() {
+  if (until_step_ > 0 && report_.step >= until_step_) change_synchrony(std::string(then_));
+}
+
+// Optimizers with states of their own would let equal replicas drift apart.
+void Replicas::equalise_optimizers(const Optimizers& optimizers) {
+  if (!optimizers_may_differ_ || synchrony().may_differ()) return;
+  optimizers_may_differ_ = false;
+  // Messages of gradients may be under way on the training's own group.
+  average_optimizers(optimizers, checks_ ? *checks_ : *group_->split(0));
+}
+
+// --- checkpoints ---------------------------------------------------------------------------------
+
+bool Replicas::may_differ(const at::Tensor& tensor) const {
+  const auto is_among = [&](const std::vector<Parameter>& some) {
+    return std::ranges::any_of(some,
+                               [&](const Parameter& one) { return one.tensor.is_same(tensor); });
+  };
+  if (is_among(parts_.buffers))
+    return options_.buffers == BufferMode::off || synchrony().may_differ();
+  return synchrony().may_differ() && (is_among(parts_.dense) || is_among(parts_.sparse));
+}
+
+SynchronyState Replicas::state() {
+  SynchronyState state = synchrony().state();
+  state.values = {{"given", given_synchrony_},
+                  {"synchrony", options_.synchrony},
+                  {"steps", report_.step},
+                  {"state", std::move(state.values)}};
+  return state;
+}
+
+void Replicas::restore(const SavedSynchrony& saved) {
+  SavedSynchrony inner = saved;
+  try {
+    const auto given = saved.values.at("given").get<std::string>();
+    if (given != given_synchrony_) {
+      throw_misuse(c10::str("the checkpoint is of a training with synchrony \"", given,
+                            "\", and this one has \"", given_synchrony_,
+                            "\": resume with the same, and change it by "
+                            "DataParallel::synchrony() afterwards"));
+    }
+    const auto text = saved.values.at("synchrony").get<std::string>();
+    if (text != options_.synchrony) {
+      let_go_of_synchrony();
+      options_.synchrony = text;
+      begin_synchrony();
+      synchrony_->weigh(weight_);
+    }
+    steps_before_ = saved.values.at("steps").get<std::int64_t>();
+    inner.values = saved.values.at("state");
+  } catch (const JsonReader::Json::exception& error) {
+    throw_misuse(c10::str("the saved state is none of a DataParallel (", error.what(), ")"));
+  }
+  synchrony().restore(inner);
+  report_step();
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,88 @@
+#include "paceline/torch/strategy/local/flat_model.h"
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline::strategy {
+
+using parallel::ModelParts;
+using parallel::Parameter;
+
+FlatModel::FlatModel(const ModelParts& parts, bool with_buffers, const Communicator& group)
+    : group_(group) {
+  const std::vector<Parameter> trained = parts.trained();
+  type_ = trained.front().tensor.scalar_type();
+  const auto add = [&](const Parameter& one) {
+    if (one.tensor.scalar_type() != type_) {
+      throw_misuse(c10::str("'", trained.front().name, "' is ", describe(trained.front().tensor),
+                            " and '", one.name, "' is ", describe(one.tensor),
+                            ": strategies that move parameters need one floating type in the "
+                            "whole model; convert it by model.to(dtype) before DataParallel is "
+                            "made, or train with synchrony \"synchronous\""));
+    }
+    pieces_.push_back({one.tensor, elements_});
+    elements_ += one.tensor.numel();
+  };
+  for (const Parameter& one : trained) add(one);
+  trained_ = pieces_.size();
+  parameters_ = elements_;
+  if (!with_buffers) return;
+  for (const Parameter& one : parts.buffers) {
+    if (one.tensor.is_floating_point()) add(one);
+    else other_buffers_.push_back(one.tensor);
+  }
+}
+
+at::Tensor FlatModel::make_vector(std::int64_t elements) const {
+  const auto options = at::TensorOptions().dtype(type_);
+  if (elements == 0) return at::empty({0}, options);
+  const auto memory = std::make_shared<Allocation>(
+      group_.allocate(static_cast<std::size_t>(elements) * c10::elementSize(type_)));
+  return at::from_blob(
+      memory->data(), {elements}, [memory](void*) {}, options);
+}
+
+at::Tensor FlatModel::part_of(const at::Tensor& vector, const Piece& piece) const {
+  const at::Tensor& like = piece.tensor;
+  if (!like.is_non_overlapping_and_dense())
+    return vector.narrow(0, piece.offset, like.numel()).view(like.sizes());
+  return vector.as_strided(like.sizes(), like.strides(), vector.storage_offset() + piece.offset);
+}
+
+void FlatModel::read(const at::Tensor& into) const {
+  const at::NoGradGuard no_grad;
+  for (const Piece& piece : pieces_) part_of(into, piece).copy_(piece.tensor);
+}
+
+void FlatModel::write(const at::Tensor& from) const {
+  const at::NoGradGuard no_grad;
+  for (const Piece& piece : pieces_) at::Tensor(piece.tensor).copy_(part_of(from, piece));
+}
+
+void FlatModel::write_buffers(const at::Tensor& from) const {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = trained_; i < pieces_.size(); ++i)
+    at::Tensor(pieces_[i].tensor).copy_(part_of(from, pieces_[i]));
+}
+
+void FlatModel::add(const at::Tensor& vector, double factor) const {
+  const at::NoGradGuard no_grad;
+  for (const Piece& piece : pieces_) at::Tensor(piece.tensor).add_(part_of(vector, piece), factor);
+}
+
+double FlatModel::square_distance(const at::Tensor& vector) const {
+  const at::NoGradGuard no_grad;
+  double sum = 0;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    const at::Tensor difference = pieces_[i].tensor - part_of(vector, pieces_[i]);
+    sum += difference.square_().sum(at::kDouble).item<double>();
+  }
+  return sum;
+}
+
+}  // namespace paceline::strategy

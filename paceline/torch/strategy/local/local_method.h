@@ -1,0 +1,56 @@
+// LocalMethod: how replicas that each step by their own gradients are brought together. One class
+// implements it for each such strategy (strategies/); LocalSteps (local_steps.h) calls it.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/json_reader.h"
+#include "paceline/torch/replica/replica.h"
+#include "paceline/torch/strategy/local/local_replica.h"
+
+namespace paceline::strategy {
+
+// What a method keeps from step to step beside the model.
+struct MethodState {
+  JsonReader::Json values = JsonReader::Json::object();  // the same on all ranks
+  std::vector<at::Tensor> tensors = {};  // of this rank, always as many and as large
+};
+
+// THREAD: one. Every method is collective: all ranks call them in the same order, once a step.
+class LocalMethod {
+ public:
+  virtual ~LocalMethod() = default;
+
+  // A step begins: its first gradient is about to be made, or it ends without one. The model is as
+  // the last step left it, or as it was loaded since.
+  virtual void begin_step() {}
+  // The user told the loss of this rank's batch of `samples`.
+  virtual void loss(double loss, double samples) {
+    static_cast<void>(loss), static_cast<void>(samples);
+  }
+  // The gradients of this rank are in their grads, and the optimizer is about to step. Not called
+  // on a rank without a batch.
+  virtual void before_update() {}
+  // The optimizers have stepped, unless this rank had no batch.
+  virtual void after_update(const parallel::Optimizers& optimizers) = 0;
+
+  // Writes the model that all ranks share into this one, with equal bits on all ranks.
+  virtual void write_consensus() = 0;
+
+  virtual MethodState state() { return {}; }
+  // `tensors` are those of state(), filled. `is_same_world`: as many ranks saved it. THROWS
+  // JsonReader::Json::exception: values that do not fit.
+  virtual void restore(const JsonReader::Json& values, bool is_same_world) {
+    static_cast<void>(values), static_cast<void>(is_same_world);
+  }
+
+  // Figures of the last exchange and of all so far.
+  virtual parallel::ExchangeReport report() const = 0;
+};
+
+}  // namespace paceline::strategy

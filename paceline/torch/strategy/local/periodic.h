@@ -1,0 +1,51 @@
+// Periodic: a local method that brings the replicas together after each so many steps, while all
+// ranks wait.
+#pragma once
+
+#include "paceline/torch/strategy/local/local_method.h"
+
+namespace paceline::strategy {
+
+class Periodic : public LocalMethod {
+ public:
+  void after_update(const parallel::Optimizers& optimizers) final;
+  MethodState state() override { return {.values = {{"steps", steps_}}}; }
+  void restore(const JsonReader::Json& values, bool) override {
+    steps_ = values.at("steps").get<int>();
+  }
+  parallel::ExchangeReport report() const final { return report_; }
+
+ protected:
+  Periodic(LocalReplica& replica, int period)
+      : replica_(replica), mean_(replica.model.make_vector()) {
+    report_.period = period;
+  }
+
+  // Brings the replicas together, and returns how far apart they were.
+  virtual double exchange(const parallel::Optimizers& optimizers) = 0;
+  // A step was made, with or without an exchange: the period may change.
+  virtual void step_made(const parallel::Optimizers& optimizers) { static_cast<void>(optimizers); }
+
+  void change_period(int period) { report_.period = period; }
+  int period() const { return report_.period; }
+
+  // Collective: mean_ becomes the mean of all replicas. Returns their distance from it. The model
+  // is as it was.
+  double find_mean();
+
+  LocalReplica& replica_;
+  const at::Tensor mean_;  // for a message as long as the model
+
+ private:
+  int steps_ = 0;  // since the last exchange
+  parallel::ExchangeReport report_;
+};
+
+// The policies for what the optimizers keep, when the replicas have taken a mean.
+enum class Momentum : std::uint8_t { keep, average, reset };
+Setting momentum_setting(std::string_view name, Momentum standard);
+// `share`: this rank's factor in that mean.
+void apply(Momentum policy, const parallel::Optimizers& optimizers, Communicator& group,
+           double share);
+
+}  // namespace paceline::strategy

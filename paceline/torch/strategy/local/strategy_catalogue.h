@@ -1,0 +1,73 @@
+// The catalogue of strategies, which DataParallelOptions::synchrony names: each keeps replicas in
+// step in its own way (docs/strategies/).
+//
+// CMake lists strategies/*.cpp and generates built_in_strategies(); file <name>.cpp defines
+// `Strategy <name>()` in namespace paceline::strategy::catalogue. Nothing registers itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/base/settings.h"
+#include "paceline/core/collective/collective.h"
+#include "paceline/torch/replica/replica.h"
+
+namespace paceline::strategy {
+
+// One kind of message of a strategy on one rank, as a value: what laws, forecasts and docs read.
+struct Traffic {
+  enum class Hidden : std::uint8_t {
+    nothing,   // the training waits for it
+    backward,  // it travels while backward computes
+    step,      // it travels behind the whole next step
+  };
+  // Carried by an operation of the whole group, or to `peers` neighbours (Operation::send).
+  Operation operation = Operation::all_reduce;
+  double elements = 0;  // that this rank brings to one exchange; with peers to all of them together
+  int peers = 0;
+  double every = 1;  // steps from one exchange to the next
+  Hidden hidden = Hidden::nothing;
+};
+
+struct StrategyContext {
+  const parallel::ModelParts& parts;
+  Communicator& group;
+  Job* job;  // nullptr: unknown
+  const DataParallelOptions& options;
+};
+
+// A model of so many elements, on so many ranks.
+struct TrafficModel {
+  double elements = 0;
+  int ranks = 1;
+};
+
+struct Strategy {
+  std::string_view name;
+  std::string_view summary;  // one line
+  std::string_view reference;
+  std::vector<Setting> settings;
+  parallel::MadeSynchrony (*make)(const Settings&, const StrategyContext&) = nullptr;
+  // Of one rank, at the start of the training.
+  std::vector<Traffic> (*traffic)(const Settings&, const TrafficModel&) = nullptr;
+  // Nothing: they fit. A failure (misuse) names the settings, the number of ranks and the remedy.
+  Result<> (*check)(const Settings&, int ranks) = nullptr;  // nullptr: all fit
+};
+
+std::vector<Strategy> built_in_strategies();  // sorted by name
+const std::vector<Strategy>& strategies();    // the same, made once
+
+// A user's choice: a strategy and its settings.
+struct Choice {
+  Strategy strategy;
+  Settings settings;
+  std::string text() const;  // "local_sgd:period=8,momentum=keep", with all settings
+};
+// Parses "NAME" or "NAME:SETTING=VALUE,SETTING=VALUE". A failure (misuse) says what is wrong and
+// lists the valid names.
+Result<Choice> parse_strategy(std::string_view text);
+
+}  // namespace paceline::strategy

@@ -1,0 +1,15 @@
+#include "paceline/torch/strategy/make_synchrony.h"
+
+#include "paceline/torch/strategy/local/strategy_catalogue.h"
+
+namespace paceline::strategy {
+
+parallel::MadeSynchrony make_synchrony(const parallel::ModelParts& parts, Communicator& group,
+                                       Job* job, const DataParallelOptions& options) {
+  const Choice choice = parse_strategy(options.synchrony).value();
+  if (choice.strategy.check != nullptr)
+    choice.strategy.check(choice.settings, group.size()).value();
+  return choice.strategy.make(choice.settings, {parts, group, job, options});
+}
+
+}  // namespace paceline::strategy

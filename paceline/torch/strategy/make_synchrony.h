@@ -1,0 +1,15 @@
+// From the text that a user gives, DataParallelOptions::synchrony, to the Synchrony.
+#pragma once
+
+#include "paceline/core/collective/collective.h"
+#include "paceline/torch/replica/replica.h"
+
+namespace paceline::strategy {
+
+// Makes the one that options.synchrony names; see MakeSynchrony. THROWS Error (misuse): there is
+// none of this name, or its settings fit neither it, nor the model, the options or the number of
+// ranks.
+parallel::MadeSynchrony make_synchrony(const parallel::ModelParts& parts, Communicator& group,
+                                       Job* job, const DataParallelOptions& options);
+
+}  // namespace paceline::strategy

@@ -1,0 +1,130 @@
+// Elastic averaging: each replica and a common centre pull each other, and no replica is ever
+// replaced.
+// Zhang, Choromanska, LeCun, Deep Learning with Elastic Averaging SGD, NeurIPS 2015; the collective
+// form is that of torch-distlearn. With torch's Nesterov momentum it is EAMSGD.
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "paceline/torch/strategy/local/local_steps.h"
+
+namespace paceline::strategy::catalogue {
+namespace {
+
+// The pulls of an exchange travel behind the whole next step: they are those of the parameters at
+// which its gradient is computed.
+class Elastic final : public LocalMethod {
+ public:
+  Elastic(LocalReplica& replica, const Settings& settings)
+      : replica_(replica),
+        alpha_(settings.or_auto("alpha", 0.9 / replica.group.size())),
+        centre_(replica.model.make_vector()),
+        pull_(replica.model.make_vector(replica.model.elements() + 1)),
+        pulls_(replica.model.make_vector(replica.model.elements() + 1)) {
+    report_.period = settings.as<int>("period");
+    replica.model.read(centre_);
+  }
+  // Waits for what is under way: a group must not end before.
+  ~Elastic() override {
+    try {
+      work_.wait();
+    } catch (const std::exception&) {  // what ended the communication was told, or will be
+    }
+  }
+
+  void begin_step() override { start_if_due(); }
+
+  void after_update(const parallel::Optimizers&) override {
+    if (is_under_way_) end_exchange();
+    ++steps_;
+    start_if_due();
+  }
+
+  void write_consensus() override {
+    replica_.model.write(centre_);
+    replica_.take_counts();
+  }
+
+  // An exchange that is under way belongs to the next step, and is begun again after a restart.
+  MethodState state() override { return {.values = {{"steps", steps_}}, .tensors = {centre_}}; }
+  void restore(const JsonReader::Json& values, bool) override {
+    if (std::exchange(is_under_way_, false)) work_.wait();
+    steps_ = values.at("steps").get<int>();
+  }
+
+  parallel::ExchangeReport report() const override { return report_; }
+
+ private:
+  void start_if_due() {
+    if (is_under_way_ || steps_ < report_.period) return;
+    is_under_way_ = true;
+    const std::int64_t elements = replica_.model.elements();
+    const at::Tensor pull = pull_.narrow(0, 0, elements);
+    replica_.model.read(pull);
+    pull.sub_(centre_);
+    // The last element tells how far this replica is from the centre.
+    pull_.narrow(0, elements, 1)
+        .fill_(pull.narrow(0, 0, replica_.model.parameters()).square().sum(at::kDouble));
+    pull.mul_(alpha_);
+    if (replica_.alone()) pulls_.copy_(pull_);
+    else work_ = replica_.group.all_reduce(buffer_of(pull_), buffer_of(pulls_));
+  }
+
+  void end_exchange() {
+    is_under_way_ = false;
+    work_.wait();
+    const std::int64_t elements = replica_.model.elements();
+    replica_.model.add(pull_, -1);
+    centre_.add_(pulls_.narrow(0, 0, elements));
+    report_.distance =
+        std::sqrt(pulls_.narrow(0, elements, 1).item<double>() / replica_.group.size());
+    ++report_.exchanges;
+    report_.bytes += static_cast<double>(replica_.bytes_of(elements));
+    replica_.ledger.restart();
+    steps_ = 0;
+  }
+
+  LocalReplica& replica_;
+  const double alpha_;
+  const at::Tensor centre_;
+  const at::Tensor pull_, pulls_;  // of this rank, and the sum of all; one element more: a distance
+  Work work_;
+  bool is_under_way_ = false;
+  int steps_ = 0;  // since the last exchange
+  parallel::ExchangeReport report_;
+};
+
+}  // namespace
+
+Strategy elastic() {
+  return {
+      .name = "elastic",
+      .summary = "each replica and a common centre pull each other",
+      .reference = "Zhang, Choromanska, LeCun, NeurIPS 2015",
+      .settings = {{.name = "period",
+                    .standard = 4,
+                    .least = 1,
+                    .most = 1e9,
+                    .meaning = "steps from one exchange to the next",
+                    .whole = true},
+                   {.name = "alpha",
+                    .standard = kAutomatic,
+                    .least = 0,
+                    .most = 2,
+                    .meaning = "share of its distance from the centre by which a replica is "
+                               "pulled; auto: 0.9 / ranks",
+                    .may_be_auto = true}},
+      .make =
+          [](const Settings& settings, const StrategyContext& context) {
+            return local_steps("elastic", context, [&](LocalReplica& replica) {
+              return std::make_unique<Elastic>(replica, settings);
+            });
+          },
+      .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
+        return {{.elements = model.elements,
+                 .every = settings["period"],
+                 .hidden = Traffic::Hidden::step}};
+      }};
+}
+
+}  // namespace paceline::strategy::catalogue

@@ -1,0 +1,103 @@
+// Gossip with the neighbours of a graph: D-PSGD.
+// Lian et al., Can Decentralized Algorithms Outperform Centralized Algorithms?, NeurIPS 2017.
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "paceline/torch/strategy/local/graph_setting.h"
+#include "paceline/torch/strategy/local/local_steps.h"
+#include "paceline/torch/strategy/local/neighbour_exchange.h"
+
+namespace paceline::strategy::catalogue {
+namespace {
+
+// `paper`: x' = W x - update(x). Vectors travel behind the whole next step, whose gradient is
+// computed at x. `atc` (adapt then combine): x' = W (x - update(x)), for which training waits.
+class Gossip final : public LocalMethod {
+ public:
+  Gossip(LocalReplica& replica, collective::MixingGraph graph, bool is_adapt_then_combine)
+      : replica_(replica),
+        exchange_(replica, std::move(graph), replica.model.elements()),
+        is_adapt_then_combine_(is_adapt_then_combine),
+        vector_(replica.model.make_vector()),
+        mixed_(at::empty_like(vector_)) {
+    report_.period = 1;
+  }
+
+  void begin_step() override {
+    if (!is_adapt_then_combine_ && !exchange_.is_under_way()) start();
+  }
+
+  void after_update(const parallel::Optimizers&) override {
+    if (is_adapt_then_combine_) start();
+    exchange_.wait();
+    exchange_.mix(vector_, mixed_);
+    mixed_.sub_(vector_);
+    report_.distance = std::sqrt(
+        mixed_.narrow(0, 0, replica_.model.parameters()).square().sum(at::kDouble).item<double>());
+    if (is_adapt_then_combine_) {
+      exchange_.mix(vector_, mixed_);
+      replica_.model.write(mixed_);
+    } else {
+      replica_.model.add(mixed_);
+    }
+    ++round_;
+    ++report_.exchanges;
+    report_.bytes += static_cast<double>(replica_.bytes_of(replica_.model.elements())) *
+                     static_cast<double>(exchange_.row().to.size());
+    if (!is_adapt_then_combine_) start();
+  }
+
+  void write_consensus() override { replica_.take_plain_mean(); }
+
+  // An exchange that is under way belongs to the next step, and is begun again after a restart.
+  MethodState state() override { return {.values = {{"round", round_}}}; }
+  void restore(const JsonReader::Json& values, bool) override {
+    exchange_.wait();
+    round_ = values.at("round").get<std::int64_t>();
+  }
+
+  parallel::ExchangeReport report() const override { return report_; }
+
+ private:
+  void start() {
+    replica_.model.read(vector_);
+    exchange_.start(vector_, round_);
+  }
+
+  LocalReplica& replica_;
+  NeighbourExchange exchange_;
+  const bool is_adapt_then_combine_;
+  const at::Tensor vector_, mixed_;
+  std::int64_t round_ = 0;
+  parallel::ExchangeReport report_;
+};
+
+}  // namespace
+
+Strategy gossip() {
+  return {
+      .name = "gossip",
+      .summary = "each replica mixes with its neighbours in a graph after each step (D-PSGD)",
+      .reference = "Lian et al., NeurIPS 2017",
+      .settings = {graph_setting("ring"),
+                   {.name = "order",
+                    .meaning = "the gradient is computed before mixing, behind which it hides "
+                               "(paper), or mixed too (atc)",
+                    .whole = true,
+                    .words = {"paper", "atc"}}},
+      .make =
+          [](const Settings& settings, const StrategyContext& context) {
+            return local_steps("gossip", context, [&](LocalReplica& replica) {
+              return std::make_unique<Gossip>(replica, graph_of(settings), settings.on("order"));
+            });
+          },
+      .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
+        return neighbour_traffic(
+            graph_of(settings), model,
+            settings.on("order") ? Traffic::Hidden::nothing : Traffic::Hidden::step);
+      },
+      .check = check_graph};
+}
+
+}  // namespace paceline::strategy::catalogue

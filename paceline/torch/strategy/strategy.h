@@ -1,0 +1,11 @@
+// The door of strategy: how replicas are kept in step (docs/strategies/).
+//
+// A strategy is a file in strategies/, a value in the catalogue (local/strategy_catalogue.h): its
+// settings, its traffic, and how its Synchrony is made; make_synchrony.h makes the one that a text
+// names. Where each rank steps by its own gradients, LocalSteps (local/local_steps.h) is the
+// Synchrony, and the strategy is a LocalMethod (local/local_method.h), which works on a
+// LocalReplica (local/local_replica.h). Start reading at strategies/local_sgd.cpp.
+#pragma once
+
+#include "paceline/torch/strategy/local/strategy_catalogue.h"
+#include "paceline/torch/strategy/make_synchrony.h"
