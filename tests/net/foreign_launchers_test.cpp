@@ -1,6 +1,7 @@
-// Workers that other launchers start: the real torchrun, mpirun of both MPIs and srun, and
-// processes that TF_CONFIG describes. `scripts/setup --launchers` installs them; a test whose
-// launcher is missing says so and is skipped.
+// Workers that other launchers start: the real torchrun, mpirun of both MPIs and srun,
+// processes that TF_CONFIG describes, and the jobs that `paceline run --emit slurm` writes.
+// `scripts/setup --launchers` installs them; a test whose launcher is missing says so and is
+// skipped.
 //
 // Also covers paceline/core/membership/store/pmi.cpp and torchrun_store.cpp, whose servers only
 // these launchers have.
@@ -184,6 +185,103 @@ TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   const auto unknown = srun({"-N2", "-n3", binary("collective_worker"), "hash"},
                             {{"PACELINE_SECRET_FILE", secret_file_in(folder_)}});
   EXPECT_THAT(unknown.output, HasSubstr("failed misuse: the host name 'n1' cannot be resolved"));
+}
+
+// The script of `paceline run --emit slurm`, submitted. The job's log is its output.
+class EmittedJob {
+ public:
+  EmittedJob(const fs::path& folder, std::vector<std::string> options,
+             const std::vector<std::string>& command)
+      : folder_(folder) {
+    options.insert(options.begin(), {"--emit", "slurm", "--rdzv-id", "job"});
+    const auto script = run(paceline_run(options, command));
+    EXPECT_EQ(script.exit_code, 0) << script.error;
+    std::ofstream(folder_ / "job.sbatch") << script.output;
+    id_ = told({"sbatch", "--parsable", folder_ / "job.sbatch"});
+    id_.erase(id_.find_last_not_of('\n') + 1);
+  }
+
+  std::string log() const {
+    std::ifstream file(folder_ / ("job-" + id_ + ".log"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // "COMPLETED", "PENDING", ...
+  std::string state() const {
+    const std::string text = told({"scontrol", "--oneliner", "show", "job", id_});
+    const auto at = text.find("JobState=") + 9;
+    return text.substr(at, text.find(' ', at) - at);
+  }
+  void control(std::vector<std::string> words) const {
+    words.push_back(id_);
+    told(std::move(words));
+  }
+  void start_now() const { told({"scontrol", "update", "JobId=" + id_, "StartTime=now"}); }
+
+  // Asks Slurm itself, which tells nobody, until it is so; false: it never was.
+  template <typename Condition>
+  bool comes_to(const Condition& condition, Deadline deadline = Deadline::in(40s)) const {
+    while (!condition(*this)) {
+      if (deadline.passed()) return false;
+      run({.command = {"scontrol", "ping"}, .environment = slurm()});
+    }
+    return true;
+  }
+  bool leaves_no_secret() const { return !fs::exists(folder_ / (".paceline-" + id_ + ".secret")); }
+
+ private:
+  std::map<std::string, std::string> slurm() const {
+    return {{"SLURM_CONF", folder_ / "slurm.conf"}};
+  }
+  std::string told(std::vector<std::string> words) const {
+    const auto finished =
+        run({.command = std::move(words), .environment = slurm(), .directory = folder_});
+    EXPECT_EQ(finished.exit_code, 0) << finished.error;
+    return finished.output;
+  }
+
+  const fs::path folder_;
+  std::string id_;
+};
+
+TEST_F(Slurm, RunsTheEmittedScriptOnTwoNodesWithTheBitsOfPacelineRun) {
+  const EmittedJob job(folder_.path(), {"--nnodes", "2", "-n", "2"},
+                       {binary("collective_worker"), "hash"});
+  ASSERT_TRUE(job.comes_to([](const auto& one) { return one.state() == "COMPLETED"; }))
+      << job.state() << job.log();
+  EXPECT_EQ(told_by_all(job.log(), "hash", 4), expected_hash(4)) << job.log();
+  EXPECT_TRUE(job.leaves_no_secret());
+}
+
+TEST_F(Slurm, AnEmittedJobThatWasStoppedAndSavedComesBackAsTheNextGenerationAndACancelledOneNot) {
+  const std::string saves =
+      "if [ $PACELINE_GENERATION -gt 1 ]; then echo goes on as $PACELINE_GENERATION; "
+      "else exec " +
+      binary("launch_probe") + " catch:143; fi";
+  const auto both_wait = [](const EmittedJob& job) {
+    return job.log().find("[0] ready") != std::string::npos &&
+           job.log().find("[1] ready") != std::string::npos;
+  };
+  const std::vector<std::string> options = {"--nnodes", "2", "-n", "1"};
+  {
+    const EmittedJob job(folder_.path(), options, {"bash", "-c", saves});
+    ASSERT_TRUE(job.comes_to(both_wait)) << job.log();
+    job.control({"scancel", "--signal=TERM"});
+    ASSERT_TRUE(job.comes_to([](const auto& one) { return one.state() == "PENDING"; }))
+        << job.log();
+    job.start_now();
+    ASSERT_TRUE(job.comes_to([](const auto& one) { return one.state() == "COMPLETED"; }))
+        << job.state() << job.log();
+    EXPECT_THAT(job.log(), HasSubstr("[0] goes on as 2"));
+    EXPECT_THAT(job.log(), HasSubstr("[1] goes on as 2"));
+    EXPECT_TRUE(job.leaves_no_secret());
+  }
+  const EmittedJob job(folder_.path(), options, {"bash", "-c", saves});
+  ASSERT_TRUE(job.comes_to(both_wait)) << job.log();
+  job.control({"scancel"});
+  ASSERT_TRUE(job.comes_to([](const auto& one) {
+    return one.state() == "CANCELLED" && one.log().find("exit code 143") != std::string::npos;
+  })) << job.state()
+      << job.log();
 }
 
 // Processes of one cluster, each with its TF_CONFIG.

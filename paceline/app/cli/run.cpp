@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -26,6 +27,9 @@ namespace {
 
 constexpr int kMostProcesses = 4096;
 constexpr int kMostRestarts = 1'000'000;
+// A pod gets its name some seconds after its start, and the answer that there is none yet may be
+// remembered for half a minute.
+constexpr std::chrono::minutes kNamePatience{1};
 
 constexpr const char* kRunAbout =
     "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
@@ -221,12 +225,12 @@ void take_nodes(const Given& given, launch::RunOptions& options) {
   nodes.node_rank = parse_count("--node-rank", given.node_rank, 0, nodes.nodes - 1);
   PACELINE_CHECK(!given.endpoint.empty(),
                  "where do the nodes meet? Give --rdzv-endpoint HOST:PORT, an address of node 0");
-  const auto endpoint = transport::resolve_tcp_address(given.endpoint);
-  PACELINE_CHECK(endpoint.has_value(), "--rdzv-endpoint: {}", endpoint.error().what);
+  Deadline named = Deadline::in(kNamePatience);
+  if (options.timeout) named = named.sooner(Deadline::in(*options.timeout));
+  nodes.endpoint = launch::find_endpoint(given.endpoint, named, transport::resolve_tcp_address);
   PACELINE_CHECK(
-      endpoint.value().port > 0,
+      nodes.endpoint.port > 0,
       "--rdzv-endpoint: port 0 cannot be found by the other nodes; give a number from 1 to 65535");
-  nodes.endpoint = endpoint.value();
   nodes.processes = options.processes;
   if (!given.id.empty()) nodes.id = given.id;
   PACELINE_CHECK(!given.secret_file.empty(),
@@ -310,7 +314,7 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   return options;
 }
 
-// What this host must have for the run: the program, and what the transport needs.
+// This host must have the program and what the transport needs.
 void take_this_host(launch::RunOptions& options) {
   if (options.transport == "nccl" && options.hosts.empty()) check_nccl_is_here();
   const char* path = std::getenv("PATH");

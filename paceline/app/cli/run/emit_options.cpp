@@ -28,11 +28,17 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// What every target takes as the name of a job.
+// Every target takes these as names of jobs.
 bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= kLongestName && is_lower(text.front()) &&
          text.back() != '-' &&
          std::ranges::all_of(text, [](char c) { return is_lower(c) || is_digit(c) || c == '-'; });
+}
+
+bool is_variable(std::string_view text) {
+  return !text.empty() && !is_digit(text.front()) && std::ranges::all_of(text, [](char c) {
+    return is_lower(c) || is_digit(c) || c == '_' || (c >= 'A' && c <= 'Z');
+  });
 }
 
 std::string name_of_program(const std::string& program) {
@@ -97,7 +103,7 @@ void check_it_is_kept(const char* option, const std::string& folder,
                  std::filesystem::path(folder).filename().string());
 }
 
-// What only `paceline run` does for its ranks, and mpirun does not.
+// mpirun does not do for its ranks what the other options of `paceline run` ask for.
 void check_mpirun_takes_them(const Target& target, const EmitOptions& given) {
   constexpr std::array kTaken = {"--stop-grace", "--timeout", "--max-restarts"};
   for (const GivenWord& word : given.for_launchers) {
@@ -122,6 +128,13 @@ launch::Environment environment_of(const launch::RunOptions& run,
   set(variable::kDeterminism, run.determinism);
   set(variable::kOperationTimeout, run.operation_timeout);
   for (const std::string& entry : run.passed) launch::set_variable(all, entry);
+  for (const std::string& entry : all) {
+    const auto name = entry.substr(0, entry.find('='));
+    PACELINE_CHECK(is_variable(name),
+                   "-x: \"{}\" cannot be a variable in a manifest; take letters, digits and _, no "
+                   "digit first",
+                   name);
+  }
   return all;
 }
 

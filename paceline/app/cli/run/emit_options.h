@@ -12,7 +12,7 @@ struct GivenWord {
   std::string option, value;  // an empty value: a flag
 };
 
-// As the user wrote them.
+// The values are as the user wrote them.
 struct EmitOptions {
   std::string image, volume;
   std::string name;  // the job's; empty: the program's

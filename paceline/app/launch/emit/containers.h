@@ -1,4 +1,5 @@
-// What the manifests of containers have in common.
+// Manifests of containers have this in common: how words are escaped, and how long and how often
+// containers run.
 #pragma once
 
 #include <string>
