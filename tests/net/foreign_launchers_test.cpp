@@ -1,7 +1,6 @@
-// Workers that other launchers start: the real torchrun, mpirun of both MPIs and srun,
-// processes that TF_CONFIG describes, and the jobs that `paceline run --emit slurm` writes.
-// `scripts/setup --launchers` installs them; a test whose launcher is missing says so and is
-// skipped.
+// Workers that other launchers start: the real torchrun, mpirun of both MPIs and srun, and
+// processes that TF_CONFIG describes. `scripts/setup --launchers` installs them; a test whose
+// launcher is missing says so and is skipped.
 //
 // Also covers paceline/core/membership/store/pmi.cpp and torchrun_store.cpp, whose servers only
 // these launchers have.
@@ -19,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/slurm.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_run.h"
 
@@ -28,9 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-// The repository, from build/release/bin.
-const fs::path kTests = fs::path(binary("paceline")).parent_path() / "../../../tests/net";
 
 std::string secret_file_in(const TemporaryFolder& folder) {
   const std::string file = folder.file("secret");
@@ -65,14 +62,6 @@ std::vector<Launcher> launchers_of_others() {
   };
 }
 
-bool is_there(const std::string& file) {
-  return ::access(file.c_str(), X_OK) == 0;
-}
-
-#define NEED(file)     \
-  if (!is_there(file)) \
-  GTEST_SKIP() << "NOT TESTED: " << (file) << " is missing; run scripts/setup --launchers"
-
 // Some leave files in the temporary folder: theirs ends with the run.
 Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::string>& program,
                 Deadline deadline = Deadline::in(60s)) {
@@ -84,14 +73,6 @@ Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::stri
   }
   options.command.insert(options.command.end(), program.begin(), program.end());
   return run(options, deadline);
-}
-
-// The output of `ranks` ranks of `paceline run`: every launcher must give the same.
-std::string expected_hash(int ranks) {
-  const auto result =
-      run(paceline_run({"-n", std::to_string(ranks)}, {binary("collective_worker"), "hash"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  return told_by_all(result.output, "hash", ranks);
 }
 
 class ForeignLauncher : public ::testing::TestWithParam<Launcher> {};
@@ -149,28 +130,6 @@ TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
   EXPECT_EQ(told_by_all(output, "hash", 4), expected_hash(4));
 }
 
-class Slurm : public ::testing::Test {
- protected:
-  void SetUp() override {
-    NEED("/usr/sbin/slurmctld");
-    ASSERT_EQ(::geteuid(), 0U) << "Slurm's daemons need root here";
-    const auto started =
-        run({.command = {kTests / "slurm_two_nodes", "start", folder_.path()}}, Deadline::in(60s));
-    ASSERT_EQ(started.exit_code, 0) << started.error;
-  }
-  void TearDown() override {
-    run({.command = {kTests / "slurm_two_nodes", "stop", folder_.path()}});
-  }
-  Finished srun(std::vector<std::string> words,
-                std::map<std::string, std::string> environment = {}) {
-    words.insert(words.begin(), "srun");
-    environment["SLURM_CONF"] = folder_.path() / "slurm.conf";
-    return run({.command = std::move(words), .environment = std::move(environment)},
-               Deadline::in(60s));
-  }
-  const TemporaryFolder folder_;
-};
-
 TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   const auto plain = srun({"-N2", "-n4", binary("collective_worker"), "hash"});
   EXPECT_EQ(told_by_all(plain.output, "hash", 4), expected_hash(4)) << plain.error << plain.output;
@@ -185,103 +144,6 @@ TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   const auto unknown = srun({"-N2", "-n3", binary("collective_worker"), "hash"},
                             {{"PACELINE_SECRET_FILE", secret_file_in(folder_)}});
   EXPECT_THAT(unknown.output, HasSubstr("failed misuse: the host name 'n1' cannot be resolved"));
-}
-
-// The script of `paceline run --emit slurm`, submitted. The job's log is its output.
-class EmittedJob {
- public:
-  EmittedJob(const fs::path& folder, std::vector<std::string> options,
-             const std::vector<std::string>& command)
-      : folder_(folder) {
-    options.insert(options.begin(), {"--emit", "slurm", "--rdzv-id", "job"});
-    const auto script = run(paceline_run(options, command));
-    EXPECT_EQ(script.exit_code, 0) << script.error;
-    std::ofstream(folder_ / "job.sbatch") << script.output;
-    id_ = told({"sbatch", "--parsable", folder_ / "job.sbatch"});
-    id_.erase(id_.find_last_not_of('\n') + 1);
-  }
-
-  std::string log() const {
-    std::ifstream file(folder_ / ("job-" + id_ + ".log"));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  // "COMPLETED", "PENDING", ...
-  std::string state() const {
-    const std::string text = told({"scontrol", "--oneliner", "show", "job", id_});
-    const auto at = text.find("JobState=") + 9;
-    return text.substr(at, text.find(' ', at) - at);
-  }
-  void control(std::vector<std::string> words) const {
-    words.push_back(id_);
-    told(std::move(words));
-  }
-  void start_now() const { told({"scontrol", "update", "JobId=" + id_, "StartTime=now"}); }
-
-  // Asks Slurm itself, which tells nobody, until it is so; false: it never was.
-  template <typename Condition>
-  bool comes_to(const Condition& condition, Deadline deadline = Deadline::in(40s)) const {
-    while (!condition(*this)) {
-      if (deadline.passed()) return false;
-      run({.command = {"scontrol", "ping"}, .environment = slurm()});
-    }
-    return true;
-  }
-  bool leaves_no_secret() const { return !fs::exists(folder_ / (".paceline-" + id_ + ".secret")); }
-
- private:
-  std::map<std::string, std::string> slurm() const {
-    return {{"SLURM_CONF", folder_ / "slurm.conf"}};
-  }
-  std::string told(std::vector<std::string> words) const {
-    const auto finished =
-        run({.command = std::move(words), .environment = slurm(), .directory = folder_});
-    EXPECT_EQ(finished.exit_code, 0) << finished.error;
-    return finished.output;
-  }
-
-  const fs::path folder_;
-  std::string id_;
-};
-
-TEST_F(Slurm, RunsTheEmittedScriptOnTwoNodesWithTheBitsOfPacelineRun) {
-  const EmittedJob job(folder_.path(), {"--nnodes", "2", "-n", "2"},
-                       {binary("collective_worker"), "hash"});
-  ASSERT_TRUE(job.comes_to([](const auto& one) { return one.state() == "COMPLETED"; }))
-      << job.state() << job.log();
-  EXPECT_EQ(told_by_all(job.log(), "hash", 4), expected_hash(4)) << job.log();
-  EXPECT_TRUE(job.leaves_no_secret());
-}
-
-TEST_F(Slurm, AnEmittedJobThatWasStoppedAndSavedComesBackAsTheNextGenerationAndACancelledOneNot) {
-  const std::string saves =
-      "if [ $PACELINE_GENERATION -gt 1 ]; then echo goes on as $PACELINE_GENERATION; "
-      "else exec " +
-      binary("launch_probe") + " catch:143; fi";
-  const auto both_wait = [](const EmittedJob& job) {
-    return job.log().find("[0] ready") != std::string::npos &&
-           job.log().find("[1] ready") != std::string::npos;
-  };
-  const std::vector<std::string> options = {"--nnodes", "2", "-n", "1"};
-  {
-    const EmittedJob job(folder_.path(), options, {"bash", "-c", saves});
-    ASSERT_TRUE(job.comes_to(both_wait)) << job.log();
-    job.control({"scancel", "--signal=TERM"});
-    ASSERT_TRUE(job.comes_to([](const auto& one) { return one.state() == "PENDING"; }))
-        << job.log();
-    job.start_now();
-    ASSERT_TRUE(job.comes_to([](const auto& one) { return one.state() == "COMPLETED"; }))
-        << job.state() << job.log();
-    EXPECT_THAT(job.log(), HasSubstr("[0] goes on as 2"));
-    EXPECT_THAT(job.log(), HasSubstr("[1] goes on as 2"));
-    EXPECT_TRUE(job.leaves_no_secret());
-  }
-  const EmittedJob job(folder_.path(), options, {"bash", "-c", saves});
-  ASSERT_TRUE(job.comes_to(both_wait)) << job.log();
-  job.control({"scancel"});
-  ASSERT_TRUE(job.comes_to([](const auto& one) {
-    return one.state() == "CANCELLED" && one.log().find("exit code 143") != std::string::npos;
-  })) << job.state()
-      << job.log();
 }
 
 // Processes of one cluster, each with its TF_CONFIG.

@@ -2,10 +2,8 @@
 // containers form a run, is tested by tests/readers/manifests_test.py; the script for Slurm runs in
 // tests/net.
 //
-// Also covers paceline/app/launch/emit/containers.cpp, paceline/app/launch/emit/pods.cpp,
-// paceline/app/launch/emit/run_plan.cpp, paceline/app/launch/emit/slurm.cpp,
-// paceline/app/launch/emit/k8s_trainjob.cpp, paceline/app/launch/emit/pytorchjob.cpp,
-// paceline/app/launch/emit/mpijob.cpp and paceline/app/launch/emit/compose.cpp.
+// Also covers paceline/app/launch/emit/run_plan.cpp, paceline/app/launch/emit/slurm.cpp,
+// paceline/app/launch/emit/k8s_trainjob.cpp and paceline/app/launch/emit/mpijob.cpp.
 #include "paceline/app/launch/emit/targets.h"
 
 #include <fmt/format.h>
@@ -15,7 +13,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <ostream>
 #include <regex>
 
 #include "paceline/core/membership/environment/environment.h"
@@ -49,10 +46,6 @@ std::vector<long> numbers_after(const std::string& text, const std::string& befo
   for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at)
     found.push_back(std::stol((*at)[1]));
   return found;
-}
-
-void PrintTo(const Target& target, std::ostream* to) {
-  *to << target.name;
 }
 
 class OfTarget : public ::testing::TestWithParam<Target> {
