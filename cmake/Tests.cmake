@@ -5,7 +5,7 @@
 #   tests/processes/          *_test.cpp -> test_processes; programs/*.cpp and torch_programs/*.cpp -> one helper each,
 #                             mpi_programs/*.cpp -> one for each MPI library
 #   tests/package/            installs, and builds a project that uses what was installed
-#   tests/readers/            traces, TensorBoard and Prometheus as the readers of others see them
+#   tests/readers/            traces, TensorBoard, Prometheus and manifests as the readers of others see them
 #   tests/net/                *_test.cpp -> test_net: several hosts, and launchers of others
 #   tests/house/              rules about the code, in Python
 #   tests/skips.py            after all others: whether those that were skipped may be (tests/allowed_skips.txt)
@@ -211,12 +211,14 @@ function(paceline_skips_test)
   set_tests_properties(${PACELINE_TEST_PREFIX}skips PROPERTIES TIMEOUT 60 DEPENDS "${executables}")
 endfunction()
 
-# paceline_reader_tests(): see tests/readers/readers_test.py.
+# paceline_reader_tests(): tests/readers/<name>_test.py -> <name>, run by the .venv that holds the readers.
 function(paceline_reader_tests)
-  add_test(NAME ${PACELINE_TEST_PREFIX}readers
-           COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python" -B "${CMAKE_CURRENT_SOURCE_DIR}/tests/readers/readers_test.py"
-                   "${CMAKE_CURRENT_BINARY_DIR}/bin")
-  set_tests_properties(${PACELINE_TEST_PREFIX}readers PROPERTIES TIMEOUT 300 PROCESSORS 2)
+  foreach(name readers manifests)
+    add_test(NAME ${PACELINE_TEST_PREFIX}${name}
+             COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python" -B "${CMAKE_CURRENT_SOURCE_DIR}/tests/readers/${name}_test.py"
+                     "${CMAKE_CURRENT_BINARY_DIR}/bin")
+    set_tests_properties(${PACELINE_TEST_PREFIX}${name} PROPERTIES TIMEOUT 300 PROCESSORS 2)
+  endforeach()
 endfunction()
 
 # paceline_package_tests(): see tests/package/package_test.

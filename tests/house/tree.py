@@ -32,8 +32,8 @@ SUB_ROOMS = {
                              "carrier", "engine", "price", "group"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "strategy"): ["rules", "local", "strategies"],
-    ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run"],
-    ("app", "cli"): ["shared", "bench", "checkpoint", "programs", "survey"],
+    ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
+    ("app", "cli"): ["shared", "bench", "checkpoint", "programs", "run", "survey"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/slurm.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_run.h"
 
@@ -27,9 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-// The repository, from build/release/bin.
-const fs::path kTests = fs::path(binary("paceline")).parent_path() / "../../../tests/net";
 
 std::string secret_file_in(const TemporaryFolder& folder) {
   const std::string file = folder.file("secret");
@@ -64,14 +62,6 @@ std::vector<Launcher> launchers_of_others() {
   };
 }
 
-bool is_there(const std::string& file) {
-  return ::access(file.c_str(), X_OK) == 0;
-}
-
-#define NEED(file)     \
-  if (!is_there(file)) \
-  GTEST_SKIP() << "NOT TESTED: " << (file) << " is missing; run scripts/setup --launchers"
-
 // Some leave files in the temporary folder: theirs ends with the run.
 Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::string>& program,
                 Deadline deadline = Deadline::in(60s)) {
@@ -83,14 +73,6 @@ Finished run_by(const Launcher& launcher, int ranks, const std::vector<std::stri
   }
   options.command.insert(options.command.end(), program.begin(), program.end());
   return run(options, deadline);
-}
-
-// The output of `ranks` ranks of `paceline run`: every launcher must give the same.
-std::string expected_hash(int ranks) {
-  const auto result =
-      run(paceline_run({"-n", std::to_string(ranks)}, {binary("collective_worker"), "hash"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  return told_by_all(result.output, "hash", ranks);
 }
 
 class ForeignLauncher : public ::testing::TestWithParam<Launcher> {};
@@ -147,28 +129,6 @@ TEST(Torchrun, OfTwoNodesMeetsThroughTheAgentsStore) {
   }
   EXPECT_EQ(told_by_all(output, "hash", 4), expected_hash(4));
 }
-
-class Slurm : public ::testing::Test {
- protected:
-  void SetUp() override {
-    NEED("/usr/sbin/slurmctld");
-    ASSERT_EQ(::geteuid(), 0U) << "Slurm's daemons need root here";
-    const auto started =
-        run({.command = {kTests / "slurm_two_nodes", "start", folder_.path()}}, Deadline::in(60s));
-    ASSERT_EQ(started.exit_code, 0) << started.error;
-  }
-  void TearDown() override {
-    run({.command = {kTests / "slurm_two_nodes", "stop", folder_.path()}});
-  }
-  Finished srun(std::vector<std::string> words,
-                std::map<std::string, std::string> environment = {}) {
-    words.insert(words.begin(), "srun");
-    environment["SLURM_CONF"] = folder_.path() / "slurm.conf";
-    return run({.command = std::move(words), .environment = std::move(environment)},
-               Deadline::in(60s));
-  }
-  const TemporaryFolder folder_;
-};
 
 TEST_F(Slurm, OnTwoNodesGivesTheBitsOfPacelineRun) {
   const auto plain = srun({"-N2", "-n4", binary("collective_worker"), "hash"});

@@ -1,7 +1,7 @@
-// All mistakes that can be made when a job is started: in options, host lists, hostfile lines,
-// TF_CONFIG, node lists and the variables of other launchers. One table holds each mistake and the
-// texts that name its cause, its place and the remedy. The exit code is always 2, and nothing is
-// started.
+// All mistakes that can be made when a job is started: in options, requests for manifests, host
+// lists, hostfile lines, TF_CONFIG, node lists and the variables of other launchers. One table
+// holds each mistake and the texts that name its cause, its place and the remedy. The exit code is
+// always 2, and nothing is started.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -74,8 +74,8 @@ std::vector<Wrong> wrong_options() {
        {"--rdzv-endpoint: 'a' is no address", "host:port"}},
       {run_with({"-n", "2", "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", "127.0.0.1:0"}),
        {"port 0 cannot be found", "1 to 65535"}},
-      {run_with(
-           {"-n", "2", "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", "no.invalid:1"}),
+      {run_with({"-n", "2", "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", "no.invalid:1",
+                 "--timeout", "300ms"}),
        {"'no.invalid' cannot be resolved", "/etc/hosts"}},
       {run_with({"-n", "2", "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", "127.0.0.1:1"}),
        {"need a secret", "openssl rand -hex 32"}},
@@ -106,6 +106,50 @@ std::vector<Wrong> wrong_options() {
       {{"doctor", "--jsn", "x"}, {"unknown option --jsn", "--json?"}},
       {{"doctor", "--json", "/proc/none"},
        {"--json: /proc/none cannot be written", "- for stdout"}},
+  };
+}
+
+std::vector<Wrong> wrong_manifests() {
+  const auto emit = [](const std::string& target, Words options) {
+    options.insert(options.begin(), {"--emit", target, "-n", "2"});
+    return run_with(std::move(options));
+  };
+  const auto pods = [](Words options, Words command) {
+    Words words = {"run", "--emit", "pytorchjob", "-n", "2", "--emit-image", "i"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "train"});
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
+  };
+  return {
+      {emit("slrm", {}), {"--emit: \"slrm\" is not known", "slurm, k8s-trainjob", "mean slurm?"}},
+      {emit("compose", {}), {"--emit compose: which image?", "--emit-image IMAGE"}},
+      {emit("slurm", {"--emit-image", "i"}), {"--emit-image is for containers", "leave it out"}},
+      {emit("slurm", {"--emit-volume", "v"}), {"--emit-volume is for containers"}},
+      {emit("compose", {"--hosts", "a:2"}), {"--hosts: the manifest", "--nnodes", "leave it out"}},
+      {emit("slurm", {"--secret-file", "s"}), {"--secret-file: the manifest"}},
+      {emit("slurm", {"--node-rank", "0"}), {"--node-rank: the manifest"}},
+      {emit("slurm", {"--nnodes", "0"}), {"--nnodes: 0 is too few"}},
+      {emit("slurm", {"--nnodes", "1:4"}), {"--nnodes: \"1:4\" is not a whole number"}},
+      {emit("slurm", {"--grace", "soon"}), {"--grace: \"soon\" is not a duration"}},
+      {emit("slurm", {"--dry-run"}), {"--dry-run: --emit starts nothing either"}},
+      {emit("slurm", {"--rdzv-id", "My_job"}), {"--rdzv-id: My_job cannot be", "lower case"}},
+      {emit("slurm", {"--transport", "mpi"}), {"--transport mpi", "mpirun -n 4"}},
+      {emit("slurm", {"-x", "A;B=1"}), {"-x: \"A;B\" cannot be a variable", "letters, digits"}},
+      {emit("mpijob", {"--emit-image", "i", "--log-dir", "/l"}),
+       {"--log-dir is for `paceline run`", "mpirun", "another target"}},
+      {run_with({"-n", "2", "--emit-image", "i"}), {"--emit-image", "are for --emit"}},
+      {{"run", "--emit", "slurm", "-n", "2"}, {"no program given"}},
+      {{"run", "--emit", "slurm", "true"}, {"how many processes?"}},
+      {pods({}, {"--checkpoint-dir", "runs/a"}), {"\"runs/a\" is no folder", "NAME:/runs"}},
+      {pods({"--emit-volume", "v:runs"}, {}), {"\"runs\" is no folder", "an absolute one"}},
+      {pods({"--emit-volume", ":/runs"}, {}), {"--emit-volume: :/runs has no name"}},
+      {pods({"--emit-volume", "v"}, {}), {"no folder", "--emit-volume NAME:/runs"}},
+      {pods({"--emit-volume", "./v:/runs"}, {}), {"./v is a folder", "PersistentVolumeClaim"}},
+      {pods({"--emit-volume", "v:/runs"}, {"--checkpoint-dir=/elsewhere"}),
+       {"--checkpoint-dir /elsewhere would end with its container", "/runs/elsewhere"}},
+      {pods({"--log-dir", "/logs"}, {}), {"--log-dir /logs would end", "--emit-volume NAME:/runs"}},
+      {pods({}, {"not \xff UTF-8"}), {"is not UTF-8", "YAML"}},
   };
 }
 
@@ -222,6 +266,10 @@ class LaunchErrors : public ::testing::Test {
 
 TEST_F(LaunchErrors, OptionsNameCauseAndRemedy) {
   for (const auto& wrong : wrong_options()) expect(wrong);
+}
+
+TEST_F(LaunchErrors, ManifestsNameCauseAndRemedy) {
+  for (const auto& wrong : wrong_manifests()) expect(wrong);
 }
 
 TEST_F(LaunchErrors, HostsNameLineCauseAndRemedy) {

@@ -143,6 +143,11 @@ TEST(RunUsage, HelpTeaches) {
                            "--redirects",
                            "--tee",
                            "--dry-run",
+                           "--emit TARGET",
+                           "--emit-image",
+                           "--emit-volume",
+                           "a batch script for sbatch",
+                           "Kubeflow Trainer",
                            "openssl rand -hex 32"}) {
     EXPECT_THAT(run_help.output, HasSubstr(text));
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "paceline/app/cli/run/emit_options.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
@@ -25,6 +27,9 @@ namespace {
 
 constexpr int kMostProcesses = 4096;
 constexpr int kMostRestarts = 1'000'000;
+// A pod gets its name some seconds after its start, and the answer that there is none yet may be
+// remembered for half a minute.
+constexpr std::chrono::minutes kNamePatience{1};
 
 constexpr const char* kRunAbout =
     "Starts N processes of a program, on this host or several, as one job: each is a rank, knows "
@@ -41,6 +46,8 @@ constexpr const char* kRunMore = R"(Examples:
   paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
                                                    on each of two nodes, without ssh: R is 0 on host a, 1 on the other
   paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/rank_0.log, ...
+  paceline run --emit slurm --nnodes 2 -n 4 --max-restarts 3 ./train >train.sbatch   2 nodes with 4 processes each
+  paceline run --emit compose --emit-image me/train --nnodes 2 -n 1 -- train --checkpoint-dir /runs/a >compose.yaml
 
 A hostfile has a line for each host: `a slots=2` (Open MPI, Horovod) or `a:2` (MPICH), # begins a comment.
 Make the file for --secret-file with (umask 077; openssl rand -hex 32 >S), and copy it to each node. Over ssh no file is needed.
@@ -81,6 +88,7 @@ struct Given {
   std::string log_dir, redirects, tees;
   std::vector<std::string> passed;
   std::string bind;
+  std::string target, image, volume;  // --emit...
   bool no_prefix = false, dry_run = false, as_agent = false;
 };
 
@@ -151,6 +159,13 @@ void add_options(CLI::App& app, Given& given) {
       "write output only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
   add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK",
       "write output both to the file and to the terminal, as --redirects (3)");
+  app.add_option("--emit", given.target,
+                 "print the run as a manifest of another system, and start nothing")
+      ->type_name("TARGET");
+  add("--emit-image", given.image, "PACELINE_RUN_EMIT_IMAGE", "IMAGE",
+      "image of the containers in the manifest; it holds Paceline and the program");
+  add("--emit-volume", given.volume, "PACELINE_RUN_EMIT_VOLUME", "NAME[:DIR]",
+      "volume for checkpoints, and its folder in the containers (the program's --checkpoint-dir)");
   app.add_flag("--dry-run", given.dry_run, "show what would be started where, and start nothing");
   app.add_flag("--as-agent", given.as_agent)->group("");  // --ssh starts it
   app.add_flag("--no-prefix", given.no_prefix, "print lines without \"[rank] \" before them")
@@ -210,12 +225,12 @@ void take_nodes(const Given& given, launch::RunOptions& options) {
   nodes.node_rank = parse_count("--node-rank", given.node_rank, 0, nodes.nodes - 1);
   PACELINE_CHECK(!given.endpoint.empty(),
                  "where do the nodes meet? Give --rdzv-endpoint HOST:PORT, an address of node 0");
-  const auto endpoint = transport::resolve_tcp_address(given.endpoint);
-  PACELINE_CHECK(endpoint.has_value(), "--rdzv-endpoint: {}", endpoint.error().what);
+  Deadline named = Deadline::in(kNamePatience);
+  if (options.timeout) named = named.sooner(Deadline::in(*options.timeout));
+  nodes.endpoint = launch::find_endpoint(given.endpoint, named, transport::resolve_tcp_address);
   PACELINE_CHECK(
-      endpoint.value().port > 0,
+      nodes.endpoint.port > 0,
       "--rdzv-endpoint: port 0 cannot be found by the other nodes; give a number from 1 to 65535");
-  nodes.endpoint = endpoint.value();
   nodes.processes = options.processes;
   if (!given.id.empty()) nodes.id = given.id;
   PACELINE_CHECK(!given.secret_file.empty(),
@@ -286,7 +301,6 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   }
   take_hosts({given.hosts, given.hostfile, given.ssh},
              given.processes.empty() ? 0 : options.processes, options);
-  if (options.transport == "nccl" && options.hosts.empty()) check_nccl_is_here();
   take_nodes(given, options);
   take_store(given, options);
   take_logs(given, options);
@@ -296,11 +310,65 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     options.bind = parse_choice("--bind", given.bind, {"cores", "none"}) == "cores";
   PACELINE_CHECK(!command.empty(),
                  "no program given; write it after the options, as in `paceline run -n 2 program`");
-  const char* path = std::getenv("PATH");
-  options.program =
-      launch::find_program(command.front(), path == nullptr ? "/usr/bin:/bin" : path).value();
   options.command = command;
   return options;
+}
+
+// This host must have the program and what the transport needs.
+void take_this_host(launch::RunOptions& options) {
+  if (options.transport == "nccl" && options.hosts.empty()) check_nccl_is_here();
+  const char* path = std::getenv("PATH");
+  options.program =
+      launch::find_program(options.command.front(), path == nullptr ? "/usr/bin:/bin" : path)
+          .value();
+}
+
+struct NamedOption {
+  const char* name;
+  std::string Given::*value;
+};
+
+// The options that a manifest hands on to the launcher of each node.
+constexpr NamedOption kForLaunchers[] = {
+    {"--grace", &Given::grace},         {"--stop-grace", &Given::stop_grace},
+    {"--timeout", &Given::timeout},     {"--max-restarts", &Given::max_restarts},
+    {"--bind", &Given::bind},           {"--log-dir", &Given::log_dir},
+    {"--redirects", &Given::redirects}, {"--tee", &Given::tees},
+};
+
+// The options that place a run on hosts, which a manifest leaves to its system.
+constexpr NamedOption kPlaces[] = {
+    {"--hosts", &Given::hosts},
+    {"--hostfile", &Given::hostfile},
+    {"--ssh", &Given::ssh},
+    {"--node-rank", &Given::node_rank},
+    {"--rdzv-endpoint", &Given::endpoint},
+    {"--secret-file", &Given::secret_file},
+    {"--store", &Given::store},
+};
+
+// The run as a manifest, after the checks of its options.
+std::string manifest(Given given, const std::vector<std::string>& command) {
+  const launch::Target& target = parse_target(given.target);
+  for (const auto& [name, value] : kPlaces) {
+    PACELINE_CHECK((given.*value).empty(),
+                   "{}: the manifest of --emit {} places the run by itself; leave it out, and give "
+                   "--nnodes for the nodes and -n for the processes on each",
+                   name, target.name);
+  }
+  PACELINE_CHECK(!given.dry_run, "--dry-run: --emit starts nothing either; leave one out");
+  EmitOptions emit = {.image = given.image, .volume = given.volume, .name = given.id};
+  if (!given.nodes.empty()) emit.nodes = parse_count("--nnodes", given.nodes, 1, kMostProcesses);
+  for (const auto& [name, value] : kForLaunchers)
+    if (!(given.*value).empty()) emit.for_launchers.push_back({name, given.*value});
+  if (given.no_prefix) emit.for_launchers.push_back({"--no-prefix", ""});
+  const std::string transport = given.transport;
+  if (!target.own_launcher && transport == "mpi") given.transport.clear();
+  given.nodes.clear();
+  launch::RunOptions options = checked_options(given, command);
+  options.transport = transport;
+  return target.write(
+      plan_of(target, emit, options, launch::settings_in(launch::own_environment())));
 }
 
 int be_agent() {
@@ -314,7 +382,8 @@ struct RunLine {
   RunLine() {
     app.formatter(std::make_shared<RunHelp>());
     app.get_formatter()->column_width(34);
-    app.footer(kRunMore);
+    app.footer(fmt::format("{}\nWhat --emit prints, for --nnodes nodes with -n processes each:\n{}",
+                           kRunMore, targets_text()));
     add_options(app, given);
   }
   CLI::App app{kRunAbout, "paceline run"};
@@ -334,7 +403,14 @@ int run_main(const std::vector<std::string>& arguments) {
   if (!parse(app, std::move(words))) return 0;
   if (given.as_agent) return be_agent();
   take_other_names(given);
-  const auto options = checked_options(given, command);
+  if (!given.target.empty()) {
+    fmt::print("{}", manifest(given, command));
+    return 0;
+  }
+  PACELINE_CHECK(given.image.empty() && given.volume.empty(),
+                 "--emit-image and --emit-volume are for --emit; give the target too");
+  auto options = checked_options(given, command);
+  take_this_host(options);
   if (!given.dry_run) return launch::run(options);
   launch::dry_run(options);
   return 0;

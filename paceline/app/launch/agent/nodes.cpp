@@ -6,7 +6,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "paceline/core/membership/handshake/handshake.h"
@@ -95,7 +98,30 @@ class Gathering {
   std::optional<Failure> trouble_;
 };
 
+// Whether only the host's name can be what is wrong with it.
+bool has_a_port(const std::string& text) {
+  const auto colon = text.rfind(':');
+  return colon != std::string::npos && colon > 0 &&
+         transport::parse_tcp_address("127.0.0.1" + text.substr(colon)).has_value();
+}
+
 }  // namespace
+
+transport::TcpAddress find_endpoint(const std::string& text, Deadline deadline,
+                                    const Resolver& resolve) {
+  constexpr std::chrono::milliseconds kPause{200};
+  auto found = resolve(text);
+  if (!found && has_a_port(text) && !deadline.passed()) {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(deadline.left());
+    fmt::print(stderr, "paceline: {}; asking again for {} s\n", found.error().what, left.count());
+    while (!found && !deadline.passed()) {
+      std::this_thread::sleep_for(std::min<Clock::duration>(kPause, deadline.left()));
+      found = resolve(text);
+    }
+  }
+  if (!found) throw_misuse(fmt::format("--rdzv-endpoint: {}", found.error().what));
+  return found.value();
+}
 
 std::map<int, AgentChannel> await_nodes(const NodeOptions& options, const std::set<int>& wanted,
                                         transport::Poller& poller,

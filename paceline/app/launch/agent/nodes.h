@@ -23,6 +23,14 @@ struct NodeOptions {
   Clock::duration patience = std::chrono::minutes(10);
 };
 
+using Resolver = std::function<Result<transport::TcpAddress>(const std::string& text)>;
+
+// The numeric address of "host:port". A name that nobody knows yet is asked for again until the
+// deadline, which is told on stderr: containers and pods get their names shortly after their start.
+// THROWS Error (misuse).
+transport::TcpAddress find_endpoint(const std::string& text, Deadline deadline,
+                                    const Resolver& resolve);
+
 // Waits on node 0 until these nodes have connected; a node that leaves while others are awaited may
 // come again. Returns them by node rank; none of them once `is_given_up` says so. THROWS Error:
 // timed_out names the missing nodes; mismatch: two launchers have one node rank; misuse: the

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "paceline/app/launch/process/pipe.h"
+#include "paceline/app/launch/process/shell_word.h"
 
 namespace paceline::launch {
 namespace {
@@ -24,17 +25,6 @@ constexpr std::chrono::milliseconds kEnd{300};  // the time an agent and its ssh
 
 Clock::time_point moment_ago(std::int64_t nanoseconds) {
   return Clock::now() - std::chrono::nanoseconds(nanoseconds);
-}
-
-// ssh hands its words to a shell on the other side.
-std::string quoted(const std::string& word) {
-  if (word.find_first_not_of(
-          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") ==
-      std::string::npos)
-    return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
 }
 
 [[noreturn]] void become_ssh(std::vector<std::string> command, int input, int output,
@@ -78,8 +68,10 @@ Result<AgentChannel> start_agent(const std::vector<std::string>& ssh_command,
   if (!down) return down.error();
   if (!up) return up.error();
   std::vector<std::string> command = ssh_command;
-  for (const std::string& word : {host, quoted(std::filesystem::read_symlink("/proc/self/exe")),
-                                  std::string("run"), std::string("--as-agent")}) {
+  // ssh hands its words to a shell on the other side.
+  for (const std::string& word :
+       {host, shell_word(std::filesystem::read_symlink("/proc/self/exe").string()),
+        std::string("run"), std::string("--as-agent")}) {
     command.push_back(word);
   }
   const pid_t process = ::fork();

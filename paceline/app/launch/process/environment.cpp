@@ -150,6 +150,16 @@ Environment own_environment() {
   return result;
 }
 
+Environment settings_in(const Environment& environment) {
+  Environment settings;
+  std::ranges::copy_if(environment, std::back_inserter(settings), [](const std::string& entry) {
+    const auto name = name_in(entry);
+    const bool ours = name.starts_with("PACELINE_") && !is_a_launchers(name);
+    return ours || name == "OMP_NUM_THREADS" || is_memory_policy(name);
+  });
+  return settings;
+}
+
 std::string_view value_of(const Environment& environment, std::string_view name) {
   for (const std::string& entry : environment) {
     if (name_in(entry) == name && entry.size() > name.size())

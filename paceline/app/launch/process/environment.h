@@ -53,6 +53,11 @@ bool is_a_launchers(std::string_view name);
 bool is_memory_policy(std::string_view name);
 
 Environment own_environment();
+
+// The settings that a job has on all its hosts: PACELINE_* that are no launcher's, OMP_NUM_THREADS,
+// and what malloc does.
+Environment settings_in(const Environment& environment);
+
 // Looks a variable up as getenv does. Empty when it is not set.
 std::string_view value_of(const Environment& environment, std::string_view name);
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "paceline/app/launch/hosts/host.h"
+#include "paceline/app/launch/process/shell_word.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/transport/socket/resolve.h"
@@ -45,12 +46,6 @@ std::string route_to(const std::string& host) {
 
 bool chosen(const std::string& host) {
   return host != RunOptions().store_host;
-}
-
-std::string shown(const std::string& word) {
-  const bool plain =
-      !word.empty() && word.find_first_of(" \t\n\"'\\$`*?;&|<>()") == std::string::npos;
-  return plain ? word : "'" + word + "'";
 }
 
 }  // namespace
@@ -98,18 +93,14 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   if (over_nodes(options)) return orders;
   orders.directory = std::filesystem::current_path();
   orders.command = options.command;
-  for (const std::string& entry : own_environment()) {
-    const auto name = entry.substr(0, entry.find('='));
-    const bool setting = name.starts_with("PACELINE_") && !is_a_launchers(name);
-    if (setting || name == "OMP_NUM_THREADS" || is_memory_policy(name))
-      orders.environment.insert(orders.environment.begin(), entry);
-  }
+  const Environment settings = settings_in(own_environment());
+  orders.environment.insert(orders.environment.begin(), settings.begin(), settings.end());
   return orders;
 }
 
 std::string describe(const RunOptions& options, const Placement& placement) {
   std::vector<std::string> command;
-  for (const std::string& word : options.command) command.push_back(shown(word));
+  for (const std::string& word : options.command) command.push_back(shell_word(word));
   const JobVariables job{
       .world_size = placement.world_size,
       .job = "(chosen at the start)",

@@ -54,6 +54,31 @@ std::optional<Failure> failure_of(const NodeOptions& first,
   return std::nullopt;
 }
 
+TEST(Endpoint, IsAskedForAgainUntilItsNameIsKnown) {
+  int asked = 0;
+  const auto later = [&](const std::string& text) -> Result<transport::TcpAddress> {
+    if (++asked < 3) return Failure{Fault::misuse, text + " is not known", {}};
+    return transport::TcpAddress{"10.0.0.7", 29400};
+  };
+  EXPECT_EQ(find_endpoint("pod-0.run:29400", Deadline::in(10s), later).host, "10.0.0.7");
+  EXPECT_EQ(asked, 3);
+}
+
+TEST(Endpoint, IsRefusedAtItsDeadlineAndAtOnceWhenItIsNoAddress) {
+  int asked = 0;
+  const auto never = [&](const std::string&) -> Result<transport::TcpAddress> {
+    ++asked;
+    return Failure{Fault::misuse, "not known", {}};
+  };
+  EXPECT_THROW(find_endpoint("a:1", Deadline::in(1ms), never), Error);
+  EXPECT_GE(asked, 1);
+  for (const char* wrong : {"a", "a:", ":1", "a:70000", "a:x"}) {
+    asked = 0;
+    EXPECT_THROW(find_endpoint(wrong, Deadline::in(1h), never), Error) << wrong;
+    EXPECT_EQ(asked, 1) << wrong;
+  }
+}
+
 TEST(Nodes, ComeInAnyOrderAndAreHandedOverInTheirs) {
   const int port = free_port();
   transport::FileDescriptor one, two;
