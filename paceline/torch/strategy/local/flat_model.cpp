@@ -75,6 +75,30 @@ void FlatModel::add(const at::Tensor& vector, double factor) const {
   for (const Piece& piece : pieces_) at::Tensor(piece.tensor).add_(part_of(vector, piece), factor);
 }
 
+void FlatModel::read_gradients(const at::Tensor& into) const {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    const at::Tensor& grad = pieces_[i].tensor.grad();
+    const at::Tensor part = part_of(into, pieces_[i]);
+    if (grad.defined()) part.copy_(grad.layout() == at::kStrided ? grad : grad.to_dense());
+    else part.zero_();
+  }
+}
+
+void FlatModel::set_where_not(const at::Tensor& is_kept, const at::Tensor& values) const {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    at::Tensor tensor = pieces_[i].tensor;
+    tensor.copy_(at::where(part_of(is_kept, pieces_[i]), tensor, part_of(values, pieces_[i])));
+  }
+}
+
+const FlatModel::Piece* FlatModel::piece_of(const at::Tensor& parameter) const {
+  for (std::size_t i = 0; i < trained_; ++i)
+    if (pieces_[i].tensor.is_same(parameter)) return &pieces_[i];
+  return nullptr;
+}
+
 double FlatModel::square_distance(const at::Tensor& vector) const {
   const at::NoGradGuard no_grad;
   double sum = 0;

@@ -42,6 +42,13 @@ class FlatModel {
   void write_buffers(const at::Tensor& from) const;
   // model += factor * vector.
   void add(const at::Tensor& vector, double factor = 1) const;
+  // Copies the gradients of the parameters() into a vector of so many elements; zeros where there
+  // are none.
+  void read_gradients(const at::Tensor& into) const;
+  // Parameters become `values` where `is_kept` is false; vectors of parameters().
+  void set_where_not(const at::Tensor& is_kept, const at::Tensor& values) const;
+  // nullptr: the tensor is none of the trained parameters.
+  const Piece* piece_of(const at::Tensor& parameter) const;
   // |model - vector|^2, over the trained parameters.
   double square_distance(const at::Tensor& vector) const;
   // The part of a vector that belongs to a piece, in the piece's shape and memory layout.

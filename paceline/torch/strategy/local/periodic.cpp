@@ -10,7 +10,7 @@ void Periodic::after_update(const parallel::Optimizers& optimizers) {
   if (++steps_ >= report_.period) {
     report_.distance = exchange(optimizers);
     ++report_.exchanges;
-    report_.bytes += static_cast<double>(replica_.bytes_of(replica_.model.elements()));
+    report_.bytes += static_cast<double>(replica_.bytes_of(elements_brought()));
     replica_.ledger.restart();
     steps_ = 0;
   }

@@ -8,7 +8,7 @@ namespace paceline::strategy {
 
 class Periodic : public LocalMethod {
  public:
-  void after_update(const parallel::Optimizers& optimizers) final;
+  void after_update(const parallel::Optimizers& optimizers) override;
   MethodState state() override { return {.values = {{"steps", steps_}}}; }
   void restore(const JsonReader::Json& values, bool) override {
     steps_ = values.at("steps").get<int>();
@@ -26,6 +26,10 @@ class Periodic : public LocalMethod {
   // A step was made, with or without an exchange: the period may change.
   virtual void step_made(const parallel::Optimizers& optimizers) { static_cast<void>(optimizers); }
 
+  // What this rank brought to the last exchange.
+  virtual std::int64_t elements_brought() const { return replica_.model.elements(); }
+  // Whether an exchange follows this step.
+  bool is_last_of_period() const { return steps_ + 1 >= report_.period; }
   void change_period(int period) { report_.period = period; }
   int period() const { return report_.period; }
 

@@ -74,7 +74,7 @@ TEST(MixingGraph, EverySendMeetsItsReceive) {
 TEST(MixingGraph, ConnectsAllRanks) {
   for (const MixingGraph& one : mixing_graphs())
     for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20})
-      if (one.check(n)) EXPECT_TRUE(is_connected(one, n)) << one.name << " " << n;
+      EXPECT_TRUE(!one.check(n) || is_connected(one, n)) << one.name << " " << n;
 }
 
 // Training specification, C9.
@@ -156,7 +156,7 @@ TEST(MixingGraph, NamesWhatIsWrongInATextOrAFile) {
               AllOf(HasSubstr("'rung'"), HasSubstr("one_peer"), HasSubstr("ring?")));
   EXPECT_THAT(refusal("torus", 7), AllOf(HasSubstr("7"), HasSubstr("ring")));
   const test::TemporaryFolder folder;
-  const std::string file = folder.path() + "/edges";
+  const std::string file = (folder.path() / "edges").string();
   const auto told = [&](const std::string& text) {
     std::ofstream(file) << text;
     return refusal("@" + file, 3);
