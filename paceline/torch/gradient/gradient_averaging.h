@@ -116,6 +116,7 @@ class GradientAveraging final : public Synchrony {
   void drop_gradients(std::size_t parameters);
   void hand_out(std::size_t bucket);
   void bring_home(std::size_t bucket);
+  double bytes_of_gradients() const;
   void report(const StepOutcome& outcome);
   void record();
   void decide_next_layout();

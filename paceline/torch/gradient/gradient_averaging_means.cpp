@@ -176,6 +176,14 @@ void GradientAveraging::stepped(const Optimizers&, double seconds) {
   updated_at_ = since_last_step_.seconds();
 }
 
+// Of the dense ones, uncompressed.
+double GradientAveraging::bytes_of_gradients() const {
+  double bytes = 0;
+  for (const at::Tensor& shape : shapes_)
+    bytes += static_cast<double>(shape.numel()) * static_cast<double>(shape.element_size());
+  return bytes;
+}
+
 void GradientAveraging::report(const StepOutcome& outcome) {
   current_.buckets = static_cast<int>(present_plan().size());
   if (!alone()) current_.late = GradientSchedule::late_in(present_plan(), observed_.arrived);
@@ -188,6 +196,12 @@ void GradientAveraging::report(const StepOutcome& outcome) {
     current_.coded_bytes = coded.bytes - coded_before_.bytes;
     current_.wire_bytes = coded.wire - coded_before_.wire;
     coded_before_ = coded;
+  }
+  current_.exchange = report_.exchange;
+  if (!alone() && outcome.end != StepEnd::over) {
+    current_.exchange.period = 1;
+    ++current_.exchange.exchanges;
+    current_.exchange.bytes += bytes_of_gradients() - current_.coded_bytes + current_.wire_bytes;
   }
   current_.step = report_.step + 1;
   current_.plans = schedule_.plans();

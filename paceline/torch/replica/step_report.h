@@ -7,7 +7,7 @@ namespace paceline {
 
 namespace parallel {
 
-// The exchanges of strategies that move parameters or whole gradients (docs/strategies/).
+// The exchanges of a synchrony (docs/strategies/).
 struct ExchangeReport {
   std::int64_t exchanges = 0;  // so far
   double bytes = 0;            // that this rank brought to them; weights and flags do not count
@@ -39,7 +39,7 @@ struct StepReport {
   bool overflowed = false;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before
   double under_way_seconds = 0;  // in which gradients were under way
-  parallel::ExchangeReport exchange = {};  // all zero for the synchrony "synchronous"
+  parallel::ExchangeReport exchange = {};
 };
 
 }  // namespace paceline

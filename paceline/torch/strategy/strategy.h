@@ -4,8 +4,10 @@
 // settings, its traffic, and how its Synchrony is made; make_synchrony.h makes the one that a text
 // names. Where each rank steps by its own gradients, LocalSteps (local/local_steps.h) is the
 // Synchrony, and the strategy is a LocalMethod (local/local_method.h), which works on a
-// LocalReplica (local/local_replica.h). Start reading at strategies/local_sgd.cpp.
+// LocalReplica (local/local_replica.h). Ensemble (ensemble.h), which needs forward passes, stands
+// beside the strategy `none`. Start reading at strategies/local_sgd.cpp.
 #pragma once
 
+#include "paceline/torch/strategy/ensemble.h"
 #include "paceline/torch/strategy/local/strategy_catalogue.h"
 #include "paceline/torch/strategy/make_synchrony.h"

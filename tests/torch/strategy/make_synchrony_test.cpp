@@ -95,6 +95,25 @@ TEST(Strategies, ConsensusHasEqualBitsOnAllRanksAndGivesTheReplicaBack) {
   }
 }
 
+// In 24 steps, whole periods of each.
+TEST(Strategies, BringTheBytesThatTheirTrafficSays) {
+  const SharedTask task{.ranks = 4, .steps = 24, .tells_weights = false};
+  for (const char* text :
+       {"synchronous", "none", "local_sgd:period=4", "block_momentum:period=6", "admm:period=3",
+        "gossip", "gossip:graph=one_peer", "gossip:graph=exponential,order=atc", "robust"}) {
+    const auto choice = strategy::parse_strategy(text);
+    if (!choice) continue;
+    const Trained trained = train_on_ranks(task, text);
+    const auto elements = static_cast<double>(trained.replicas[0].numel());
+    double expected = 0;
+    for (const strategy::Traffic& one :
+         choice.value().strategy.traffic(choice.value().settings, {elements, task.ranks}))
+      expected += 8 * one.elements * task.steps / one.every;
+    for (const StepReport& report : trained.reports)
+      EXPECT_DOUBLE_EQ(report.exchange.bytes, expected) << text;
+  }
+}
+
 TEST(Strategies, RefuseWhatDoesNotFitByName) {
   const auto refusal = [](const DataParallelOptions& options, int ranks = 2) {
     std::string told;

@@ -3,9 +3,12 @@
 // Assran et al., Stochastic Gradient Push for Distributed Deep Learning, ICML 2019.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "paceline/torch/strategy/local/graph_setting.h"
 #include "paceline/torch/strategy/local/local_steps.h"
@@ -14,63 +17,73 @@
 namespace paceline::strategy::catalogue {
 namespace {
 
-// The model holds z = x / w while gradients are computed, and x while the optimizer steps.
+// The model holds z = x / w while gradients are computed, and x while the optimizer steps. What is
+// pushed in a step is added `late` steps later: until then it travels behind them, and belongs to
+// the sum that all ranks keep.
 class PushSum final : public LocalMethod {
  public:
-  PushSum(LocalReplica& replica, collective::MixingGraph graph)
+  PushSum(LocalReplica& replica, const collective::MixingGraph& graph, int late)
       : replica_(replica),
         elements_(replica.model.elements()),
-        exchange_(replica, std::move(graph), elements_ + tail()),
-        numerator_(replica.model.make_vector(elements_ + tail())),
-        share_(replica.model.make_vector(elements_ + tail())),
+        late_(late),
+        numerator_(make_message()),
         plain_(at::empty({elements_}, numerator_.options())) {
     report_.period = 1;
+    for (int i = 0; i <= late; ++i) {
+      flights_.push_back({std::make_unique<NeighbourExchange>(replica, graph, elements_ + tail()),
+                          make_message(), make_message()});
+    }
   }
 
   void begin_step() override {
-    if (is_loaded_) return;
-    is_loaded_ = true;
-    replica_.model.read(vector());
-    vector().mul_(weight_);
+    if (std::exchange(is_loaded_, true)) return;
+    replica_.model.read(vector_in(numerator_));
+    vector_in(numerator_).mul_(weight_);
   }
 
   void before_update() override {
-    replica_.model.write(vector());
+    replica_.model.write(vector_in(numerator_));
     holds_numerator_ = true;
   }
 
   void after_update(const parallel::Optimizers&) override {
-    if (holds_numerator_) replica_.model.read(vector());
-    holds_numerator_ = false;
+    if (std::exchange(holds_numerator_, false)) replica_.model.read(vector_in(numerator_));
     push();
-    plain_.copy_(vector());
+    if (round_ >= late_) take(flight(round_ - late_));
+    ++round_;
+    plain_.copy_(vector_in(numerator_));
     if (weight_ != 1) plain_.div_(weight_);
     report_.distance = std::sqrt(replica_.model.square_distance(plain_));
     replica_.model.write(plain_);
-    ++round_;
-    ++report_.exchanges;
-    report_.bytes += (static_cast<double>(replica_.bytes_of(elements_)) + sizeof(double)) *
-                     static_cast<double>(exchange_.row().to.size());
   }
 
-  // Sum of x over sum of w, which is the number of ranks.
+  // The sum of all numerators, on the ranks and on their way, over the number of ranks.
   void write_consensus() override {
     begin_step();
-    const at::Tensor sum = share_.narrow(0, 0, elements_);
-    sum.copy_(vector());
-    replica_.average_plainly(sum);
-    replica_.model.write(sum);
+    at::Tensor sum = vector_in(numerator_).clone();
+    for (std::int64_t round = std::max<std::int64_t>(0, round_ - late_); round < round_; ++round)
+      sum.add_(vector_in(flight(round).share), receivers_of(round));
+    const at::Tensor mean = replica_.model.make_vector();
+    mean.copy_(sum);
+    replica_.average_plainly(mean);
+    replica_.model.write(mean);
     replica_.take_counts();
   }
 
   MethodState state() override {
     begin_step();
     put_weight(numerator_, weight_);
-    return {.values = {{"round", round_}}, .tensors = {numerator_}};
+    MethodState state{.values = {{"round", round_}}, .tensors = {numerator_}};
+    for (Flight& one : flights_) {
+      settle(one);
+      state.tensors.push_back(one.share);
+      state.tensors.push_back(one.arrived);
+    }
+    return state;
   }
   // On other ranks the weights would not add up to their number: each begins with its own z.
   void restore(const JsonReader::Json& values, bool is_same_world) override {
-    round_ = values.at("round").get<std::int64_t>();
+    round_ = is_same_world ? values.at("round").get<std::int64_t>() : 0;
     weight_ = is_same_world ? weight_in(numerator_) : 1;
     is_loaded_ = is_same_world;
   }
@@ -78,23 +91,55 @@ class PushSum final : public LocalMethod {
   parallel::ExchangeReport report() const override { return report_; }
 
  private:
-  // A rank keeps as large a share as it sends to each of its neighbours.
-  void push() {
-    const double part = 1.0 / (1.0 + static_cast<double>(exchange_.row_of(round_).to.size()));
-    at::mul_out(share_, numerator_, at::scalar_tensor(part, at::kDouble));
-    double sum = weight_ * part;
-    put_weight(share_, sum);
-    exchange_.start(share_, round_);
-    exchange_.wait();
-    vector().copy_(share_.narrow(0, 0, elements_));
-    for (std::size_t i = 0; i < exchange_.row().from.size(); ++i) {
-      vector().add_(exchange_.received(i).narrow(0, 0, elements_));
-      sum += weight_in(exchange_.received(i));
-    }
-    weight_ = sum;
+  struct Flight {
+    std::unique_ptr<NeighbourExchange> exchange;
+    at::Tensor share;    // that each neighbour gets
+    at::Tensor arrived;  // the sum of what came, once it was waited for
+  };
+
+  Flight& flight(std::int64_t round) {
+    return flights_[static_cast<std::size_t>(round) % flights_.size()];
+  }
+  double receivers_of(std::int64_t round) {
+    return static_cast<double>(flight(round).exchange->row_of(round).to.size());
   }
 
-  at::Tensor vector() const { return numerator_.narrow(0, 0, elements_); }
+  // A rank keeps as large a share as it sends to each of its neighbours.
+  void push() {
+    Flight& now = flight(round_);
+    const double receivers = receivers_of(round_), part = 1 / (1 + receivers);
+    at::mul_out(now.share, numerator_, at::scalar_tensor(part, at::kDouble));
+    weight_ *= part;
+    put_weight(now.share, weight_);
+    now.exchange->start(now.share, round_);
+    vector_in(numerator_).copy_(vector_in(now.share));
+    ++report_.exchanges;
+    report_.bytes +=
+        (static_cast<double>(replica_.bytes_of(elements_)) + sizeof(double)) * receivers;
+  }
+
+  void settle(Flight& one) {
+    if (!one.exchange->is_under_way()) return;
+    one.exchange->wait();
+    double weight = 0;
+    one.arrived.zero_();
+    for (std::size_t i = 0; i < one.exchange->row().from.size(); ++i) {
+      const at::Tensor& message = one.exchange->received(i);
+      if (i == 0) vector_in(one.arrived).copy_(vector_in(message));
+      else vector_in(one.arrived).add_(vector_in(message));
+      weight += weight_in(message);
+    }
+    put_weight(one.arrived, weight);
+  }
+
+  void take(Flight& one) {
+    settle(one);
+    vector_in(numerator_).add_(vector_in(one.arrived));
+    weight_ += weight_in(one.arrived);
+  }
+
+  at::Tensor make_message() const { return replica_.model.make_vector(elements_ + tail()); }
+  at::Tensor vector_in(const at::Tensor& message) const { return message.narrow(0, 0, elements_); }
   // The weight travels behind the vector, as the bytes of a double.
   std::int64_t tail() const {
     return static_cast<std::int64_t>(sizeof(double) / c10::elementSize(replica_.model.type()));
@@ -113,8 +158,9 @@ class PushSum final : public LocalMethod {
 
   LocalReplica& replica_;
   const std::int64_t elements_;
-  NeighbourExchange exchange_;
-  at::Tensor numerator_, share_;  // each with room for a weight behind it
+  const int late_;
+  std::vector<Flight> flights_;  // of the last `late` rounds and the present one
+  const at::Tensor numerator_;   // with room for a weight behind it, as all messages
   const at::Tensor plain_;
   double weight_ = 1;
   bool is_loaded_ = false;        // numerator_ holds x
@@ -130,15 +176,24 @@ Strategy push_sum() {
       .name = "push_sum",
       .summary = "each replica pushes shares of itself along a directed graph (SGP)",
       .reference = "Assran et al., ICML 2019",
-      .settings = {graph_setting("one_peer")},
+      .settings = {graph_setting("one_peer"),
+                   {.name = "late",
+                    .standard = 0,
+                    .least = 0,
+                    .most = 16,
+                    .meaning = "steps behind which what is pushed travels (overlap SGP)",
+                    .whole = true}},
       .make =
           [](const Settings& settings, const StrategyContext& context) {
             return local_steps("push_sum", context, [&](LocalReplica& replica) {
-              return std::make_unique<PushSum>(replica, graph_of(settings));
+              return std::make_unique<PushSum>(replica, graph_of(settings),
+                                               settings.as<int>("late"));
             });
           },
       .traffic = [](const Settings& settings, const TrafficModel& model) -> std::vector<Traffic> {
-        return neighbour_traffic(graph_of(settings), model, Traffic::Hidden::nothing);
+        return neighbour_traffic(
+            graph_of(settings), model,
+            settings.on("late") ? Traffic::Hidden::step : Traffic::Hidden::nothing);
       },
       .check = check_graph};
 }

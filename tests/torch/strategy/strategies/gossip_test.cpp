@@ -124,14 +124,22 @@ TEST(PushSum, OnOnePeerOfAPowerOfTwoIsGossipToTheBit) {
   }
 }
 
-// Its definition: numerators x and weights w, pushed along the graph in equal shares.
+// Its definition: numerators x and weights w, pushed along the graph in equal shares, which are
+// added `late` rounds later.
 TEST(PushSum, IsTheSerialProgramThatHoldsAllReplicas) {
   for (const SharedTask& task : oracle_tasks()) {
-    for (const char* name : {"one_peer", "ring"}) {
+    for (const auto& [name, late] : {std::pair("one_peer", 0), {"ring", 0}, {"one_peer", 2}}) {
       const MixingGraph graph = collective::parse_mixing_graph(name).value();
       SerialWorld world(task);
       std::vector<at::Tensor> x = all_x(world);
       std::vector<double> w(x.size(), 1);
+      struct Message {
+        int round = 0;
+        std::size_t to = 0;
+        at::Tensor x;
+        double w = 0;
+      };
+      std::vector<Message> in_flight;
       for (int k = 0; k < task.steps; ++k) {
         for (int r = 0; r < task.ranks; ++r) {
           const std::size_t at = SerialWorld::at(r);
@@ -141,34 +149,33 @@ TEST(PushSum, IsTheSerialProgramThatHoldsAllReplicas) {
           world.update(r);
           x[at] = world.x(r);
         }
-        std::vector<at::Tensor> next_x(x.size());
-        std::vector<double> next_w(x.size(), 0);
-        for (at::Tensor& one : next_x) one = at::zeros_like(x[0]);
         for (int r = 0; r < task.ranks; ++r) {
           const std::size_t at = SerialWorld::at(r);
           const MixingRow row = graph.row(task.ranks, k, r);
           const double part = 1.0 / (1.0 + static_cast<double>(row.to.size()));
-          next_x[at] += part * x[at];
-          next_w[at] += part * w[at];
-          for (const int peer : row.to) {
-            next_x[SerialWorld::at(peer)] += part * x[at];
-            next_w[SerialWorld::at(peer)] += part * w[at];
-          }
+          x[at] = part * x[at];
+          w[at] *= part;
+          for (const int peer : row.to)
+            in_flight.push_back({k, SerialWorld::at(peer), x[at], w[at]});
         }
-        x = next_x;
-        w = next_w;
+        for (const Message& one : in_flight) {
+          if (one.round > k - late) continue;
+          x[one.to] = x[one.to] + one.x;
+          w[one.to] += one.w;
+        }
+        std::erase_if(in_flight, [&](const Message& one) { return one.round <= k - late; });
+        double sum_of_weights = 0;
+        for (const double one : w) sum_of_weights += one;
+        for (const Message& one : in_flight) sum_of_weights += one.w;
+        EXPECT_NEAR(sum_of_weights, task.ranks, 1e-12);
         for (int r = 0; r < task.ranks; ++r)
           world.set_x(r, x[SerialWorld::at(r)] / w[SerialWorld::at(r)]);
       }
       at::Tensor consensus = at::zeros_like(x[0]);
-      double sum_of_weights = 0;
-      for (std::size_t r = 0; r < x.size(); ++r) {
-        consensus += x[r] / task.ranks;
-        sum_of_weights += w[r];
-      }
-      EXPECT_NEAR(sum_of_weights, task.ranks, 1e-12);
-      expect_equals_serial(train_on_ranks(task, c10::str("push_sum:graph=", name)), world,
-                           consensus);
+      for (const at::Tensor& one : x) consensus += one / task.ranks;
+      for (const Message& one : in_flight) consensus += one.x / task.ranks;
+      expect_equals_serial(train_on_ranks(task, c10::str("push_sum:graph=", name, ",late=", late)),
+                           world, consensus);
     }
   }
 }

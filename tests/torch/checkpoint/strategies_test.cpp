@@ -1,0 +1,94 @@
+// Trainings with every synchrony are saved and resumed.
+#include <optional>
+
+#include "paceline/torch/strategy/strategy.h"
+#include "tests/support/nightly.h"
+#include "tests/torch/checkpoint/small_run.h"
+#include "tests/torch/strategy/serial_world.h"
+
+namespace paceline {
+namespace {
+
+// The digests of all replicas, by rank, after `steps`; saves after step 10.
+std::vector<std::string> digests_of(const std::string& synchrony, const std::string& directory,
+                                    int steps, bool resume, bool own_optimizers,
+                                    const std::string& later = {}) {
+  std::vector<std::string> digests(3);
+  run_ranks(3, [&](Job& job) {
+    auto net = std::make_shared<TaskNet>("mlp");
+    const SharedTask task;
+    DataParallelOptions options{.synchrony = synchrony};
+    if (own_optimizers)
+      options.optimizer = [&](const at::Tensor& parameter) { return task.optimizer({parameter}); };
+    DataParallel parallel(net, job, options);
+    const auto optimizer = task.optimizer(net->parameters());
+    std::optional<Checkpoints> checkpoints;
+    if (!directory.empty()) {
+      checkpoints.emplace(job, directory, CheckpointOptions{.every = 10, .resume = resume});
+      checkpoints->add("parallel", parallel);
+      checkpoints->add("model", net);
+      if (!own_optimizers) checkpoints->add("optimizer", *optimizer);
+    }
+    for (int step = checkpoints ? static_cast<int>(checkpoints->resume()) : 0; step < steps;) {
+      const auto batch = task.batch(job.rank(), step);
+      parallel.weight(task.weight(job.rank(), step));
+      net->zero_grad();
+      const at::Tensor loss = net->loss(*batch);
+      loss.backward();
+      parallel.loss(loss.item<double>());
+      if (own_optimizers) parallel.step();
+      else parallel.step(*optimizer);
+      if (step == 6 && !later.empty()) parallel.synchrony(later);
+      ++step;
+      if (checkpoints) checkpoints->save_if_due(step);
+    }
+    if (checkpoints) checkpoints->finish();
+    parallel.finish();
+    digests[static_cast<std::size_t>(job.rank())] = sha256_of(net->parameters());
+  });
+  return digests;
+}
+
+TEST(CheckpointsOfStrategies, GoOnBitwiseWhereTheyWereSaved) {
+  for (const strategy::Strategy& one : strategy::strategies()) {
+    std::string text(one.name);
+    for (const Setting& setting : one.settings)
+      if (setting.name == "period") text += ":period=4";
+    if (text == "adacomm") text += ":start=4,interval=3";
+    if (text == "push_sum") text += ":late=2";
+    if (text == "robust") text += ":rule=clipping";
+    if (text == "async_gossip") continue;  // no two runs of it have the same bits
+    // By day each strategy with one kind of optimizer, all with both at night.
+    for (const bool own_optimizers : {false, true}) {
+      if (!test::is_nightly() && own_optimizers != (text.size() % 2 == 0)) continue;
+      const TemporaryFolder folder;
+      const std::string directory = (folder.path() / "run").string();
+      const auto undisturbed = digests_of(text, {}, 17, false, own_optimizers);
+      digests_of(text, directory, 12, false, own_optimizers);
+      EXPECT_EQ(digests_of(text, directory, 17, true, own_optimizers), undisturbed) << text;
+    }
+  }
+}
+
+TEST(CheckpointsOfStrategies, GoOnWithTheSynchronyThatWasInForce) {
+  const TemporaryFolder folder;
+  for (const auto& [first, later] : {std::pair("synchronous", "elastic:period=2"),
+                                     {"local_sgd:period=3", "synchronous"},
+                                     {"local_sgd:period=3,after=4", ""}}) {
+    const std::string directory = (folder.path() / c10::str(first, later)).string();
+    const auto undisturbed = digests_of(first, {}, 17, false, false, later);
+    digests_of(first, directory, 12, false, false, later);
+    EXPECT_EQ(digests_of(first, directory, 17, true, false, later), undisturbed) << first << later;
+  }
+}
+
+TEST(CheckpointsOfStrategies, RefuseATrainingThatBeganWithAnotherSynchrony) {
+  const TemporaryFolder folder;
+  const std::string directory = (folder.path() / "run").string();
+  digests_of("local_sgd", directory, 10, false, false);
+  EXPECT_THAT(misuse_of([&] { digests_of("gossip", directory, 11, true, false); }),
+              AllOf(HasSubstr("local_sgd"), HasSubstr("gossip")));
+}
+
+}  // namespace
+}  // namespace paceline
