@@ -8,7 +8,7 @@
 
 namespace paceline::collective {
 
-// What the number is for, as far as all ranks with this color know it.
+// It names what the number is for, in terms that all ranks with this color know.
 struct NumberWish {
   std::uint64_t count = 0;  // how many numbers the group had asked for
   std::int64_t color = 0;   // ranks with equal colors get one number; below 0: this one needs none

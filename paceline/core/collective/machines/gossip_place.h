@@ -1,4 +1,5 @@
-// Who begins exchanges in an asynchronous gossip: one side of a graph of two sides.
+// GossipPlace tells who begins exchanges in an asynchronous gossip: one side of a graph of two
+// sides.
 //
 // Active ranks send to passive neighbours alone, and passive ones only answer, so nobody waits for
 // a rank that waits. Source: Lian, Zhang, Zhang, Liu, Asynchronous Decentralized Parallel

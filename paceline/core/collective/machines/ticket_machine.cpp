@@ -69,7 +69,7 @@ Actions TicketMachine::deal(int to, std::uint32_t epoch) {
   Deal& deal = deals_[epoch];
   Actions actions;
   if (deal.next < parts_) {
-    auto part = transport::WireWriter().integer(deal.next++).take();
+    auto part = transport::WireWriter().integer(deal.next++).bytes();
     actions.push_back(Send{to, {.kind = kTicket, .index = epoch, .payload = std::move(part)}});
   } else {
     actions.push_back(Send{to, {.kind = kOver, .index = epoch}});
@@ -80,7 +80,7 @@ Actions TicketMachine::deal(int to, std::uint32_t epoch) {
   return actions;
 }
 
-// What rank 0 sent before its end has come: an ask without an answer came there too late.
+// All that rank 0 sent before its end has come: an ask without an answer was too late.
 Actions TicketMachine::on_lost(int peer, Time) {
   const std::lock_guard lock(mutex_);
   if (peer != 0) return {};

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 
+#include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/machine/virtual_network.h"
 #include "tests/core/collective/machines/rings.h"
 #include "tests/core/collective/worlds.h"
@@ -35,7 +36,8 @@ Values values_of(const Message& message) {
   return values;
 }
 
-// What all ranks of a virtual world have done, and what is under way between them.
+// The ledger notes all that the ranks of a virtual world have done, and what is under way between
+// them.
 struct Ledger {
   Values expected = Values(kLength);         // the start and all updates
   double size = 0;                           // of all that was added, for the relative error

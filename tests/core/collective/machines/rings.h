@@ -5,7 +5,7 @@
 
 namespace paceline::collective::testing {
 
-// By rank. Two ranks are neighbours once.
+// The list is by rank. Two ranks are neighbours once.
 inline std::vector<std::vector<int>> ring(int ranks) {
   std::vector<std::vector<int>> neighbours;
   for (int rank = 0; rank < ranks; ++rank) {
