@@ -29,7 +29,7 @@ SUB_ROOMS = {
     ("core", "membership"): ["handshake", "store", "environment", "generation"],
     ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call",
-                             "carrier", "engine", "price", "group"],
+                             "carrier", "engine", "price", "group", "machines"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "strategy"): ["rules", "local", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],

@@ -27,6 +27,11 @@
 
 namespace paceline {
 
+class MachinePort;
+namespace machine {
+class Machine;
+}
+
 class Communicator {
  public:
   class Impl;
@@ -117,6 +122,11 @@ class Communicator {
   // The same for one list of ranks of this group, which every rank of this group must give; nullptr
   // for those not in it.
   std::unique_ptr<Communicator> subgroup(std::span<const int> ranks);
+
+  // Runs a machine among the ranks of this group, one on each, until the port ends
+  // (machine_port.h). `machine` outlives the port. Blocks; every rank of this group must call it,
+  // in the order of its other operations.
+  std::unique_ptr<MachinePort> attach(machine::Machine& machine);
 
   // Ends the generation: everything in flight on every rank fails with `reason`, and so does every
   // later call.

@@ -43,6 +43,7 @@ class Communicator::Impl {
   collective::Choice choice;
   std::uint64_t splits =
       0;  // how many groups were asked of this one; ordered by the caller, as all calls
+  std::uint64_t machines = 0;  // the same of attached machines
 
   // Whether sums of a 16-bit type must be rounded once.
   bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;

@@ -6,6 +6,7 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
 #include "paceline/core/collective/group/communicator_impl.h"
+#include "paceline/core/collective/group/group_number.h"
 
 namespace paceline {
 namespace {
@@ -16,15 +17,6 @@ struct Wish {
   std::int64_t key = 0;
   std::int64_t agreed = 0;  // must be the same on all ranks
 };
-
-// A number that follows from what all ranks know; `attempt` leads to another one where this is in
-// use.
-std::uint32_t number_of(std::uint32_t parent, std::uint64_t split, std::int64_t color,
-                        std::uint64_t attempt) {
-  const std::uint64_t mixed =
-      mix(mix(mix(parent, split), static_cast<std::uint64_t>(color)), attempt);
-  return static_cast<std::uint32_t>(mixed >> 32) | 1;  // 0 is the world
-}
 
 }  // namespace
 
@@ -74,33 +66,23 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
     }
     if (wish.color == own.color) members.emplace(wish.key, rank);
   }
-  // All ranks of the parent try together until the number is free everywhere.
-  membership::Generation& generation = impl_->group->generation();
-  for (std::uint64_t attempt = 0;; ++attempt) {
-    const std::uint32_t number = number_of(impl_->group->id(), split, own.color, attempt);
-    const bool reserved = own.color >= 0 && generation.reserve_group(number);
-    std::uint8_t all_free = reserved || own.color < 0 ? 1 : 0;
-    all_reduce(buffer_of(std::span(&all_free, 1)), {.op = ReduceOp::min}).wait();
-    if (all_free == 0) {
-      if (reserved) generation.release_group(number);
-      continue;
-    }
-    if (own.color < 0) return nullptr;
-    std::vector<int> world_ranks;
-    for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
-    auto made =
-        collective::open_communicator({.number = number,
-                                       .name = fmt::format("{}.{}.{}", name(), split, own.color),
-                                       .reactor = impl_->group->reactor(),
-                                       .generation = impl_->group->members().shared_generation(),
-                                       .world_ranks = std::move(world_ranks),
-                                       .determinism = impl_->determinism,
-                                       .timeout = impl_->timeout,
-                                       .profile = impl_->profile,
-                                       .engines = impl_->engines});
-    made->impl_->join(impl_->family);
-    return made;
-  }
+  const std::uint32_t number = collective::agree_on_number(
+      *this, impl_->group->generation(), impl_->group->id(), {.count = split, .color = own.color});
+  if (own.color < 0) return nullptr;
+  std::vector<int> world_ranks;
+  for (const auto& [by_key, rank] : members) world_ranks.push_back(world_rank(rank));
+  auto made =
+      collective::open_communicator({.number = number,
+                                     .name = fmt::format("{}.{}.{}", name(), split, own.color),
+                                     .reactor = impl_->group->reactor(),
+                                     .generation = impl_->group->members().shared_generation(),
+                                     .world_ranks = std::move(world_ranks),
+                                     .determinism = impl_->determinism,
+                                     .timeout = impl_->timeout,
+                                     .profile = impl_->profile,
+                                     .engines = impl_->engines});
+  made->impl_->join(impl_->family);
+  return made;
 }
 
 }  // namespace paceline

@@ -13,20 +13,45 @@ namespace {
 using transport::FrameHeader;
 using transport::FrameType;
 
-// The descriptor of a frame with which a machine drops its peer.
-constexpr std::uint64_t kDrop = 1;
+// The descriptor of a frame with which a machine drops its peer. Else it is the number of the
+// message's bytes that follow in further frames.
+constexpr std::uint64_t kDrop = UINT64_MAX;
+
+// The first piece of a message reserves at most so much: its length is the peer's claim.
+constexpr std::uint64_t kMostReserved = std::uint64_t{64} << 20;
+
+// Throws away what still comes for a machine that has ended here.
+class Deaf final : public FrameSink {
+ public:
+  MutableBytes place(int, const FrameHeader&) override { return {}; }
+  Result<> received(int, const FrameHeader&, Bytes, bool) override { return Done{}; }
+  Result<> borrowed(int, const FrameHeader&, Bytes) override { return Done{}; }
+  void failed(const Failure&) override {}
+  void departed(int) override {}
+  std::string heard_of(int) const override { return {}; }
+};
+
+FrameSink* deaf() {
+  static Deaf one;
+  return &one;
+}
 
 }  // namespace
 
 GenerationPort::GenerationPort(std::shared_ptr<transport::Reactor> reactor,
                                std::shared_ptr<Generation> generation, std::uint32_t group,
-                               machine::Machine& machine, const std::set<int>& may_be_lost)
+                               machine::Machine& machine, const std::set<int>& may_be_lost,
+                               const std::set<int>& members)
     : reactor_(std::move(reactor)),
       generation_(std::move(generation)),
       group_(group),
-      machine_(machine) {
+      machine_(machine),
+      peers_(members) {
   PACELINE_CHECK(generation_->reserve_group(group_), "the number {} is that of another group",
                  group_);
+  const auto& [rank, size, job, number] = generation_->identity();
+  for (int peer = 0; members.empty() && peer < size; ++peer) peers_.insert(peer);
+  peers_.erase(rank);
   reactor_->run([&] {
     generation_->bear_loss_of(may_be_lost);
     generation_->subscribe(group_, this);
@@ -36,10 +61,12 @@ GenerationPort::GenerationPort(std::shared_ptr<transport::Reactor> reactor,
 GenerationPort::~GenerationPort() {
   reactor_->run([this] {
     self_.reset();
-    generation_->subscribe(group_, nullptr);
+    generation_->subscribe(group_, deaf());
+    const int own = generation_->identity().rank;
+    for (const int peer : peers_)
+      drop(peer, {Fault::cancelled, fmt::format("the machine of rank {} has ended", own), {own}});
     for (const auto& [timer, id] : timers_) reactor_->poller().cancel(id);
   });
-  generation_->release_group(group_);
 }
 
 void GenerationPort::tell(machine::Message message) {
@@ -56,11 +83,17 @@ void GenerationPort::send(int to, const machine::Message& message) {
   if (to == generation_->identity().rank) return tell(message);
   transport::Link* const link = parted_.contains(to) ? nullptr : generation_->link(to);
   if (link == nullptr) return;
-  link->send({.type = FrameType::machine,
-              .sequence = message.kind,
-              .index = message.index,
-              .group = group_},
-             message.payload);
+  Bytes rest = message.payload;
+  do {
+    const Bytes piece = rest.first(std::min(rest.size(), transport::kLongestPayload));
+    rest = rest.subspan(piece.size());
+    link->send({.type = FrameType::machine,
+                .sequence = message.kind,
+                .index = message.index,
+                .descriptor = rest.size(),
+                .group = group_},
+               piece);
+  } while (!rest.empty());
 }
 
 void GenerationPort::arm(std::uint32_t timer, machine::Time at) {
@@ -91,10 +124,30 @@ Result<> GenerationPort::received(int peer, const FrameHeader& header, Bytes pay
     lose(peer);
     return Done{};
   }
-  const machine::Message message{
-      static_cast<std::uint32_t>(header.sequence), header.index, {payload.begin(), payload.end()}};
+  Begun& begun = begun_[peer];
+  if (!continues(begun, header, payload))
+    return Failure{
+        Fault::io,
+        fmt::format("rank {} sent a piece of {} bytes, with {} to follow, where {} bytes "
+                    "of a machine's message were missing: a bug, please report it",
+                    peer, payload.size(), header.descriptor, begun.missing_bytes),
+        {peer}};
+  if (begun.payload.empty() && header.descriptor > 0)
+    begun.payload.reserve(payload.size() + std::min(header.descriptor, kMostReserved));
+  begun.payload.insert(begun.payload.end(), payload.begin(), payload.end());
+  begun.missing_bytes = header.descriptor;
+  if (begun.missing_bytes > 0) return Done{};
+  const machine::Message message{static_cast<std::uint32_t>(header.sequence), header.index,
+                                 std::move(begun_.extract(peer).mapped().payload)};
   machine::perform(machine_.on_message(peer, message, now()), *this);
   return Done{};
+}
+
+// Pieces of one message come one after the other.
+bool GenerationPort::continues(const Begun& begun, const FrameHeader& header, Bytes piece) const {
+  if (begun.missing_bytes == 0) return true;
+  return !piece.empty() && piece.size() <= begun.missing_bytes &&
+         header.descriptor == begun.missing_bytes - piece.size();
 }
 
 Result<> GenerationPort::borrowed(int peer, const FrameHeader& header, Bytes) {
@@ -103,12 +156,12 @@ Result<> GenerationPort::borrowed(int peer, const FrameHeader& header, Bytes) {
 
 // The links of a generation that has failed carry nothing any more.
 void GenerationPort::failed(const Failure&) {
-  for (int peer = 0; peer < generation_->identity().size; ++peer)
-    if (peer != generation_->identity().rank) lose(peer);
+  for (const int peer : peers_) lose(peer);
 }
 
 void GenerationPort::lose(int peer) {
   if (!parted_.insert(peer).second) return;
+  begun_.erase(peer);
   machine::perform(machine_.on_lost(peer, now()), *this);
 }
 

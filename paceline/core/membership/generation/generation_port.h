@@ -2,13 +2,15 @@
 // frames over the links, its timers are the reactor's.
 //
 // Members are numbered: a rank's number is its rank. Servers, which are no ranks, will have the
-// numbers above.
+// numbers above. A message may be longer than a frame: it travels in pieces, which the receiver
+// puts together in memory before its machine hears of it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "paceline/core/machine/machine.h"
 #include "paceline/core/machine/port.h"
@@ -22,11 +24,15 @@ class GenerationPort final : private machine::Port, private FrameSink {
   // `group` marks the frames: the same on all members, and no other group's. The machine hears of
   // the end of each member, and of all when the generation fails. The loss of a member that is
   // `may_be_lost` fails nobody: its machine hears of it, and calls that wait for it fail. All
-  // members name the same. `machine` outlives this. THREAD: not the driver; the machine runs on it.
+  // members name the same. `members` are those that have such a machine, alike on all of them;
+  // empty: all. `machine` outlives this. THREAD: not the driver; the machine runs on it.
   // THROWS Error (misuse): the number is in use.
   GenerationPort(std::shared_ptr<transport::Reactor> reactor,
                  std::shared_ptr<Generation> generation, std::uint32_t group,
-                 machine::Machine& machine, const std::set<int>& may_be_lost = {});
+                 machine::Machine& machine, const std::set<int>& may_be_lost = {},
+                 const std::set<int>& members = {});
+  // The other members' machines hear that this one is lost. The number stays in use: what they had
+  // still sent is thrown away when it comes. It waits for nobody. THREAD: not the driver.
   ~GenerationPort() override;
   GenerationPort(const GenerationPort&) = delete;
   GenerationPort& operator=(const GenerationPort&) = delete;
@@ -44,20 +50,31 @@ class GenerationPort final : private machine::Port, private FrameSink {
                     bool placed) override;
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload) override;
   void failed(const Failure& why) override;
-  void departed(int peer) override { lose(peer); }
+  void departed(int peer) override {
+    if (peers_.contains(peer)) lose(peer);
+  }
   std::string heard_of(int) const override { return {}; }
 
+  // A message of which not all pieces have come.
+  struct Begun {
+    std::vector<std::byte> payload;
+    std::uint64_t missing_bytes = 0;
+  };
+
   void lose(int peer);
+  bool continues(const Begun& begun, const transport::FrameHeader& header, Bytes piece) const;
   machine::Time now() const { return Clock::now() - begin_; }
 
   const std::shared_ptr<transport::Reactor> reactor_;
   const std::shared_ptr<Generation> generation_;
   const std::uint32_t group_;
   machine::Machine& machine_;
+  std::set<int> peers_;  // the members but this one
   const Clock::time_point begin_ = Clock::now();
   // THREAD: the driver alone, from here on.
   std::map<std::uint32_t, transport::Poller::TimerId> timers_;
-  std::set<int> parted_;  // nothing comes from them any more
+  std::set<int> parted_;        // nothing comes from them any more
+  std::map<int, Begun> begun_;  // by sender
   // Ends with this object, which a task may outlive.
   std::shared_ptr<GenerationPort*> self_ = std::make_shared<GenerationPort*>(this);
 };

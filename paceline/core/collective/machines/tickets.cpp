@@ -1,0 +1,26 @@
+#include "paceline/core/collective/machines/tickets.h"
+
+#include <fmt/format.h>
+
+namespace paceline {
+
+Tickets::Tickets(Communicator& group, std::int64_t parts)
+    : machine_(group.rank(), group.size(), parts),
+      port_(group.attach(machine_)),
+      dealer_(group.world_rank(0)) {}
+
+std::optional<std::int64_t> Tickets::next() {
+  port_->tell(machine_.want());
+  port_->wait("the next part of the epoch", [this] { return machine_.is_settled(); });
+  if (machine_.is_forsaken())
+    throw Error({Fault::peer_lost,
+                 fmt::format("rank {}, which deals out the parts, has ended its Tickets in or "
+                             "before epoch {}; all ranks must take equally many epochs",
+                             dealer_, machine_.epoch()),
+                 {dealer_}});
+  const auto part = machine_.take();
+  if (part) port_->tell(machine_.want());
+  return part;
+}
+
+}  // namespace paceline
