@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/seed.h"
@@ -237,6 +238,7 @@ class HostileCheckpoint : public ::testing::Test {
       std::ifstream file(entry.path(), std::ios::binary);
       sound_[entry.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
     }
+    written_ = sound_;
   }
 
   static bool is_of_tensors(const std::string& name) { return name.starts_with("model-"); }
@@ -267,8 +269,8 @@ class HostileCheckpoint : public ::testing::Test {
   }
 
   // One of the files becomes a link, a pipe, a directory, or nothing.
-  void change_kind(const std::string& path, SeededNumbers& numbers) {
-    const std::string content = read(path);
+  void change_kind(const std::string& name, SeededNumbers& numbers) {
+    const std::string path = step_ + "/" + name, content = std::exchange(written_[name], {});
     std::filesystem::remove(path);
     switch (numbers.below(5)) {
       case 0: std::filesystem::create_symlink("/etc/passwd", path); return;
@@ -300,16 +302,14 @@ class HostileCheckpoint : public ::testing::Test {
     manifest = json.dump(1, ' ', false, Json::error_handler_t::replace);
   }
 
-  static std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
+  // Leaves those alone that are so already.
   void write(const std::map<std::string, std::string>& files) {
-    std::filesystem::remove_all(step_);
-    std::filesystem::create_directory(step_);
-    for (const auto& [name, content] : files)
+    for (const auto& [name, content] : files) {
+      if (written_[name] == content) continue;
+      std::filesystem::remove_all(step_ + "/" + name);
       std::ofstream(step_ + "/" + name, std::ios::binary) << content;
+    }
+    written_ = files;
   }
 
   static std::string sum_of(const std::string& manifest) {
@@ -344,6 +344,8 @@ class HostileCheckpoint : public ::testing::Test {
   std::string step_, other_;
   Manifest other_manifest_;
   std::map<std::string, std::string> sound_;  // the bytes of the files of step_, by name
+  std::map<std::string, std::string>
+      written_;  // as they are now; empty where there is no such file
 };
 
 TEST_F(HostileCheckpoint, OfAnyKindIsRefusedOrReadWithinTheBytesThatItHas) {
@@ -362,7 +364,7 @@ TEST_F(HostileCheckpoint, OfAnyKindIsRefusedOrReadWithinTheBytesThatItHas) {
     if (numbers.below(4) != 0) mend(files["manifest.json"], files);
     if (numbers.below(16) != 0) files["manifest.sha256"] = sum_of(files["manifest.json"]);
     write(files);
-    if (kind == 9) change_kind(step_ + "/" + name, numbers);
+    if (kind == 9) change_kind(name, numbers);
     std::size_t bytes = 0;
     for (const auto& [ignored, content] : files) bytes += content.size();
     const bool is_taken = use(bytes, fmt::format("round {}, kind {}", round, kind));
