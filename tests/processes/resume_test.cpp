@@ -116,7 +116,7 @@ TEST(Resume, TheLauncherStartsAFailedRunAgainAndAtMostTwoIntervalsAreLost) {
     std::cout << ranks << " ranks: the next first step came " << seconds_of(median)
               << " s after a kill (median), " << seconds_of(until_next_step.back())
               << " s at most\n";
-    if (is_nightly()) EXPECT_LT(median, 6s);
+    EXPECT_TRUE(median < 6s || !is_nightly());
     EXPECT_EQ(run.exit_code(), 0) << run.process().error();
     EXPECT_EQ(run.sha256(), expected);
     EXPECT_THAT(run.process().error(), HasSubstr("the newest checkpoint is of step"));
@@ -250,12 +250,11 @@ TEST(Resume, WhereThereIsNoRoomForAThirdCheckpointTheLastOneStaysAndTrainingGoes
   EXPECT_EQ(run.saved_steps(), (std::vector<std::int64_t>{280, 300}));
 }
 
-// fsync fails with EIO in one rank while a tracer holds it: of rank 1 its share cannot be made
-// durable, of rank 0 its share, the manifest or a directory.
+// fsync fails with EIO in one rank while a tracer holds it.
 void expect_saves_again_after_failed_syncs(std::size_t victim, const std::string& when) {
   SCOPED_TRACE("rank " + std::to_string(victim) + when);
   const TemporaryFolder folder;
-  TrainingRun run({.example = {"--model", "mlp"}, .steps = 400, .every = 20}, folder.path());
+  TrainingRun run({.example = {"--model", "mlp"}, .steps = 300, .every = 20}, folder.path());
   ASSERT_TRUE(run.reaches(50)) << run.process().error();
   const auto workers = run.workers();
   ASSERT_EQ(workers.size(), 2U);
@@ -271,7 +270,7 @@ void expect_saves_again_after_failed_syncs(std::size_t victim, const std::string
     (void)tracer.wait(Deadline::in(10s));
   }
   EXPECT_EQ(run.exit_code(), 0) << run.process().error();
-  EXPECT_EQ(run.saved_steps(), (std::vector<std::int64_t>{380, 400}));
+  EXPECT_EQ(run.saved_steps(), (std::vector<std::int64_t>{280, 300}));
   const Finished verified =
       test::run({.command = {binary("paceline"), "checkpoint", "verify", run.directory()}},
                 Deadline::in(20s));
@@ -281,7 +280,8 @@ void expect_saves_again_after_failed_syncs(std::size_t victim, const std::string
 TEST(Resume, WhereFilesCannotBeMadeDurableTheLastCheckpointStaysAndLaterSavesWork) {
   expect_saves_again_after_failed_syncs(1, "");
   if (!is_nightly()) return;
-  // The n-th sync of each thread: the one that writes the share, or the one that commits.
+  // The n-th sync of each thread: that of a file of the share, or, as the share has three files, of
+  // the directory after the commit.
   for (const char* when : {"", ":when=1", ":when=2", ":when=3", ":when=4"})
     expect_saves_again_after_failed_syncs(0, when);
 }

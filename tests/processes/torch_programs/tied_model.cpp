@@ -23,7 +23,10 @@ torch::nn::Sequential make_model() {
   model->push_back("norm", torch::nn::BatchNorm1d(6));
   model->push_back("decoder", shared);
   model->push_back("head", torch::nn::Linear(6, 3));
-  model->to(at::kBFloat16);
+  // Module::to would change the norm's count of batches too, which PyTorch's does not.
+  for (at::Tensor& one : model->parameters()) one.set_data(one.to(at::kBFloat16));
+  for (at::Tensor& one : model->buffers())
+    if (one.is_floating_point()) one.set_data(one.to(at::kBFloat16));
   return model;
 }
 
