@@ -1,4 +1,5 @@
-// What is started again after its end, and what is not (covers paceline/app/launch/run/attempt.h).
+// Some ends of a run are followed by another start, and some are for good (covers
+// paceline/app/launch/run/attempt.h).
 // Trainings that are started again: resume_test.cpp.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@ std::string without_process_ids(const std::string& text) {
   return std::regex_replace(text, std::regex("pid [0-9]+"), "pid N");
 }
 
-// What follows `part` in each line that has it, without who waited for whom.
+// The rest of each line after `part`, without who waited for whom.
 std::vector<std::string> after(const std::string& part, const std::string& text) {
   std::vector<std::string> found;
   for (const std::string& line : lines_of(text)) {

@@ -25,7 +25,7 @@
 
 namespace {
 
-// What operator new gave and delete took back since a thread began to watch.
+// The memory that operator new gave and delete took back since a thread began to watch.
 struct Allocations {
   bool is_watched = false;
   std::size_t most = 0;     // a larger allocation is refused
@@ -417,7 +417,7 @@ TEST_F(HostileCheckpoint, ATensorIsNotMadeRoomForBeforeItsFilesAreSeenToHoldIt) 
   EXPECT_FALSE(use(bytes, "a tensor of 1 GiB in a file of 1 KiB"));
 }
 
-// What a text of JSON becomes in memory is sixteen times as large where it is all commas.
+// JSON that is all commas becomes sixteen times as large in memory.
 TEST(HostileJson, OfManySmallValuesIsRefusedBeforeItIsStored) {
   constexpr std::uint64_t kMany = 5'000'000;
   const std::string zeros = "[0" + repeated(",0", kMany) + "]";

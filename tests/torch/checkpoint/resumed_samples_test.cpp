@@ -1,5 +1,5 @@
-// Which samples a training sees that dies in the middle of an epoch and goes on with another number
-// of ranks: in the steps that count, each sample of an epoch once.
+// A training that dies in the middle of an epoch goes on with another number of ranks, and in the
+// steps that count it sees each sample of an epoch once.
 #include <gtest/gtest.h>
 
 #include <mutex>
