@@ -216,6 +216,28 @@ TEST(Resume, ASecondJobIsToldWhoHasTheDirectoryAndAKilledOneHasItNoMore) {
   EXPECT_EQ(third.exit_code(), 0) << third.process().error();
 }
 
+// Rank 1 sees another file system where rank 0 saves, as on a host that does not share it.
+TEST(Resume, ADirectoryThatNotAllHostsShareIsRefusedWithTheRankThatDoesNotSeeIt) {
+  if (!is_nightly()) GTEST_SKIP() << "7 s: runs with PACELINE_NIGHTLY=1";
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount a file system for one rank";
+  const TemporaryFolder folder;
+  const TrainingFiles files(folder.path());
+  std::filesystem::create_directory(files.directory());
+  std::string program;
+  for (const std::string& word : files.command(100, 20, {"--model", "linear"}))
+    program += " " + word;
+  const std::string script = "[ $PACELINE_RANK = 0 ] && exec" + program +
+                             "; exec unshare -m sh -c 'mount -t tmpfs none " + files.directory() +
+                             " && exec" + program + "'";
+  const Finished refused = test::run(
+      paceline_run({"-n", "2", "--max-restarts", "3"}, {"bash", "-c", script}), Deadline::in(60s));
+  EXPECT_EQ(refused.exit_code, 2) << refused.error;
+  EXPECT_THAT(refused.error,
+              AllOf(ContainsRegex("rank 1 on host .* does not see the directory"),
+                    HasSubstr(files.directory()), HasSubstr("give one that all hosts share"),
+                    Not(HasSubstr("as generation 2"))));
+}
+
 // A small file system in memory, mounted at a folder.
 class SmallDisk {
  public:
