@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 #include "tests/support/slurm.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_run.h"
@@ -325,6 +326,44 @@ TEST_F(SlurmStops, UnderSrun) {
             {.command = {"scancel", "--signal=TERM", "--user", "root"}, .environment = slurm});
         EXPECT_EQ(told.exit_code, 0) << told.error;
       });
+}
+
+class SlurmRequeues : public Slurm {
+ protected:
+  void SetUp() override {
+    if (!is_nightly()) GTEST_SKIP() << "60 s: runs with PACELINE_NIGHTLY=1";
+    start_nodes(/*seconds_of_credentials=*/10);
+  }
+  Finished slurm(std::vector<std::string> words) {
+    return run({.command = std::move(words),
+                .environment = {{"SLURM_CONF", folder_.path() / "slurm.conf"}}},
+               Deadline::in(30s));
+  }
+};
+
+// The script has no --resume: SLURM_RESTART_COUNT makes it a later generation, which always goes
+// on.
+TEST_F(SlurmRequeues, AJobThatIsPutBackIntoTheQueueGoesOnWhereItWasStopped) {
+  const TemporaryFolder folder;
+  const TrainingFiles files(folder.path());
+  const std::vector<std::string> model = {"--model", "linear", "--batch-size", "512"};
+  const std::string script = folder.file("job"), log = folder.file("log");
+  std::string command = "#!/bin/bash\nexec srun -N2 -n2";
+  for (const std::string& word : files.command(1500, 2000, model)) command += " " + word;
+  std::ofstream(script) << command << "\n";
+  const Finished submitted = slurm({"sbatch", "--parsable", "--requeue", "-N2", "-n2",
+                                    "--open-mode=append", "--output", log, script});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.error;
+  const std::string job = lines_of(submitted.output).front();
+  Process reader({.command = {"tail", "-n", "+1", "-F", log}});
+  ASSERT_TRUE(reaches(reader, files, 30)) << reader.output();
+  const Finished requeued = slurm({"scontrol", "requeue", job});
+  ASSERT_EQ(requeued.exit_code, 0) << requeued.error;
+  ASSERT_TRUE(reader.wait_for_output("going on from", Deadline::in(200s))) << reader.output();
+  ASSERT_TRUE(reaches(reader, files, 1500)) << reader.output();
+  while (slurm({"squeue", "--noheader"}).output != "") ASSERT_TRUE(is_alive(reader.pid()));
+  EXPECT_EQ(files.saved_steps().size(), 2U) << "where it was stopped, and its end";
+  EXPECT_EQ(files.sha256(), undisturbed_sha256({.example = model, .steps = 1500}));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ by an XML parser; checkpoints by safetensors. Run by .venv/bin/python (scripts/s
 import collections
 import hashlib
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from safetensors import numpy as safetensors
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 BIN = pathlib.Path(sys.argv[1])
+PYTHON_WITH_TORCH = BIN.parent.parent / "against" / "python"  # bench/against/setup makes it
 STEPS = 30
 
 
@@ -71,6 +73,20 @@ def train(*options):
     process = launch("--steps", STEPS, *options)
     process.communicate(timeout=120)
     assert process.returncode == 0
+
+
+def seal(step):
+    """Tells the manifest of a step what its files of the model hold now."""
+    manifest = json.loads((step / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        if entry["name"].startswith("model-"):
+            content = (step / entry["name"]).read_bytes()
+            entry["length"] = len(content)
+            entry["crc32c"] = "".join(f"{crc32c(content[at:at + MIB]):08x}" for at in range(0, len(content), MIB))
+    text = json.dumps(manifest).encode()
+    (step / "manifest.json").write_bytes(text)
+    (step / "manifest.sha256").write_text(f"{hashlib.sha256(text).hexdigest()}  manifest.json\n")
+    subprocess.run([BIN / "paceline", "checkpoint", "verify", step], check=True, stdout=subprocess.DEVNULL)
 
 
 class Readers(unittest.TestCase):
@@ -189,20 +205,33 @@ class Readers(unittest.TestCase):
         runs = pathlib.Path(self.path("runs"))
         train("--checkpoint-dir", runs, "--checkpoint-every", 1000)
         step = runs / f"step-{STEPS:08}"
-        manifest = json.loads((step / "manifest.json").read_text())
-        for entry in manifest["files"]:
-            if entry["name"].startswith("model-"):
-                tensors = safetensors.load_file(step / entry["name"])
-                safetensors.save_file({name: numpy.zeros_like(tensor) for name, tensor in tensors.items()}, step / entry["name"])
-                content = (step / entry["name"]).read_bytes()
-                entry["length"] = len(content)
-                entry["crc32c"] = "".join(f"{crc32c(content[at:at + MIB]):08x}" for at in range(0, len(content), MIB))
-        text = json.dumps(manifest).encode()
-        (step / "manifest.json").write_bytes(text)
-        (step / "manifest.sha256").write_text(f"{hashlib.sha256(text).hexdigest()}  manifest.json\n")
-        self.assertEqual(subprocess.run([BIN / "paceline", "checkpoint", "verify", runs], stdout=subprocess.DEVNULL).returncode, 0)
+        for file in step.glob("model-*.safetensors"):
+            tensors = safetensors.load_file(file)
+            safetensors.save_file({name: numpy.zeros_like(tensor) for name, tensor in tensors.items()}, file)
+        seal(step)
         train("--checkpoint-dir", runs, "--checkpoint-every", 1000, "--resume", "--save", self.path("parameters"))
         self.assertFalse(any(pathlib.Path(self.path("parameters")).read_bytes()), "zeros, as Python wrote them")
+
+    @unittest.skipUnless(os.environ.get("PACELINE_NIGHTLY"), "10 s: runs with PACELINE_NIGHTLY=1")
+    def test_pytorchs_own_loader_reads_and_writes_tied_tensors_in_bf16(self):
+        runs, bytes_of_paceline, bytes_of_torch = (self.path(name) for name in ("runs", "paceline", "torch"))
+
+        def torch_reader(verb, step, file):
+            reader = pathlib.Path(__file__).with_name("torch_reader.py")
+            subprocess.run([PYTHON_WITH_TORCH, "-B", reader, verb, f"{runs}/step-{step:08}", file], check=True, timeout=120)
+
+        def train_tied(ranks, step):
+            subprocess.run([BIN / "paceline", "run", "-n", str(ranks), BIN / "tied_model", runs, str(step), bytes_of_paceline],
+                           check=True, timeout=120)
+
+        train_tied(ranks=2, step=1)
+        torch_reader("load", 1, bytes_of_paceline)
+        train_tied(ranks=1, step=2)
+        torch_reader("save", 2, bytes_of_torch)
+        seal(pathlib.Path(runs) / "step-00000002")
+        train_tied(ranks=1, step=2)
+        self.assertEqual(pathlib.Path(bytes_of_paceline).read_bytes(), pathlib.Path(bytes_of_torch).read_bytes())
+        self.assertNotEqual(pathlib.Path(bytes_of_torch).read_bytes(), b"")
 
     def scrape(self, port, wanted):
         deadline = time.time() + 60

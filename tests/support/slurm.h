@@ -37,10 +37,13 @@ inline std::string expected_hash(int ranks) {
 // Slurm runs while a test of it does; a job finds it by SLURM_CONF.
 class Slurm : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { start_nodes(/*seconds_of_credentials=*/120); }
+  // A job that is requeued waits for as long as credentials are valid.
+  void start_nodes(int seconds_of_credentials) {
     NEED("/usr/sbin/slurmctld");
     ASSERT_EQ(::geteuid(), 0U) << "Slurm's daemons need root here";
-    const auto started = run({.command = {kNetTests / "slurm_two_nodes", "start", folder_.path()}},
+    const auto started = run({.command = {kNetTests / "slurm_two_nodes", "start", folder_.path(),
+                                          std::to_string(seconds_of_credentials)}},
                              Deadline::in(60s));
     ASSERT_EQ(started.exit_code, 0) << started.error;
   }

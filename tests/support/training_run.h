@@ -48,10 +48,12 @@ class TrainingFiles {
 
   // The last step of which rank 0 has told; 0: none.
   std::int64_t last_step() const {
-    std::int64_t step = 0;
-    for (const auto& line : lines())
-      if (line.value("event", "") == "step") step = line.at("step");
-    return step;
+    const auto steps = told_steps();
+    return steps.empty() ? 0 : steps.back();
+  }
+  std::int64_t first_step() const {
+    const auto steps = told_steps();
+    return steps.empty() ? 0 : steps.front();
   }
   // parameters_sha256 of a run that came to its end.
   std::string sha256() const {
@@ -86,6 +88,12 @@ class TrainingFiles {
   }
 
  private:
+  std::vector<std::int64_t> told_steps() const {
+    std::vector<std::int64_t> steps;
+    for (const auto& line : lines())
+      if (line.value("event", "") == "step") steps.push_back(line.at("step"));
+    return steps;
+  }
   std::vector<nlohmann::json> lines() const {
     std::vector<nlohmann::json> all;
     std::ifstream file(metrics_);

@@ -13,6 +13,42 @@ std::string_view name_of_place(std::string_view where) {
   return where.empty() ? "the whole" : where;
 }
 
+// Goes over a text before anything of it is stored, and tells what in it would take more memory
+// than an untrusted text may take; empty: nothing. Text that is no JSON is for the parser to
+// refuse.
+std::string excess_of(std::string_view text) {
+  using Json = JsonReader::Json;
+  struct Open {
+    std::size_t bytes_of_one, count;
+  };
+  std::vector<Open> open;  // the lists and objects around this place
+  std::size_t token = 0;
+  bool is_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (++token > kSpareJsonBytes) return "it has a text or a number of more than 64 MiB";
+    if (is_text) {
+      if (c == '\\') ++i;
+      else if (c == '"') is_text = false;
+      continue;
+    }
+    if (std::string_view("\",:[]{} \t\r\n").find(c) != std::string_view::npos) token = 0;
+    if (c == '"') is_text = true;
+    if (c == '[') open.push_back({sizeof(Json), 1});
+    if (c == '{') open.push_back({sizeof(Json::object_t::value_type), 1});
+    if (static_cast<int>(open.size()) > kDeepestJson)
+      return fmt::format("it is nested deeper than {} levels", kDeepestJson);
+    if (open.empty()) continue;
+    if (c == ']' || c == '}') open.pop_back();
+    // A vector that grows takes up to twice what it holds.
+    if (c == ',' &&
+        2 * ++open.back().count * open.back().bytes_of_one > text.size() + kSpareJsonBytes)
+      return fmt::format("it has a list or an object of more than {} elements",
+                         open.back().count - 1);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string JsonReader::place(std::string_view where, std::string_view key) {
@@ -80,11 +116,9 @@ Result<JsonReader::Json> parse_strict_json(std::string_view text) {
   using Json = JsonReader::Json;
   using Event = Json::parse_event_t;
   const auto wrong = [](std::string what) { return Failure{Fault::io, std::move(what), {}}; };
+  if (std::string excess = excess_of(text); !excess.empty()) return wrong(std::move(excess));
   std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto check = [&](int depth, Event event, const Json& parsed) {
-    const bool opens = event == Event::object_start || event == Event::array_start;
-    if (opens && depth >= kDeepestJson)
-      throw Error(wrong(fmt::format("it is nested deeper than {} levels", kDeepestJson)));
+  const auto check = [&](int, Event event, const Json& parsed) {
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
@@ -93,7 +127,8 @@ Result<JsonReader::Json> parse_strict_json(std::string_view text) {
   };
   try {
     Json json = Json::parse(text, check, /*allow_exceptions=*/false);
-    return json.is_discarded() ? Result<Json>(wrong("it is no JSON")) : Result<Json>(json);
+    return json.is_discarded() ? Result<Json>(wrong("it is no JSON"))
+                               : Result<Json>(std::move(json));
   } catch (const Error& error) {
     return error.failure();
   }

@@ -55,9 +55,11 @@ class JsonReader {
   std::optional<Failure> failure_;
 };
 
-// Parses JSON from an untrusted source. Refuses nesting deeper than kDeepestJson, and objects that
-// have a key twice. The failure (io) names the reason: "key 'a' is there twice".
+// Parses JSON from an untrusted source. Refuses nesting deeper than kDeepestJson, objects that have
+// a key twice, and texts and lists that would take an allocation larger than the whole text and
+// kSpareJsonBytes. The failure (io) names the reason: "key 'a' is there twice".
 inline constexpr int kDeepestJson = 32;
+inline constexpr std::size_t kSpareJsonBytes = std::size_t{64} << 20;
 Result<JsonReader::Json> parse_strict_json(std::string_view text);
 
 }  // namespace paceline

@@ -44,25 +44,42 @@ Result<CheckpointReader::OpenFile*> CheckpointReader::file(const std::string& na
   return &files_.emplace(name, std::move(opened)).first->second;
 }
 
+Result<CheckpointReader::Place> CheckpointReader::place_of(const LogicalTensor& tensor,
+                                                           const Piece& piece) {
+  const auto opened = file(piece.file);
+  if (!opened) return opened.error();
+  const auto found = opened.value()->tensors.find(piece.key);
+  if (found == opened.value()->tensors.end())
+    return damaged(directory_ + "/" + piece.file, "it holds no tensor " + piece.key);
+  const StoredTensor& stored = opened.value()->header.tensors[found->second];
+  if (stored.dtype != tensor.dtype || stored.shape != piece.box.shape)
+    return damaged(directory_ + "/" + piece.file,
+                   "its tensor " + piece.key + " is of another type or shape than told");
+  return Place{.source = opened.value()->source.get(),
+               .begin = opened.value()->header.data_begin + stored.begin,
+               .bytes = stored.end - stored.begin};
+}
+
 Result<> CheckpointReader::read(const LogicalTensor& tensor, MutableBytes into) {
   std::vector<std::byte> part;
   for (const Piece& piece : tensor.pieces) {
-    const auto opened = file(piece.file);
-    if (!opened) return opened.error();
-    const auto found = opened.value()->tensors.find(piece.key);
-    if (found == opened.value()->tensors.end())
-      return damaged(directory_ + "/" + piece.file, "it holds no tensor " + piece.key);
-    const StoredTensor& stored = opened.value()->header.tensors[found->second];
-    if (stored.dtype != tensor.dtype || stored.shape != piece.box.shape)
-      return damaged(directory_ + "/" + piece.file,
-                     "its tensor " + piece.key + " is of another type or shape than told");
-    const std::uint64_t at = opened.value()->header.data_begin + stored.begin;
-    if (piece.box.shape == tensor.shape) return opened.value()->source->read(at, into);
-    part.resize(stored.end - stored.begin);
-    if (auto done = opened.value()->source->read(at, part); !done) return done;
+    const auto found = place_of(tensor, piece);
+    if (!found) return found.error();
+    const Place& at = found.value();
+    if (piece.box.shape == tensor.shape) return at.source->read(at.begin, into);
+    part.resize(at.bytes);
+    if (auto done = at.source->read(at.begin, part); !done) return done;
     place(tensor.shape, piece.box, size_of(tensor.dtype), part, into);
   }
   return Done{};
+}
+
+Result<std::vector<std::byte>> CheckpointReader::read(const LogicalTensor& tensor) {
+  for (const Piece& piece : tensor.pieces)
+    if (auto found = place_of(tensor, piece); !found) return found.error();
+  std::vector<std::byte> bytes(byte_length(tensor.shape, tensor.dtype).value());
+  if (auto done = read(tensor, bytes); !done) return done.error();
+  return bytes;
 }
 
 }  // namespace paceline::checkpoint

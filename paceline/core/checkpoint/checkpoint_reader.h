@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "paceline/core/base/disk.h"
 #include "paceline/core/checkpoint/manifest.h"
@@ -21,6 +22,8 @@ class CheckpointReader {
   // `into` is as long as its dtype and shape tell. Bytes are not compared with their checksums
   // again: call damages() (verify_checkpoint.h) first.
   Result<> read(const LogicalTensor& tensor, MutableBytes into);
+  // Makes room for it only once its files are known to hold that many bytes.
+  Result<std::vector<std::byte>> read(const LogicalTensor& tensor);
 
  private:
   struct OpenFile {
@@ -29,6 +32,11 @@ class CheckpointReader {
     std::map<std::string, std::size_t> tensors;  // index in the header, by key
   };
   Result<OpenFile*> file(const std::string& name);
+  struct Place {
+    Disk::Source* source;
+    std::uint64_t begin, bytes;
+  };
+  Result<Place> place_of(const LogicalTensor& tensor, const Piece& piece);
 
   Disk& disk_;
   const std::string directory_;

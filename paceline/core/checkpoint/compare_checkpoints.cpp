@@ -16,52 +16,47 @@ namespace paceline::checkpoint {
 namespace {
 
 template <typename T>
-std::vector<double> numbers_of_type(Bytes bytes) {
-  std::vector<double> all(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    T value;
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    all[i] = static_cast<double>(value);
-  }
-  return all;
+double number_of_type(Bytes bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return static_cast<double>(value);
 }
 
-std::vector<double> numbers_in(Dtype dtype, Bytes bytes) {
+double number_in(Dtype dtype, Bytes element) {
   switch (dtype) {
-    case Dtype::f64: return numbers_of_type<double>(bytes);
-    case Dtype::f32: return numbers_of_type<float>(bytes);
+    case Dtype::f64: return number_of_type<double>(element);
+    case Dtype::f32: return number_of_type<float>(element);
     case Dtype::f16:
     case Dtype::bf16: {
-      std::vector<float> wide(bytes.size() / 2);
-      widen(dtype, bytes, wide);
-      return {wide.begin(), wide.end()};
+      float wide = 0;
+      widen(dtype, element, {&wide, 1});
+      return wide;
     }
-    case Dtype::i64: return numbers_of_type<std::int64_t>(bytes);
-    case Dtype::i32: return numbers_of_type<std::int32_t>(bytes);
-    case Dtype::i16: return numbers_of_type<std::int16_t>(bytes);
-    case Dtype::i8: return numbers_of_type<std::int8_t>(bytes);
+    case Dtype::i64: return number_of_type<std::int64_t>(element);
+    case Dtype::i32: return number_of_type<std::int32_t>(element);
+    case Dtype::i16: return number_of_type<std::int16_t>(element);
+    case Dtype::i8: return number_of_type<std::int8_t>(element);
     case Dtype::u8:
-    case Dtype::boolean: return numbers_of_type<std::uint8_t>(bytes);
+    case Dtype::boolean: return number_of_type<std::uint8_t>(element);
   }
-  return {};
+  return 0;
 }
 
 // REQUIRES: the bytes differ.
 std::string largest_difference(Dtype dtype, Bytes first, Bytes second) {
-  const auto a = numbers_in(dtype, first), b = numbers_in(dtype, second);
-  const std::size_t element = size_of(dtype);
+  const std::size_t bytes = size_of(dtype), count = first.size() / bytes;
   std::size_t different = 0, not_a_number = 0;
   double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(first.data() + i * element, second.data() + i * element, element) == 0)
-      continue;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Bytes one = first.subspan(i * bytes, bytes), other = second.subspan(i * bytes, bytes);
+    if (std::memcmp(one.data(), other.data(), bytes) == 0) continue;
     ++different;
-    const double distance = std::fabs(a[i] - b[i]);
+    const double distance = std::fabs(number_in(dtype, one) - number_in(dtype, other));
     if (std::isnan(distance)) ++not_a_number;
     else largest = std::max(largest, distance);
   }
   std::string text = fmt::format("differs by at most {} in {} of {} element{}", largest, different,
-                                 a.size(), a.size() == 1 ? "" : "s");
+                                 count, count == 1 ? "" : "s");
   if (not_a_number > 0) text += fmt::format(", of which {} have no difference (NaN)", not_a_number);
   return text;
 }
@@ -136,10 +131,11 @@ class Comparison {
                        name_of(second.dtype), fmt::join(second.shape, ", "))});
       return Done{};
     }
-    std::vector<std::byte> one(byte_length(first.shape, first.dtype).value()), other(one.size());
-    if (auto read = readers_[0].read(first, one); !read) return read;
-    if (auto read = readers_[1].read(second, other); !read) return read;
-    if (one != other) found.push_back({item, name, largest_difference(first.dtype, one, other)});
+    const auto one = readers_[0].read(first), other = readers_[1].read(second);
+    if (!one) return one.error();
+    if (!other) return other.error();
+    if (one.value() != other.value())
+      found.push_back({item, name, largest_difference(first.dtype, one.value(), other.value())});
     return Done{};
   }
 

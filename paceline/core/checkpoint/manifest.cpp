@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "paceline/core/checkpoint/block_checksums.h"
@@ -20,6 +21,7 @@ constexpr std::string_view kFormat = "paceline checkpoint";
 constexpr std::size_t kLongestPlainName = 200, kLongestText = 4096;
 constexpr std::size_t kChecksumDigits = 8;
 constexpr std::uint64_t kMostRanksOfWorld = 1 << 20;
+constexpr std::size_t kMostPieces = 1 << 19;  // of a tensor; 56 MiB of Piece
 constexpr auto kMostBytes = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 // --- writing -------------------------------------------------------------------------------------
@@ -104,14 +106,16 @@ class ManifestReader {
   }
 
   void read_files(const Json& json, std::vector<StoredFile>& files) {
-    for (const Json& one : list(json, "", "files")) {
+    const Json& all = list(json, "", "files");
+    files.reserve(all.size());
+    for (const Json& one : all) {
       const std::string where = fmt::format("files[{}]", files.size());
       if (!reader_.has_keys(one, where, {"name", "length", "crc32c"})) return;
       StoredFile file{.name = plain_name(one, where, "name"),
                       .length = reader_.whole(one, where, "length", 0, kMostBytes)};
       read_checksums(one, where, file);
       if (!good()) return;
-      if (!file_names_.insert(file.name).second)
+      if (!unclaimed_.emplace(file.name, file.length).second)
         return reader_.complain(where + ".name", "the name of one file");
       files.push_back(std::move(file));
     }
@@ -122,6 +126,7 @@ class ManifestReader {
     const std::string text =
         reader_.text(one, where, "crc32c", 0, std::numeric_limits<std::size_t>::max());
     bool sound = text.size() / kChecksumDigits == blocks && text.size() % kChecksumDigits == 0;
+    if (sound) file.checksums.reserve(blocks);
     for (std::size_t at = 0; sound && at < text.size(); at += kChecksumDigits) {
       const char *begin = text.data() + at, *end = begin + kChecksumDigits;
       std::uint32_t checksum = 0;
@@ -140,8 +145,11 @@ class ManifestReader {
       Item item{.name = plain_name(one, where, "name"), .values = one["values"]};
       if (good() && !names.insert(item.name).second)
         reader_.complain(where + ".name", "the name of one item");
+      if (!item.values.is_object()) reader_.complain(where + ".values", "a JSON object");
       std::set<std::pair<std::string, int>> tensors;
-      for (const Json& tensor : list(one, where, "tensors")) {
+      const Json& all = list(one, where, "tensors");
+      item.tensors.reserve(all.size());
+      for (const Json& tensor : all) {
         const std::string place = fmt::format("{}.tensors[{}]", where, item.tensors.size());
         item.tensors.push_back(read_tensor(tensor, place));
         const LogicalTensor& read = item.tensors.back();
@@ -167,15 +175,23 @@ class ManifestReader {
       const auto last = static_cast<std::uint64_t>(world_size_ - 1);
       tensor.rank = static_cast<int>(reader_.whole(json, where, "rank", 0, last));
     }
+    const Json& pieces = list(json, where, "pieces");
+    if (pieces.size() > kMostPieces)
+      reader_.complain(where + ".pieces", fmt::format("at most {} boxes", kMostPieces));
+    if (!good()) return tensor;
     std::vector<Box> boxes;
-    for (const Json& one : list(json, where, "pieces")) {
+    boxes.reserve(pieces.size());
+    tensor.pieces.reserve(pieces.size());
+    for (const Json& one : pieces) {
       const std::string place = fmt::format("{}.pieces[{}]", where, tensor.pieces.size());
       if (!reader_.has_keys(one, place, {"file", "key", "offset", "shape"})) return tensor;
       Piece piece{.file = plain_name(one, place, "file"),
                   .key = reader_.text(one, place, "key", 1, kLongestText),
                   .box = {extents(one, place, "offset"), extents(one, place, "shape")}};
-      if (good() && !file_names_.contains(piece.file))
+      if (good() && !unclaimed_.contains(piece.file))
         reader_.complain(place + ".file", "one of the files");
+      if (good() && !keys_.emplace(piece.file, piece.key).second)
+        reader_.complain(place + ".key", "that of a tensor in the file that no other piece has");
       boxes.push_back(piece.box);
       tensor.pieces.push_back(std::move(piece));
     }
@@ -183,12 +199,26 @@ class ManifestReader {
       reader_.complain(where + ".shape", "that of a tensor of less than 2^63 bytes");
     if (good() && !tile(tensor.shape, boxes))
       reader_.complain(where + ".pieces", "boxes that make up the tensor without gap or overlap");
+    if (good()) claim(tensor, where);
     return tensor;
+  }
+
+  // The pieces of a file are no longer than the file: nobody makes room for a tensor that is not
+  // there. REQUIRES: the pieces tile the tensor.
+  void claim(const LogicalTensor& tensor, const std::string& where) {
+    for (const Piece& piece : tensor.pieces) {
+      std::uint64_t& left = unclaimed_.at(piece.file);
+      const std::uint64_t bytes = byte_length(piece.box.shape, tensor.dtype).value();
+      if (bytes > left)
+        return reader_.complain(where + ".pieces", "boxes of no more bytes than their files have");
+      left -= bytes;
+    }
   }
 
   JsonReader reader_;
   int world_size_ = 1;
-  std::set<std::string> file_names_;
+  std::map<std::string, std::uint64_t> unclaimed_;      // bytes of each file that no piece has yet
+  std::set<std::pair<std::string, std::string>> keys_;  // file and key of each piece
 };
 
 }  // namespace

@@ -81,6 +81,7 @@ Result<> read_metadata(const std::string& what, const Json& json,
 Result<> check_places(const std::string& what, const std::vector<StoredTensor>& tensors,
                       std::uint64_t data_bytes) {
   std::vector<const StoredTensor*> by_place;
+  by_place.reserve(tensors.size());
   for (const StoredTensor& tensor : tensors) by_place.push_back(&tensor);
   std::ranges::sort(by_place, [](const StoredTensor* one, const StoredTensor* other) {
     return std::pair(one->begin, one->end) < std::pair(other->begin, other->end);
@@ -146,6 +147,7 @@ Result<TensorFileHeader> parse_header(const std::string& what, std::string_view 
   if (!parsed) return damaged(what, "its header: " + parsed.error().what);
   if (!parsed.value().is_object()) return damaged(what, "its header is no JSON object");
   TensorFileHeader header{.data_begin = begin};
+  header.tensors.reserve(parsed.value().size());
   for (const auto& [name, entry] : parsed.value().items()) {
     if (name == kMetadata) {
       if (auto read = read_metadata(what, entry, header.metadata); !read) return read.error();

@@ -23,6 +23,18 @@ void require_savable(const std::string& item, const ItemTensor& one) {
       one.name, item, describe(one.tensor)));
 }
 
+// JSON holds texts in UTF-8 alone.
+void require_savable(const std::string& item, const JsonReader::Json& values) {
+  try {
+    (void)values.dump();
+  } catch (const JsonReader::Json::exception& error) {
+    throw_misuse(fmt::format(
+        "a checkpoint cannot hold the values of item '{}': {}. Texts must be UTF-8: save other "
+        "bytes as a tensor (at::kByte)",
+        item, error.what()));
+  }
+}
+
 std::string file_of(const std::string& item, int rank, int ranks) {
   return fmt::format("{}-{:05}-of-{:05}.safetensors", item, rank + 1, ranks);
 }
@@ -51,6 +63,7 @@ OwnShare own_share(const std::vector<NamedState>& states, Manifest manifest, int
   OwnShare share;
   std::size_t common = 0;
   for (const NamedState& named : states) {
+    require_savable(named.item, named.state.values);
     Item item{.name = named.item, .values = named.state.values};
     for (const ItemTensor& one : named.state.tensors) {
       require_savable(named.item, one);

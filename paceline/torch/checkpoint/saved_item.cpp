@@ -73,9 +73,7 @@ void SavedItem::require_no_other(const std::vector<std::string>& names) const {
 }
 
 std::vector<std::byte> SavedItem::read_bytes(const LogicalTensor& tensor) const {
-  std::vector<std::byte> bytes(checkpoint::byte_length(tensor.shape, tensor.dtype).value());
-  reader_.read(tensor, bytes).value();
-  return bytes;
+  return reader_.read(tensor).value();
 }
 
 void SavedItem::read_into(const LogicalTensor& tensor, const at::Tensor& into) const {

@@ -70,6 +70,19 @@ TEST(StrictJson, RefusesWhatIsNestedTooDeepWithoutFollowingIt) {
   EXPECT_FALSE(parse_strict_json(std::string(1'000'000, '[')));
 }
 
+// tests/core/checkpoint/hostile_checkpoint_test.cpp measures the allocations.
+TEST(StrictJson, RefusesListsAndTextsThatWouldTakeFarMoreMemoryThanTheyAreLong) {
+  const auto list = [](std::size_t commas) {
+    std::string text = "[{\"a\": [0";
+    for (std::size_t i = 0; i < commas; ++i) text += ",0";
+    return text + "], \"b\": \"],,,[\\\",\"}]";
+  };
+  EXPECT_TRUE(parse_strict_json(list(100'000)));
+  EXPECT_THAT(parse_strict_json(list(3'000'000)).error().what, HasSubstr("a list or an object of"));
+  const std::string text = "\"" + std::string(kSpareJsonBytes, ',') + "\"";
+  EXPECT_THAT(parse_strict_json(text).error().what, HasSubstr("a text or a number of more than"));
+}
+
 TEST(StrictJson, RefusesAKeyThatAnObjectHasTwice) {
   EXPECT_TRUE(parse_strict_json(R"({"a": {"a": 1}, "b": {"a": 2}})"));
   EXPECT_THAT(parse_strict_json(R"({"b": {"a": 1, "c": 2, "a": 3}})").error().what,

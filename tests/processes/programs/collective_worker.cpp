@@ -12,6 +12,8 @@
 //   calls:COUNT     joins, sums up COUNT times, and ends
 //   exit:CODE       as calls:3, then exits without leaving the job
 //   throw, abort    as calls:3, then that
+//   die:SIGNAL      as calls:3, then dies by SIGNAL
+//   memory          as calls:3, then allocates more than it may have
 //   different       as calls:3, then another operation than the others of `stream` do
 //   hash            joins, does one of everything, and says "hash HASH"
 //   uplink:MIB      joins, sums up so much by several algorithms, and says "uplink ALGORITHM right
@@ -22,6 +24,8 @@
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -206,6 +210,17 @@ void send(Job& job, int mib) {
   if (job.rank() == 1) job.world().recv(paceline::buffer_of(values), 0).wait();
 }
 
+// Throws std::bad_alloc, as where the system gives no more.
+void take_all_memory() {
+  constexpr std::size_t kAll = std::size_t{1} << 30;
+  struct rlimit limit = {};
+  ::getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = kAll;
+  ::setrlimit(RLIMIT_AS, &limit);
+  std::vector<std::vector<char>> all;
+  while (true) all.emplace_back(kAll);
+}
+
 void behave(const std::string& behaviour) {
   const auto colon = behaviour.find(':');
   const auto name = behaviour.substr(0, colon);
@@ -235,6 +250,8 @@ void behave(const std::string& behaviour) {
   if (name == "exit") std::exit(number);
   if (name == "throw") throw std::runtime_error("something else went wrong");
   if (name == "abort") std::abort();
+  if (name == "die") ::raise(number);
+  if (name == "memory") take_all_memory();
   if (name == "different") job.world().barrier().wait();
 }
 

@@ -78,6 +78,13 @@ TEST(OwnShare, WhatCannotBeSavedIsRefusedByName) {
     checkpoints.add("mine", [&](CheckpointFields& f) { f("z", complex); });
     EXPECT_THAT(failure_of([&] { checkpoints.save(1); }), HasSubstr("view_as_real"));
   });
+  run_ranks(1, [&](Job& job) {
+    Checkpoints checkpoints(job, folder.file("run"));
+    std::string bytes = "\xff\xfe";
+    checkpoints.add("mine", [&](CheckpointFields& f) { f("bytes", bytes); });
+    EXPECT_THAT(failure_of([&] { checkpoints.save(1); }),
+                AllOf(HasSubstr("item 'mine'"), HasSubstr("UTF-8"), HasSubstr("tensor")));
+  });
 }
 
 }  // namespace

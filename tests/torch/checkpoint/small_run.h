@@ -97,13 +97,13 @@ inline std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-// Ends at step 10, of which step 8 was saved, and goes on to step 20.
-inline void expect_same_bits_after_resuming(const Training& training) {
+// Ends at step 10, of which step 8 was saved, and goes on to step `end`.
+inline void expect_same_bits_after_resuming(const Training& training, std::int64_t end = 20) {
   const TemporaryFolder whole, parted;
-  const std::string expected = training.in(whole.file("run")).run(20);
+  const std::string expected = training.in(whole.file("run")).run(end);
   const Training first = training.in(parted.file("run"));
   first.run(10);
-  EXPECT_EQ(first.resumed().run(20), expected);
+  EXPECT_EQ(first.resumed().run(end), expected);
 }
 
 }  // namespace paceline
