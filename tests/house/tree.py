@@ -8,7 +8,7 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
+    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
              "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
               "checkpoint", "pipeline", "optim"],

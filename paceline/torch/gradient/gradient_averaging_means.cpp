@@ -176,7 +176,7 @@ void GradientAveraging::stepped(const Optimizers&, double seconds) {
   updated_at_ = since_last_step_.seconds();
 }
 
-// Of the dense ones, uncompressed.
+// The dense ones count, uncompressed.
 double GradientAveraging::bytes_of_gradients() const {
   double bytes = 0;
   for (const at::Tensor& shape : shapes_)

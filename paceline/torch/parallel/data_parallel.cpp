@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "paceline/core/base/base.h"
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/strategy/strategy.h"
@@ -23,6 +24,7 @@ class DataParallel::Impl {
   void compute_over_ranks(const std::vector<NamedSyncBatchNorm>& norms) {
     if (norms.empty()) return;
     layers_mix_ = true;
+    require_lockstep();
     give_layers_a_group();
     for (const NamedSyncBatchNorm& norm : norms) {
       norm.layer->compute_over(ranks_, static_cast<int>(ranks_->layers.size()));
@@ -38,6 +40,11 @@ class DataParallel::Impl {
     if (layers_mix_) give_layers_a_group();
   }
 
+  void change_synchrony(const std::string& text) {
+    replicas.change_synchrony(text);
+    if (layers_mix_) require_lockstep();
+  }
+
   void weigh(double weight) {
     replicas.weigh(weight);
     ranks_->weight = weight;
@@ -50,6 +57,13 @@ class DataParallel::Impl {
   parallel::Replicas replicas;
 
  private:
+  void require_lockstep() const {
+    if (replicas.synchrony().is_lockstep()) return;
+    throw_misuse(
+        "SyncBatchNorm computes over the batches of all ranks, which the synchrony lets train "
+        "without waiting for each other: take another synchrony, or BatchNorm");
+  }
+
   // Layers that mix ranks get a group of their own: their collectives stand between those of the
   // buckets in an order that may differ from rank to rank.
   void give_layers_a_group() {
@@ -132,7 +146,7 @@ void DataParallel::loss(double loss) {
 }
 
 void DataParallel::synchrony(const std::string& text) {
-  impl_->replicas.change_synchrony(text);
+  impl_->change_synchrony(text);
 }
 
 class DataParallel::Consensus::Held {

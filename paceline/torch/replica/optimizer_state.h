@@ -1,4 +1,4 @@
-// What torch's optimizers keep for a parameter, as a table: tensors by name, and a count of steps.
+// The state that torch's optimizers keep for a parameter, as a table: tensors by name, and steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>

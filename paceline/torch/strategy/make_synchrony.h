@@ -1,4 +1,4 @@
-// From the text that a user gives, DataParallelOptions::synchrony, to the Synchrony.
+// Makes the Synchrony out of the text that a user gives, DataParallelOptions::synchrony.
 #pragma once
 
 #include "paceline/core/collective/collective.h"

@@ -58,7 +58,7 @@ TEST(CheckpointsOfStrategies, GoOnBitwiseWhereTheyWereSaved) {
     if (text == "push_sum") text += ":late=2";
     if (text == "robust") text += ":rule=clipping";
     if (text == "async_gossip") continue;  // no two runs of it have the same bits
-    // By day each strategy with one kind of optimizer, all with both at night.
+    // Each strategy has one kind of optimizer by day, and both at night.
     for (const bool own_optimizers : {false, true}) {
       if (!test::is_nightly() && own_optimizers != (text.size() % 2 == 0)) continue;
       const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// What holds for every strategy of the catalogue: switching, consensus, checkpoints' states, texts.
+// Laws of every strategy of the catalogue: switching, consensus, bytes, texts.
 #include "paceline/torch/strategy/strategy.h"
 #include "tests/torch/strategy/serial_world.h"
 

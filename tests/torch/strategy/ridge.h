@@ -58,7 +58,7 @@ class Ridge {
     return result;
   }
 
-  // Where averaging after `period` local steps ends: each block contracts rank r's distance from
+  // The end of averaging after `period` local steps: each block contracts rank r's distance from
   // its own optimum by R_r = (I - rate H_r)^period, so w = mean(R_r w + (I - R_r) w_r).
   at::Tensor fixed_point_of_averaging(int period, double rate) const {
     const at::Tensor eye = at::eye(kWidth, at::kDouble);

@@ -25,7 +25,7 @@ struct MixingTerm {
   bool operator==(const MixingTerm&) const = default;
 };
 
-// What one rank does in one round.
+// One rank's part of one round.
 struct MixingRow {
   double own = 1;
   std::vector<MixingTerm> from;  // by rank, each once, never this rank itself

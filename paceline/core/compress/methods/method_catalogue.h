@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/base/settings.h"
+#include "paceline/core/settings/settings.h"
 #include "paceline/core/compress/averaging/averaging.h"
 
 namespace paceline::compress {

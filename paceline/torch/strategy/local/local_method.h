@@ -15,7 +15,7 @@
 
 namespace paceline::strategy {
 
-// What a method keeps from step to step beside the model.
+// The state that a method keeps from step to step beside the model.
 struct MethodState {
   JsonReader::Json values = JsonReader::Json::object();  // the same on all ranks
   std::vector<at::Tensor> tensors = {};  // of this rank, always as many and as large
@@ -25,6 +25,10 @@ struct MethodState {
 class LocalMethod {
  public:
   virtual ~LocalMethod() = default;
+
+  // All ranks make each step together. If not, only write_consensus() and state() are collective,
+  // and there are neither weights of 0 nor exchanges of weights.
+  virtual bool is_lockstep() const { return true; }
 
   // A step begins: its first gradient is about to be made, or it ends without one. The model is as
   // the last step left it, or as it was loaded since.

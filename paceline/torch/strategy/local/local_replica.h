@@ -1,4 +1,4 @@
-// What a local method works on: one replica, its peers, and what they have trained on.
+// LocalReplica: a local method works on it, one replica and its peers.
 #pragma once
 
 #include <ATen/core/Tensor.h>

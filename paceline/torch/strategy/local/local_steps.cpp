@@ -92,7 +92,15 @@ StepOutcome LocalSteps::end_step(OwnUpdates* updates) {
   StepOutcome outcome;
   const bool has_batch = weight_.weight > 0;
   bool is_over = false;
+  if (!has_batch && !is_lockstep()) {
+    throw_misuse(c10::str("synchrony \"", name_,
+                          "\" waits for nobody, so a rank cannot wait for "
+                          "the batches of others: weight(0) and join() do not go with it. Let each "
+                          "rank end its loop by itself, or deal out the batches by "
+                          "paceline::Tickets"));
+  }
   communicating([&] {
+    if (!is_lockstep()) return;
     replica_.ledger.tell(weight_);
     is_over = !has_batch && !replica_.ledger.any_batch();
   });

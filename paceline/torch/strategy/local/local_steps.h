@@ -40,7 +40,7 @@ class LocalSteps final : public parallel::Synchrony {
   bool is_under_way() const override { return false; }
   void fail(std::exception_ptr failure) override { failure_ = std::move(failure); }
   std::vector<at::Tensor> leaves() const override;
-  bool is_lockstep() const override { return true; }
+  bool is_lockstep() const override { return method_->is_lockstep(); }
   bool may_differ() const override { return true; }
   void write_consensus() override;
   parallel::SynchronyState state() override;

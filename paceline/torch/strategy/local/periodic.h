@@ -26,7 +26,7 @@ class Periodic : public LocalMethod {
   // A step was made, with or without an exchange: the period may change.
   virtual void step_made(const parallel::Optimizers& optimizers) { static_cast<void>(optimizers); }
 
-  // What this rank brought to the last exchange.
+  // The elements that this rank brought to the last exchange.
   virtual std::int64_t elements_brought() const { return replica_.model.elements(); }
   // Whether an exchange follows this step.
   bool is_last_of_period() const { return steps_ + 1 >= report_.period; }

@@ -1,4 +1,4 @@
-// Which parameters ("links") of a model each rank trains in a round of the strategy `skeleton`: a
+// Chooses the parameters ("links") that a rank trains in a round of the strategy `skeleton`: a
 // core that all ranks train, and a random share of the rest that differs from rank to rank.
 //
 // Nobody sends indices: the core follows from values that are equal on all ranks, and each rank's

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/base/settings.h"
+#include "paceline/core/settings/settings.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/torch/replica/replica.h"
 
@@ -51,7 +51,7 @@ struct Strategy {
   std::string_view reference;
   std::vector<Setting> settings;
   parallel::MadeSynchrony (*make)(const Settings&, const StrategyContext&) = nullptr;
-  // Of one rank, at the start of the training.
+  // That of one rank, at the start of the training.
   std::vector<Traffic> (*traffic)(const Settings&, const TrafficModel&) = nullptr;
   // Nothing: they fit. A failure (misuse) names the settings, the number of ranks and the remedy.
   Result<> (*check)(const Settings&, int ranks) = nullptr;  // nullptr: all fit

@@ -1,7 +1,7 @@
 // The samples that each rank has trained on since the last exchange: the weights of an average of
 // replicas.
 //
-// Where the user says weights, each rank tells its own once a step, in a short message for which
+// If the user says weights, each rank tells its own once a step, in a short message for which
 // nobody waits before the exchange. One rank alone waits in each step: one without a batch, which
 // has to know whether anybody has one.
 #pragma once

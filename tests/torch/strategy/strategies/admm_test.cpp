@@ -39,7 +39,7 @@ TEST(Admm, IsTheSerialProgramThatHoldsAllReplicas) {
   }
 }
 
-// Where averaging ends at a biased point, the dual variables find the optimum.
+// Averaging ends at a biased point; the dual variables find the optimum.
 TEST(Admm, FindsTheOptimumOfUnequalShards) {
   const Ridge ridge(8);
   EXPECT_LT(ridge.error(ridge.train("admm:period=10,penalty=0.1", 10 * 200, 0.5)), 1e-9);

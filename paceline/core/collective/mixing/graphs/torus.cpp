@@ -17,7 +17,7 @@ int torus_rows(int ranks) {
 
 }  // namespace
 
-// Of two rows both vertical neighbours are the same rank, which then weighs two fifths.
+// On two rows both vertical neighbours are the same rank, which then weighs two fifths.
 MixingGraph torus() {
   return {
       .name = "torus",

@@ -1,4 +1,4 @@
-#include "paceline/core/base/settings.h"
+#include "paceline/core/settings/settings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

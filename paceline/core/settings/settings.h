@@ -1,4 +1,4 @@
-// Named settings of a method, as users write them behind its name:
+// The door of settings: named settings of a method, as users write them behind its name:
 // "NAME:SETTING=VALUE,SETTING=VALUE". A method lists its settings as values; one parser reads them.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Setting {
   std::string_view meaning;
   bool whole = false;                        // values have no fraction
   std::vector<std::string_view> words = {};  // names of the values 0, 1, ...; requires `whole`
-  // Not empty: the value is a free text, such as the name of a graph, and this is the default.
+  // If it is not empty, the value is a free text, such as a graph's name, and this is the default.
   std::string_view standard_text = {};
   // The value may be "auto", which is NaN: the method derives it, as `meaning` tells.
   bool may_be_auto = false;  // its default may be kAutomatic
