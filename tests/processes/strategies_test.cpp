@@ -1,0 +1,120 @@
+// Strategies on Fashion-MNIST: accuracy (nightly), ranks that are slow (nightly), a rank that cannot
+// be trusted.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+#include "tests/support/nightly.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paceline::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// The summary of a run of the example; null where it did not end well.
+nlohmann::json summary_of(int ranks, const Words& options) {
+  const TemporaryFolder folder;
+  const std::string metrics = folder.file("metrics.jsonl");
+  Words command = {binary("fashion_mnist"), "--threads", "1", "--metrics", metrics};
+  command.insert(command.end(), options.begin(), options.end());
+  Process run(paceline_run({"-n", std::to_string(ranks)}, command));
+  if (exit_code(run.wait(Deadline::in(900s))) != 0) return nullptr;
+  nlohmann::json summary;
+  std::ifstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) summary = nlohmann::json::parse(line);
+  return summary;
+}
+
+double accuracy(const std::string& synchrony) {
+  double sum = 0;
+  for (const char* seed : {"1", "2", "3"}) {
+    const auto summary = summary_of(4, {"--model", "mlp", "--batch-size", "256", "--steps", "470",
+                                        "--seed", seed, "--synchrony", synchrony});
+    EXPECT_FALSE(summary.is_null()) << synchrony;
+    if (!summary.is_null()) sum += summary.at("test_accuracy").get<double>() / 3;
+  }
+  return sum;
+}
+
+TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
+  if (!is_nightly()) GTEST_SKIP() << "15 minutes: runs with PACELINE_NIGHTLY=1";
+  const double synchronous = accuracy("synchronous");
+  for (const auto& [text, points] : std::vector<std::pair<std::string, double>>{
+           {"local_sgd", 1},
+           {"adacomm", 1},
+           {"block_momentum", 1},
+           {"gossip", 1},
+           {"push_sum", 1},
+           {"async_gossip", 1},
+           {"local_sgd:period=16", 1.5},
+           {"elastic", 1.5},
+           {"admm:period=8,penalty=0.05", 2.5},
+           {"skeleton", 2.5}}) {
+    const double found = accuracy(text);
+    RecordProperty(text, std::to_string(found - synchronous));
+    EXPECT_GE(found, synchronous - points / 100) << text;
+  }
+}
+
+// Seconds for a global batch.
+double seconds(const std::string& synchrony, const std::string& slow) {
+  const auto summary =
+      summary_of(4, {"--model", "linear", "--batch-size", "256", "--steps", "160", "--pace", "20",
+                     "--slow", slow, "--test-images", "1000", "--synchrony", synchrony});
+  EXPECT_FALSE(summary.is_null()) << synchrony;
+  return summary.is_null() ? 0 : 256 / summary.at("train_samples_per_second").get<double>();
+}
+
+TEST(Stragglers, CostStrategiesWhatTheirWaitingSays) {
+  if (!is_nightly()) GTEST_SKIP() << "3 minutes: runs with PACELINE_NIGHTLY=1";
+  struct Case {
+    std::string synchrony, slow;
+    double ratio;
+  };
+  for (const char* slow : {"drawn:5", "0:5"}) {
+    const double synchronous = seconds("synchronous", slow);
+    for (const Case& one : {Case{"local_sgd", "drawn:5", 0.55}, Case{"gossip", "drawn:5", 0.58},
+                            Case{"async_gossip", "drawn:5", 0.40}, Case{"local_sgd", "0:5", 1.0},
+                            Case{"gossip", "0:5", 1.0}, Case{"async_gossip", "0:5", 0.25}}) {
+      if (one.slow != slow) continue;
+      const double ratio = seconds(one.synchrony, slow) / synchronous;
+      RecordProperty(one.synchrony + " " + slow, std::to_string(ratio));
+      EXPECT_NEAR(ratio, one.ratio, 0.15 * one.ratio) << one.synchrony << " " << slow;
+    }
+  }
+}
+
+// By day one rule and one corruption; all at night.
+TEST(Distrust, OneRankThatSendsNonsenseDoesNotHurtRobustRules) {
+  const Words common = {"--model", "mlp", "--batch-size", "320", "--steps",
+                        is_nightly() ? "188" : "24"};
+  const auto trained = [&](const std::string& synchrony, const std::string& corrupt) {
+    Words options = common;
+    options.insert(options.end(), {"--synchrony", synchrony});
+    if (!corrupt.empty()) options.insert(options.end(), {"--corrupt", corrupt});
+    const auto summary = summary_of(5, options);
+    return summary.is_null() ? -1.0 : summary.at("test_accuracy").get<double>();
+  };
+  const double clean = trained("synchronous", "");
+  EXPECT_LE(trained("synchronous", "0:-10"), 0.2);
+  for (const char* rule : {"krum", "multi_krum", "median", "trimmed_mean", "geometric_median",
+                           "clipping"}) {
+    for (const char* corrupt : {"0:-10", "0:nan"}) {
+      if (!is_nightly() && std::string(rule) + corrupt != "median0:nan") continue;
+      const double found = trained(std::string("robust:rule=") + rule, corrupt);
+      RecordProperty(std::string(rule) + " " + corrupt, std::to_string(found - clean));
+      EXPECT_GE(found, clean - (is_nightly() ? 0.03 : 0.15)) << rule << " " << corrupt;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test
