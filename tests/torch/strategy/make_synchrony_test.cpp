@@ -98,9 +98,9 @@ TEST(Strategies, ConsensusHasEqualBitsOnAllRanksAndGivesTheReplicaBack) {
 // In 24 steps, whole periods of each.
 TEST(Strategies, BringTheBytesThatTheirTrafficSays) {
   const SharedTask task{.ranks = 4, .steps = 24, .tells_weights = false};
-  for (const char* text :
-       {"synchronous", "none", "local_sgd:period=4", "block_momentum:period=6", "admm:period=3",
-        "gossip", "gossip:graph=one_peer", "gossip:graph=exponential,order=atc", "robust"}) {
+  for (const char* text : {"synchronous", "none", "local_sgd:period=4", "block_momentum:period=6",
+                           "admm:period=3", "gossip", "gossip:graph=one_peer",
+                           "gossip:graph=exponential,order=atc", "robust:rule=median"}) {
     const auto choice = strategy::parse_strategy(text);
     if (!choice) continue;
     const Trained trained = train_on_ranks(task, text);

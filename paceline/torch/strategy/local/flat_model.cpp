@@ -21,8 +21,8 @@ FlatModel::FlatModel(const ModelParts& parts, bool with_buffers, const Communica
     if (one.tensor.scalar_type() != type_) {
       throw_misuse(c10::str("'", trained.front().name, "' is ", describe(trained.front().tensor),
                             " and '", one.name, "' is ", describe(one.tensor),
-                            ": strategies that move parameters need one floating type in the "
-                            "whole model; convert it by model.to(dtype) before DataParallel is "
+                            ": strategies that send a model as one vector need one floating "
+                            "type in it; convert it by model.to(dtype) before DataParallel is "
                             "made, or train with synchrony \"synchronous\""));
     }
     pieces_.push_back({one.tensor, elements_});
