@@ -4,13 +4,9 @@
 // settings, its traffic, and how its Synchrony is made; make_synchrony.h makes the one that a text
 // names. Where each rank steps by its own gradients, LocalSteps (local/local_steps.h) is the
 // Synchrony, and the strategy is a LocalMethod (local/local_method.h), which works on a
-<<<<<<< HEAD
-// LocalReplica (local/local_replica.h). Ensemble (ensemble.h), which needs forward passes, stands
-// beside the strategy `none`. Start reading at strategies/local_sgd.cpp.
-=======
 // LocalReplica (local/local_replica.h). Rules that bear faulty gradients (rules/robust_rule.h) are
-// functions of plain rows. Start reading at strategies/local_sgd.cpp.
->>>>>>> a0099a6 (Robust aggregation: six rules as functions of plain rows, and the strategy that exchanges whole gradients by them; what keeps gradients local is shared with LocalSteps)
+// functions of plain rows. Ensemble (ensemble.h), which needs forward passes, stands beside the
+// strategy `none`. Start reading at strategies/local_sgd.cpp.
 #pragma once
 
 #include "paceline/torch/strategy/ensemble.h"

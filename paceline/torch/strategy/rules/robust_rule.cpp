@@ -20,7 +20,7 @@ const std::vector<RobustRule>& robust_rules() {
 }
 
 Result<> check(const RobustRule& rule, int ranks, int faulty) {
-  if (ranks >= rule.least_ranks(faulty)) return {};
+  if (ranks >= rule.least_ranks(faulty)) return Done{};
   std::vector<std::string_view> bearing;
   for (const RobustRule& other : robust_rules())
     if (ranks >= other.least_ranks(faulty)) bearing.push_back(other.name);

@@ -14,6 +14,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/collective.h"
+#include "paceline/core/collective/group/machine_port.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/strategy/local/graph_setting.h"
 #include "paceline/torch/strategy/local/local_steps.h"

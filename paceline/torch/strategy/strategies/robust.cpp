@@ -161,14 +161,11 @@ class RobustAveraging final : public LocalGradients {
       if (!used[i]) continue;
       at::Tensor tensor = parameters()[i].tensor;
       at::Tensor& grad = tensor.mutable_grad();
-      if (!is_like_parameter(grad, i)) grad = at::empty_like(tensor.detach());
+      const bool fits =
+          grad.defined() && grad.layout() == at::kStrided && grad.sizes() == tensor.sizes();
+      if (!fits) grad = at::empty_like(tensor.detach());
       grad.copy_(gradient_.part_of(result, gradient_.pieces()[i]));
     }
-  }
-
-  bool is_like_parameter(const at::Tensor& grad, std::size_t i) const {
-    return grad.defined() && grad.layout() == at::kStrided &&
-           grad.sizes() == parameters()[i].tensor.sizes();
   }
 
   // The root of the rows' mean squared distance from the result.

@@ -270,7 +270,10 @@ TEST(Robust, RefusesWhatDoesNotFitByName) {
                           int ranks = 3) {
     std::string told;
     try {
-      run_ranks(ranks, [&](Job& job) { DataParallel parallel(make_model(), job, options); });
+      run_ranks(ranks, [&](Job& job) {
+        auto model = make_model();
+        DataParallel parallel(model, job, options);
+      });
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
       told = error.what();
