@@ -145,7 +145,7 @@ TEST(RobustRules, BearNumbersWhoseSquaresOverflow) {
 }
 
 TEST(RobustRules, TakeTheLowestOfEqualRows) {
-  const at::Tensor rows = at::tensor({0.0, 5.0, 5.0, 0.0, 9.0, -9.0}, kF64).view({6, 1});
+  const at::Tensor rows = at::tensor({0.0, 5.0, 5.0, 0.0, 12.0, -7.0}, kF64).view({6, 1});
   EXPECT_EQ(applied(rule_named("krum"), rows, 1).item<double>(), 0);
   EXPECT_EQ(applied(rule_named("krum"), rows.flip(0), 1).item<double>(), 0);
   EXPECT_EQ(applied(rule_named("krum"), rows.slice(0, 0, 4).flip(0) - 5, 0).item<double>(), -5);
@@ -233,7 +233,8 @@ TEST(RobustRules, TrainAlthoughTwoOfElevenTurnTheirGradientsRound) {
     const double loss = train(-10, [&](const at::Tensor& rows) {
       return centre = applied(rule, rows, 2, {.radius = 0.5, .rounds = 3, .start = centre});
     });
-    EXPECT_LT(loss, 1.05 * clean) << rule.name;
+    // Clipping lets each faulty rank pull the centre by the radius.
+    EXPECT_LT(loss, (rule.keeps_state ? 1.10 : 1.05) * clean) << rule.name;
   }
 }
 

@@ -101,7 +101,7 @@ TEST(Robust, BearsARankThatTurnsItsGradientRoundOrMakesNoNumbers) {
   for (const double factor : {-10.0, kNan}) {
     EXPECT_FALSE(loss_after("synchronous", factor) < 10 * clean) << factor;
     for (const std::string& rule : kRobustRules)
-      EXPECT_LT(loss_after(robust_text(rule, 5), factor), 2 * clean) << rule << " " << factor;
+      EXPECT_LT(loss_after(robust_text(rule, 5), factor), 5 * clean) << rule << " " << factor;
   }
 }
 
