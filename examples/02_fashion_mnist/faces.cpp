@@ -66,11 +66,12 @@ void Faces::step(std::int64_t step, std::int64_t samples, double loss) {
   }
 }
 
-void Faces::epoch(std::int64_t step, double train_loss, double test_accuracy) {
+void Faces::epoch(std::int64_t step, double seconds, double train_loss, double test_accuracy) {
   if (progress_) progress_->pause();
   if (metrics_)
     metrics_->write({{"event", "epoch"},
                      {"step", step},
+                     {"train_seconds", seconds},
                      {"train_loss", train_loss},
                      {"test_accuracy", test_accuracy}});
   if (tensorboard_)

@@ -16,7 +16,8 @@ class Faces {
   Faces(paceline::Job& job, const Options& options, std::int64_t steps);
 
   void step(std::int64_t step, std::int64_t samples, double loss);
-  void epoch(std::int64_t step, double train_loss, double test_accuracy);
+  // `seconds`: of the timed steps so far.
+  void epoch(std::int64_t step, double seconds, double train_loss, double test_accuracy);
   void summary(const paceline::observe::Metrics& metrics);
   void end_progress() { progress_.reset(); }
   void write_trace();  // collective over all workers

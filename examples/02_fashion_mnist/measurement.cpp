@@ -5,18 +5,22 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/collective/collective.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/strategy/strategy.h"
 
 using std::chrono::duration;
 
 void StepTimer::start() {
   since_ = std::chrono::steady_clock::now();
+  traffic_at_start_ = world_.traffic();
   running_ = true;
 }
 
 void StepTimer::count(const paceline::StepReport& report) {
   if (!running_) return;
-  in_flight_seconds += report.under_way_seconds;
-  waited_seconds += report.waited_seconds;
+  if (gradients_travel_) {
+    in_flight_seconds += report.under_way_seconds;
+    waited_seconds += report.waited_seconds;
+  }
   coded_bytes += report.coded_bytes;
   wire_bytes += report.wire_bytes;
 }
@@ -25,6 +29,10 @@ void StepTimer::stop() {
   if (!running_) return;
   running_ = false;
   wall_seconds += duration<double>(std::chrono::steady_clock::now() - since_).count();
+  if (gradients_travel_) return;
+  const paceline::Traffic traffic = world_.traffic();
+  in_flight_seconds += duration<double>(traffic.in_flight - traffic_at_start_.in_flight).count();
+  waited_seconds += duration<double>(traffic.waited - traffic_at_start_.waited).count();
 }
 
 std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector<double> values) {
@@ -46,6 +54,29 @@ std::string agreed_sha256(paceline::Communicator& world,
     }
   }
   return own;
+}
+
+paceline::observe::Metrics exchange_figures(const paceline::StepReport& report) {
+  const paceline::parallel::ExchangeReport& exchange = report.exchange;
+  return {{"exchanges", exchange.exchanges},
+          {"exchanged_bytes", exchange.bytes},
+          {"period", std::int64_t{exchange.period}},
+          {"distance", exchange.distance}};
+}
+
+double forecast_step_seconds(const std::string& synchrony, const torch::nn::Module& model,
+                             const paceline::Communicator& world, double compute) {
+  namespace strategy = paceline::strategy;
+  std::int64_t elements = 0;
+  for (const at::Tensor& one : model.parameters()) elements += one.numel();
+  for (const at::Tensor& one : model.buffers())
+    if (one.is_floating_point()) elements += one.numel();
+  const paceline::Dtype dtype =
+      paceline::dtype_of(model.parameters().front().scalar_type()).value();
+  const strategy::Choice choice = strategy::parse_strategy(synchrony).value();
+  const auto traffic =
+      choice.strategy.traffic(choice.settings, {static_cast<double>(elements), world.size()});
+  return strategy::seconds_per_step(traffic, compute, strategy::price_on(world, dtype));
 }
 
 std::vector<std::int64_t> peak_rss_of_workers(paceline::Communicator& world) {

@@ -9,11 +9,15 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/observe/observe.h"
 #include "paceline/torch/parallel/parallel.h"
 
 // Measures the time of training steps on this worker, and the part that communication took.
 class StepTimer {
  public:
+  // `world` tells the times of exchanges of parameters, which a StepReport does not.
+  StepTimer(const paceline::Communicator& world, bool gradients_travel)
+      : world_(world), gradients_travel_(gradients_travel) {}
   void start();
   // Counts a step that has ended.
   void count(const paceline::StepReport& report);
@@ -21,12 +25,15 @@ class StepTimer {
   bool running() const { return running_; }
 
   double wall_seconds = 0;
-  double in_flight_seconds = 0;  // gradients were under way
+  double in_flight_seconds = 0;  // gradients, or parameters, were under way
   double waited_seconds = 0;     // the training thread waited for them
   // The bytes of gradients before compression, and the bytes that travelled for them.
   double coded_bytes = 0, wire_bytes = 0;
 
  private:
+  const paceline::Communicator& world_;
+  const bool gradients_travel_;
+  paceline::Traffic traffic_at_start_;
   std::chrono::steady_clock::time_point since_{};
   bool running_ = false;
 };
@@ -36,5 +43,13 @@ std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector
 // The fingerprint of the parameters. THROWS paceline::Error (mismatch) when workers differ in a
 // single bit.
 std::string agreed_sha256(paceline::Communicator& world, const std::vector<at::Tensor>& parameters);
+
+// What the strategy that keeps replicas in step has exchanged, on this rank.
+paceline::observe::Metrics exchange_figures(const paceline::StepReport& report);
+
+// What a step of this synchrony should take on the links of `world`, if it computes for `compute`
+// seconds.
+double forecast_step_seconds(const std::string& synchrony, const torch::nn::Module& model,
+                             const paceline::Communicator& world, double compute);
 
 std::vector<std::int64_t> peak_rss_of_workers(paceline::Communicator& world);  // bytes

@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include "corruption.h"
 #include "models.h"
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/data/data.h"
+#include "paceline/torch/strategy/strategy.h"
+#include "stragglers.h"
 
 // CLI::PositiveNumber is not used, because its error text shows a range of 300 digits.
 static const CLI::Range kPositive(std::int64_t{1}, std::int64_t{1'000'000'000});
@@ -19,10 +22,11 @@ static std::string is_address(const std::string& text) {
               : text + " is no [HOST:]PORT with a port of 1 to 65000, as in 9400 or 0.0.0.0:9400";
 }
 
-static std::string known_schedules() {
+template <typename Entry>
+static std::string names_of(const std::vector<Entry>& catalogue) {
   std::string names;
-  for (const paceline::schedule::Policy& policy : paceline::schedule::policies())
-    names += (names.empty() ? "" : ", ") + std::string(policy.name);
+  for (const Entry& entry : catalogue)
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
   return names;
 }
 
@@ -43,6 +47,9 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--test-images", options.test_images,
                  "Measure the accuracy with this number of test images [all]")
       ->check(kPositive);
+  app.add_option("--evaluate-every", options.evaluate_every,
+                 "Measure the accuracy after each so many steps too, not after each epoch alone")
+      ->check(kPositive);
   app.add_option(
          "--learning-rate", options.learning_rate,
          "Learning rate of the first step; it falls to zero [depends on the network and the "
@@ -58,14 +65,34 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--dtype", options.dtype, "Type of parameters and images")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16"}))
       ->capture_default_str();
-  app.add_option("--schedule", options.schedule,
-                 "Which gradients travel together and when: " + known_schedules())
+  app.add_option(
+         "--schedule", options.schedule,
+         "Which gradients travel together and when: " + names_of(paceline::schedule::policies()))
       ->capture_default_str();
   app.add_option("--compression", options.compression,
                  "How gradients are compressed: none, or a method such as fp16, int8, "
                  "top_k:ratio=0.01; with several values, such as top_k:ratio=0.01/0.001/0.1, each "
                  "tensor has one of them, chosen again as training goes on")
       ->capture_default_str();
+  app.add_option("--synchrony", options.synchrony,
+                 "How replicas are kept in step, with settings, such as local_sgd:period=8: " +
+                     names_of(paceline::strategy::strategies()))
+      ->capture_default_str();
+  app.add_option("--forecast", options.forecast,
+                 "Tell what a step of this synchrony should take on these links, if it computes "
+                 "for so many seconds (as long as a step of --synchrony none takes)")
+      ->check(CLI::Range(1e-9, 1e6));
+  auto* const pace =
+      app.add_option("--pace", options.pace, "Milliseconds that a step takes at least, by sleeping")
+          ->check(CLI::Range(0.001, 1e6));
+  app.add_option("--slow", options.slow,
+                 "RANK:FACTOR makes the pace of a rank longer; drawn:FACTOR that of one which the "
+                 "seed draws in each step")
+      ->check(CLI::Validator(complaint_about_slow, "RANK:FACTOR"))
+      ->needs(pace);
+  app.add_option("--corrupt", options.corrupt,
+                 "RANK:FACTOR multiplies the loss of a rank by FACTOR, or by nan, before backward")
+      ->check(CLI::Validator(complaint_about_corruption, "RANK:FACTOR"));
   app.add_option("--threads", options.threads,
                  "Threads that compute in each worker [OMP_NUM_THREADS]")
       ->check(kPositive);

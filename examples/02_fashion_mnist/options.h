@@ -11,11 +11,15 @@ struct Options {
   std::int64_t steps = 0;                         // 0: all steps of the epochs
   std::int64_t batch_size = 128;                  // of all workers together
   std::int64_t test_images = 0;                   // used to measure accuracy; 0: all
+  std::int64_t evaluate_every = 0;                // steps; 0: after each epoch alone
   std::optional<double> learning_rate, momentum;  // none: those of descent_of()
   std::uint64_t seed = 1;
   std::string dtype = "float32";
-  std::string schedule = "buckets", compression = "none";
-  int threads = 0;  // 0: OMP_NUM_THREADS, which `paceline run` sets
+  std::string schedule = "buckets", compression = "none", synchrony = "synchronous";
+  double pace = 0;                 // milliseconds that a step takes at least
+  std::string slow, corrupt;       // empty: no rank is
+  std::optional<double> forecast;  // seconds that a step computes
+  int threads = 0;                 // 0: OMP_NUM_THREADS, which `paceline run` sets
   std::string metrics, tensorboard, prometheus, trace;
   std::string checkpoint_dir;  // empty: no checkpoints
   std::int64_t checkpoint_every = 200;

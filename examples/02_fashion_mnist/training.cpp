@@ -11,12 +11,14 @@
 #include <stdexcept>
 #include <string>
 
+#include "corruption.h"
 #include "faces.h"
 #include "measurement.h"
 #include "models.h"
 #include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
+#include "stragglers.h"
 
 namespace data = paceline::data;
 
@@ -59,12 +61,24 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
+  parallel.synchrony = options.synchrony;
   parallel.optimizer = [descent](const at::Tensor& parameter) {
     return std::make_unique<torch::optim::SGD>(
         std::vector<at::Tensor>{parameter},
         torch::optim::SGDOptions(descent.learning_rate).momentum(descent.momentum));
   };
   return parallel;
+}
+
+// Whether a rank that the options name is there.
+void require_rank(const char* option, const std::string& text, const paceline::Job& job) {
+  const auto named = rank_and_factor_in(text, kDrawnRank);
+  if (!named || named->rank < job.world_size()) return;
+  throw paceline::Error({paceline::Fault::misuse,
+                         std::string(option) + " " + text + ": there is no rank " +
+                             std::to_string(named->rank) + " among " +
+                             std::to_string(job.world_size()),
+                         {}});
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
@@ -108,6 +122,10 @@ int train(paceline::Job& job, const Options& options) {
                               : options.dtype == "bfloat16" ? at::kBFloat16
                                                             : at::kFloat;
   const Descent descent = descent_of(options);
+  require_rank("--slow", options.slow, job);
+  require_rank("--corrupt", options.corrupt, job);
+  const double corruption = corruption_of(options.corrupt, job.rank());
+  Pace pace(options.pace, options.slow, options.seed, job.rank(), job.world_size());
   if (options.threads > 0) at::set_num_threads(options.threads);
 
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
@@ -131,12 +149,18 @@ int train(paceline::Job& job, const Options& options) {
         "%s gives directions: learning rate %g, momentum %g (--learning-rate, --momentum)\n",
         options.compression.c_str(), descent.learning_rate, descent.momentum);
   Faces faces(job, options, steps);
-  StepTimer timer;
+  const bool gradients_travel = options.synchrony == "synchronous";
+  StepTimer timer(world, gradients_travel);
+  const auto is_evaluated = [&](std::int64_t step) {
+    return step == steps || step % batches.per_epoch() == 0 ||
+           (options.evaluate_every > 0 && step % options.evaluate_every == 0);
+  };
   double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
 
   for (std::int64_t step = first + 1; step <= steps && !is_stopped(); ++step) {
     const bool timed = steps - first <= kWarmUpSteps || step - first > kWarmUpSteps;
     if (timed && !timer.running()) timer.start();
+    pace.begin_step();
 
     const auto part = batches.at(step - 1);
     const std::int64_t own = part.indices.size(0);  // may be 0 in the last batch of an epoch
@@ -154,8 +178,11 @@ int train(paceline::Job& job, const Options& options) {
       loss_here = loss.item<double>();
       if (!std::isfinite(loss_here)) give_up(job, step, loss_here, options, descent);
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "backward");
+      if (corruption != 1) loss = loss * corruption;
       loss.backward();
+      parallel.loss(loss_here);
     }
+    pace.hold_back(step);
     {
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "step");
       parallel.step([rate](torch::optim::Optimizer& one) { set_learning_rate(one, rate); });
@@ -168,14 +195,15 @@ int train(paceline::Job& job, const Options& options) {
 
     timer.count(parallel.last_step());
     if (checkpoints) checkpoints->save_if_due(step);
-    if (step % batches.per_epoch() == 0 || step == steps) {
+    if (is_evaluated(step)) {
       parallel.finish();
       timer.stop();
       const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
       train_loss = sums[0] / sums[1];
       epoch_loss = epoch_samples = 0;
+      const auto consensus = parallel.consensus();
       test_accuracy = accuracy(job, model, test, test_images, type);
-      faces.epoch(step, train_loss, test_accuracy);
+      faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
     }
   }
   faces.end_progress();
@@ -183,10 +211,13 @@ int train(paceline::Job& job, const Options& options) {
   if (is_stopped()) return checkpoints->finish();
   if (checkpoints && first < steps && steps % options.checkpoint_every != 0)
     checkpoints->save(steps);
-  if (first >= steps) test_accuracy = accuracy(job, model, test, test_images, type);
-
-  if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
-  const std::string sha256 = agreed_sha256(world, model->parameters());
+  std::string sha256;
+  {
+    const auto consensus = parallel.consensus();
+    if (first >= steps) test_accuracy = accuracy(job, model, test, test_images, type);
+    if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
+    sha256 = agreed_sha256(world, model->parameters());
+  }
   const std::vector<std::int64_t> peak_rss = peak_rss_of_workers(world);
   std::vector<double> means =
       sums_over_workers(world, {timer.wall_seconds, timer.in_flight_seconds, timer.waited_seconds,
@@ -194,17 +225,25 @@ int train(paceline::Job& job, const Options& options) {
   for (double& mean : means) mean /= job.world_size();
   const double samples_per_second = means[0] > 0 ? timed_samples / means[0] : 0,
                communication = means[1], exposed = means[2], compute = means[3];
-  faces.summary({{"event", "summary"},
-                 {"world_size", std::int64_t{job.world_size()}},
-                 {"steps", steps},
-                 {"train_loss", train_loss},
-                 {"test_accuracy", test_accuracy},
-                 {"train_samples_per_second", samples_per_second},
-                 {"communication_seconds", communication},
-                 {"compute_seconds", compute},
-                 {"exposed_communication_seconds", exposed},
-                 {"parameters_sha256", sha256},
-                 {"peak_rss_bytes", peak_rss}});
+  paceline::observe::Metrics summary = {{"event", "summary"},
+                                        {"world_size", std::int64_t{job.world_size()}},
+                                        {"steps", steps},
+                                        {"train_loss", train_loss},
+                                        {"test_accuracy", test_accuracy},
+                                        {"train_samples_per_second", samples_per_second},
+                                        {"communication_seconds", communication},
+                                        {"compute_seconds", compute},
+                                        {"exposed_communication_seconds", exposed},
+                                        {"parameters_sha256", sha256},
+                                        {"peak_rss_bytes", peak_rss}};
+  for (auto& figure : exchange_figures(parallel.last_step())) summary.push_back(figure);
+  if (options.forecast) {
+    const double seconds =
+        forecast_step_seconds(options.synchrony, *model, world, *options.forecast);
+    summary.emplace_back("forecast_step_seconds", seconds);
+    if (tells) std::printf("a step should take %.3g ms\n", 1000 * seconds);
+  }
+  faces.summary(summary);
   if (tells && first >= steps) {
     std::printf("nothing was left to train after step %lld: test accuracy %.4f\n",
                 static_cast<long long>(first), test_accuracy);
@@ -216,6 +255,10 @@ int train(paceline::Job& job, const Options& options) {
         options.model.c_str(), static_cast<long long>(steps), job.world_size(),
         job.world_size() == 1 ? "" : "s", train_loss, test_accuracy, samples_per_second, compute,
         communication, exposed);
+    if (const auto& exchange = parallel.last_step().exchange; !gradients_travel)
+      std::printf("%s: %lld exchanges, %.3g MB of this rank, distance %.3g at the last\n",
+                  options.synchrony.c_str(), static_cast<long long>(exchange.exchanges),
+                  exchange.bytes / 1e6, exchange.distance);
     if (timer.coded_bytes > 0)
       std::printf("compressed gradients were %.2f %% of their bytes\n",
                   100 * timer.wire_bytes / timer.coded_bytes);
