@@ -22,10 +22,9 @@ static std::string is_address(const std::string& text) {
               : text + " is no [HOST:]PORT with a port of 1 to 65000, as in 9400 or 0.0.0.0:9400";
 }
 
-template <typename Entry>
-static std::string names_of(const std::vector<Entry>& catalogue) {
+static std::string names_of(const auto& catalogue) {
   std::string names;
-  for (const Entry& entry : catalogue)
+  for (const auto& entry : catalogue)
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
   return names;
 }

@@ -19,6 +19,7 @@
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "stragglers.h"
+#include "turns.h"
 
 namespace data = paceline::data;
 
@@ -124,6 +125,13 @@ int train(paceline::Job& job, const Options& options) {
   const Descent descent = descent_of(options);
   require_rank("--slow", options.slow, job);
   require_rank("--corrupt", options.corrupt, job);
+  const bool waits = !options.synchrony.starts_with("async_gossip");
+  if (!waits && !options.checkpoint_dir.empty()) {
+    throw paceline::Error({paceline::Fault::misuse,
+                           "--checkpoint-dir needs workers that make each step together, and with "
+                           "--synchrony async_gossip they do not: leave one of them out",
+                           {}});
+  }
   const double corruption = corruption_of(options.corrupt, job.rank());
   Pace pace(options.pace, options.slow, options.seed, job.rank(), job.world_size());
   if (options.threads > 0) at::set_num_threads(options.threads);
@@ -132,8 +140,9 @@ int train(paceline::Job& job, const Options& options) {
   const data::LabelledImages test = data::load_fashion_mnist(data::Split::test, options.data);
   const std::int64_t test_images =
       options.test_images > 0 ? std::min(options.test_images, test.size()) : test.size();
-  data::GlobalBatches batches(
-      {training.size(), options.batch_size, options.seed, job.rank(), job.world_size()});
+  const data::GlobalBatches::Options cut = {training.size(), options.batch_size, options.seed,
+                                            job.rank(), job.world_size()};
+  const data::GlobalBatches batches(cut);
   const std::int64_t steps =
       options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
 
@@ -156,13 +165,28 @@ int train(paceline::Job& job, const Options& options) {
            (options.evaluate_every > 0 && step % options.evaluate_every == 0);
   };
   double timed_samples = 0, epoch_loss = 0, epoch_samples = 0, train_loss = 0, test_accuracy = 0;
+  std::int64_t own_steps = 0;
+  const auto evaluate = [&](std::int64_t step) {
+    parallel.finish();
+    timer.stop();
+    const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
+    train_loss = sums[0] / sums[1];
+    epoch_loss = epoch_samples = 0;
+    const auto consensus = parallel.consensus();
+    test_accuracy = accuracy(job, model, test, test_images, type);
+    faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
+  };
 
-  for (std::int64_t step = first + 1; step <= steps && !is_stopped(); ++step) {
-    const bool timed = steps - first <= kWarmUpSteps || step - first > kWarmUpSteps;
+  // Workers that wait for nobody take parts as fast as each is.
+  Turns turns(job, cut, first, steps, !waits);
+  while (!is_stopped()) {
+    const auto turn = turns.next();
+    if (!turn) break;
+    const auto& [step, part] = *turn;
+    const bool timed = steps - first <= kWarmUpSteps || ++own_steps > kWarmUpSteps;
     if (timed && !timer.running()) timer.start();
     pace.begin_step();
 
-    const auto part = batches.at(step - 1);
     const std::int64_t own = part.indices.size(0);  // may be 0 in the last batch of an epoch
     parallel.weight(static_cast<double>(own));
     const double rate =
@@ -177,12 +201,14 @@ int train(paceline::Job& job, const Options& options) {
       }
       loss_here = loss.item<double>();
       if (!std::isfinite(loss_here)) give_up(job, step, loss_here, options, descent);
+      // Gradients leave while backward goes on, so a slow worker is slow before it.
+      pace.hold_back(step);
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "backward");
       if (corruption != 1) loss = loss * corruption;
       loss.backward();
       parallel.loss(loss_here);
     }
-    pace.hold_back(step);
+    if (own == 0) pace.hold_back(step);
     {
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "step");
       parallel.step([rate](torch::optim::Optimizer& one) { set_learning_rate(one, rate); });
@@ -190,21 +216,17 @@ int train(paceline::Job& job, const Options& options) {
 
     epoch_loss += loss_here * static_cast<double>(own);
     epoch_samples += static_cast<double>(own);
-    if (timed) timed_samples += static_cast<double>(part.global_size);
-    faces.step(step, part.global_size, loss_here);
+    const std::int64_t counted = turns.are_dealt() ? own : part.global_size;
+    if (timed) timed_samples += static_cast<double>(counted);
+    faces.step(step, counted, loss_here);
 
     timer.count(parallel.last_step());
     if (checkpoints) checkpoints->save_if_due(step);
-    if (is_evaluated(step)) {
-      parallel.finish();
-      timer.stop();
-      const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
-      train_loss = sums[0] / sums[1];
-      epoch_loss = epoch_samples = 0;
-      const auto consensus = parallel.consensus();
-      test_accuracy = accuracy(job, model, test, test_images, type);
-      faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
-    }
+    if (!turns.are_dealt() && is_evaluated(step)) evaluate(step);
+  }
+  if (turns.are_dealt()) {
+    evaluate(steps);
+    timed_samples = sums_over_workers(world, {timed_samples})[0];
   }
   faces.end_progress();
   faces.write_trace();
