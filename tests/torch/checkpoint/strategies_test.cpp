@@ -70,6 +70,39 @@ TEST(CheckpointsOfStrategies, GoOnBitwiseWhereTheyWereSaved) {
   }
 }
 
+// No two of its runs have the same bits, but a save brings it to rest.
+TEST(CheckpointsOfStrategies, KeepTheSumOfAllReplicasOfAsyncGossip) {
+  const TemporaryFolder folder;
+  const std::string directory = (folder.path() / "run").string();
+  at::Tensor saved;
+  for (const bool resume : {false, true}) {
+    run_ranks(2, [&](Job& job) {
+      auto net = std::make_shared<TaskNet>("mlp");
+      const SharedTask task;
+      DataParallel parallel(net, job, {.synchrony = "async_gossip"});
+      const auto optimizer = task.optimizer(net->parameters());
+      Checkpoints checkpoints(job, directory, {.resume = resume});
+      checkpoints.add("model", net);
+      checkpoints.add("optimizer", *optimizer);
+      checkpoints.add("parallel", parallel);
+      const std::int64_t first = checkpoints.resume();
+      EXPECT_EQ(first, resume ? 9 : 0);
+      for (int step = 0; !resume && step < 9; ++step) {
+        net->zero_grad();
+        net->loss(*task.batch(job.rank(), step)).backward();
+        parallel.step(*optimizer);
+      }
+      if (!resume) {
+        EXPECT_TRUE(checkpoints.save(9));
+      }
+      const auto shared = parallel.consensus();
+      if (job.rank() != 0) return;
+      if (!resume) saved = flat(*net);
+      EXPECT_LE(difference(flat(*net), saved), 1e-14);
+    });
+  }
+}
+
 TEST(CheckpointsOfStrategies, GoOnWithTheSynchronyThatWasInForce) {
   const TemporaryFolder folder;
   for (const auto& [first, later] : {std::pair("synchronous", "elastic:period=2"),
