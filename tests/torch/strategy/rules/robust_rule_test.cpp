@@ -144,11 +144,13 @@ TEST(RobustRules, BearNumbersWhoseSquaresOverflow) {
     EXPECT_LT(applied(rule, rows, 2).abs().max().item<double>(), 10) << rule.name;
 }
 
-TEST(RobustRules, TakeTheLowestOfEqualRows) {
-  const at::Tensor rows = at::tensor({0.0, 5.0, 5.0, 0.0, 12.0, -7.0}, kF64).view({6, 1});
-  EXPECT_EQ(applied(rule_named("krum"), rows, 1).item<double>(), 0);
-  EXPECT_EQ(applied(rule_named("krum"), rows.flip(0), 1).item<double>(), 0);
-  EXPECT_EQ(applied(rule_named("krum"), rows.slice(0, 0, 4).flip(0) - 5, 0).item<double>(), -5);
+TEST(RobustRules, TakeTheLowestRowsOfEqualScores) {
+  // Each has one neighbour at its place and one at a distance of 5.
+  const at::Tensor rows = at::tensor({0.0, 0.0, 5.0, 5.0}, kF64).view({4, 1});
+  for (const char* name : {"krum", "multi_krum"}) {
+    EXPECT_EQ(applied(rule_named(name), rows, 0).item<double>(), 0) << name;
+    EXPECT_EQ(applied(rule_named(name), rows.flip(0), 0).item<double>(), 5) << name;
+  }
 }
 
 TEST(RobustRules, HaveTheSameBitsWithAnyNumberOfThreads) {
@@ -231,10 +233,9 @@ TEST(RobustRules, TrainAlthoughTwoOfElevenTurnTheirGradientsRound) {
   for (const RobustRule& rule : robust_rules()) {
     at::Tensor centre = at::zeros({10}, kF64);
     const double loss = train(-10, [&](const at::Tensor& rows) {
-      return centre = applied(rule, rows, 2, {.radius = 0.5, .rounds = 3, .start = centre});
+      return centre = applied(rule, rows, 2, {.radius = 0.4, .rounds = 3, .start = centre});
     });
-    // Clipping lets each faulty rank pull the centre by the radius.
-    EXPECT_LT(loss, (rule.keeps_state ? 1.10 : 1.05) * clean) << rule.name;
+    EXPECT_LT(loss, 1.05 * clean) << rule.name;
   }
 }
 

@@ -42,10 +42,11 @@ void serial_robust(const SharedTask& task, SerialWorld& world, const std::string
 }
 
 std::vector<SharedTask> robust_tasks() {
-  std::vector<SharedTask> tasks;
-  for (SharedTask& task : oracle_tasks())
-    if (task.ranks > 2) tasks.push_back(std::move(task));
-  tasks.push_back({.ranks = 5, .steps = 100});
+  std::vector<SharedTask> tasks = {
+      {.ranks = 3, .steps = 100},
+      {.ranks = 4, .steps = 100, .tells_weights = false, .model = "linear"},
+      oracle_tasks().back()};
+  EXPECT_FALSE(tasks.back().batch(0, 6));
   // Ranks that have no batch now and then.
   tasks.push_back({.ranks = 5, .steps = 100, .batch = [](int rank, int step) {
                      return (step + rank) % 7 == 0 ? std::nullopt
@@ -100,8 +101,10 @@ TEST(Robust, BearsARankThatTurnsItsGradientRoundOrMakesNoNumbers) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const double factor : {-10.0, kNan}) {
     EXPECT_FALSE(loss_after("synchronous", factor) < 10 * clean) << factor;
+    // Each faulty rank may pull the centre of clipping by its radius.
     for (const std::string& rule : kRobustRules)
-      EXPECT_LT(loss_after(robust_text(rule, 5), factor), 5 * clean) << rule << " " << factor;
+      EXPECT_LT(loss_after(robust_text(rule, 5) + ",radius=0.3", factor), 2 * clean)
+          << rule << " " << factor;
   }
 }
 
