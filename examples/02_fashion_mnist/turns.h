@@ -1,4 +1,4 @@
-// Which part of which batch a worker trains on in each of its steps.
+// Turns: the part of a batch that a worker trains on in each of its steps.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the example draws and reads for --slow and --corrupt.
+// The example's --pace, --slow and --corrupt: draws, texts and effects.
 #include "examples/02_fashion_mnist/stragglers.h"
 
 #include <gtest/gtest.h>

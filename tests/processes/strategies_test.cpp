@@ -1,5 +1,5 @@
-// Strategies on Fashion-MNIST: accuracy (nightly), ranks that are slow (nightly), a rank that cannot
-// be trusted.
+// Strategies on Fashion-MNIST: accuracy (nightly), ranks that are slow (nightly), a rank that
+// cannot be trusted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,17 +47,17 @@ double accuracy(const std::string& synchrony) {
 TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
   if (!is_nightly()) GTEST_SKIP() << "15 minutes: runs with PACELINE_NIGHTLY=1";
   const double synchronous = accuracy("synchronous");
-  for (const auto& [text, points] : std::vector<std::pair<std::string, double>>{
-           {"local_sgd", 1},
-           {"adacomm", 1},
-           {"block_momentum", 1},
-           {"gossip", 1},
-           {"push_sum", 1},
-           {"async_gossip", 1},
-           {"local_sgd:period=16", 1.5},
-           {"elastic", 1.5},
-           {"admm:period=8,penalty=0.05", 2.5},
-           {"skeleton", 2.5}}) {
+  for (const auto& [text, points] :
+       std::vector<std::pair<std::string, double>>{{"local_sgd", 1},
+                                                   {"adacomm", 1},
+                                                   {"block_momentum", 1},
+                                                   {"gossip", 1},
+                                                   {"push_sum", 1},
+                                                   {"async_gossip", 1},
+                                                   {"local_sgd:period=16", 1.5},
+                                                   {"elastic", 1.5},
+                                                   {"admm:period=8,penalty=0.05", 2.5},
+                                                   {"skeleton", 2.5}}) {
     const double found = accuracy(text);
     RecordProperty(text, std::to_string(found - synchronous));
     EXPECT_GE(found, synchronous - points / 100) << text;
@@ -92,10 +92,10 @@ TEST(Stragglers, CostStrategiesWhatTheirWaitingSays) {
   }
 }
 
-// By day one rule and one corruption; all at night.
+// One rule and one corruption are tried by day, all at night.
 TEST(Distrust, OneRankThatSendsNonsenseDoesNotHurtRobustRules) {
-  const Words common = {"--model", "mlp", "--batch-size", "320", "--steps",
-                        is_nightly() ? "188" : "24"};
+  const Words common = {"--model", "mlp",     "--batch-size",
+                        "320",     "--steps", is_nightly() ? "188" : "24"};
   const auto trained = [&](const std::string& synchrony, const std::string& corrupt) {
     Words options = common;
     options.insert(options.end(), {"--synchrony", synchrony});
@@ -105,8 +105,8 @@ TEST(Distrust, OneRankThatSendsNonsenseDoesNotHurtRobustRules) {
   };
   const double clean = trained("synchronous", "");
   EXPECT_LE(trained("synchronous", "0:-10"), 0.2);
-  for (const char* rule : {"krum", "multi_krum", "median", "trimmed_mean", "geometric_median",
-                           "clipping"}) {
+  for (const char* rule :
+       {"krum", "multi_krum", "median", "trimmed_mean", "geometric_median", "clipping"}) {
     for (const char* corrupt : {"0:-10", "0:nan"}) {
       if (!is_nightly() && std::string(rule) + corrupt != "median0:nan") continue;
       const double found = trained(std::string("robust:rule=") + rule, corrupt);

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/settings/settings.h"
 #include "paceline/core/compress/averaging/averaging.h"
+#include "paceline/core/settings/settings.h"
 
 namespace paceline::compress {
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "paceline/core/settings/settings.h"
 #include "paceline/core/collective/collective.h"
+#include "paceline/core/settings/settings.h"
 #include "paceline/torch/replica/replica.h"
 
 namespace paceline::strategy {
