@@ -115,15 +115,16 @@ void Replicas::bind(Communicator& group, int root) {
   if (group.size() > 1 && options_.check_replicas_every > 0) checks_ = group.split(0);
   steps_before_ = 0;
   optimizers_may_differ_ = false;
-  begin_synchrony();
+  begin_synchrony(make_synchrony_(parts_, *group_, job_, options_));
 }
 
-void Replicas::begin_synchrony() {
-  MadeSynchrony made = make_synchrony_(parts_, *group_, job_, options_);
+void Replicas::begin_synchrony(MadeSynchrony made) {
   synchrony_ = std::move(made.synchrony);
   until_step_ = made.until_step;
   then_ = std::move(made.then);
   hook();
+  synchrony_->weigh(weight_);
+  synchrony_->pause(is_paused_);
   report_step();
 }
 

@@ -85,7 +85,8 @@ class Replicas {
   };
 
   void bind(Communicator& group, int root);
-  void begin_synchrony();
+  void begin_synchrony(MadeSynchrony made);
+  DataParallelOptions options_with(const std::string& text) const;
   void hook();
   void check_replicas();
   EndedStep end_step(OwnUpdates* updates);
@@ -133,6 +134,9 @@ class Replicas::Consensus {
   ~Consensus();
   Consensus(const Consensus&) = delete;
   Consensus& operator=(const Consensus&) = delete;
+
+  // The replica does not come back.
+  void stay() { tensors_.clear(); }
 
  private:
   Replicas& replicas_;

@@ -42,18 +42,31 @@ void Replicas::change_synchrony(const std::string& text) {
   finish();
   require_between_steps("synchrony");
   require_same_settings(*group_, {{"synchrony", text}});
-  DataParallelOptions options = options_;
-  options.synchrony = text;
+  DataParallelOptions options = options_with(text);
   const bool may_differ = synchrony().may_differ();
-  synchrony().write_consensus();
+  MadeSynchrony made;
+  {
+    Consensus consensus(*this);  // which gives the replica back if there is no such synchrony
+    made = make_synchrony_(parts_, *group_, job_, options);
+    consensus.stay();
+  }
   let_go_of_synchrony();
   steps_before_ = report_.step;
   options_ = std::move(options);
-  begin_synchrony();
-  synchrony_->weigh(weight_);
-  synchrony_->pause(is_paused_);
+  begin_synchrony(std::move(made));
   optimizers_may_differ_ = optimizers_may_differ_ || may_differ;
   if (updates_) equalise_optimizers(updates_->optimizers());
+}
+
+// Schedule and compression are those of the first of two synchronies that follow each other.
+DataParallelOptions Replicas::options_with(const std::string& text) const {
+  DataParallelOptions options = options_;
+  options.synchrony = text;
+  if (text == then_) {
+    options.schedule = DataParallelOptions().schedule;
+    options.compression = DataParallelOptions().compression;
+  }
+  return options;
 }
 
 void Replicas::change_if_due() {
@@ -101,10 +114,11 @@ void Replicas::restore(const SavedSynchrony& saved) {
     }
     const auto text = saved.values.at("synchrony").get<std::string>();
     if (text != options_.synchrony) {
+      DataParallelOptions options = options_with(text);
+      MadeSynchrony made = make_synchrony_(parts_, *group_, job_, options);
       let_go_of_synchrony();
-      options_.synchrony = text;
-      begin_synchrony();
-      synchrony_->weigh(weight_);
+      options_ = std::move(options);
+      begin_synchrony(std::move(made));
     }
     steps_before_ = saved.values.at("steps").get<std::int64_t>();
     inner.values = saved.values.at("state");

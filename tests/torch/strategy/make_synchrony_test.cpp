@@ -140,6 +140,20 @@ TEST(Strategies, RefuseWhatDoesNotFitByName) {
   EXPECT_THAT(refusal({.synchrony = "elastic", .schedule = "priority"}), HasSubstr("schedule"));
 }
 
+TEST(Strategies, GoOnAsTheyWereAfterAChangeThatIsRefused) {
+  const SharedTask task{.ranks = 2, .steps = 12};
+  const Trained undisturbed = train_on_ranks(task, "elastic:period=2");
+  const Trained refused =
+      train_on_ranks(task, "elastic:period=2", [](DataParallel& parallel, auto&, int step) {
+        if (step != 5) return;
+        EXPECT_THAT(misuse_of([&] { parallel.synchrony("robust:rule=krum,faulty=4"); }),
+                    HasSubstr("krum"));
+        EXPECT_THAT(misuse_of([&] { parallel.synchrony("bsp"); }), HasSubstr("'bsp'"));
+      });
+  for (std::size_t r = 0; r < 2; ++r)
+    EXPECT_TRUE(refused.replicas[r].equal(undisturbed.replicas[r]));
+}
+
 TEST(Strategies, RefuseTextsThatDifferBetweenRanks) {
   EXPECT_THROW(run_ranks(2,
                          [](Job& job) {

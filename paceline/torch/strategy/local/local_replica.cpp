@@ -27,8 +27,8 @@ double LocalReplica::distance(double square) {
   return std::sqrt(group.all_reduce(square) / group.size());
 }
 
-void LocalReplica::take_mean(bool were_equal) {
-  if (!(were_equal && ledger.is_empty())) {
+void LocalReplica::take_mean() {
+  if (!ledger.is_empty()) {
     const at::Tensor mean = model.make_vector();
     model.read(mean);
     average(mean);

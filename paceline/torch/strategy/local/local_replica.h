@@ -25,9 +25,9 @@ struct LocalReplica {
   void average_plainly(const at::Tensor& vector);
   // Collective: the square root of the mean of these squares over all ranks.
   double distance(double square);
-  // Collective: the model becomes the mean of all replicas, unless no rank has trained since they
-  // were equal. Counts take rank 0's values.
-  void take_mean(bool were_equal);
+  // Collective: the model becomes the mean of all replicas, weighted by their samples; it is that
+  // already if no rank has one. Counts take rank 0's values.
+  void take_mean();
   // Collective: the model becomes the mean of all replicas, which count alike.
   void take_plain_mean();
   // Collective: buffers that are no floating numbers become rank 0's.

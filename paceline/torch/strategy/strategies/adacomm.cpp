@@ -19,7 +19,7 @@ class AdaComm final : public Periodic {
         rule_{.start = settings.as<int>("start")},
         interval_(settings.as<int>("interval")) {}
 
-  void write_consensus() override { replica_.take_mean(true); }
+  void write_consensus() override { replica_.take_mean(); }
 
   void loss(double loss, double samples) override {
     loss_ += loss * samples;

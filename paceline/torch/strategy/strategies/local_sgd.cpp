@@ -17,7 +17,7 @@ class LocalSgd final : public Periodic {
       : Periodic(replica, settings.as<int>("period")),
         momentum_(static_cast<Momentum>(settings.as<int>("momentum"))) {}
 
-  void write_consensus() override { replica_.take_mean(true); }
+  void write_consensus() override { replica_.take_mean(); }
 
  private:
   double exchange(const parallel::Optimizers& optimizers) override {

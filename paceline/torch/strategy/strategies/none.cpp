@@ -10,7 +10,7 @@ class Apart final : public LocalMethod {
   explicit Apart(LocalReplica& replica) : replica_(replica) {}
 
   void after_update(const parallel::Optimizers&) override {}
-  void write_consensus() override { replica_.take_mean(true); }
+  void write_consensus() override { replica_.take_mean(); }
   parallel::ExchangeReport report() const override { return {}; }
 
  private:

@@ -76,6 +76,26 @@ TEST(LocalSgd, AfterSomeStepsIsSynchronousUntilThenAndLocalAfterwards) {
   EXPECT_EQ(post_local.reports[0].step, 12);
 }
 
+TEST(LocalSgd, AfterSomeStepsHasScheduleAndCompressionUntilThen) {
+  run_ranks(2, [](Job& job) {
+    TaskNet net("mlp");
+    net.to(at::kFloat);
+    DataParallel parallel(net, job,
+                          {.synchrony = "local_sgd:period=2,after=3",
+                           .schedule = "wait_free",
+                           .compression = "fp16:min_compress_bytes=0"});
+    torch::optim::SGD optimizer(net.parameters(), 0.1);
+    for (int k = 0; k < 7; ++k) {
+      optimizer.zero_grad();
+      const Samples some = samples(k, 4);
+      net.loss({some.x.to(at::kFloat), some.y.to(at::kFloat)}).backward();
+      parallel.step(optimizer);
+      EXPECT_EQ(parallel.last_step().coded_bytes > 0, k < 3) << k;
+    }
+    EXPECT_EQ(parallel.last_step().exchange.exchanges, 2);
+  });
+}
+
 TEST(LocalSgd, OnUnequalQuadraticsEndsAtItsOwnFixedPoint) {
   // f_r(x) = a_r (x - b_r)^2 / 2: the fixed point is sum c_r b_r / sum c_r with
   // c_r = 1 - (1 - eta a_r)^tau, and not the optimum 0.8.
