@@ -173,7 +173,7 @@ def _entries(tree, folder):
 
 def catalogue_files_tested(tree):
     """every catalogue file has its test"""
-    for folder in ("core/collective/algorithms", "core/compress/methods", "core/schedule/policies"):
+    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies"):
         for path in _entries(tree, folder):
             test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
             if not tree.exists(test):
@@ -201,6 +201,18 @@ def algorithms_documented(tree):
             yield Violation("docs/algorithms/README.md", 1, f"{name} is not in the index", "add a line for it")
 
 
+def mixing_graphs_documented(tree):
+    """every mixing graph has its part of docs/strategies/graphs.md, with a picture"""
+    page = "docs/strategies/graphs.md"
+    text = tree.text(page) if tree.exists(page) else ""
+    for path in _entries(tree, "core/collective/mixing/graphs"):
+        name = path.rsplit("/", 1)[-1][:-4]
+        if path not in text or f"](pictures/{name}.svg)" not in text:
+            yield Violation(path, 1, f"{page} does not link to it, or shows no picture of it",
+                            f"tell its formula, cost and rate there; draw docs/strategies/pictures/{name}.svg by "
+                            f"`paceline programs show {name} --operation neighbours --svg`")
+
+
 def methods_and_policies_documented(tree):
     """every compression method and every policy has its page, and the index names it"""
     for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules")):
@@ -215,9 +227,9 @@ def methods_and_policies_documented(tree):
 
 
 def pictures_are_current(tree):
-    """every picture of an algorithm is what the command draws"""
+    """every picture of an algorithm or a mixing graph is what the command draws"""
     paceline = tree.build / "bin" / "paceline"
-    for path in tree.files("docs/algorithms/pictures", ".svg"):
+    for path in [*tree.files("docs/algorithms/pictures", ".svg"), *tree.files("docs/strategies/pictures", ".svg")]:
         try:
             command = xml.etree.ElementTree.fromstring(tree.text(path)).findtext("{http://www.w3.org/2000/svg}metadata") or ""
         except xml.etree.ElementTree.ParseError as error:
@@ -241,7 +253,7 @@ def sources_tested(tree):
     spoken = "\n".join("\n".join(tree.code(path)) for path in tree.files("tests/processes", ".cpp", ".h"))
     for floor in ("core", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
-            is_entry = re.search(r"/(algorithms|methods|policies)/", path) and not tree.exists(path[:-4] + ".h")
+            is_entry = re.search(r"/(algorithms|graphs|methods|policies)/", path) and not tree.exists(path[:-4] + ".h")
             if is_entry or path == "paceline/app/cli/main.cpp":
                 continue
             stem = path[len("paceline/"):-4]
@@ -415,7 +427,7 @@ def formatted(tree):
 
 ALL = [
     include_graph, no_include_cycles, no_torch_below_torch, command_links_no_torch, pragma_once, own_header_first,
-    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, methods_and_policies_documented, pictures_are_current,
+    headers_self_contained, rooms_are_known, doors, catalogue_files_tested, algorithms_documented, mixing_graphs_documented, methods_and_policies_documented, pictures_are_current,
     sources_tested, tests_never_sleep, sources_built, examples_run, environment_read_in_one_place, links_resolve, guide_programs_run, formatted,
     *drawers.ALL, *unity.ALL, *words.ALL,
 ]

@@ -44,6 +44,22 @@ TEST(Programs, ShowsARanksSteps) {
                                       "round 1: recv from 0: output(0)\n"));
 }
 
+TEST(Programs, ListsAndShowsMixingGraphs) {
+  const auto listed = programs({"--operation", "neighbours", "--ranks", "16", "--json", "-"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.error;
+  EXPECT_EQ(nlohmann::json::parse(listed.output).size(), 5u);
+  const std::string file = ::testing::TempDir() + "paceline_programs.edges";
+  std::ofstream(file) << "0 1\n1 2  # a path of three ranks\n";
+  const auto shown = programs({"show", "@" + file, "--rank", "0"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.error;
+  EXPECT_THAT(shown.output, EndsWith("\nrank 0: x0 = 0.6667 x0 + 0.3333 x1\n\n"
+                                     "round 0: send to 1: input(0)\n"
+                                     "         recv from 1: output(1)\n"));
+  const auto proven = programs({"verify", "--algorithm", "@" + file, "--ranks", "1..8"});
+  EXPECT_EQ(proven.output, "1 passed, 0 failed\n") << proven.error;
+  std::filesystem::remove(file);
+}
+
 TEST(Programs, DrawsTheSamePictureToAFileAndToStdout) {
   const std::string file = ::testing::TempDir() + "paceline_programs.svg";
   const auto to_file = programs({"show", "ring", "--operation", "all_reduce", "--svg", file});

@@ -9,12 +9,15 @@
 // library, carries the data. Start reading at group/communicator.h, then program/program.h, then
 // carrier/execution.h.
 //
+// A mixing graph (mixing/mixing_graph.h) says with whom each rank mixes its vector, and with which
+// weights; mixing/mixing_program.h makes programs of it, proof/mixing_proof.h proves it.
+//
 // Other rooms also use: operations, cuts and shapes of programs (operation.h, partition.h, cells.h,
-// shapes.h), graphs of neighbours with their weights (mixing_graph.h), how the messages of programs
-// meet and when (matching.h, timeline.h), engines that plugins bring (engine_plugin.h), how a group
-// is opened (open_communicator.h), strings and bytes of any length (values.h), and machines among a
-// group's ranks (machine_port.h): gossip that waits for nobody (async_gossip.h, gossip_place.h) and
-// parts of an epoch that rank 0 deals out (tickets.h).
+// shapes.h), mixing graphs (mixing_graph.h, mixing_program.h, mixing_proof.h), how the messages of
+// programs meet and when (matching.h, timeline.h), engines that plugins bring (engine_plugin.h),
+// how a group is opened (open_communicator.h), strings and bytes of any length (values.h), and
+// machines among a group's ranks (machine_port.h): gossip that waits for nobody (async_gossip.h,
+// gossip_place.h) and parts of an epoch that rank 0 deals out (tickets.h).
 #pragma once
 
 #include "paceline/core/collective/call/work.h"

@@ -1,5 +1,6 @@
 // Mistakes in the words after `paceline programs`, and texts that name them and the remedy. Also
-// covers paceline/app/cli/programs/shape_options.h and paceline/app/cli/shared/output_file.h.
+// covers paceline/app/cli/programs/shape_options.h, paceline/app/cli/programs/selection.h and
+// paceline/app/cli/shared/output_file.h.
 #include "paceline/app/cli/programs.h"
 
 #include <gmock/gmock.h>
@@ -32,13 +33,23 @@ std::vector<Wrong> wrong_uses() {
       {{"--ranks", "4096"}, {"--ranks: 4096 is too many", "1 to 1024"}},
       {{"list", "--operation", "all_redcue"},
        {"no operation \"all_redcue\"", "did you mean all_reduce?", "there are all_gather"}},
-      {{"list", "--operation", "send"}, {"no operation \"send\" has programs"}},
+      {{"list", "--operation", "send"}, {"no operation \"send\" has programs", "neighbours"}},
+      {{"show", "rung", "--operation", "neighbours"},
+       {"neighbours has no algorithm \"rung\"", "did you mean ring?", "one_peer"}},
+      {{"show", "one_peer", "--operation", "gather"},
+       {"gather has no algorithm \"one_peer\"", "--operation neighbours"}},
+      {{"show", "torus", "--ranks", "7"}, {"torus needs ranks that fill a grid", "take ring"}},
+      {{"show", "one_peer", "--dimensions", "4x2"}, {"--dimensions:", "leave the option away"}},
+      {{"show", "one_peer", "--rank", "8"}, {"--rank: 8 is too many", "0 to 7"}},
+      {{"show", "@/nowhere/edges"}, {"cannot read the list of edges /nowhere/edges"}},
+      {{"show", "@edges", "--operation", "gather"}, {"gather has no algorithm \"@edges\""}},
+      {{"verify", "--algorithm", "@/nowhere/edges"}, {"cannot read the list of edges"}},
       {{"list", "--json", "/nowhere/list.json"},
        {"--json: /nowhere/list.json cannot be written", "- for stdout"}},
       {{"list", "--json"}, {"--json needs a value"}},
       {{"show"}, {"which algorithm?", "paceline programs show ring"}},
       {{"show", "rign"}, {"no algorithm \"rign\"", "did you mean ring?", "lists all"}},
-      {{"show", "ring"}, {"ring of which operation?", "--operation", "all_reduce"}},
+      {{"show", "ring"}, {"ring of which operation?", "--operation", "all_reduce", "neighbours"}},
       {{"show", "ring", "binomial"}, {"binomial"}},
       {{"show", "bionmial", "--operation", "all_reduce"},
        {"all_reduce has no algorithm \"bionmial\"", "did you mean binomial?", "there are", "ring"}},

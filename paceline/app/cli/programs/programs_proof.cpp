@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "paceline/core/collective/program/shapes.h"
+#include "paceline/core/collective/proof/mixing_proof.h"
 #include "paceline/core/collective/proof/verify.h"
 
 namespace paceline::cli {
@@ -15,14 +16,22 @@ namespace {
 
 using collective::Algorithm;
 
-// The proof of one algorithm for one rank count, which one thread does.
+// The proof of one algorithm or mixing graph for one rank count, which one thread does.
 struct Task {
   const Algorithm* algorithm = nullptr;
+  const collective::MixingGraph* graph = nullptr;
   int ranks = 0;
   Proofs proofs = {};
 };
 
-void prove(Task& task) {
+void prove_graph(Task& task) {
+  if (!task.graph->check(task.ranks)) return;
+  const auto proof = verify(*task.graph, task.ranks);
+  if (proof) ++task.proofs.passed;
+  else task.proofs.failed.push_back(proof.error().what);
+}
+
+void prove_algorithm(Task& task) {
   for (collective::Shape shape : shapes_of(*task.algorithm, task.ranks)) {
     for (const int root : collective::roots_of(task.algorithm->operation, task.ranks)) {
       shape.root = root;
@@ -43,9 +52,10 @@ class Queue {
 
   void work() {
     for (std::size_t next = next_++; next < tasks_.size(); next = next_++) {
-      prove(*tasks_[next]);
+      Task& task = *tasks_[next];
+      task.graph == nullptr ? prove_algorithm(task) : prove_graph(task);
       const std::lock_guard lock(mutex_);
-      done_ += cost(*tasks_[next]);
+      done_ += cost(task);
       if (++ended_tasks_ == tasks_.size()) ended_.notify_one();
     }
   }
@@ -79,12 +89,13 @@ class Queue {
 
 }  // namespace
 
-Proofs prove_all(const collective::Catalogue& catalogue, const std::vector<int>& rank_counts,
-                 int threads, const std::function<void(double)>& progress) {
+Proofs prove_all(const Selection& selection, const std::vector<int>& rank_counts, int threads,
+                 const std::function<void(double)>& progress) {
   std::vector<Task> tasks;
-  for (const Algorithm& algorithm : catalogue) {
-    for (const int ranks : rank_counts) tasks.push_back({&algorithm, ranks});
-  }
+  for (const Algorithm& algorithm : selection.algorithms)
+    for (const int ranks : rank_counts) tasks.push_back({.algorithm = &algorithm, .ranks = ranks});
+  for (const collective::MixingGraph& graph : selection.graphs)
+    for (const int ranks : rank_counts) tasks.push_back({.graph = &graph, .ranks = ranks});
   Queue queue(tasks);
   {
     std::vector<std::jthread> workers;

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include <nlohmann/json.hpp>
 
+#include "paceline/app/cli/programs/columns.h"
 #include "paceline/app/cli/programs/drawing_plan.h"
+#include "paceline/app/cli/programs/selection.h"
 #include "paceline/core/collective/program/shapes.h"
 #include "paceline/core/collective/proof/verify.h"
 
@@ -54,7 +53,7 @@ ProgramsRow row_of(const Algorithm& algorithm, int ranks) {
   return row;
 }
 
-using Cells = std::array<std::string, 8>;
+using Cells = std::vector<std::string>;
 
 Cells cells_of(const ProgramsRow& row) {
   const Algorithm& algorithm = row.algorithm;
@@ -69,6 +68,19 @@ Cells cells_of(const ProgramsRow& row) {
           std::string(algorithm.purpose)};
 }
 
+nlohmann::json entry_of(const GraphRow& row, int ranks) {
+  nlohmann::json entry = {
+      {"operation", kNeighbours}, {"graph", row.graph.name}, {"symmetric", row.graph.is_symmetric},
+      {"for", row.graph.summary}, {"ranks", ranks},          {"fits", row.proof.has_value()}};
+  if (row.proof) {
+    entry["period"] = row.proof->period;
+    entry["messages"] = row.messages();
+    entry["sent"] = row.sent();
+    entry["rate"] = row.proof->rate;
+  }
+  return entry;
+}
+
 }  // namespace
 
 std::vector<ProgramsRow> programs_rows(const collective::Catalogue& catalogue, int ranks) {
@@ -81,27 +93,15 @@ std::string programs_table(const std::vector<ProgramsRow>& rows, int ranks) {
   std::vector<Cells> lines = {
       {"OPERATION", "ALGORITHM", "CLASS", "BALANCED", "ROUNDS", "MESSAGES", "SENT", "FOR"}};
   for (const ProgramsRow& row : rows) lines.push_back(cells_of(row));
-  std::array<std::size_t, 8> widths = {};
-  for (const Cells& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  std::string text;
-  for (const Cells& line : lines) {
-    std::string row;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const bool is_number = 4 <= i && i <= 6;
-      row += is_number ? fmt::format("{:>{}}  ", line[i], widths[i])
-                       : fmt::format("{:<{}}  ", line[i], widths[i]);
-    }
-    text += row.substr(0, row.find_last_not_of(' ') + 1) + '\n';
-  }
-  return text + fmt::format(
-                    "ROUNDS, MESSAGES and SENT for {} ranks. SENT: by the rank that sends "
-                    "most, in lengths of the vector.\n",
-                    ranks);
+  return in_columns(lines, {4, 5, 6}) +
+         fmt::format(
+             "ROUNDS, MESSAGES and SENT for {} ranks. SENT: by the rank that sends "
+             "most, in lengths of the vector.\n",
+             ranks);
 }
 
-std::string programs_json(const std::vector<ProgramsRow>& rows, int ranks) {
+std::string programs_json(const std::vector<ProgramsRow>& rows, const std::vector<GraphRow>& graphs,
+                          int ranks) {
   nlohmann::json list = nlohmann::json::array();
   for (const ProgramsRow& row : rows) {
     nlohmann::json entry = {{"operation", name_of(row.algorithm.operation)},
@@ -119,6 +119,7 @@ std::string programs_json(const std::vector<ProgramsRow>& rows, int ranks) {
     }
     list.push_back(entry);
   }
+  for (const GraphRow& row : graphs) list.push_back(entry_of(row, ranks));
   return list.dump(2) + '\n';
 }
 

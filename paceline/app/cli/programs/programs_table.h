@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/app/cli/programs/graphs_table.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
 
 namespace paceline::cli {
@@ -20,6 +21,8 @@ struct ProgramsRow {
 
 std::vector<ProgramsRow> programs_rows(const collective::Catalogue& catalogue, int ranks);
 std::string programs_table(const std::vector<ProgramsRow>& rows, int ranks);
-std::string programs_json(const std::vector<ProgramsRow>& rows, int ranks);
+// The list has mixing graphs too, which have figures of their own.
+std::string programs_json(const std::vector<ProgramsRow>& rows, const std::vector<GraphRow>& graphs,
+                          int ranks);
 
 }  // namespace paceline::cli

@@ -11,14 +11,12 @@
 
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/suggestion.h"
 #include "paceline/core/collective/program/shapes.h"
 
 namespace paceline::cli {
 namespace {
 
 using collective::Algorithm;
-using collective::Catalogue;
 using collective::Shape;
 
 std::vector<std::vector<int>> parse_groups(const std::string& text, int ranks) {
@@ -89,6 +87,17 @@ Shape ShapeOptions::shape() const {
   return shape;
 }
 
+int ShapeOptions::ranks_of(const collective::MixingGraph& graph, const CLI::App& app) const {
+  for (const char* option : {"--root", "--radix", "--groups", "--dimensions"})
+    PACELINE_CHECK(app.count(option) == 0,
+                   "{}: a mixing graph has ranks alone; leave the option away", option);
+  int count = parse_count("--ranks", ranks, 1, kMostRanks);
+  if (app.count("--ranks") == 0 && !graph.check(count))
+    for (count = 1; count < kMostRanks && !graph.check(count);) ++count;
+  graph.check(count).value();
+  return count;
+}
+
 std::string shape_text(Operation operation, const Shape& shape) {
   std::string text = to_string(shape);
   const std::string root = fmt::format(", root {}", shape.root);
@@ -102,32 +111,6 @@ std::string as_options(const Shape& shape) {
   for (std::size_t at = told.find(", "); at != std::string::npos; at = told.find(", ", at + 1))
     options += " --" + told.substr(at + 2, told.find(", ", at + 1) - at - 2);
   return options;
-}
-
-Operation parse_operation(std::string_view option, const std::string& name) {
-  std::vector<std::string> known;
-  for (const Algorithm& algorithm : collective::built_in_algorithms()) {
-    if (name_of(algorithm.operation) == name) return algorithm.operation;
-    const std::string other(name_of(algorithm.operation));
-    if (known.empty() || known.back() != other) known.push_back(other);
-  }
-  throw_misuse(fmt::format("{}: no operation \"{}\" has programs{}; there are {}", option, name,
-                           suggestion(name, known), fmt::join(known, ", ")));
-}
-
-const Algorithm& parse_algorithm(const Catalogue& catalogue, Operation operation,
-                                 const std::string& name) {
-  if (const Algorithm* found = find(catalogue, operation, name)) return *found;
-  std::vector<std::string> known, others;
-  for (const Algorithm& algorithm : catalogue) {
-    if (algorithm.operation == operation) known.emplace_back(algorithm.name);
-    else if (algorithm.name == name) others.emplace_back(name_of(algorithm.operation));
-  }
-  const std::string elsewhere =
-      others.empty() ? suggestion(name, known)
-                     : fmt::format("; {} has it: --operation {}", others.front(), others.front());
-  throw_misuse(fmt::format("{} has no algorithm \"{}\"{}; there are {}", name_of(operation), name,
-                           elsewhere, fmt::join(known, ", ")));
 }
 
 void check_fit(const Algorithm& algorithm, const Shape& shape) {

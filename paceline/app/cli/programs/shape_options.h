@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "paceline/core/collective/program/algorithm_catalogue.h"
+#include "paceline/core/collective/mixing/mixing_graph.h"
+#include "paceline/core/collective/program/program.h"
 
 namespace CLI {
 class App;
@@ -23,6 +24,10 @@ struct ShapeOptions {
 
   void add_to(CLI::App& app);
   collective::Shape shape() const;  // rank 0's. THROWS Error (misuse)
+
+  // The number of ranks of a mixing graph, which has nothing else to its shape. If none was given,
+  // and the graph has not as many as is usual, the least that it has. THROWS Error (misuse).
+  int ranks_of(const collective::MixingGraph& graph, const CLI::App& app) const;
 };
 
 // "8 ranks, root 3, dimensions 4x2"; without a root where the operation has none.
@@ -30,11 +35,6 @@ std::string shape_text(Operation operation, const collective::Shape& shape);
 
 // "--ranks 8 --root 0 --dimensions 4x2"
 std::string as_options(const collective::Shape& shape);
-
-// THROWS Error (misuse) that names the known ones.
-Operation parse_operation(std::string_view option, const std::string& name);
-const collective::Algorithm& parse_algorithm(const collective::Catalogue& catalogue,
-                                             Operation operation, const std::string& name);
 
 // THROWS Error (misuse) when the algorithm has no program for it, with a shape that it has one for.
 void check_fit(const collective::Algorithm& algorithm, const collective::Shape& shape);

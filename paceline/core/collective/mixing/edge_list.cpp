@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "paceline/core/base/number.h"
@@ -14,12 +15,31 @@ namespace {
 
 constexpr int kMostRanks = 4096;
 constexpr std::size_t kLongestLine = 200;
+constexpr std::size_t kMostBytes = 4 << 20;
 
 Failure wrong(const std::string& path, std::size_t line, std::string_view what) {
   return {Fault::misuse,
           fmt::format("{}:{}: {}. A list of edges has two rank numbers a line, as in \"0 1\"", path,
                       line, what),
           {}};
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || !file.is_open())
+    return Failure{
+        Fault::misuse,
+        fmt::format("cannot read the list of edges {}: name a file that can be read", path),
+        {}};
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostBytes)
+    return Failure{Fault::misuse,
+                   fmt::format("the list of edges {} has more than {} MiB: leave edges away", path,
+                               kMostBytes >> 20),
+                   {}};
+  return text;
 }
 
 std::optional<int> rank_in(const std::string& text) {
@@ -57,23 +77,25 @@ Result<> require_connected(const std::string& path, const Edges& edges) {
 }  // namespace
 
 Result<MixingGraph> read_edge_list(const std::string& path) {
-  std::ifstream file(path);
-  if (!file)
-    return Failure{Fault::misuse, fmt::format("cannot read the list of edges {}", path), {}};
+  auto text = read_text(path);
+  if (!text) return text.error();
+  std::istringstream lines(std::move(text).value());
   Edges edges;
-  std::string text;
-  for (std::size_t line = 1; std::getline(file, text); ++line) {
-    if (text.size() > kLongestLine) return wrong(path, line, "the line is too long");
-    std::istringstream words(text.substr(0, text.find('#')));
+  std::set<std::pair<int, int>> known;
+  std::string text_of_line;
+  for (std::size_t line = 1; std::getline(lines, text_of_line); ++line) {
+    if (text_of_line.size() > kLongestLine) return wrong(path, line, "the line is too long");
+    std::istringstream words(text_of_line.substr(0, text_of_line.find('#')));
     std::string first, second, rest;
     if (!(words >> first)) continue;
     words >> second >> rest;
     const auto a = rank_in(first), b = rank_in(second);
     if (!a || !b || !rest.empty())
-      return wrong(path, line, fmt::format("'{}' is no pair of ranks below {}", text, kMostRanks));
+      return wrong(path, line,
+                   fmt::format("'{}' is no pair of ranks below {}", text_of_line, kMostRanks));
     if (*a == *b) return wrong(path, line, fmt::format("rank {} has an edge to itself", *a));
     const std::pair<int, int> edge = std::minmax(*a, *b);
-    if (std::ranges::find(edges, edge) != edges.end())
+    if (!known.insert(edge).second)
       return wrong(path, line, fmt::format("the edge {} {} is there twice", *a, *b));
     edges.push_back(edge);
   }

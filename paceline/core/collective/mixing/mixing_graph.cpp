@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "paceline/core/base/suggestion.h"
 #include "paceline/core/collective/mixing/edge_list.h"
+#include "paceline/core/collective/mixing/spectral_norm.h"
 
 namespace paceline::collective {
 namespace {
@@ -29,54 +30,43 @@ Matrix product(const Matrix& a, const Matrix& b, int n) {
   return c;
 }
 
-// The largest singular value, by the eigenvalues of M^T M (Jacobi's rotations).
-double spectral_norm(const Matrix& m, int n) {
-  Matrix transposed(m.size());
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < n; ++j) transposed[at(j * n + i)] = m[at(i * n + j)];
-  Matrix a = product(transposed, m, n);
-  for (int sweep = 0; sweep < 100; ++sweep) {
-    double off = 0;
-    for (int p = 0; p < n; ++p)
-      for (int q = p + 1; q < n; ++q) off += a[at(p * n + q)] * a[at(p * n + q)];
-    if (off < 1e-30) break;
-    for (int p = 0; p < n; ++p) {
-      for (int q = p + 1; q < n; ++q) {
-        const double apq = a[at(p * n + q)];
-        if (std::abs(apq) < 1e-300) continue;
-        const double theta = (a[at(q * n + q)] - a[at(p * n + p)]) / (2 * apq);
-        const double t = (theta >= 0 ? 1 : -1) / (std::abs(theta) + std::hypot(1, theta));
-        const double c = 1 / std::hypot(1, t), s = t * c;
-        for (int k = 0; k < n; ++k) {
-          const double akp = a[at(k * n + p)], akq = a[at(k * n + q)];
-          a[at(k * n + p)] = c * akp - s * akq;
-          a[at(k * n + q)] = s * akp + c * akq;
-        }
-        for (int k = 0; k < n; ++k) {
-          const double apk = a[at(p * n + k)], aqk = a[at(q * n + k)];
-          a[at(p * n + k)] = c * apk - s * aqk;
-          a[at(q * n + k)] = s * apk + c * aqk;
-        }
-      }
+// The ranks that rank 0's vector reaches along the edges; `peers` by rank.
+std::size_t count_reached(const std::vector<std::vector<int>>& peers) {
+  std::vector<bool> is_reached(peers.size());
+  is_reached[0] = true;
+  std::vector<int> front = {0};
+  std::size_t reached = 1;
+  while (!front.empty()) {
+    const int rank = front.back();
+    front.pop_back();
+    for (const int peer : peers[at(rank)]) {
+      if (is_reached[at(peer)]) continue;
+      is_reached[at(peer)] = true;
+      ++reached;
+      front.push_back(peer);
     }
   }
-  double largest = 0;
-  for (int i = 0; i < n; ++i) largest = std::max(largest, a[at(i * n + i)]);
-  return std::sqrt(largest);
+  return reached;
 }
 
 }  // namespace
 
-MixingRow MixingGraph::row(int ranks, int round, int rank) const {
-  MixingRow row{.own = 1, .from = terms(ranks, round, rank), .to = {}};
-  std::ranges::sort(row.from, {}, &MixingTerm::peer);
-  for (const MixingTerm& term : row.from) row.own -= term.weight;
-  for (int other = 0; other < ranks; ++other) {
-    if (other == rank) continue;
-    const auto others = terms(ranks, round, other);
-    if (std::ranges::find(others, rank, &MixingTerm::peer) != others.end()) row.to.push_back(other);
+std::vector<MixingRow> MixingGraph::rows(int ranks, int round) const {
+  std::vector<MixingRow> rows(at(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    MixingRow& row = rows[at(rank)];
+    row.from = terms(ranks, round, rank);
+    std::ranges::sort(row.from, {}, &MixingTerm::peer);
+    for (const MixingTerm& term : row.from) {
+      row.own -= term.weight;
+      rows[at(term.peer)].to.push_back(rank);
+    }
   }
-  return row;
+  return rows;
+}
+
+MixingRow MixingGraph::row(int ranks, int round, int rank) const {
+  return rows(ranks, round)[at(rank)];
 }
 
 const std::vector<MixingGraph>& mixing_graphs() {
@@ -99,8 +89,9 @@ Result<MixingGraph> parse_mixing_graph(std::string_view text) {
 
 std::vector<double> mixing_matrix(const MixingGraph& graph, int ranks, int round) {
   Matrix matrix(at(ranks) * at(ranks));
+  const std::vector<MixingRow> rows = graph.rows(ranks, round);
   for (int r = 0; r < ranks; ++r) {
-    const MixingRow row = graph.row(ranks, round, r);
+    const MixingRow& row = rows[at(r)];
     matrix[at(r * ranks + r)] = row.own;
     for (const MixingTerm& term : row.from) matrix[at(r * ranks + term.peer)] = term.weight;
   }
@@ -112,17 +103,21 @@ double mixing_rate(const MixingGraph& graph, int ranks, int first_round) {
   for (int round = 1; round < graph.rounds(ranks); ++round)
     all = product(mixing_matrix(graph, ranks, first_round + round), all, ranks);
   for (double& entry : all) entry -= 1.0 / ranks;
-  return spectral_norm(all, ranks);
+  return spectral_norm(std::move(all), ranks);
 }
 
+// A rank that keeps part of its own vector hands on what it ever heard, so the edges of all rounds
+// may be taken together; and all ranks reach each other if rank 0 reaches all, and all reach it.
 bool is_connected(const MixingGraph& graph, int ranks) {
-  Matrix reach(at(ranks) * at(ranks));
-  for (int r = 0; r < ranks; ++r) reach[at(r * ranks + r)] = 1;
-  for (int step = 0; step < ranks * graph.rounds(ranks); ++step) {
-    reach = product(mixing_matrix(graph, ranks, step), reach, ranks);
-    for (double& entry : reach) entry = entry > 0 ? 1 : 0;
+  std::vector<std::vector<int>> ahead(at(ranks)), behind(at(ranks));
+  for (int round = 0; round < graph.rounds(ranks); ++round) {
+    const std::vector<MixingRow> rows = graph.rows(ranks, round);
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const MixingTerm& term : rows[at(rank)].from) behind[at(rank)].push_back(term.peer);
+      for (const int peer : rows[at(rank)].to) ahead[at(rank)].push_back(peer);
+    }
   }
-  return std::ranges::all_of(reach, [](double entry) { return entry > 0; });
+  return count_reached(ahead) == ahead.size() && count_reached(behind) == behind.size();
 }
 
 }  // namespace paceline::collective

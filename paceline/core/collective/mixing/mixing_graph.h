@@ -6,6 +6,8 @@
 // (exponential, one_peer); Xiao, Boyd, Fast Linear Iterations for Distributed Averaging, 2004
 // (Metropolis weights of a list of edges).
 //
+// mixing_program.h makes programs of a graph, and proof/mixing_proof.h proves it.
+//
 // CMake lists graphs/*.cpp and generates built_in_mixing_graphs(); file <name>.cpp defines
 // `MixingGraph <name>()` in namespace paceline::collective::catalogue.
 #pragma once
@@ -30,6 +32,7 @@ struct MixingRow {
   double own = 1;
   std::vector<MixingTerm> from;  // by rank, each once, never this rank itself
   std::vector<int> to;           // those that need this rank's vector, by rank
+  bool operator==(const MixingRow&) const = default;
 };
 
 struct MixingGraph {
@@ -43,6 +46,8 @@ struct MixingGraph {
   // The terms of one rank's row. REQUIRES: check(ranks); 0 <= rank < ranks; round >= 0.
   std::function<std::vector<MixingTerm>(int ranks, int round, int rank)> terms;
 
+  // The rows of all ranks, which cost no more than one. REQUIRES: as above.
+  std::vector<MixingRow> rows(int ranks, int round) const;
   MixingRow row(int ranks, int round, int rank) const;
 };
 
@@ -56,11 +61,12 @@ Result<MixingGraph> parse_mixing_graph(std::string_view text);
 // The weights of a round as rows: matrix[r * ranks + s] is that of rank s's vector on rank r.
 std::vector<double> mixing_matrix(const MixingGraph& graph, int ranks, int round);
 
-// |W - 1 1^T / n|_2 of the product of all rounds of a period that begins at `first_round`: the
-// factor by which replicas come together in it at least. To 1e-12.
+// |W - 1 1^T / n|_2 of the product of all rounds of a period that begins at `first_round`: what a
+// period leaves at most of the distance between the replicas. To 1e-14; O(n^3).
 double mixing_rate(const MixingGraph& graph, int ranks, int first_round = 0);
 
-// Whether a vector of each rank reaches every other, over the rounds of a period repeated.
+// Whether every rank's vector reaches every other, over the rounds of a period repeated.
+// REQUIRES: each rank keeps part of its own vector in every round.
 bool is_connected(const MixingGraph& graph, int ranks);
 
 }  // namespace paceline::collective

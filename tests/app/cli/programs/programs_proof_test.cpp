@@ -7,27 +7,38 @@ namespace paceline::cli {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const auto kNobodyLooks = [](double) {};
 
-collective::Catalogue of_operation(Operation operation) {
-  collective::Catalogue catalogue = collective::built_in_algorithms();
-  std::erase_if(catalogue, [&](const auto& algorithm) { return algorithm.operation != operation; });
-  return catalogue;
+Selection only(Operation operation) {
+  return of_operation(std::string(name_of(operation)));
 }
 
 TEST(ProgramsProof, CountsEachRankCountAndRootOnce) {
-  const auto gather = of_operation(Operation::gather);
-  const collective::Catalogue linear = {*find(gather, Operation::gather, "linear")};
+  const Selection linear = named(only(Operation::gather), "linear");
   const Proofs proofs = prove_all(linear, {1, 2, 3, 16, 17}, 2, kNobodyLooks);
   EXPECT_EQ(proofs.passed, 1 + 2 + 3 + 16 + 4);
   EXPECT_TRUE(proofs.failed.empty());
 }
 
+TEST(ProgramsProof, CountsEachMixingGraphForTheRankCountsThatItHas) {
+  const Selection torus = named(of_operation("neighbours"), "torus");
+  EXPECT_EQ(prove_all(torus, {2, 3, 4, 5, 6}, 2, kNobodyLooks).passed, 2);
+  Selection wrong = of_operation("neighbours");
+  wrong.graphs.front().is_symmetric = false;  // no claim
+  wrong.graphs.back().rounds = [](int) { return 0; };
+  const Proofs proofs = prove_all(wrong, {4}, 2, kNobodyLooks);
+  EXPECT_EQ(proofs.passed, static_cast<long>(wrong.graphs.size()) - 1);
+  EXPECT_THAT(proofs.failed, ElementsAre(HasSubstr("neighbours torus, 4 ranks")));
+}
+
 TEST(ProgramsProof, IsTheSameOnAnyNumberOfThreads) {
-  collective::Catalogue catalogue = collective::built_in_algorithms();
-  catalogue.front().closed_form = [](const collective::Shape&) { return collective::Counters{}; };
+  Selection catalogue = of_operation("");
+  catalogue.algorithms.front().closed_form = [](const collective::Shape&) {
+    return collective::Counters{};
+  };
   const Proofs alone = prove_all(catalogue, {1, 2, 5, 6}, 1, kNobodyLooks);
   EXPECT_GT(alone.passed, 0);
   for (const int threads : {2, 5}) {
@@ -38,14 +49,13 @@ TEST(ProgramsProof, IsTheSameOnAnyNumberOfThreads) {
 }
 
 TEST(ProgramsProof, TellsEachFailureInOrderWithOperationAlgorithmRanksAndRoot) {
-  collective::Catalogue catalogue = of_operation(Operation::broadcast);
-  for (auto& algorithm : catalogue) {
+  Selection catalogue = named(only(Operation::broadcast), "binomial");
+  for (auto& algorithm : catalogue.algorithms) {
     algorithm.closed_form = [](const collective::Shape& shape) {
       return collective::Counters{
           .depth = 1, .messages = shape.ranks - 1, .chunks = shape.ranks - 1};
     };
   }
-  std::erase_if(catalogue, [](const auto& a) { return a.name != "binomial"; });
   const Proofs proofs = prove_all(catalogue, {2, 3}, 2, kNobodyLooks);
   EXPECT_EQ(proofs.passed, 2);
   ASSERT_EQ(proofs.failed.size(), 3u);
@@ -56,7 +66,7 @@ TEST(ProgramsProof, TellsEachFailureInOrderWithOperationAlgorithmRanksAndRoot) {
 TEST(ProgramsProof, EndsItsProgressAtTheWhole) {
   double last = -1;
   bool grows = true;
-  prove_all(of_operation(Operation::scatter), {1, 2, 3, 4, 5}, 2, [&](double part) {
+  prove_all(only(Operation::scatter), {1, 2, 3, 4, 5}, 2, [&](double part) {
     grows = grows && part >= last;
     last = part;
   });

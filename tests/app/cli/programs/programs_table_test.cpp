@@ -42,11 +42,11 @@ TEST(ProgramsTable, SaysWhereAnAlgorithmFitsNoShape) {
   const auto rows = programs_rows({picky}, 5);
   EXPECT_FALSE(rows.front().fits);
   EXPECT_THAT(programs_table(rows, 5), ContainsRegex(" - +- +-"));
-  EXPECT_EQ(nlohmann::json::parse(programs_json(rows, 5)).at(0).at("fits"), false);
+  EXPECT_EQ(nlohmann::json::parse(programs_json(rows, {}, 5)).at(0).at("fits"), false);
 }
 
 TEST(ProgramsJson, HasTheSameFigures) {
-  const auto list = nlohmann::json::parse(programs_json(programs_rows(catalogue(), 4), 4));
+  const auto list = nlohmann::json::parse(programs_json(programs_rows(catalogue(), 4), {}, 4));
   ASSERT_EQ(list.size(), catalogue().size());
   for (const auto& entry : list) {
     if (entry["operation"] != "all_reduce" || entry["algorithm"] != "ring") continue;

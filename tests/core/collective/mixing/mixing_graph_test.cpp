@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
-#include <numbers>
 #include <random>
-#include <set>
 
 #include "paceline/core/collective/mixing/edge_list.h"
+#include "tests/core/collective/mixing/waves.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_folder.h"
 
@@ -19,10 +17,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-MixingGraph graph(std::string_view name) {
-  return parse_mixing_graph(name).value();
-}
 
 double sum_of_row(const std::vector<double>& matrix, int n, int row) {
   double sum = 0;
@@ -51,72 +45,22 @@ TEST(MixingGraph, RowsAndColumnsSumToOneAndNothingIsNegative) {
   }
 }
 
-TEST(MixingGraph, EverySendMeetsItsReceive) {
-  for (const MixingGraph& one : mixing_graphs()) {
-    for (int n = 1; n <= 64; ++n) {
-      if (!one.check(n)) continue;
-      for (int round = 0; round < one.rounds(n); ++round) {
-        std::set<std::pair<int, int>> sends, receives;
-        for (int r = 0; r < n; ++r) {
-          const MixingRow row = one.row(n, round, r);
-          for (const int peer : row.to) sends.emplace(r, peer);
-          for (const MixingTerm& term : row.from) {
-            EXPECT_NE(term.peer, r);
-            receives.emplace(term.peer, r);
-          }
-        }
-        EXPECT_EQ(sends, receives) << one.name << " " << n;
-      }
-    }
-  }
-}
-
-TEST(MixingGraph, ConnectsAllRanks) {
-  for (const MixingGraph& one : mixing_graphs())
-    for (const int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 20})
-      EXPECT_TRUE(!one.check(n) || is_connected(one, n)) << one.name << " " << n;
-}
-
-// Training specification, C9.
-TEST(MixingGraph, HasTheRatesOfTheClosedForms) {
-  const double pi = std::numbers::pi;
-  for (int n = 2; n <= 64; ++n) {
-    EXPECT_NEAR(mixing_rate(graph("complete"), n), 0, 1e-7) << n;
-    const double ring = n == 2 ? 0 : 1.0 / 3 + 2.0 / 3 * std::cos(2 * pi / n);
-    EXPECT_NEAR(mixing_rate(graph("ring"), n), std::abs(ring), n <= 3 ? 1e-7 : 1e-10) << n;
-  }
-  for (const int n : {2, 4, 8, 16, 32, 64}) {
-    const double hops = std::log2(n);
-    EXPECT_NEAR(mixing_rate(graph("exponential"), n), (hops - 1) / (hops + 1),
-                n == 2 ? 1e-7 : 1e-10);
-  }
-  for (const int a : {3, 4, 5, 6, 7, 8})
-    EXPECT_NEAR(mixing_rate(graph("torus"), a * a), (3 + 2 * std::cos(2 * pi / a)) / 5, 1e-10);
-  EXPECT_NEAR(mixing_rate(graph("torus"), 4), 0.6, 1e-10);
-}
-
-TEST(MixingGraph, OnePeerAveragesExactlyAfterOneRoundForEachDoubling) {
-  for (const int n : {2, 4, 8, 16, 32, 64}) {
-    for (int first = 0; first < 4; ++first) {
-      std::vector<double> x(static_cast<std::size_t>(n));
-      for (int r = 0; r < n; ++r) x[static_cast<std::size_t>(r)] = r * r;  // sums are exact
-      double mean = 0;
-      for (const double one : x) mean += one / n;
-      for (int round = first; round < first + graph("one_peer").rounds(n); ++round) {
-        std::vector<double> next(x.size());
-        for (int r = 0; r < n; ++r) {
-          const MixingRow row = graph("one_peer").row(n, round, r);
-          double sum = row.own * x[static_cast<std::size_t>(r)];
-          for (const MixingTerm& term : row.from)
-            sum += term.weight * x[static_cast<std::size_t>(term.peer)];
-          next[static_cast<std::size_t>(r)] = sum;
-        }
-        x = next;
-      }
-      for (const double one : x) EXPECT_EQ(one, mean) << n;
-    }
-  }
-  EXPECT_GT(mixing_rate(graph("one_peer"), 6), 0.01);
+TEST(MixingGraph, IsConnectedIfEveryRankReachesEveryOther) {
+  MixingGraph one = mixing_graph("ring");
+  EXPECT_TRUE(is_connected(one, 1));
+  EXPECT_TRUE(is_connected(one, 7));
+  one.terms = [](int, int, int rank) { return std::vector<MixingTerm>{{rank ^ 1, 0.5}}; };
+  EXPECT_FALSE(is_connected(one, 4));
+  one.rounds = [](int) { return 2; };  // pairs of neighbours and pairs of second ones in turn
+  one.terms = [](int, int round, int rank) {
+    return std::vector<MixingTerm>{{round % 2 == 0 ? rank ^ 1 : rank ^ 2, 0.5}};
+  };
+  EXPECT_TRUE(is_connected(one, 4));
+  EXPECT_FALSE(is_connected(one, 8));
+  one.terms = [](int, int, int rank) {  // rank 0 hears of nobody
+    return rank == 0 ? std::vector<MixingTerm>() : std::vector<MixingTerm>{{rank - 1, 0.5}};
+  };
+  EXPECT_FALSE(is_connected(one, 3));
 }
 
 TEST(MixingGraph, WithMetropolisWeightsIsSymmetricAndStochasticOnAnyConnectedGraph) {
@@ -170,6 +114,11 @@ TEST(MixingGraph, NamesWhatIsWrongInATextOrAFile) {
   EXPECT_THAT(told("0 1\n2 3\n"), HasSubstr("no path leads from rank 0 to rank 2"));
   EXPECT_THAT(told("0 1\n"), AllOf(HasSubstr("has 2 ranks"), HasSubstr("there are 3")));
   EXPECT_THAT(told("\n# nothing\n"), HasSubstr("no edge"));
+  EXPECT_THAT(told("0 1 2\n"), HasSubstr(":1:"));
+  EXPECT_THAT(told("0 1\n" + std::string(300, ' ') + "\n"),
+              AllOf(HasSubstr(":2:"), HasSubstr("long")));
+  EXPECT_THAT(told(std::string((4 << 20) + 1, '\n')), HasSubstr("more than 4 MiB"));
+  EXPECT_THAT(refusal("@" + folder.path().string()), HasSubstr("cannot read"));
 }
 
 }  // namespace
