@@ -137,6 +137,8 @@ TEST(Strategies, RefuseWhatDoesNotFitByName) {
   EXPECT_THAT(refusal({.synchrony = "gossip:graph=torus"}, 3), HasSubstr("torus"));
   EXPECT_THAT(refusal({.synchrony = "local_sgd", .compression = "fp16"}),
               AllOf(HasSubstr("local_sgd"), HasSubstr("compression")));
+  EXPECT_THAT(refusal({.synchrony = "local_sgd:after=9", .compression = "fp16"}),
+              AllOf(HasSubstr("local_sgd"), HasSubstr("compression")));
   EXPECT_THAT(refusal({.synchrony = "elastic", .schedule = "priority"}), HasSubstr("schedule"));
 }
 

@@ -6,10 +6,8 @@
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::strategy {
-namespace {
 
-// Options that say how gradients travel in buckets mean nothing where they do not.
-void require_no_message_options(const std::string& name, std::string_view sends,
+void require_no_message_options(std::string_view name, std::string_view sends,
                                 const DataParallelOptions& options) {
   const DataParallelOptions standard;
   const auto refuse = [&](const char* option, const std::string& value) {
@@ -20,8 +18,6 @@ void require_no_message_options(const std::string& name, std::string_view sends,
   if (options.compression != standard.compression) refuse("compression", options.compression);
   if (options.schedule != standard.schedule) refuse("schedule", options.schedule);
 }
-
-}  // namespace
 
 LocalGradients::LocalGradients(std::string name, std::string_view sends,
                                const StrategyContext& context)

@@ -15,6 +15,13 @@
 
 namespace paceline::strategy {
 
+// Options that say how gradients travel in buckets mean nothing where they do not. `name`: of the
+// strategy, for messages. `sends`: what it does instead, after its name. THROWS Error (misuse):
+// such an option is given.
+void require_no_message_options(std::string_view name, std::string_view sends,
+                                const DataParallelOptions& options);
+inline constexpr std::string_view kMovesParameters = "moves parameters, so gradients do not travel";
+
 class LocalGradients : public parallel::Synchrony {
  public:
   bool arriving(std::size_t i) final;
@@ -34,8 +41,7 @@ class LocalGradients : public parallel::Synchrony {
   const std::vector<schedule::Bucket>& buckets() const final { return no_buckets_; }
 
  protected:
-  // `name`: of the strategy, for messages. `sends`: what it does instead of sending gradients in
-  // buckets, after its name. THROWS Error (misuse): options that are about these, such as
+  // The first two as above. THROWS Error (misuse): options that are about buckets, such as
   // compression.
   LocalGradients(std::string name, std::string_view sends, const StrategyContext& context);
 

@@ -12,7 +12,7 @@ using namespace parallel;
 using Json = JsonReader::Json;
 
 LocalSteps::LocalSteps(std::string name, const StrategyContext& context, const MakeMethod& make)
-    : LocalGradients(std::move(name), "moves parameters, so gradients do not travel", context),
+    : LocalGradients(std::move(name), kMovesParameters, context),
       replica_(context.parts, context.group, context.options.buffers != BufferMode::off),
       method_(make(replica_)) {}
 

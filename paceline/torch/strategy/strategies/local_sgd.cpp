@@ -34,6 +34,8 @@ class LocalSgd final : public Periodic {
 parallel::MadeSynchrony local_or_post_local(const Settings& settings,
                                             const StrategyContext& context) {
   if (const auto after = settings.as<std::int64_t>("after"); after > 0) {
+    // Before the first step, not when the local ones begin.
+    require_no_message_options("local_sgd", kMovesParameters, context.options);
     Choice then{local_sgd(), settings};
     for (Settings::Value& value : then.settings.values)
       if (value.name == "after") value.value = 0;
