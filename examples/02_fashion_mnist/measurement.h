@@ -44,11 +44,11 @@ std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector
 // single bit.
 std::string agreed_sha256(paceline::Communicator& world, const std::vector<at::Tensor>& parameters);
 
-// What the strategy that keeps replicas in step has exchanged, on this rank.
+// The exchanges of the synchrony so far, on this rank.
 paceline::observe::Metrics exchange_figures(const paceline::StepReport& report);
 
-// What a step of this synchrony should take on the links of `world`, if it computes for `compute`
-// seconds.
+// The seconds that a step of this synchrony should take on the links of `world`, if it computes for
+// `compute` seconds.
 double forecast_step_seconds(const std::string& synchrony, const torch::nn::Module& model,
                              const paceline::Communicator& world, double compute);
 

@@ -1,4 +1,4 @@
-// What the example draws and reads for --slow and --corrupt.
+// The texts of the example's --slow and --corrupt, and the ranks that it draws.
 #include "examples/02_fashion_mnist/stragglers.h"
 
 #include <gtest/gtest.h>

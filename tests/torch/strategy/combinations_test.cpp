@@ -1,4 +1,4 @@
-// What strategies that move parameters go with: the rows of docs/guide/combinations.md.
+// Strategies that move parameters beside other features: rows of docs/guide/combinations.md.
 #include <optional>
 
 #include "paceline/torch/norm/norm.h"

@@ -29,7 +29,7 @@ double one_message(const Communicator& group, std::size_t bytes, Dtype dtype) {
 
 double seconds_per_step(const std::vector<Traffic>& traffic, double compute,
                         const ExchangePrice& seconds_of) {
-  // By Hidden: the computation that is left to hide behind.
+  // The computation that is left to hide behind, for each Hidden.
   std::array<double, 3> left = {0, compute * kBackwardShare, compute};
   double seconds = compute;
   for (const Traffic& one : traffic) {
