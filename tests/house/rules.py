@@ -214,8 +214,9 @@ def mixing_graphs_documented(tree):
 
 
 def methods_and_policies_documented(tree):
-    """every compression method and every policy has its page, and the index names it"""
-    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules")):
+    """every compression method, policy and strategy has its page, and the index names it"""
+    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules"),
+                              ("torch/strategy/strategies", "docs/strategies")):
         index = tree.text(f"{documents}/README.md") if tree.exists(f"{documents}/README.md") else ""
         for path in _entries(tree, folder):
             name = path.rsplit("/", 1)[-1][:-4]

@@ -6,9 +6,8 @@
 // Synchrony, and the strategy is a LocalMethod (local/local_method.h), which works on a
 // LocalReplica (local/local_replica.h). Rules that bear faulty gradients (rules/robust_rule.h) are
 // functions of plain rows. Ensemble (ensemble.h), which needs forward passes, stands beside the
-// strategy `none`.
-// What a step should take follows from a strategy's traffic (local/forecast.h). Start reading at
-// strategies/local_sgd.cpp.
+// strategy `none`. What a step should take follows from a strategy's traffic (local/forecast.h).
+// Start reading at strategies/local_sgd.cpp.
 #pragma once
 
 #include "paceline/torch/strategy/ensemble.h"
