@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/torch/replica/replica.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
