@@ -116,7 +116,7 @@ TEST(StrategiesCombine, WithSyncBatchNormWhichComputesOverAllRanksInEachStep) {
       std::vector<at::Tensor> statistics;
       for (const at::Tensor& buffer : net->buffers())
         if (buffer.is_floating_point()) statistics.push_back(buffer);
-      EXPECT_EQ(statistics.size(), 2u);
+      EXPECT_GE(statistics.size(), 2u);
       same.tell(c10::str("statistics of step ", step), statistics);
     }
   });

@@ -43,12 +43,14 @@ TEST(AsyncGossip, BringsReplicasOfUnequalQuadraticsNearTheirCommonOptimum) {
                           {.synchrony = "async_gossip"});
     torch::optim::SGD optimizer({x}, 0.02);
     for (int k = 0; k < 1500; ++k) {
+      // A rank that is ahead would pull the others towards its own optimum.
+      if (k % 5 == 0) job.world().barrier().wait();
       optimizer.zero_grad();
       ((x - b[job.rank()]).square().sum() / 2).backward();
       parallel.step(optimizer);
     }
     const auto shared = parallel.consensus();
-    EXPECT_NEAR(x.item<double>(), 0.6, 0.3);
+    EXPECT_NEAR(x.item<double>(), 0.6, 0.1);
   });
 }
 
