@@ -14,40 +14,6 @@ using machine::Actions;
 using machine::Message;
 using machine::Time;
 
-// The port below numbers peers by their ranks in the world, the machine inside by those in the
-// group. It also wakes those who wait for what the machine does.
-class GroupMachine final : public machine::Machine {
- public:
-  GroupMachine(machine::Machine& inside, collective::Group& group)
-      : inside_(inside), members_(group.members()), reactor_(*group.reactor()) {}
-
-  Actions on_message(int from, const Message& message, Time now) override {
-    return outside(inside_.on_message(members_.member(from), message, now));
-  }
-  Actions on_timer(std::uint32_t timer, Time now) override {
-    return outside(inside_.on_timer(timer, now));
-  }
-  Actions on_lost(int peer, Time now) override {
-    return outside(inside_.on_lost(members_.member(peer), now));
-  }
-
- private:
-  Actions outside(Actions actions) {
-    reactor_.note_completion();
-    for (machine::Action& action : actions) {
-      if (auto* const send = std::get_if<machine::Send>(&action))
-        send->to = members_.world_rank(send->to);
-      if (auto* const drop = std::get_if<machine::Drop>(&action))
-        drop->peer = members_.world_rank(drop->peer);
-    }
-    return actions;
-  }
-
-  machine::Machine& inside_;
-  const collective::Members& members_;
-  transport::Reactor& reactor_;
-};
-
 std::set<int> set_of(const std::vector<int>& ranks) {
   return {ranks.begin(), ranks.end()};
 }
@@ -55,6 +21,40 @@ std::set<int> set_of(const std::vector<int>& ranks) {
 }  // namespace
 
 class MachinePort::Impl {
+  // The port below numbers peers by their ranks in the world, the machine inside by those in the
+  // group. It also wakes those who wait for what the machine does.
+  class GroupMachine final : public machine::Machine {
+   public:
+    GroupMachine(machine::Machine& inside, collective::Group& group)
+        : inside_(inside), members_(group.members()), reactor_(*group.reactor()) {}
+
+    Actions on_message(int from, const Message& message, Time now) override {
+      return outside(inside_.on_message(members_.member(from), message, now));
+    }
+    Actions on_timer(std::uint32_t timer, Time now) override {
+      return outside(inside_.on_timer(timer, now));
+    }
+    Actions on_lost(int peer, Time now) override {
+      return outside(inside_.on_lost(members_.member(peer), now));
+    }
+
+   private:
+    Actions outside(Actions actions) {
+      reactor_.note_completion();
+      for (machine::Action& action : actions) {
+        if (auto* const send = std::get_if<machine::Send>(&action))
+          send->to = members_.world_rank(send->to);
+        if (auto* const drop = std::get_if<machine::Drop>(&action))
+          drop->peer = members_.world_rank(drop->peer);
+      }
+      return actions;
+    }
+
+    machine::Machine& inside_;
+    const collective::Members& members_;
+    transport::Reactor& reactor_;
+  };
+
  public:
   Impl(std::shared_ptr<collective::Group> of, std::chrono::milliseconds longest_wait,
        std::uint32_t number, machine::Machine& machine)
