@@ -55,14 +55,25 @@ void release(void* memory) noexcept {
 
 }  // namespace
 
-// The other forms call these. Sanitizers go on to see the malloc below.
+// Sanitizers bring all forms, of which these and those of arrays must each fit together, and go on
+// to see the malloc below.
 void* operator new(std::size_t bytes) {
   return allocate(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* memory) noexcept {
   release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
+  release(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
   release(memory);
 }
 

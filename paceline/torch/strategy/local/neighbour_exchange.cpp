@@ -46,7 +46,15 @@ void NeighbourExchange::wait() {
 }
 
 void NeighbourExchange::mix(const at::Tensor& vector, const at::Tensor& into) const {
-  at::mul_out(const_cast<at::Tensor&>(into), vector, at::scalar_tensor(row_->own, at::kDouble));
+  mix(row_->own, vector, into);
+}
+
+void NeighbourExchange::mix_change(const at::Tensor& vector, const at::Tensor& into) const {
+  mix(row_->own - 1, vector, into);
+}
+
+void NeighbourExchange::mix(double own, const at::Tensor& vector, const at::Tensor& into) const {
+  at::mul_out(const_cast<at::Tensor&>(into), vector, at::scalar_tensor(own, at::kDouble));
   for (std::size_t i = 0; i < row_->from.size(); ++i) into.add_(received_[i], row_->from[i].weight);
 }
 

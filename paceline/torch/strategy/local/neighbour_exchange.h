@@ -41,8 +41,12 @@ class NeighbourExchange {
   // own * vector + the sum of weight * received vector, in rank order, into `into`, which may be
   // `vector` itself.
   void mix(const at::Tensor& vector, const at::Tensor& into) const;
+  // What mixing changes: mix() minus the vector, in as many passes.
+  void mix_change(const at::Tensor& vector, const at::Tensor& into) const;
 
  private:
+  void mix(double own, const at::Tensor& vector, const at::Tensor& into) const;
+
   const std::unique_ptr<Communicator> group_;
   std::vector<collective::MixingRow> rows_;  // by round of a period
   const collective::MixingRow* row_ = nullptr;

@@ -2,8 +2,6 @@
 // Lian et al., Can Decentralized Algorithms Outperform Centralized Algorithms?, NeurIPS 2017.
 #include <torch/torch.h>
 
-#include <cmath>
-
 #include "paceline/torch/strategy/local/graph_setting.h"
 #include "paceline/torch/strategy/local/local_steps.h"
 #include "paceline/torch/strategy/local/neighbour_exchange.h"
@@ -20,7 +18,7 @@ class Gossip final : public LocalMethod {
         exchange_(replica, std::move(graph), replica.model.elements()),
         is_adapt_then_combine_(is_adapt_then_combine),
         vector_(replica.model.make_vector()),
-        mixed_(at::empty_like(vector_)) {
+        change_(at::empty_like(vector_)) {
     report_.period = 1;
   }
 
@@ -31,15 +29,14 @@ class Gossip final : public LocalMethod {
   void after_update(const parallel::Optimizers&) override {
     if (is_adapt_then_combine_) start();
     exchange_.wait();
-    exchange_.mix(vector_, mixed_);
-    mixed_.sub_(vector_);
-    report_.distance = std::sqrt(
-        mixed_.narrow(0, 0, replica_.model.parameters()).square().sum(at::kDouble).item<double>());
+    exchange_.mix_change(vector_, change_);
+    report_.distance =
+        change_.narrow(0, 0, replica_.model.parameters()).norm(2, at::kDouble).item<double>();
     if (is_adapt_then_combine_) {
-      exchange_.mix(vector_, mixed_);
-      replica_.model.write(mixed_);
+      exchange_.mix(vector_, change_);
+      replica_.model.write(change_);
     } else {
-      replica_.model.add(mixed_);
+      replica_.model.add(change_);
     }
     ++round_;
     ++report_.exchanges;
@@ -68,7 +65,7 @@ class Gossip final : public LocalMethod {
   LocalReplica& replica_;
   NeighbourExchange exchange_;
   const bool is_adapt_then_combine_;
-  const at::Tensor vector_, mixed_;
+  const at::Tensor vector_, change_;
   std::int64_t round_ = 0;
   parallel::ExchangeReport report_;
 };

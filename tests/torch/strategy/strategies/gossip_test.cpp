@@ -54,7 +54,7 @@ TEST(Gossip, IsTheSerialProgramThatHoldsAllReplicas) {
   for (const SharedTask& task : oracle_tasks()) {
     for (const bool adapt_then_combine : {false, true}) {
       for (const char* graph : {"ring", "one_peer", "exponential"}) {
-        if (task.steps > 20 && task.ranks == 2 && std::string(graph) != "ring") continue;
+        if (task.ranks != 4 && std::string(graph) != "ring") continue;
         SerialWorld world(task);
         serial_gossip(task, world, graph, adapt_then_combine);
         expect_equals_serial(train_on_ranks(task, c10::str("gossip:graph=", graph, ",order=",
@@ -129,6 +129,8 @@ TEST(PushSum, OnOnePeerOfAPowerOfTwoIsGossipToTheBit) {
 TEST(PushSum, IsTheSerialProgramThatHoldsAllReplicas) {
   for (const SharedTask& task : oracle_tasks()) {
     for (const auto& [name, late] : {std::pair("one_peer", 0), {"ring", 0}, {"one_peer", 2}}) {
+      if (task.ranks == 2 && late > 0) continue;
+      if (task.ranks != 4 && std::string(name) == "ring") continue;
       const MixingGraph graph = collective::parse_mixing_graph(name).value();
       SerialWorld world(task);
       std::vector<at::Tensor> x = all_x(world);
