@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/strategy/local/local_steps.h"
+#include "paceline/torch/strategy/local/period_setting.h"
 #include "paceline/torch/strategy/local/periodic.h"
 
 namespace paceline::strategy::catalogue {
@@ -80,12 +81,7 @@ Strategy admm() {
       .name = "admm",
       .summary = "local steps under a penalty on the distance from the consensus (ADMM)",
       .reference = "Boyd et al., 2011, section 7.1",
-      .settings = {{.name = "period",
-                    .standard = 10,
-                    .least = 1,
-                    .most = 1e9,
-                    .meaning = "steps that solve the local problem",
-                    .whole = true},
+      .settings = {period_setting(10, "steps that solve the local problem"),
                    {.name = "penalty",
                     .standard = 0.1,
                     .least = 1e-9,

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "paceline/torch/strategy/local/local_steps.h"
+#include "paceline/torch/strategy/local/period_setting.h"
 #include "paceline/torch/strategy/local/periodic.h"
 
 namespace paceline::strategy::catalogue {
@@ -75,12 +76,7 @@ Strategy block_momentum() {
       .name = "block_momentum",
       .summary = "the mean of all replicas, which moves with a momentum from block to block",
       .reference = "Chen and Huo, ICASSP 2016",
-      .settings = {{.name = "period",
-                    .standard = 8,
-                    .least = 1,
-                    .most = 1e9,
-                    .meaning = "steps of a block",
-                    .whole = true},
+      .settings = {period_setting(8, "steps of a block"),
                    {.name = "momentum",
                     .standard = kAutomatic,
                     .least = 0,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "paceline/torch/strategy/local/local_steps.h"
+#include "paceline/torch/strategy/local/period_setting.h"
 
 namespace paceline::strategy::catalogue {
 namespace {
@@ -101,12 +102,7 @@ Strategy elastic() {
       .name = "elastic",
       .summary = "each replica and a common centre pull each other",
       .reference = "Zhang, Choromanska, LeCun, NeurIPS 2015",
-      .settings = {{.name = "period",
-                    .standard = 4,
-                    .least = 1,
-                    .most = 1e9,
-                    .meaning = "steps from one exchange to the next",
-                    .whole = true},
+      .settings = {period_setting(4, "steps from one exchange to the next"),
                    {.name = "alpha",
                     .standard = kAutomatic,
                     .least = 0,

@@ -3,6 +3,7 @@
 // Mini-Batches, Use Local SGD, ICLR 2020 (post-local SGD, the policies for momenta).
 #include "paceline/torch/gradient/gradient.h"
 #include "paceline/torch/strategy/local/local_steps.h"
+#include "paceline/torch/strategy/local/period_setting.h"
 #include "paceline/torch/strategy/local/periodic.h"
 
 namespace paceline::strategy::catalogue {
@@ -53,12 +54,7 @@ Strategy local_sgd() {
       .name = "local_sgd",
       .summary = "the mean of all replicas after each so many steps of their own",
       .reference = "Stich, ICLR 2019; Lin et al., ICLR 2020",
-      .settings = {{.name = "period",
-                    .standard = 8,
-                    .least = 1,
-                    .most = 1e9,
-                    .meaning = "steps from one exchange to the next",
-                    .whole = true},
+      .settings = {period_setting(8, "steps from one exchange to the next"),
                    momentum_setting("momentum", Momentum::keep),
                    {.name = "after",
                     .standard = 0,

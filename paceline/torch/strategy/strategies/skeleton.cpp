@@ -9,6 +9,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/optimizer_mean.h"
 #include "paceline/torch/strategy/local/local_steps.h"
+#include "paceline/torch/strategy/local/period_setting.h"
 #include "paceline/torch/strategy/local/periodic.h"
 #include "paceline/torch/strategy/local/skeleton_split.h"
 
@@ -207,12 +208,7 @@ Strategy skeleton() {
                     .least = 0,
                     .most = 1,
                     .meaning = "share of the parameters that each rank trains, the core included"},
-                   {.name = "period",
-                    .standard = 8,
-                    .least = 1,
-                    .most = 1e9,
-                    .meaning = "steps of a round",
-                    .whole = true},
+                   period_setting(8, "steps of a round"),
                    {.name = "refresh",
                     .standard = 20,
                     .least = 1,
