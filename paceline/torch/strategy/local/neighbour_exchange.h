@@ -41,7 +41,7 @@ class NeighbourExchange {
   // own * vector + the sum of weight * received vector, in rank order, into `into`, which may be
   // `vector` itself.
   void mix(const at::Tensor& vector, const at::Tensor& into) const;
-  // What mixing changes: mix() minus the vector, in as many passes.
+  // The change that mixing makes: mix() minus the vector, in as many passes.
   void mix_change(const at::Tensor& vector, const at::Tensor& into) const;
 
  private:
