@@ -17,8 +17,10 @@
 #include "paceline/core/base/own_lines.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
+#include "paceline/core/collective/machines/halts.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
+#include "paceline/torch/checkpoint/rank_step.h"
 #include "paceline/torch/checkpoint/resume_point.h"
 #include "paceline/torch/checkpoint/saving.h"
 #include "paceline/torch/checkpoint/stop_signals.h"
@@ -33,6 +35,9 @@ using checkpoint::Manifest;
 namespace {
 
 constexpr const char *kRandomItem = "random", *kOptimizerItem = "optimizer";
+constexpr const char* kStepsItem = "rank_steps";  // where ranks are not at the same step
+// The reasons of a halt.
+constexpr std::uint32_t kSave = 1, kStop = 2;
 constexpr int kStoppedBySigterm = 143;  // 128 + SIGTERM, as a shell tells it
 // A file that another host has written may be seen later over a network.
 constexpr auto kSharedWithin = std::chrono::seconds(5);
@@ -50,7 +55,8 @@ class Checkpoints::Impl {
   std::int64_t resume();
   void save_if_due(std::int64_t step);
   bool save(std::int64_t step);
-  bool stopping() const { return saving_.is_stop_asked(); }
+  void rest();
+  bool stopping() const { return saving_.is_stop_asked() || is_stopped_; }
   int finish();
 
  private:
@@ -61,7 +67,11 @@ class Checkpoints::Impl {
   std::int64_t agreed_resume_point();
   void load(std::uint64_t step);
   void require_same_items(const Manifest& manifest, const std::string& path) const;
+  void begin_steps();
   void begin_save(std::int64_t step);
+  void save_by_halts(StopSignals::Asked asked);
+  void save_in(const collective::Halt& halt);
+  bool is_due(std::int64_t step) const;
 
   Job& job_;
   const CheckpointOptions options_;
@@ -78,10 +88,15 @@ class Checkpoints::Impl {
   };
   std::vector<NamedPart> parts_;
   bool was_resumed_ = false;
+  bool has_begun_ = false;
+  std::int64_t own_step_ = 0;     // of this rank, the last that it has ended
   std::int64_t saved_step_ = -1;  // the last one of which a save was begun
   bool round_follows_save_ = false;
   StopSignals signals_;
   Saving saving_;
+  // Where ranks do not wait for each other; otherwise they agree by rounds.
+  std::optional<Halts> halts_;
+  bool is_stopped_ = false;  // in a halt
 };
 
 // --- the directory -------------------------------------------------------------------------------
@@ -142,6 +157,8 @@ void Checkpoints::Impl::require_shared(const std::string& owner) {
 void Checkpoints::Impl::add(std::string name, MakesPart part, bool is_loaded_first) {
   if (was_resumed_)
     throw_misuse(fmt::format("'{}' was added to checkpoints after resume(): add it before", name));
+  if (name == kStepsItem)
+    throw_misuse(fmt::format("checkpoints keep an item '{}' themselves: take another name", name));
   if (!checkpoint::is_plain_name(name))
     throw_misuse(
         fmt::format("'{}' cannot name an item of a checkpoint, because files are named by "
@@ -207,9 +224,9 @@ std::int64_t Checkpoints::Impl::resume() {
   if (!resumes()) return 0;
   const std::int64_t step = agreed_resume_point();
   if (step < 0) return 0;
+  saved_step_ = own_step_ = step;
   load(static_cast<std::uint64_t>(step));
-  saved_step_ = step;
-  return step;
+  return own_step_;
 }
 
 void Checkpoints::Impl::require_same_items(const Manifest& manifest,
@@ -225,7 +242,8 @@ void Checkpoints::Impl::require_same_items(const Manifest& manifest,
         manifest.items.end())
       refuse("this program", part.name, "the checkpoint");
   for (const checkpoint::Item& item : manifest.items)
-    if (std::ranges::find(parts_, item.name, &NamedPart::name) == parts_.end())
+    if (item.name != kStepsItem &&
+        std::ranges::find(parts_, item.name, &NamedPart::name) == parts_.end())
       refuse("the checkpoint", item.name, "this program");
 }
 
@@ -244,6 +262,11 @@ void Checkpoints::Impl::load(std::uint64_t step) {
       part.part->check(items.back());
     }
   });
+  together(*group_, [&] {
+    const auto steps = std::ranges::find(manifest.items, kStepsItem, &checkpoint::Item::name);
+    if (steps == manifest.items.end()) return;
+    own_step_ = saved_rank_step(SavedItem(path, manifest, *steps, reader, group_->rank()));
+  });
   // torch's stream comes last: nothing draws from it after that.
   for (const bool first : {true, false})
     for (std::size_t i = parts_.size(); i-- > 0;)
@@ -253,34 +276,79 @@ void Checkpoints::Impl::load(std::uint64_t step) {
 
 // --- saving --------------------------------------------------------------------------------------
 
+// The training has begun, and all ranks make the same call.
+void Checkpoints::Impl::begin_steps() {
+  if (std::exchange(has_begun_, true)) return;
+  const bool all_wait = std::ranges::all_of(parallels_, [](DataParallel* parallel) {
+    return parallel->replicas().synchrony().is_lockstep();
+  });
+  if (!all_wait) halts_.emplace(*group_);
+}
+
 void Checkpoints::Impl::begin_save(std::int64_t step) {
   saving_.wait();
   for (DataParallel* const parallel : parallels_) parallel->finish();
   std::vector<NamedState> states;
   for (const NamedPart& part : parts_) states.push_back({part.name, part.part->state()});
+  if (halts_) states.push_back({kStepsItem, rank_step_state(own_step_)});
   saving_.begin(static_cast<std::uint64_t>(step), states);
   saved_step_ = step;
 }
 
 void Checkpoints::Impl::save_if_due(std::int64_t step) {
+  begin_steps();
+  own_step_ = step;
   const StopSignals::Asked asked = signals_.take();
+  if (halts_) return save_by_halts(asked);
   if (asked.save || asked.stop) saving_.ask(asked.stop);
   saving_.read_round();
   // Ranks told of these signals in the round after a save, so they had come before it and were
   // served by it. The end of the run, however, is after this step, which must be saved too.
   const bool is_asked = saving_.take_asked_save() && (!round_follows_save_ || stopping());
-  const bool is_due = options_.every > 0 && step % options_.every == 0;
-  round_follows_save_ = (is_asked || is_due) && step != saved_step_;
+  const bool is_on_time = options_.every > 0 && step % options_.every == 0;
+  round_follows_save_ = (is_asked || is_on_time) && step != saved_step_;
   if (round_follows_save_) begin_save(step);
   saving_.begin_round();
 }
 
+// A rank that takes parts of batches as they come may pass over the step that is due.
+bool Checkpoints::Impl::is_due(std::int64_t step) const {
+  return options_.every > 0 &&
+         step / options_.every > std::max<std::int64_t>(saved_step_, 0) / options_.every;
+}
+
+void Checkpoints::Impl::save_by_halts(StopSignals::Asked asked) {
+  std::uint32_t reasons = 0;
+  if (asked.save || (group_->rank() == 0 && is_due(own_step_))) reasons |= kSave;
+  if (asked.stop) reasons |= kStop;
+  if (reasons != 0) save_in(halts_->call(reasons, own_step_));
+  else if (const auto halt = halts_->at_step(own_step_)) save_in(*halt);
+}
+
+// All ranks wait until it is written: they have no rounds in which they could hear of it later.
+void Checkpoints::Impl::save_in(const collective::Halt& halt) {
+  is_stopped_ = is_stopped_ || (halt.reasons & kStop) != 0;
+  if (halt.step == saved_step_) return;
+  begin_save(halt.step);
+  saving_.wait();
+}
+
+void Checkpoints::Impl::rest() {
+  begin_steps();
+  if (!halts_) return;
+  while (const auto halt = halts_->rest(own_step_)) save_in(*halt);
+}
+
 bool Checkpoints::Impl::save(std::int64_t step) {
+  rest();
+  own_step_ = step;
+  if (halts_) group_->all_reduce(buffer_of(std::span(&step, 1)), {.op = ReduceOp::max}).wait();
   begin_save(step);
   return saving_.wait();
 }
 
 int Checkpoints::Impl::finish() {
+  rest();
   saving_.wait();
   return stopping() ? kStoppedBySigterm : 0;
 }
@@ -312,6 +380,9 @@ void Checkpoints::save_if_due(std::int64_t step) {
 }
 bool Checkpoints::save(std::int64_t step) {
   return impl_->save(step);
+}
+void Checkpoints::rest() {
+  impl_->rest();
 }
 bool Checkpoints::stopping() const {
   return impl_->stopping();

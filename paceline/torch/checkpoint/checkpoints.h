@@ -57,7 +57,8 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
 
   // Names are of letters, digits, '.', '_' and '-', each once; "random" is taken (torch's stream of
-  // random numbers is always saved). THROWS Error (misuse): another name; after resume().
+  // random numbers is always saved), and so is "rank_steps". THROWS Error (misuse): another name;
+  // after resume().
   //
   // Parameters and buffers, under their names in the model, tied ones once.
   void add(std::string name, const torch::nn::Module& model);
@@ -82,13 +83,13 @@ class Checkpoints {
     add_fields(std::move(name), std::move(visit));
   }
 
-  // Loads the newest checkpoint of which every byte verifies, and returns its step; 0 where there
-  // is none, or where this run does not resume. Call it once, after everything was added. A damaged
-  // checkpoint is told on stderr, with file and tensor, and the next older one is taken. On another
-  // number of ranks the tensors that all ranks share are loaded as they are, residuals are divided
-  // anew, and rank r takes the own tensors of the former rank r modulo their number. THROWS Error,
-  // on all ranks: misuse that names the first thing in which the program differs from the one that
-  // saved; io.
+  // Loads the newest checkpoint of which every byte verifies, and returns its step (this rank's
+  // own, where ranks did not wait for each other); 0 where there is none, or where this run does
+  // not resume. Call it once, after everything was added. A damaged checkpoint is told on stderr,
+  // with file and tensor, and the next older one is taken. On another number of ranks the tensors
+  // that all ranks share are loaded as they are, residuals are divided anew, and rank r takes the
+  // own tensors of the former rank r modulo their number. THROWS Error, on all ranks: misuse that
+  // names the first thing in which the program differs from the one that saved; io.
   std::int64_t resume();
 
   // Ends step number `step` (counted from 1): saves if it is due or was asked for. Copies this
@@ -96,9 +97,17 @@ class Checkpoints {
   // that fails is told on stderr, and leaves the newest checkpoint as it is. THROWS Error:
   // mismatch, the replicas are no longer equal; what ended the communication. COST: with nothing
   // due, one message of 16 bytes, for which nobody waits.
+  // Where the synchrony lets ranks train without waiting for each other, `step` is the rank's own,
+  // and may be another one on each; rank 0's decides what is due. All ranks then stand still at the
+  // end of their steps until the save is written, which is named by the largest of these steps.
   void save_if_due(std::int64_t step);
   // Saves now, and waits. False: it failed, as was told on stderr.
   bool save(std::int64_t step);
+  // Call it before operations that all ranks make, such as the mean of a figure or
+  // DataParallel::consensus(), where the synchrony lets ranks train without waiting for each other:
+  // it waits until all ranks rest, and saves with those that still train. Elsewhere it does
+  // nothing.
+  void rest();
   // Whether the loop shall end: a rank was told to stop, and this step was saved.
   bool stopping() const;
   // Waits for the save under way. Returns the exit code of the program: 0, or 143 after SIGTERM.

@@ -1,4 +1,5 @@
 // Trainings with every synchrony are saved and resumed.
+#include <csignal>
 #include <optional>
 
 #include "paceline/torch/strategy/strategy.h"
@@ -101,6 +102,51 @@ TEST(CheckpointsOfStrategies, KeepTheSumOfAllReplicasOfAsyncGossip) {
       EXPECT_LE(difference(flat(*net), saved), 1e-14);
     });
   }
+}
+
+// One rank rests early, another is told to stop: all save together, and each goes on where it was.
+TEST(CheckpointsOfStrategies, OfRanksThatWaitForNobodyHoldTheStepOfEach) {
+  const TemporaryFolder folder;
+  const std::string directory = (folder.path() / "run").string();
+  constexpr int kRanks = 4;
+  std::vector<std::int64_t> stopped_at(kRanks), resumed_at(kRanks);
+  at::Tensor saved;
+  for (const bool resume : {false, true}) {
+    run_ranks(kRanks, [&](Job& job) {
+      const auto rank = static_cast<std::size_t>(job.rank());
+      auto net = std::make_shared<TaskNet>("mlp");
+      const SharedTask task;
+      DataParallel parallel(net, job, {.synchrony = "async_gossip"});
+      const auto optimizer = task.optimizer(net->parameters());
+      Checkpoints checkpoints(job, directory, {.every = 4, .resume = resume});
+      checkpoints.add("model", net);
+      checkpoints.add("optimizer", *optimizer);
+      checkpoints.add("parallel", parallel);
+      std::int64_t step = checkpoints.resume();
+      resumed_at[rank] = step;
+      for (; !resume && step < (rank == 2 ? 5 : 1000) && !checkpoints.stopping();) {
+        net->zero_grad();
+        net->loss(*task.batch(job.rank(), static_cast<int>(step))).backward();
+        parallel.step(*optimizer);
+        ++step;
+        if (rank == 3 && step == 30) ::raise(SIGTERM);
+        checkpoints.save_if_due(step);
+      }
+      if (!resume) {
+        checkpoints.rest();
+        EXPECT_TRUE(checkpoints.stopping());
+        EXPECT_EQ(checkpoints.finish(), 143);
+        stopped_at[rank] = step;
+      }
+      const auto shared = parallel.consensus();
+      if (rank != 0) return;
+      if (!resume) saved = flat(*net);
+      EXPECT_LE(difference(flat(*net), saved), 1e-14);
+    });
+  }
+  EXPECT_EQ(stopped_at[2], 5);
+  EXPECT_EQ(stopped_at[3], 30);
+  EXPECT_EQ(resumed_at, stopped_at);
 }
 
 TEST(CheckpointsOfStrategies, GoOnWithTheSynchronyThatWasInForce) {
