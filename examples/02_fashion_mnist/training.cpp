@@ -126,12 +126,6 @@ int train(paceline::Job& job, const Options& options) {
   require_rank("--slow", options.slow, job);
   require_rank("--corrupt", options.corrupt, job);
   const bool waits = !options.synchrony.starts_with("async_gossip");
-  if (!waits && !options.checkpoint_dir.empty()) {
-    throw paceline::Error({paceline::Fault::misuse,
-                           "--checkpoint-dir needs workers that make each step together, and with "
-                           "--synchrony async_gossip they do not: leave one of them out",
-                           {}});
-  }
   const double corruption = corruption_of(options.corrupt, job.rank());
   Pace pace(options.pace, options.slow, options.seed, job.rank(), job.world_size());
   if (options.threads > 0) at::set_num_threads(options.threads);
@@ -149,7 +143,10 @@ int train(paceline::Job& job, const Options& options) {
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
   paceline::DataParallel parallel(model, job, parallel_options(options, descent));
 
+  // Workers that wait for nobody take parts as fast as each is.
+  Turns turns(job, cut, steps, !waits);
   const auto checkpoints = checkpoints_of(job, options, model, parallel);
+  if (checkpoints) turns.save_to(*checkpoints);
   const std::int64_t first = checkpoints ? checkpoints->resume() : 0;
   const auto is_stopped = [&] { return checkpoints && checkpoints->stopping(); };
 
@@ -177,8 +174,7 @@ int train(paceline::Job& job, const Options& options) {
     faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
   };
 
-  // Workers that wait for nobody take parts as fast as each is.
-  Turns turns(job, cut, first, steps, !waits);
+  turns.begin(first);
   while (!is_stopped()) {
     const auto turn = turns.next();
     if (!turn) break;
@@ -224,19 +220,21 @@ int train(paceline::Job& job, const Options& options) {
     if (checkpoints) checkpoints->save_if_due(step);
     if (!turns.are_dealt() && is_evaluated(step)) evaluate(step);
   }
-  if (turns.are_dealt()) {
+  if (checkpoints) checkpoints->rest();
+  if (turns.are_dealt() && !is_stopped() && !turns.were_over()) {
     evaluate(steps);
     timed_samples = sums_over_workers(world, {timed_samples})[0];
   }
   faces.end_progress();
   faces.write_trace();
   if (is_stopped()) return checkpoints->finish();
-  if (checkpoints && first < steps && steps % options.checkpoint_every != 0)
+  if (checkpoints && !turns.were_over() &&
+      (turns.are_dealt() || steps % options.checkpoint_every != 0))
     checkpoints->save(steps);
   std::string sha256;
   {
     const auto consensus = parallel.consensus();
-    if (first >= steps) test_accuracy = accuracy(job, model, test, test_images, type);
+    if (turns.were_over()) test_accuracy = accuracy(job, model, test, test_images, type);
     if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
     sha256 = agreed_sha256(world, model->parameters());
   }
@@ -266,7 +264,7 @@ int train(paceline::Job& job, const Options& options) {
     if (tells) std::printf("a step should take %.3g ms\n", 1000 * seconds);
   }
   faces.summary(summary);
-  if (tells && first >= steps) {
+  if (tells && turns.were_over()) {
     std::printf("nothing was left to train after step %lld: test accuracy %.4f\n",
                 static_cast<long long>(first), test_accuracy);
   } else if (tells) {

@@ -7,6 +7,7 @@
 
 #include "paceline/core/collective/machines/tickets.h"
 #include "paceline/core/job/job.h"
+#include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/data/data.h"
 
 struct Turn {
@@ -18,20 +19,47 @@ struct Turn {
 // them as fast as each works; each part is taken once in both.
 class Turns {
  public:
-  // The steps `first` + 1 to `last`. Blocks until all workers call it, if parts are dealt out.
+  // The steps 1 to `last`. Add it to the checkpoints, resume, and then begin().
   Turns(paceline::Job& job, const paceline::data::GlobalBatches::Options& batches,
-        std::int64_t first, std::int64_t last, bool are_dealt)
-      : step_(first), last_(last), ranks_(job.world_size()) {
-    auto of_rank = batches;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (!are_dealt && rank != job.rank()) continue;
-      of_rank.rank = rank;
-      batches_.emplace_back(of_rank);
-    }
-    if (are_dealt) tickets_.emplace(job.world(), (last - first) * ranks_);
+        std::int64_t last, bool are_dealt)
+      : job_(job), options_(batches), last_(last), are_dealt_(are_dealt), cuts_(job.world_size()) {
+    if (are_dealt) taken_.resize(static_cast<std::size_t>(last * cuts_));
   }
 
-  bool are_dealt() const { return tickets_.has_value(); }
+  bool are_dealt() const { return are_dealt_; }
+
+  // Parts that were taken by any worker. A resumed run goes on with the others, which are cut as in
+  // the run before, on any number of workers.
+  void save_to(paceline::Checkpoints& checkpoints) {
+    if (!are_dealt_) return;
+    checkpoints.add("turns", [this](paceline::CheckpointFields& fields) {
+      if (fields.is_saving() && job_.world_size() > 1)
+        job_.world()
+            .all_reduce(paceline::buffer_of(taken_), {.op = paceline::ReduceOp::max})
+            .wait();
+      fields("parts_of_a_batch", cuts_);
+      fields("taken", taken_);
+    });
+  }
+
+  // After step `first`, where parts are not dealt. Blocks until all workers call it, where they
+  // are.
+  void begin(std::int64_t first) {
+    step_ = first;
+    auto of_part = options_;
+    of_part.world_size = cuts_;
+    for (int part = 0; part < cuts_; ++part) {
+      if (!are_dealt_ && part != job_.rank()) continue;
+      of_part.rank = part;
+      batches_.emplace_back(of_part);
+    }
+    if (!are_dealt_) return;
+    for (std::size_t part = 0; part < taken_.size(); ++part)
+      if (taken_[part] == 0) left_.push_back(static_cast<std::int64_t>(part));
+    tickets_.emplace(job_.world(), static_cast<std::int64_t>(left_.size()));
+  }
+  // No worker had a turn left when it began.
+  bool were_over() const { return are_dealt_ ? left_.empty() : step_ >= last_; }
 
   std::optional<Turn> next() {
     if (!tickets_) {
@@ -40,17 +68,24 @@ class Turns {
       return Turn{step_, batches_.front().at(step_ - 1)};
     }
     while (const auto ticket = tickets_->next()) {
-      const std::int64_t step = step_ + *ticket / ranks_ + 1;
-      Turn turn{step, batches_[static_cast<std::size_t>(*ticket % ranks_)].at(step - 1)};
+      const std::int64_t number = left_[static_cast<std::size_t>(*ticket)];
+      taken_[static_cast<std::size_t>(number)] = 1;
+      const std::int64_t step = number / cuts_ + 1;
+      Turn turn{step, batches_[static_cast<std::size_t>(number % cuts_)].at(step - 1)};
       if (turn.part.indices.size(0) > 0) return turn;  // the last of an epoch may be empty
     }
     return std::nullopt;
   }
 
  private:
-  std::int64_t step_;
+  paceline::Job& job_;
+  const paceline::data::GlobalBatches::Options options_;
   const std::int64_t last_;
-  const int ranks_;
+  const bool are_dealt_;
+  int cuts_;                         // parts of a batch
+  std::vector<std::uint8_t> taken_;  // 1: by this worker, or before a save by any
+  std::vector<std::int64_t> left_;   // parts that are dealt out
+  std::int64_t step_ = 0;
   std::vector<paceline::data::GlobalBatches> batches_;  // of this worker, or of all
   std::optional<paceline::Tickets> tickets_;
 };

@@ -189,6 +189,32 @@ TEST(Resume, Sigusr1SavesAndTrainingGoesOnAlsoBehindAShell) {
   EXPECT_EQ(steps[1], 300);
 }
 
+// Workers that wait for nobody; one of them is slow.
+TEST(Resume, WorkersThatTakePartsAsTheyComeStopTogetherAndLeaveNoPartOutOnAnotherNumberOfThem) {
+  const TemporaryFolder folder;
+  Options options{.ranks = 2,
+                  .example = {"--model", "linear", "--synchrony", "async_gossip", "--pace", "5",
+                              "--slow", "1:4"},
+                  .steps = 120,
+                  .every = 1000};
+  {
+    TrainingRun run(options, folder.path());
+    ASSERT_TRUE(run.reaches(20)) << run.process().error();
+    ::kill(run.workers().back(), SIGTERM);
+    EXPECT_EQ(run.exit_code(), 143) << run.process().error();
+    ASSERT_EQ(run.saved_steps().size(), 1U);
+    EXPECT_LT(run.saved_steps().back(), 120);
+  }
+  options.resume = true;
+  options.ranks = 4;
+  options.example.resize(4);
+  for (const bool is_over : {false, true}) {
+    TrainingRun run(options, folder.path());
+    EXPECT_EQ(run.exit_code(), 0) << run.process().error();
+    EXPECT_EQ(run.first_step() == 0, is_over) << "no part is left after the last";
+  }
+}
+
 // --- one directory, one job; full disks ----------------------------------------------------------
 
 TEST(Resume, ASecondJobIsToldWhoHasTheDirectoryAndAKilledOneHasItNoMore) {

@@ -95,6 +95,9 @@ class CheckpointFields {
   CheckpointFields(const checkpointing::SavedItem& saved, bool only_checks)
       : saved_(&saved), only_checks_(only_checks) {}
 
+  // Whether variables are read, on all ranks, or set.
+  bool is_saving() const { return saved_ == nullptr; }
+
   // THROWS Error (misuse): the name was given already; while loading: there is no such field, or
   // one of another type.
   template <typename T>

@@ -94,7 +94,7 @@ class Checkpoints::Impl {
   bool round_follows_save_ = false;
   StopSignals signals_;
   Saving saving_;
-  // Where ranks do not wait for each other; otherwise they agree by rounds.
+  // Ranks that do not wait for each other agree by halts, others by rounds.
   std::optional<Halts> halts_;
   bool is_stopped_ = false;  // in a halt
 };
@@ -325,11 +325,12 @@ void Checkpoints::Impl::save_by_halts(StopSignals::Asked asked) {
   else if (const auto halt = halts_->at_step(own_step_)) save_in(*halt);
 }
 
-// All ranks wait until it is written: they have no rounds in which they could hear of it later.
+// The furthest rank may stand where it stood at the save before, while others have gone on: that
+// takes the next number. All ranks wait until it is written: they have no rounds in which they
+// could hear of it later.
 void Checkpoints::Impl::save_in(const collective::Halt& halt) {
   is_stopped_ = is_stopped_ || (halt.reasons & kStop) != 0;
-  if (halt.step == saved_step_) return;
-  begin_save(halt.step);
+  begin_save(std::max(halt.step, saved_step_ + 1));
   saving_.wait();
 }
 
@@ -342,7 +343,10 @@ void Checkpoints::Impl::rest() {
 bool Checkpoints::Impl::save(std::int64_t step) {
   rest();
   own_step_ = step;
-  if (halts_) group_->all_reduce(buffer_of(std::span(&step, 1)), {.op = ReduceOp::max}).wait();
+  if (halts_) {
+    group_->all_reduce(buffer_of(std::span(&step, 1)), {.op = ReduceOp::max}).wait();
+    step = std::max(step, saved_step_ + 1);
+  }
   begin_save(step);
   return saving_.wait();
 }

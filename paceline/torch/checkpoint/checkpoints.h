@@ -99,7 +99,8 @@ class Checkpoints {
   // due, one message of 16 bytes, for which nobody waits.
   // Where the synchrony lets ranks train without waiting for each other, `step` is the rank's own,
   // and may be another one on each; rank 0's decides what is due. All ranks then stand still at the
-  // end of their steps until the save is written, which is named by the largest of these steps.
+  // end of their steps until the save is written, which is named by the largest of these steps, or
+  // by the number after that of the save before.
   void save_if_due(std::int64_t step);
   // Saves now, and waits. False: it failed, as was told on stderr.
   bool save(std::int64_t step);

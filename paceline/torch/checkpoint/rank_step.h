@@ -9,7 +9,7 @@
 namespace paceline::checkpointing {
 
 ItemState rank_step_state(std::int64_t step);
-// Of this rank, or, beyond the ranks that saved, of that of its number modulo theirs. THROWS Error:
+// This rank's, or, beyond the ranks that saved, that of its number modulo theirs. THROWS Error:
 // misuse, it is no such item; io.
 std::int64_t saved_rank_step(const SavedItem& saved);
 

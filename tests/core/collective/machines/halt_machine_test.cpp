@@ -66,7 +66,7 @@ class SteppingRank final : public machine::Machine {
     actions.insert(actions.end(), more.begin(), more.end());
   }
 
-  // What a training thread does between the calls that block.
+  // This is what a training thread does between the calls that block.
   Actions go_on(Time now) {
     Actions actions;
     for (bool moved = true; std::exchange(moved, false) && !is_stepping_ && !is_done();) {

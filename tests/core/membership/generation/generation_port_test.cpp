@@ -189,6 +189,42 @@ TEST(GenerationPort, APeerThatIsDroppedHearsWhatWasSentBeforeAndSaysNothingAnyMo
   });
 }
 
+// Rank 1 sends frames that no GenerationPort sends: pieces of a message that do not fit together.
+TEST(GenerationPort, PiecesThatDoNotFitTogetherEndTheRunAndNameTheirSender) {
+  struct Piece {
+    std::size_t bytes;
+    std::uint64_t missing;  // bytes that are said to follow
+    transport::FrameType type = transport::FrameType::machine;
+  };
+  const std::vector<std::vector<Piece>> misfits = {
+      {{10, 100}, {95, 4}},   // a byte is lost
+      {{10, 100}, {101, 0}},  // one too many
+      {{10, 100}, {60, 50}},  // another sum
+      {{10, 100}, {0, 100}},  // it would go on for ever
+      {{10, 0, transport::FrameType::data}}};
+  for (const std::vector<Piece>& pieces : misfits) {
+    test::run_ranks(2, kTcp, [&](Job& job) {
+      Mourner mourner;
+      const GenerationPort port = port_of(job, mourner);
+      job.world().barrier().wait();
+      if (job.rank() == 1) {
+        job.impl().reactor->run([&] {
+          for (const Piece& piece : pieces)
+            job.impl().generation->link(0)->send(
+                {.type = piece.type, .descriptor = piece.missing, .group = kPortGroup},
+                std::vector<std::byte>(piece.bytes));
+        });
+      }
+      EXPECT_TRUE(waits_for(job, [&] { return mourner.lost != 0; }));
+      const auto failure = job.impl().generation->failure();
+      ASSERT_TRUE(failure);
+      EXPECT_EQ(failure->ranks, std::vector{1}) << failure->what;
+      EXPECT_THAT(failure->what, testing::HasSubstr("rank 1 sent a"));
+      EXPECT_EQ(mourner.messages, 0u) << "no part of it is a message";
+    });
+  }
+}
+
 TEST(GenerationPort, ANumberThatIsInUseIsMisuse) {
   test::run_ranks(1, [](Job& job) {
     Mourner one, two;
