@@ -53,8 +53,8 @@ Halt HaltMachine::take() {
 
 Message HaltMachine::rest() {
   const std::lock_guard lock(mutex_);
-  if (!std::exchange(is_resting_, true)) ++rests_;
-  return {.kind = kRest, .index = rests_};
+  ++rests_;
+  return {.kind = kRest};
 }
 
 bool HaltMachine::is_rest_over() const {
@@ -96,10 +96,7 @@ Actions HaltMachine::hear(int from, const Message& message) {
       halt_.reasons = payload.integer<std::uint32_t>();
       halt_.step = payload.integer<std::int64_t>();
       return {};
-    case kRestOver:
-      ++rests_over_;
-      is_resting_ = false;
-      return {};
+    case kRestOver: ++rests_over_; return {};
     case kMissing: missing_ = static_cast<int>(message.index); return {};
     default: return {};
   }

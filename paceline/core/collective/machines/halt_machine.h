@@ -41,8 +41,8 @@ class HaltMachine final : public machine::Machine {
   bool has_halted() const;
   // The decision. REQUIRES: has_halted(); once for each come().
   Halt take();
-  // This rank rests, which it does until is_rest_over() or is_called(). Told again after a halt, it
-  // changes nothing.
+  // This rank rests, which it does until is_rest_over(), and comes to each halt that is called
+  // meanwhile. Told once for each rest.
   machine::Message rest();
   bool is_rest_over() const;
   // A rank that has ended though others wait for it. Ask for it last.
@@ -67,7 +67,6 @@ class HaltMachine final : public machine::Machine {
   std::uint32_t called_ = 0, come_ = 0, gone_ = 0, taken_ = 0;  // halts, counted
   Halt halt_;                                                   // the last that is gone
   std::uint32_t rests_ = 0, rests_over_ = 0;
-  bool is_resting_ = false;
   std::optional<int> missing_;
 
   // --- on rank 0 ---

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace paceline {
 
 using collective::Halt;
@@ -42,10 +44,11 @@ Halt Halts::call(std::uint32_t reasons, std::int64_t step) {
 }
 
 std::optional<Halt> Halts::rest(std::int64_t step) {
-  port_->tell(machine_.rest());
+  if (!std::exchange(is_resting_, true)) port_->tell(machine_.rest());
   wait("all ranks to rest", [this] { return machine_.is_rest_over() || machine_.is_called(); });
-  if (machine_.is_rest_over()) return std::nullopt;
-  return come(step);
+  if (!machine_.is_rest_over()) return come(step);
+  is_resting_ = false;
+  return std::nullopt;
 }
 
 }  // namespace paceline

@@ -40,6 +40,7 @@ class Halts {
   Communicator& group_;
   collective::HaltMachine machine_;
   const std::unique_ptr<MachinePort> port_;
+  bool is_resting_ = false;  // also in a halt that was called meanwhile
 };
 
 }  // namespace paceline
