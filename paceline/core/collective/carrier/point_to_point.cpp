@@ -73,10 +73,13 @@ void PointToPoint::send(Transfer transfer) {
              w.bytes());
   if (carry) {
     carried += cost;
-    carried_.emplace(Key{peer, id}, cost);
+    carried_.emplace(Key{peer, id}, Carried{transfer.tag, cost});
+    next_is_wanted(peer, transfer.tag);
     finish(transfer, std::nullopt);
   } else {
+    const bool is_wanted = next_is_wanted(peer, transfer.tag);
     sends_.emplace(id, Outgoing{.transfer = std::move(transfer)});
+    if (is_wanted) begin_wanted(id);
   }
 }
 
@@ -103,6 +106,7 @@ void PointToPoint::recv(Transfer transfer) {
   const auto waiting = oldest_for(transfer);
   if (waiting == unexpected_.end()) {
     transfer.order = next_order_++;
+    want(transfer);
     posted_[{transfer.tag, transfer.peer}].push_back(std::move(transfer));
     ++posted_count_;
     return;
@@ -141,7 +145,8 @@ Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
   }
   const FrameHeader matched{
       .type = FrameType::matched, .sequence = announcement.id, .group = group_};
-  if (transport::Link* link = members_.link(transfer.peer)) link->send(matched, {});
+  if (transport::Link* link = members_.link(transfer.peer); link != nullptr && !transfer.is_wanted)
+    link->send(matched, {});
   if (announcement.carried) {
     std::ranges::copy(announcement.payload, transfer.target.data);
     finish(transfer, std::nullopt);
@@ -153,6 +158,81 @@ Result<> PointToPoint::meet(Transfer transfer, Announced announcement) {
     incoming_.emplace(key, Incoming{.transfer = std::move(transfer)});
   }
   return Done{};
+}
+
+// Tells the sender which of its sends this recv will take: the oldest of its lane that this rank
+// has not heard of, after those for which recvs wait already. A recv from any rank that waits may
+// take one of them, so then nothing is told.
+void PointToPoint::want(Transfer& recv) {
+  if (recv.peer == kAnyRank || recv.target.size_bytes() < kLongestCarried ||
+      posted_.contains({recv.tag, kAnyRank}))
+    return;
+  transport::Link* const link = members_.link(recv.peer);
+  if (link == nullptr) return;
+  const auto before = posted_.find({recv.tag, recv.peer});
+  link->send({.type = FrameType::wanted,
+              .sequence = heard_[recv.peer],
+              .index = recv.tag,
+              .descriptor = before == posted_.end() ? 0 : before->second.size(),
+              .group = group_},
+             {});
+  recv.is_wanted = true;
+}
+
+// All that were announced, in their order, when the peer had heard of none after `heard`.
+std::vector<std::uint64_t> PointToPoint::sends_after(std::uint64_t heard, int peer,
+                                                     std::uint32_t tag) const {
+  std::vector<std::uint64_t> ids;
+  for (auto send = sends_.upper_bound(heard); send != sends_.end(); ++send)
+    if (send->second.transfer.peer == peer && send->second.transfer.tag == tag)
+      ids.push_back(send->first);
+  for (auto send = carried_.upper_bound({peer, heard});
+       send != carried_.end() && send->first.first == peer; ++send)
+    if (send->second.tag == tag) ids.push_back(send->first.second);
+  for (auto send = unheard_.upper_bound({peer, heard});
+       send != unheard_.end() && send->first.first == peer; ++send)
+    if (send->second == tag && !sends_.contains(send->first.second))
+      ids.push_back(send->first.second);
+  std::ranges::sort(ids);
+  return ids;
+}
+
+void PointToPoint::wanted(int peer, const FrameHeader& header) {
+  const std::uint64_t place = header.descriptor;
+  unheard_.erase(unheard_.lower_bound({peer, 0}), unheard_.upper_bound({peer, header.sequence}));
+  const auto ids = sends_after(header.sequence, peer, header.index);
+  if (place >= ids.size()) {
+    Wanted& wanted = wanted_[{header.index, peer}];
+    wanted.which.push_back(wanted.sent + place - ids.size());
+    return;
+  }
+  // A carried one does not fit that recv, as the peer tells when it hears of it.
+  const auto send = sends_.find(ids[place]);
+  if (send != sends_.end() && !send->second.transfer.is_met) begin_wanted(send->first);
+}
+
+// Counts a send; whether the peer waits for it already.
+bool PointToPoint::next_is_wanted(int peer, std::uint32_t tag) {
+  const auto lane = wanted_.find({tag, peer});
+  if (lane == wanted_.end()) return false;
+  Wanted& wanted = lane->second;
+  const bool is_wanted = wanted.which.front() == wanted.sent++;
+  if (is_wanted) wanted.which.pop_front();
+  if (wanted.which.empty()) wanted_.erase(lane);
+  return is_wanted;
+}
+
+void PointToPoint::begin_wanted(std::uint64_t id) {
+  const Transfer& transfer = sends_.at(id).transfer;
+  unheard_.emplace(Key{transfer.peer, id}, transfer.tag);
+  begin(id);
+}
+
+void PointToPoint::begin(std::uint64_t id) {
+  const auto send = sends_.find(id);
+  send->second.transfer.is_met = true;
+  if (send->second.transfer.source.size_bytes() > 0) send_pieces(id, send->second);
+  else finish(sends_.extract(send).mapped().transfer, std::nullopt);
 }
 
 void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
@@ -179,7 +259,7 @@ void PointToPoint::sent(std::uint64_t cookie) {
 
 Result<> PointToPoint::matched(int peer, std::uint64_t id) {
   if (const auto carried = carried_.extract(Key{peer, id})) {
-    carried_bytes_[peer] -= carried.mapped();
+    carried_bytes_[peer] -= carried.mapped().cost;
     return Done{};
   }
   const auto found = sends_.find(id);
@@ -188,9 +268,7 @@ Result<> PointToPoint::matched(int peer, std::uint64_t id) {
     return members_.failure(
         Fault::io, fmt::format("{} matched a send that is not there", members_.name(peer)), {peer});
   }
-  found->second.transfer.is_met = true;
-  if (found->second.transfer.source.size_bytes() > 0) send_pieces(id, found->second);
-  else finish(sends_.extract(found).mapped().transfer, std::nullopt);
+  begin(id);
   return Done{};
 }
 
@@ -225,9 +303,14 @@ Result<> PointToPoint::received(int peer, const FrameHeader& header, Bytes paylo
         announcement.carried ? announcement.count * size_of(announcement.dtype) : 0;
     if (!sane || r.rest().size() != expected) return malformed();
     announcement.payload.assign(r.rest().begin(), r.rest().end());
+    heard_[peer] = header.sequence;
     return announced(peer, header.index, std::move(announcement));
   }
   if (header.type == FrameType::matched) return matched(peer, header.sequence);
+  if (header.type == FrameType::wanted) {
+    wanted(peer, header);
+    return Done{};
+  }
   const auto found = incoming_.find({peer, header.sequence});
   if (!placed || found == incoming_.end()) return malformed();
   moved_[peer] = Clock::now();

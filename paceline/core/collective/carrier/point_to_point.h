@@ -5,7 +5,9 @@
 // any rank in the order in which this rank heard of them. A message goes to the recv that was
 // posted first among those that it fits. Short messages travel with their announcement and are kept
 // until their recv comes, up to a budget for each peer; long ones wait until the receiver says that
-// it has a place for them. Frames: announce, matched, message (docs/wire.md). Ranks are those of
+// it has a place for them. It says so before it hears of them, if their recv comes first: when two
+// ranks send to each other, an answer would stand behind all bytes of the answerer's own message.
+// Frames: announce, wanted, matched, message (docs/wire.md). Ranks are those of
 // the group. THREAD: reactor's driver only.
 #pragma once
 
@@ -36,6 +38,7 @@ class PointToPoint final : private transport::SendListener {
     std::shared_ptr<Work::State> work;
     std::uint64_t order = 0;  // of a posted recv: how many came before
     bool is_met = false;      // a recv and the announcement of its send
+    bool is_wanted = false;   // a recv: the sender was told of it before its announcement
     Deadline stalls;          // when its wait is told of; never: it was
   };
   void send(Transfer transfer);
@@ -77,6 +80,14 @@ class PointToPoint final : private transport::SendListener {
     Transfer transfer;
     std::size_t arrived = 0;
   };
+  struct Carried {  // a send that the peer keeps until its recv
+    std::uint32_t tag = 0;
+    std::size_t cost = 0;
+  };
+  struct Wanted {                     // sends of a lane for which the peer waits already
+    std::uint64_t sent = 0;           // on this lane since the first of them was wanted
+    std::deque<std::uint64_t> which;  // each counted as `sent` will be before it
+  };
   using Lane = std::pair<std::uint32_t, int>;  // (tag, sender)
   using Key = std::pair<int, std::uint64_t>;   // (peer, id)
   template <typename T>
@@ -86,6 +97,12 @@ class PointToPoint final : private transport::SendListener {
   Result<> announced(int peer, std::uint32_t tag, Announced announcement);
   Result<> meet(Transfer transfer, Announced announcement);
   Result<> matched(int peer, std::uint64_t id);
+  void want(Transfer& recv);
+  void wanted(int peer, const transport::FrameHeader& header);
+  std::vector<std::uint64_t> sends_after(std::uint64_t heard, int peer, std::uint32_t tag) const;
+  bool next_is_wanted(int peer, std::uint32_t tag);
+  void begin(std::uint64_t id);
+  void begin_wanted(std::uint64_t id);
   void send_pieces(std::uint64_t id, Outgoing& outgoing);
   void finish(const Transfer& transfer, std::optional<Failure> failure);
   Lanes<Announced>::iterator oldest_for(const Transfer& recv);
@@ -102,9 +119,13 @@ class PointToPoint final : private transport::SendListener {
   std::uint64_t next_id_ = 1;
   std::uint64_t next_order_ = 1;
   std::map<std::uint64_t, Outgoing> sends_;
-  std::map<Key, std::size_t>
-      carried_;  // sends that the peer keeps until their recv: what they count
-  std::map<int, std::size_t> carried_bytes_;  // by peer: the sum
+  std::map<Key, Carried> carried_;
+  std::map<int, std::size_t> carried_bytes_;  // by peer: what they count
+  std::map<Lane, Wanted> wanted_;             // by tag and receiver; without empty ones
+  // Sends that began because they were wanted: their tags, until the peer is known to have heard of
+  // them. They may have ended.
+  std::map<Key, std::uint32_t> unheard_;
+  std::map<int, std::uint64_t> heard_;  // by peer: its last send that was announced here
   Lanes<Announced> unexpected_;
   Lanes<Transfer> posted_;
   std::size_t posted_count_ = 0;

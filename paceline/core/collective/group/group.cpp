@@ -15,7 +15,8 @@ using transport::FrameType;
 constexpr std::size_t kMostEarlyFrames = 1 << 16;
 
 bool is_point_to_point(FrameType type) {
-  return type == FrameType::announce || type == FrameType::matched || type == FrameType::message;
+  return type == FrameType::announce || type == FrameType::wanted || type == FrameType::matched ||
+         type == FrameType::message;
 }
 
 bool share_memory(const Members& members) {

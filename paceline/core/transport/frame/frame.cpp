@@ -22,6 +22,7 @@ std::size_t longest_payload(FrameType type) {
     case FrameType::machine: return kLongestPayload;
     case FrameType::taken:
     case FrameType::matched:
+    case FrameType::wanted:
     case FrameType::goodbye:
     case FrameType::nudge:
     case FrameType::passed:
@@ -106,6 +107,7 @@ std::string_view name_of(FrameType type) {
     case FrameType::machine: return "machine";
     case FrameType::assent: return "assent";
     case FrameType::saved: return "saved";
+    case FrameType::wanted: return "wanted";
   }
   return "unknown";
 }

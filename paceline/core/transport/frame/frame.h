@@ -12,7 +12,7 @@
 
 namespace paceline::transport {
 
-constexpr std::uint16_t kWireVersion = 1;
+constexpr std::uint16_t kWireVersion = 2;
 constexpr std::size_t kFrameHeaderBytes = 64;
 // No frame carries more; longer messages are cut. Bounds what a receiver ever allocates for one
 // frame.
@@ -46,6 +46,7 @@ enum class FrameType : std::uint8_t {
                // kind, `index` its index
   assent,      // several ranks have called the same collective
   saved,       // worker to launcher: a checkpoint is committed: {step}
+  wanted,      // point-to-point: a recv waits for a send that its rank has not heard of
 };
 
 struct FrameHeader {

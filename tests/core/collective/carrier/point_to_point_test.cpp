@@ -9,7 +9,10 @@
 #include <numeric>
 #include <thread>
 
+#include "paceline/core/base/seed.h"
 #include "tests/core/collective/worlds.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
 
 namespace paceline::collective::testing {
 namespace {
@@ -368,6 +371,57 @@ TEST(PointToPoint, AMessageGoesToTheRecvThatWasPostedFirst) {
         job.world().barrier().wait();
         const std::vector<float> value(1, static_cast<float>(i));
         job.world().send(const_buffer_of(value), 0, {.tag = i == 3 ? 9U : 0U}).wait();
+      }
+    });
+  }
+}
+
+// Two ranks send to each other while they receive, in orders that follow from a seed: long messages
+// are told of before and after their recvs, and recvs from any rank stand between the others.
+TEST(PointToPoint, WhateverTheOrderOfSendsAndRecvsEachMessageReachesItsRecv) {
+  constexpr int kTags = 3, kMessages = 6;
+  const int rounds = test::is_brief() ? 8 : 40;
+  for (const auto& options : {kShared, kTcp}) {
+    run_ranks(2, options, [&](Job& job) {
+      const int own = job.rank(), peer = 1 - own;
+      for (int round = 0; round < rounds; ++round) {
+        const std::uint64_t seed = test::seed(2560000 + static_cast<std::uint64_t>(round));
+        const auto length = [&](int sender, int tag, int message) {
+          const std::uint64_t drawn =
+              mix(seed, static_cast<std::uint64_t>((sender * kTags + tag) * kMessages + message));
+          return drawn % 2 == 0 ? drawn % 1000 : kCarried + drawn % (3 << 19);
+        };
+        struct Lane {
+          bool sends = false;
+          int tag = 0, done = 0;
+        };
+        std::vector<Lane> lanes;
+        for (int tag = 0; tag < kTags; ++tag)
+          lanes.insert(lanes.end(), {{true, tag}, {false, tag}});
+        SeededNumbers numbers(mix(seed, 1000 + static_cast<std::uint64_t>(own)));
+        std::vector<std::vector<std::uint8_t>> sent, got, expected;
+        for (auto* const all : {&sent, &got, &expected}) all->reserve(kTags * kMessages);
+        std::vector<Work> works;
+        while (!lanes.empty()) {
+          const auto lane =
+              lanes.begin() + static_cast<std::ptrdiff_t>(numbers.below(lanes.size()));
+          const std::size_t count = length(lane->sends ? own : peer, lane->tag, lane->done);
+          const auto fill = static_cast<std::uint8_t>(1 + lane->tag * kMessages + lane->done);
+          const auto tag = static_cast<std::uint32_t>(lane->tag);
+          if (lane->sends) {
+            sent.emplace_back(count, fill);
+            works.push_back(job.world().send(const_buffer_of(sent.back()), peer, {.tag = tag}));
+          } else {
+            got.emplace_back(count);
+            expected.emplace_back(count, fill);
+            works.push_back(job.world().recv(
+                buffer_of(got.back()), numbers.below(4) == 0 ? kAnyRank : peer, {.tag = tag}));
+          }
+          if (++lane->done == kMessages) lanes.erase(lane);
+          if (numbers.below(3) == 0) std::this_thread::yield();
+        }
+        for (const Work& work : works) work.wait();
+        ASSERT_EQ(got, expected) << "round " << round;
       }
     });
   }

@@ -10,7 +10,7 @@
 namespace paceline::transport {
 namespace {
 
-constexpr int kTypes = static_cast<int>(FrameType::saved);
+constexpr int kTypes = static_cast<int>(FrameType::wanted);
 
 FrameHeader any_header(SeededNumbers& numbers) {
   return {.type = static_cast<FrameType>(1 + numbers.below(kTypes)),
@@ -90,10 +90,10 @@ TEST(Frame, UnknownTypesAndVersionsAreRefusedByName) {
     const auto refused = decode(forged(good, 6, bytes_of(static_cast<std::uint8_t>(type))));
     EXPECT_EQ(refused.error().what, "malformed frame: unknown type " + std::to_string(type));
   }
-  const auto newer = decode(forged(good, 4, bytes_of(std::uint16_t{2})));
+  const auto newer = decode(forged(good, 4, bytes_of(std::uint16_t{3})));
   EXPECT_EQ(
       newer.error().what,
-      "malformed frame: wire version 2, this build speaks 1; run the same build on all ranks");
+      "malformed frame: wire version 3, this build speaks 2; run the same build on all ranks");
 }
 
 TEST(Frame, FailuresComeBackAsTheyWere) {
