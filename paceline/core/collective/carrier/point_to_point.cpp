@@ -19,6 +19,9 @@ constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
 constexpr std::size_t kCarriedCost =
     128;  // what the peer keeps about a message besides its payload
 constexpr std::size_t kPiece = 1 << 20;
+// A link has at most so many pieces of a send, because the frames of other operations stand behind
+// them.
+constexpr std::size_t kPiecesAhead = 4;
 
 // The oldest entry of two lanes' fronts; `end` stands for none.
 template <typename Iterator>
@@ -235,26 +238,32 @@ void PointToPoint::begin(std::uint64_t id) {
   else finish(sends_.extract(send).mapped().transfer, std::nullopt);
 }
 
+std::size_t PointToPoint::pieces_of(const Outgoing& outgoing) {
+  return (outgoing.transfer.source.size_bytes() + kPiece - 1) / kPiece;
+}
+
 void PointToPoint::send_pieces(std::uint64_t id, Outgoing& outgoing) {
   const Bytes bytes = outgoing.transfer.source.bytes();
-  const std::size_t pieces = (bytes.size() + kPiece - 1) / kPiece;
-  outgoing.unsent = pieces;
-  for (std::size_t i = 0; i < pieces; ++i) {
+  while (outgoing.given < pieces_of(outgoing) && outgoing.unsent < kPiecesAhead) {
+    const std::size_t begin = outgoing.given * kPiece;
+    ++outgoing.unsent;
     members_.link(outgoing.transfer.peer)
         ->send({.type = FrameType::message,
                 .sequence = id,
-                .index = static_cast<std::uint32_t>(i),
+                .index = static_cast<std::uint32_t>(outgoing.given++),
                 .group = group_},
-               bytes.subspan(i * kPiece, std::min(kPiece, bytes.size() - i * kPiece)), this, id);
+               bytes.subspan(begin, std::min(kPiece, bytes.size() - begin)), this, id);
   }
 }
 
 void PointToPoint::sent(std::uint64_t cookie) {
   const auto found = sends_.find(cookie);
   if (found == sends_.end()) return;
-  moved_[found->second.transfer.peer] = Clock::now();
-  if (--found->second.unsent > 0) return;
-  finish(sends_.extract(found).mapped().transfer, std::nullopt);
+  Outgoing& outgoing = found->second;
+  moved_[outgoing.transfer.peer] = Clock::now();
+  --outgoing.unsent;
+  if (outgoing.given < pieces_of(outgoing)) return send_pieces(cookie, outgoing);
+  if (outgoing.unsent == 0) finish(sends_.extract(found).mapped().transfer, std::nullopt);
 }
 
 Result<> PointToPoint::matched(int peer, std::uint64_t id) {

@@ -74,7 +74,8 @@ class PointToPoint final : private transport::SendListener {
   };
   struct Outgoing {  // a send that was not carried
     Transfer transfer;
-    std::size_t unsent = 0;  // pieces not yet out
+    std::size_t given = 0;   // pieces that the link has
+    std::size_t unsent = 0;  // of these, those not yet out
   };
   struct Incoming {
     Transfer transfer;
@@ -104,6 +105,7 @@ class PointToPoint final : private transport::SendListener {
   void begin(std::uint64_t id);
   void begin_wanted(std::uint64_t id);
   void send_pieces(std::uint64_t id, Outgoing& outgoing);
+  static std::size_t pieces_of(const Outgoing& outgoing);
   void finish(const Transfer& transfer, std::optional<Failure> failure);
   Lanes<Announced>::iterator oldest_for(const Transfer& recv);
   Lanes<Transfer>::iterator oldest_recv_of(int peer, std::uint32_t tag);
