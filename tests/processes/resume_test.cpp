@@ -59,7 +59,9 @@ TEST(Resume, AfterKillsAtRandomMomentsTheBitsAreThoseOfAnUndisturbedRun) {
       for (const int ranks : {1, 2, 3})
         all.push_back({.ranks = ranks,
                        .example = {"--model", model, "--dtype", type},
-                       .steps = model == std::string("mlp") ? 200 : 80,
+                       .steps = model == std::string("mlp") ? 200
+                                : is_nightly()              ? 80
+                                                            : 50,
                        .every = 10});
   for (const char* schedule : {"barrier", "wait_free", "merged", "priority", "general"})
     all.push_back({.example = {"--model", "mlp", "--schedule", schedule}, .every = 10});

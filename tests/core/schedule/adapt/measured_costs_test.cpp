@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/local_world.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::schedule {
 namespace {
@@ -40,7 +41,7 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
   for (const int ranks : {1, 3}) {
     test::run_ranks(ranks, [&](Job& job) {
       found[static_cast<std::size_t>(job.rank())] =
-          measured_costs(job.world(), codecs, {.longest = 64 << 10});
+          measured_costs(job.world(), codecs, {.longest = test::is_brief() ? 4U << 10 : 64U << 10});
     });
     EXPECT_EQ(found[0].links.workers, ranks);
     EXPECT_EQ(found[0].links.all_reduce.beta > 0, ranks > 1);
@@ -63,14 +64,14 @@ TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
 
 // PowerSGD of rank 1 turns n rows of m elements, n m in all, into n + m.
 TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
-  const Model model{.name = "one", .tensors = {{.bytes = 4 << 20, .rows = 1024}}};
+  const Model model{.name = "one", .tensors = {{.bytes = 1 << 18, .rows = 256}}};
   const Streamed streamed = streamed_like({&model, 1});
-  EXPECT_EQ(streamed.columns, 1024U);
-  EXPECT_EQ(streamed.longest, 4U << 20);
+  EXPECT_EQ(streamed.columns, 256U);
+  EXPECT_EQ(streamed.longest, 1U << 18);
   test::run_ranks(2, [&](Job& job) {
     const std::vector<std::string> codecs = {"power_sgd:rank=1"};
     const Costs costs = measured_costs(job.world(), codecs, streamed);
-    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (1024.0 + 1024) / (1024 * 1024));
+    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (256.0 + 256) / (256 * 256));
   });
 }
 
@@ -78,7 +79,7 @@ TEST(MeasuredCosts, OfAMenuEachOfferHasItsOwn) {
   // With two ranks an all_gather takes as long as an all_reduce.
   test::run_ranks(3, [&](Job& job) {
     const std::vector<std::string> codecs = {"top_k:ratio=0.5/0.01"};
-    const Costs costs = measured_costs(job.world(), codecs, {.longest = 256 << 10});
+    const Costs costs = measured_costs(job.world(), codecs, {.longest = 64 << 10});
     const CodecCost& menu = costs.codec(codecs[0]);
     ASSERT_EQ(menu.offers.size(), 3u);
     EXPECT_NEAR(menu.offers[0].ratio, 2 * .5, .01);
