@@ -76,6 +76,39 @@ TEST(Training, OfNetworksWithManyBucketsGivesTheNumbersOfOneProcess) {
   }
 }
 
+TEST(Training, ByOptimizersOfEveryKindGivesTheNumbersOfOneProcess) {
+  const std::vector<std::vector<std::string>> kinds = {
+      {"lamb"}, {"l_bfgs", "--split", "with_replacement"}, {"sqn"}, {"svrg"}};
+  for (const auto& kind : kinds) {
+    std::vector<std::string> arguments = {"--model",      "linear",  "--dtype",
+                                          "float64",      "--steps", "25",
+                                          "--batch-size", "50",      "--optimizer"};
+    arguments.insert(arguments.end(), kind.begin(), kind.end());
+    EXPECT_LE(
+        distance(train(1, "auto", arguments).parameters, train(3, "shm", arguments).parameters),
+        1e-9)
+        << kind[0];
+  }
+}
+
+TEST(Training, RefusesOptimizersThatItDoesNotKnowOrThatDoNotGoWithTheRest) {
+  const auto refusal = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), binary("fashion_mnist"));
+    Process run({.command = arguments});
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(60s))), 2);
+    return run.error();
+  };
+  using testing::AllOf;
+  using testing::HasSubstr;
+  EXPECT_THAT(refusal({"--optimizer", "adm"}), AllOf(HasSubstr("l_bfgs"), HasSubstr("svrg")));
+  EXPECT_THAT(refusal({"--split", "bootstrap"}), HasSubstr("with_replacement"));
+  EXPECT_THAT(refusal({"--optimizer", "l_bfgs", "--synchrony", "local_sgd:period=4"}),
+              AllOf(HasSubstr("local_sgd:period=4"), HasSubstr("synchronous")));
+  EXPECT_THAT(refusal({"--optimizer", "svrg", "--compression", "fp16"}), HasSubstr("fp16"));
+  EXPECT_THAT(refusal({"--optimizer", "lamb", "--compression", "sign"}), HasSubstr("plain SGD"));
+  EXPECT_THAT(refusal({"--optimizer", "adamw", "--momentum", "0.5"}), HasSubstr("--momentum"));
+}
+
 TEST(Training, BySchedulesOfEveryKindGivesTheSameBits) {
   std::vector<std::string> digests;
   for (const char* schedule : {"buckets", "barrier", "wait_free", "priority", "general"}) {

@@ -384,6 +384,25 @@ double Replicas::clip_grad_norm(double max_norm) {
   return paceline::clip_grad_norm(synchrony().leaves(), max_norm);
 }
 
+at::Tensor Replicas::mean(const at::Tensor& value) {
+  if (!synchrony().is_lockstep()) {
+    throw_misuse(c10::str("DataParallel::mean() asks all ranks, and synchrony \"",
+                          options_.synchrony,
+                          "\" lets them train without waiting for each other: take another one"));
+  }
+  const double weight = weight_.weight;
+  if (weight > 0 && (!value.defined() || value.numel() != 1)) {
+    throw_misuse(
+        c10::str("DataParallel::mean() takes one number, such as the loss of this rank's "
+                 "batch, and this is ",
+                 value.defined() ? describe(value) : "an undefined tensor",
+                 ": hand in loss.mean(), or say weight(0) where a rank has no batch"));
+  }
+  std::vector<double> sums = {weight > 0 ? weight * value.item<double>() : 0, weight};
+  group_->all_reduce(buffer_of(sums)).wait();
+  return at::scalar_tensor(sums[0] / sums[1], at::kDouble);
+}
+
 // The parameter, if any, that has a gradient and which `optimizer` would step although its
 // gradient is not averaged.
 std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) const {

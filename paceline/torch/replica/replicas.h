@@ -52,6 +52,7 @@ class Replicas {
   // Goes on with this synchrony (DataParallelOptions::synchrony) from the consensus of the present
   // one. Collective.
   void change_synchrony(const std::string& text);
+  at::Tensor mean(const at::Tensor& value);
   void loss(double loss) { synchrony().loss(loss); }
   class Consensus;
   const StepReport& report() const { return report_; }
