@@ -59,8 +59,8 @@ void SQN::measure_curvature(const LossClosure& loss, const std::function<void()>
       along = along.defined() ? along + part : part;
     }
     along.backward();
+    if (exchange) exchange();
   }
-  if (exchange) exchange();
   pairs_.add(move_, parameters_.gradient());
   zero_grad();
   move_ = at::Tensor();

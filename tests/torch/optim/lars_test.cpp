@@ -92,7 +92,7 @@ TYPED_TEST(LargeBatch, TheFirstStepIsTheSameShareOfEachTensor) {
     w.mutable_grad() = random_vector(7, 2);
     optimizer.step();
     const double share = ((w - before).norm() / before.norm()).template item<double>();
-    EXPECT_NEAR(share, std::is_same_v<TypeParam, LARS> ? 1e-4 : 0.1, 1e-13);
+    EXPECT_NEAR(share, (std::is_same_v<TypeParam, LARS>) ? 1e-4 : 0.1, 1e-13);
   }
 }
 
