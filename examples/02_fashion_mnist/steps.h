@@ -15,7 +15,7 @@
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 
-// What this worker computes in a step.
+// The computation of this worker in a step.
 struct PartOfBatch {
   std::int64_t samples = 0;          // 0: it has none, and takes part without
   std::function<at::Tensor()> loss;  // by a forward pass at the present parameters
@@ -29,7 +29,7 @@ class Steps {
   // Makes step `step` of the run, counted from 1, together with all workers. Returns the loss of
   // this worker's part before it; 0 where it has none.
   virtual double make(std::int64_t step, const PartOfBatch& part, double rate) = 0;
-  // What goes on from step to step, beside model and DataParallel.
+  // Adds what goes on from step to step beside model and DataParallel.
   virtual void add_to(paceline::Checkpoints&) {}
 };
 

@@ -11,6 +11,7 @@
 
 #include "tests/support/extremes.h"
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
@@ -89,6 +90,27 @@ TEST(Training, ByOptimizersOfEveryKindGivesTheNumbersOfOneProcess) {
         1e-9)
         << kind[0];
   }
+}
+
+// docs/optimizers/lamb.md has the figures.
+TEST(Training, ByLAMBLearnsInFewLargeBatchesWhatSGDDoesNotAtAnyRate) {
+  if (!is_nightly()) GTEST_SKIP() << "five minutes: runs with PACELINE_NIGHTLY=1";
+  const auto accuracy = [](const std::string& optimizer, const std::string& rate) {
+    const TemporaryFolder folder;
+    const std::string metrics = folder.file("metrics.jsonl");
+    Process run({.command = {binary("fashion_mnist"), "--metrics", metrics, "--model", "mlp",
+                             "--batch-size", "4096", "--steps", "73", "--optimizer", optimizer,
+                             "--learning-rate", rate}});
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(900s))), 0) << run.error();
+    json summary;
+    std::ifstream lines(metrics);
+    for (std::string line; std::getline(lines, line);) summary = json::parse(line);
+    return summary.at("test_accuracy").get<double>();
+  };
+  const double lamb = accuracy("lamb", "0.05");
+  EXPECT_GE(lamb, 0.85);
+  for (const char* rate : {"0.1", "0.2", "0.4"})
+    EXPECT_GE(lamb, accuracy("sgd", rate) + 0.015) << "SGD with rate " << rate;
 }
 
 TEST(Training, RefusesOptimizersThatItDoesNotKnowOrThatDoNotGoWithTheRest) {

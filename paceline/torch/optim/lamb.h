@@ -22,7 +22,7 @@ struct LAMBOptions : torch::optim::OptimizerCloneableOptions<LAMBOptions> {
   TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.999);
   TORCH_ARG(double, eps) = 1e-6;
   TORCH_ARG(double, weight_decay) = 0.01;
-  // As that of LARSOptions.
+  // Adapts and decays tensors of at most one dimension too (LARSOptions).
   TORCH_ARG(bool, adapt_vectors) = false;
 
  public:

@@ -20,7 +20,7 @@ struct LARSOptions : torch::optim::OptimizerCloneableOptions<LARSOptions> {
   TORCH_ARG(double, weight_decay) = 5e-4;
   TORCH_ARG(double, trust_coefficient) = 1e-3;
   TORCH_ARG(double, eps) = 0;
-  // Also adapts and decays tensors of at most one dimension: where parameters lie as flat shards.
+  // Adapts and decays tensors of at most one dimension too, as flat shards of parameters are.
   // Otherwise these are biases and the parameters of norms, which are left out.
   TORCH_ARG(bool, adapt_vectors) = false;
 

@@ -1,4 +1,4 @@
-// What the optimizers of this room share: the walk over parameters with gradients, their states,
+// The optimizers of this room share these: the walk over parameters with gradients, their states,
 // the closure, another place to look at, the rate.
 #pragma once
 

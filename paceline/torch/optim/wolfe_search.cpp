@@ -6,8 +6,8 @@
 namespace paceline::optimizers {
 namespace {
 
-// Where the cubic through two points with their slopes is least; the middle where that lies outside
-// the inner 80 % of the interval, or nowhere.
+// Returns the step at which the cubic through two points with their slopes is least; the middle if
+// that lies outside the inner 80 % of the interval, or nowhere.
 double between(const LinePoint& a, const LinePoint& b) {
   const double middle = (a.step + b.step) / 2, width = b.step - a.step;
   const double bend = a.slope + b.slope - 3 * (a.value - b.value) / (a.step - b.step);

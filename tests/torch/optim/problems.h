@@ -56,7 +56,7 @@ class LinearProblem {
     return loss_of(w, x_.index_select(0, rows), y_.index_select(0, rows));
   }
   at::Tensor loss(const at::Tensor& w) const { return loss_of(w, x_, y_); }
-  // Of contiguous parts, as ranks have them.
+  // The loss over contiguous rows, as a rank has them.
   at::Tensor loss(const at::Tensor& w, std::int64_t begin, std::int64_t end) const {
     return loss_of(w, x_.slice(0, begin, end), y_.slice(0, begin, end));
   }

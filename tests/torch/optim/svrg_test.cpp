@@ -34,7 +34,7 @@ struct RidgeBySVRG {
       optimizer.step();
     }
   }
-  // Of the gradients of all single samples, corrected or not.
+  // Takes it over the gradients of all single samples, corrected or not.
   double variance(bool corrected) {
     std::vector<at::Tensor> all;
     for (std::int64_t row = 0; row < problem.samples(); ++row) {
