@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include "corruption.h"
@@ -29,11 +31,63 @@ static std::string names_of(const auto& catalogue) {
   return names;
 }
 
+// An optimizer, and what goes with it.
+struct OptimizerChoice {
+  const char* name;
+  double learning_rate;  // 0: the network's
+  bool has_momentum;
+  bool needs_all_ranks;  // mean gradients as they are, in every step
+};
+static constexpr OptimizerChoice kOptimizers[] = {
+    {"sgd", 0, true, false},      {"adamw", 1e-3, false, false}, {"lars", 10, true, false},
+    {"lamb", 0.02, false, false}, {"l_bfgs", 1, false, true},    {"sqn", 0.05, false, true},
+    {"svrg", 0, false, true}};
+
+static const OptimizerChoice& optimizer_of(const Options& options) {
+  return *std::ranges::find(kOptimizers, options.optimizer, &OptimizerChoice::name);
+}
+
+static bool gives_a_direction(const Options& options) {
+  namespace compress = paceline::compress;
+  const auto compression =
+      compress::parse_compression(options.compression, compress::built_in_methods());
+  return compression && compression.value().method.outcome == compress::Method::Outcome::direction;
+}
+
+// Empty: the optimizer goes with the other options.
+static std::string complaint_about_optimizer(const Options& options) {
+  const OptimizerChoice& optimizer = optimizer_of(options);
+  const std::string name = "--optimizer " + options.optimizer;
+  if (optimizer.needs_all_ranks && options.synchrony != "synchronous")
+    return name + " needs the gradient of all workers in every step, which --synchrony " +
+           options.synchrony + " does not make: take --synchrony synchronous, or sgd";
+  if (optimizer.needs_all_ranks && options.compression != "none")
+    return name + " compares gradients with each other, and --compression " + options.compression +
+           " changes them: take --compression none, or sgd";
+  if (options.optimizer != "sgd" && gives_a_direction(options))
+    return "--compression " + options.compression +
+           " gives directions for plain SGD, no gradients: take --optimizer sgd";
+  if (options.momentum && !optimizer.has_momentum)
+    return name + " has no --momentum: sgd and lars have one";
+  return {};
+}
+
 int read_options(int argc, char** argv, Options& options) {
   CLI::App app("Trains a network on Fashion-MNIST, alone or on the workers of `paceline run`.");
   options.data = paceline::data::kFashionMnistFolder;
   app.add_option("--model", options.model, "Network")
       ->check(CLI::IsMember(model_names()))
+      ->capture_default_str();
+  std::vector<std::string> optimizers;
+  for (const OptimizerChoice& one : kOptimizers) optimizers.emplace_back(one.name);
+  app.add_option("--optimizer", options.optimizer,
+                 "Optimizer; l_bfgs, sqn and svrg need --synchrony synchronous")
+      ->check(CLI::IsMember(optimizers))
+      ->capture_default_str();
+  app.add_option("--split", options.split,
+                 "How images come into batches: each once in an epoch (shuffled), each worker from "
+                 "a block of its own (contiguous), or drawn (with_replacement)")
+      ->check(CLI::IsMember(paceline::data::batch_split_names()))
       ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->check(kPositive)
@@ -51,12 +105,12 @@ int read_options(int argc, char** argv, Options& options) {
       ->check(kPositive);
   app.add_option(
          "--learning-rate", options.learning_rate,
-         "Learning rate of the first step; it falls to zero [depends on the network and the "
-         "compression]")
+         "Learning rate of the first step; it falls to zero, except that of l_bfgs, whose line "
+         "search tries it first [depends on the network, the optimizer and the compression]")
       ->check(CLI::Range(1e-9, 1e3));
-  app.add_option(
-         "--momentum", options.momentum,
-         "Momentum of SGD [0.9, or 0 if the compression has its own: sign, dgc, one_bit_adam]")
+  app.add_option("--momentum", options.momentum,
+                 "Momentum of sgd and lars [0.9, or 0 if the compression has its own: sign, dgc, "
+                 "one_bit_adam]")
       ->check(CLI::Range(0.0, 0.9999));
   app.add_option("--seed", options.seed,
                  "Seed of the initial parameters and the order of the images")
@@ -124,6 +178,8 @@ int read_options(int argc, char** argv, Options& options) {
       ->capture_default_str();
   try {
     app.parse(argc, argv);
+    if (const auto complaint = complaint_about_optimizer(options); !complaint.empty())
+      throw CLI::ValidationError(complaint);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // 0: --help
   }
@@ -132,7 +188,10 @@ int read_options(int argc, char** argv, Options& options) {
 
 Descent descent_of(const Options& options) {
   namespace compress = paceline::compress;
-  double learning_rate = default_learning_rate(options.model), momentum = 0.9;
+  const OptimizerChoice& optimizer = optimizer_of(options);
+  double learning_rate =
+      optimizer.learning_rate > 0 ? optimizer.learning_rate : default_learning_rate(options.model);
+  double momentum = optimizer.has_momentum ? 0.9 : 0;
   bool is_of_compression = false;
   const auto compression =
       compress::parse_compression(options.compression, compress::built_in_methods());

@@ -7,6 +7,8 @@
 
 struct Options {
   std::string model = "cnn";
+  std::string optimizer = "sgd";
+  std::string split = "shuffled";
   std::int64_t epochs = 4;
   std::int64_t steps = 0;                         // 0: all steps of the epochs
   std::int64_t batch_size = 128;                  // of all workers together
@@ -35,6 +37,7 @@ struct Descent {
   double learning_rate = 0, momentum = 0;
   bool is_of_compression = false;  // chosen for a method whose result is a direction
 };
-// The learning rate and momentum of SGD: given ones, or those that suit the network. A compression
-// whose result is a direction has a momentum of its own, and may need another rate.
+// The learning rate and momentum of the optimizer: given ones, or those that suit it and the
+// network. A compression whose result is a direction has a momentum of its own, and may need
+// another rate.
 Descent descent_of(const Options& options);

@@ -18,6 +18,7 @@
 #include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
+#include "steps.h"
 #include "stragglers.h"
 #include "turns.h"
 
@@ -56,18 +57,12 @@ void save_parameters(const std::string& file, const std::vector<at::Tensor>& par
     throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
 }
 
-// Each parameter has an optimizer of its own, so that it can be updated as soon as its gradient is
-// back.
 paceline::DataParallelOptions parallel_options(const Options& options, const Descent& descent) {
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
   parallel.synchrony = options.synchrony;
-  parallel.optimizer = [descent](const at::Tensor& parameter) {
-    return std::make_unique<torch::optim::SGD>(
-        std::vector<at::Tensor>{parameter},
-        torch::optim::SGDOptions(descent.learning_rate).momentum(descent.momentum));
-  };
+  parallel.optimizer = optimizers_of(options.optimizer, descent);
   return parallel;
 }
 
@@ -80,10 +75,6 @@ void require_rank(const char* option, const std::string& text, const paceline::J
                              std::to_string(named->rank) + " among " +
                              std::to_string(job.world_size()),
                          {}});
-}
-
-void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
-  for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
 }
 
 // Tells every worker that training has diverged, and ends it.
@@ -104,13 +95,15 @@ void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
 // None: nobody asked for checkpoints.
 std::unique_ptr<paceline::Checkpoints> checkpoints_of(paceline::Job& job, const Options& options,
                                                       torch::nn::Sequential& model,
-                                                      paceline::DataParallel& parallel) {
+                                                      paceline::DataParallel& parallel,
+                                                      Steps& steps) {
   if (options.checkpoint_dir.empty()) return nullptr;
   auto checkpoints = std::make_unique<paceline::Checkpoints>(
       job, options.checkpoint_dir,
       paceline::CheckpointOptions{.every = options.checkpoint_every, .resume = options.resume});
   checkpoints->add("model", model);
-  checkpoints->add("parallel", parallel);  // with the optimizers
+  checkpoints->add("parallel", parallel);  // with the optimizers that it owns
+  steps.add_to(*checkpoints);
   return checkpoints;
 }
 
@@ -134,8 +127,9 @@ int train(paceline::Job& job, const Options& options) {
   const data::LabelledImages test = data::load_fashion_mnist(data::Split::test, options.data);
   const std::int64_t test_images =
       options.test_images > 0 ? std::min(options.test_images, test.size()) : test.size();
-  const data::GlobalBatches::Options cut = {training.size(), options.batch_size, options.seed,
-                                            job.rank(), job.world_size()};
+  const data::GlobalBatches::Options cut = {
+      training.size(), options.batch_size, options.seed,
+      job.rank(),      job.world_size(),   *data::batch_split_named(options.split)};
   const data::GlobalBatches batches(cut);
   const std::int64_t steps =
       options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
@@ -143,9 +137,11 @@ int train(paceline::Job& job, const Options& options) {
   torch::nn::Sequential model = make_model(options.model, options.seed, type);
   paceline::DataParallel parallel(model, job, parallel_options(options, descent));
 
+  const auto making =
+      make_steps(options, descent, job, model, parallel, training, type, batches.per_epoch());
   // Workers that wait for nobody take parts as fast as each is.
   Turns turns(job, cut, steps, !waits);
-  const auto checkpoints = checkpoints_of(job, options, model, parallel);
+  const auto checkpoints = checkpoints_of(job, options, model, parallel, *making);
   if (checkpoints) turns.save_to(*checkpoints);
   const std::int64_t first = checkpoints ? checkpoints->resume() : 0;
   const auto is_stopped = [&] { return checkpoints && checkpoints->stopping(); };
@@ -187,28 +183,23 @@ int train(paceline::Job& job, const Options& options) {
     parallel.weight(static_cast<double>(own));
     const double rate =
         descent.learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
-    double loss_here = 0;
-    if (own > 0) {
-      const data::Batch batch = data::take(training, part.indices, type);
-      at::Tensor loss;
-      {
-        const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "forward");
-        loss = torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
-      }
-      loss_here = loss.item<double>();
-      if (!std::isfinite(loss_here)) give_up(job, step, loss_here, options, descent);
+    const data::Batch batch = own > 0 ? data::take(training, part.indices, type) : data::Batch();
+    PartOfBatch computed{.samples = own};
+    computed.loss = [&] {
+      const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "forward");
+      return torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
+    };
+    computed.backward = [&](const at::Tensor& loss) {
       // Gradients leave while backward goes on, so a slow worker is slow before it.
       pace.hold_back(step);
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "backward");
-      if (corruption != 1) loss = loss * corruption;
-      loss.backward();
-      parallel.loss(loss_here);
-    }
+      (corruption != 1 ? loss * corruption : loss).backward();
+    };
+    computed.look_at = [&](double loss) {
+      if (!std::isfinite(loss)) give_up(job, step, loss, options, descent);
+    };
     if (own == 0) pace.hold_back(step);
-    {
-      const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "step");
-      parallel.step([rate](torch::optim::Optimizer& one) { set_learning_rate(one, rate); });
-    }
+    const double loss_here = making->make(step, computed, rate);
 
     epoch_loss += loss_here * static_cast<double>(own);
     epoch_samples += static_cast<double>(own);

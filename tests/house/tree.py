@@ -10,8 +10,8 @@ import re
 ROOMS = {
     "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
              "schedule", "plan", "observe"],
-    "torch": ["bridge", "data", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
-              "checkpoint", "pipeline", "optim"],
+    "torch": ["bridge", "data", "optim", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
+              "checkpoint", "pipeline"],
     "app": ["launch", "measure", "cli"],
     "plugins": ["mpi", "nccl", "ucx"],
     "python": [],

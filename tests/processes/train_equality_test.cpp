@@ -11,6 +11,7 @@
 
 #include "tests/support/extremes.h"
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
@@ -74,6 +75,60 @@ TEST(Training, OfNetworksWithManyBucketsGivesTheNumbersOfOneProcess) {
         1e-10)
         << model;
   }
+}
+
+TEST(Training, ByOptimizersOfEveryKindGivesTheNumbersOfOneProcess) {
+  const std::vector<std::vector<std::string>> kinds = {{"l_bfgs", "--split", "with_replacement"},
+                                                       {"svrg"}};
+  for (const auto& kind : kinds) {
+    std::vector<std::string> arguments = {"--model",      "linear",  "--dtype",
+                                          "float64",      "--steps", "25",
+                                          "--batch-size", "50",      "--optimizer"};
+    arguments.insert(arguments.end(), kind.begin(), kind.end());
+    EXPECT_LE(
+        distance(train(1, "auto", arguments).parameters, train(3, "shm", arguments).parameters),
+        1e-9)
+        << kind[0];
+  }
+}
+
+// docs/optimizers/lamb.md has the figures.
+TEST(Training, ByLAMBLearnsInFewLargeBatchesWhatSGDDoesNotAtAnyRate) {
+  if (!is_nightly()) GTEST_SKIP() << "five minutes: runs with PACELINE_NIGHTLY=1";
+  const auto accuracy = [](const std::string& optimizer, const std::string& rate) {
+    const TemporaryFolder folder;
+    const std::string metrics = folder.file("metrics.jsonl");
+    Process run({.command = {binary("fashion_mnist"), "--metrics", metrics, "--model", "mlp",
+                             "--batch-size", "4096", "--steps", "73", "--optimizer", optimizer,
+                             "--learning-rate", rate}});
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(900s))), 0) << run.error();
+    json summary;
+    std::ifstream lines(metrics);
+    for (std::string line; std::getline(lines, line);) summary = json::parse(line);
+    return summary.at("test_accuracy").get<double>();
+  };
+  const double lamb = accuracy("lamb", "0.05");
+  EXPECT_GE(lamb, 0.85);
+  for (const char* rate : {"0.1", "0.2", "0.4"})
+    EXPECT_GE(lamb, accuracy("sgd", rate) + 0.015) << "SGD with rate " << rate;
+}
+
+TEST(Training, RefusesOptimizersThatItDoesNotKnowOrThatDoNotGoWithTheRest) {
+  const auto refusal = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), binary("fashion_mnist"));
+    Process run({.command = arguments});
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(60s))), 2);
+    return run.error();
+  };
+  using testing::AllOf;
+  using testing::HasSubstr;
+  EXPECT_THAT(refusal({"--optimizer", "adm"}), AllOf(HasSubstr("l_bfgs"), HasSubstr("svrg")));
+  EXPECT_THAT(refusal({"--split", "bootstrap"}), HasSubstr("with_replacement"));
+  EXPECT_THAT(refusal({"--optimizer", "l_bfgs", "--synchrony", "local_sgd:period=4"}),
+              AllOf(HasSubstr("local_sgd:period=4"), HasSubstr("synchronous")));
+  EXPECT_THAT(refusal({"--optimizer", "svrg", "--compression", "fp16"}), HasSubstr("fp16"));
+  EXPECT_THAT(refusal({"--optimizer", "lamb", "--compression", "sign"}), HasSubstr("plain SGD"));
+  EXPECT_THAT(refusal({"--optimizer", "adamw", "--momentum", "0.5"}), HasSubstr("--momentum"));
 }
 
 TEST(Training, BySchedulesOfEveryKindGivesTheSameBits) {

@@ -4,6 +4,7 @@
 //   gradient_hook.h   "a gradient arrives", "a gradient was accumulated", for one parameter
 //   first_use.h       "an operator is about to read this tensor for the first time"
 //   digest.h          a fingerprint of parameters
+//   ordered_fold.h    sums that are the same on all ranks
 //
 // It knows nothing of ranks and sends nothing. Start reading at tensors.h.
 #pragma once
@@ -11,4 +12,5 @@
 #include "paceline/torch/bridge/digest.h"
 #include "paceline/torch/bridge/first_use.h"
 #include "paceline/torch/bridge/gradient_hook.h"
+#include "paceline/torch/bridge/ordered_fold.h"
 #include "paceline/torch/bridge/tensors.h"

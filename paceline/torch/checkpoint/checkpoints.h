@@ -69,8 +69,8 @@ class Checkpoints {
   void add(std::string name, Holder& holder) {
     add(std::move(name), static_cast<const torch::nn::Module&>(*holder));
   }
-  // SGD, Adam, AdamW, RMSprop or Adagrad: state and options, by the names that its parameters have
-  // in the models. Other optimizers are refused when they are saved.
+  // SGD, Adam, AdamW, RMSprop, Adagrad, LARS, LAMB or SVRG: state and options, by the names that
+  // its parameters have in the models. Other optimizers are refused when they are saved.
   void add(std::string name, torch::optim::Optimizer& optimizer);
   // The state that it keeps from step to step: residuals of compression, the plan of the schedule,
   // weights; and the optimizers of DataParallelOptions::optimizer, as item "optimizer".

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "paceline/torch/checkpoint/checkpoint_fields.h"
+#include "paceline/torch/optim/optim.h"
 
 namespace paceline::checkpointing {
 namespace {
@@ -31,15 +32,36 @@ void visit_adam(AdamLike& o, Visit&& visit) {
   visit("beta2", std::get<1>(o.betas()));
   visit("eps", o.eps());
   visit("weight_decay", o.weight_decay());
-  visit("amsgrad", o.amsgrad());
 }
 template <typename Visit>
 void visit_options(optim::AdamOptions& o, Visit&& visit) {
   visit_adam(o, visit);
+  visit("amsgrad", o.amsgrad());
 }
 template <typename Visit>
 void visit_options(optim::AdamWOptions& o, Visit&& visit) {
   visit_adam(o, visit);
+  visit("amsgrad", o.amsgrad());
+}
+template <typename Visit>
+void visit_options(optimizers::LAMBOptions& o, Visit&& visit) {
+  visit_adam(o, visit);
+  visit("adapt_vectors", o.adapt_vectors());
+}
+
+template <typename Visit>
+void visit_options(optimizers::LARSOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("momentum", o.momentum());
+  visit("weight_decay", o.weight_decay());
+  visit("trust_coefficient", o.trust_coefficient());
+  visit("eps", o.eps());
+  visit("adapt_vectors", o.adapt_vectors());
+}
+
+template <typename Visit>
+void visit_options(optimizers::SVRGOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
 }
 
 template <typename Visit>
@@ -87,11 +109,12 @@ OptimizerKind kind(std::string_view name) {
               }};
 }
 
-const std::array<OptimizerKind, 5>& kinds() {
-  static const std::array<OptimizerKind, 5> all = {
-      kind<optim::SGDOptions>("SGD"), kind<optim::AdamOptions>("Adam"),
-      kind<optim::AdamWOptions>("AdamW"), kind<optim::RMSpropOptions>("RMSprop"),
-      kind<optim::AdagradOptions>("Adagrad")};
+const std::array<OptimizerKind, 8>& kinds() {
+  static const std::array<OptimizerKind, 8> all = {
+      kind<optim::SGDOptions>("SGD"),         kind<optim::AdamOptions>("Adam"),
+      kind<optim::AdamWOptions>("AdamW"),     kind<optim::RMSpropOptions>("RMSprop"),
+      kind<optim::AdagradOptions>("Adagrad"), kind<optimizers::LARSOptions>("LARS"),
+      kind<optimizers::LAMBOptions>("LAMB"),  kind<optimizers::SVRGOptions>("SVRG")};
   return all;
 }
 

@@ -3,8 +3,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
+#include "paceline/core/base/chunk.h"
 #include "paceline/core/base/result.h"
+#include "paceline/core/base/seed.h"
+#include "paceline/torch/data/draws.h"
 
 namespace paceline::data {
 namespace {
@@ -13,6 +18,16 @@ void require_rank(int rank, int world_size) {
   if (world_size < 1 || rank < 0 || rank >= world_size) {
     throw_misuse(c10::str("rank ", rank, " of ", world_size, " does not exist"));
   }
+}
+
+constexpr std::array<std::pair<std::string_view, BatchSplit>, 3> kBatchSplits = {
+    {{"shuffled", BatchSplit::shuffled},
+     {"contiguous", BatchSplit::contiguous},
+     {"with_replacement", BatchSplit::with_replacement}}};
+
+// The begin of part `index` of `count` samples, which is the end of the one before it.
+std::int64_t part_offset(std::int64_t count, int parts, int index) {
+  return static_cast<std::int64_t>(chunk_offset(static_cast<std::size_t>(count), parts, index));
 }
 
 at::Tensor every(const at::Tensor& order, std::int64_t begin, std::int64_t end, std::int64_t step) {
@@ -26,6 +41,18 @@ at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::int64_t epoch
   at::Generator generator =
       at::detail::createCPUGenerator(seed + static_cast<std::uint64_t>(epoch));
   return at::randperm(samples, generator, at::TensorOptions().dtype(at::kLong));
+}
+
+std::vector<std::string> batch_split_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, split] : kBatchSplits) names.emplace_back(name);
+  return names;
+}
+
+std::optional<BatchSplit> batch_split_named(std::string_view name) {
+  for (const auto& [known, split] : kBatchSplits)
+    if (known == name) return split;
+  return std::nullopt;
 }
 
 GlobalBatches::GlobalBatches(const Options& options) : options_(options) {
@@ -46,11 +73,47 @@ std::int64_t GlobalBatches::per_epoch() const {
 GlobalBatches::Part GlobalBatches::at(std::int64_t step) {
   const std::int64_t epoch = step / per_epoch(), begin = step % per_epoch() * options_.batch_size;
   const std::int64_t end = std::min(begin + options_.batch_size, options_.samples);
-  if (epoch != epoch_) {
-    order_ = shuffled(options_.samples, options_.seed, epoch);
-    epoch_ = epoch;
+  if (epoch != epoch_) begin_epoch(epoch);
+  switch (options_.split) {
+    case BatchSplit::shuffled: break;
+    case BatchSplit::contiguous: return of_own_block(begin, end);
+    case BatchSplit::with_replacement: return {drawn(begin, end), end - begin};
   }
   return {every(order_, begin + options_.rank, end, options_.world_size), end - begin};
+}
+
+void GlobalBatches::begin_epoch(std::int64_t epoch) {
+  epoch_ = epoch;
+  const auto [samples, batch_size, seed, rank, ranks, split] = options_;
+  if (split == BatchSplit::shuffled) order_ = shuffled(samples, seed, epoch);
+  if (split != BatchSplit::contiguous) return;
+  const std::int64_t begin = part_offset(samples, ranks, rank),
+                     count = part_offset(samples, ranks, rank + 1) - begin;
+  order_ = shuffled(count, mix(seed, static_cast<std::uint64_t>(rank)), epoch).add_(begin);
+}
+
+// Each rank takes the same share of its block in a batch, to within one sample.
+GlobalBatches::Part GlobalBatches::of_own_block(std::int64_t begin, std::int64_t end) const {
+  const auto place = [&](int rank, std::int64_t of_all) {
+    const std::int64_t block = part_offset(options_.samples, options_.world_size, rank + 1) -
+                               part_offset(options_.samples, options_.world_size, rank);
+    return block * of_all / options_.samples;
+  };
+  std::int64_t size = 0;
+  for (int rank = 0; rank < options_.world_size; ++rank)
+    size += place(rank, end) - place(rank, begin);
+  return {every(order_, place(options_.rank, begin), place(options_.rank, end), 1), size};
+}
+
+at::Tensor GlobalBatches::drawn(std::int64_t begin, std::int64_t end) const {
+  const auto [samples, batch_size, seed, rank, ranks, split] = options_;
+  const std::int64_t first = begin + part_offset(end - begin, ranks, rank),
+                     last = begin + part_offset(end - begin, ranks, rank + 1);
+  at::Tensor indices = at::empty({last - first}, at::kLong);
+  auto* const into = indices.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t place = first; place < last; ++place)
+    into[place - first] = drawn_sample(static_cast<std::uint64_t>(place), samples, seed, epoch_);
+  return indices;
 }
 
 at::Tensor share_of(std::int64_t samples, const ShareOptions& options) {
@@ -64,8 +127,15 @@ at::Tensor share_of(std::int64_t samples, const ShareOptions& options) {
   const std::int64_t length = options.drop_last ? left / ranks : (left + ranks - 1) / ranks;
   const at::Tensor order = options.shuffle ? shuffled(samples, options.seed, options.epoch)
                                            : at::arange(samples, at::kLong);
+  if (options.contiguous && options.consumed > 0) {
+    throw_misuse(c10::str("ShareOptions::consumed is ", options.consumed,
+                          " beside contiguous: the rest of an epoch can be shared anew only if "
+                          "each rank takes every P-th sample"));
+  }
   const at::Tensor places =
-      at::arange(length, at::kLong).mul_(ranks).add_(options.consumed + options.rank);
+      options.contiguous
+          ? at::arange(length, at::kLong).add_(length * options.rank)
+          : at::arange(length, at::kLong).mul_(ranks).add_(options.consumed + options.rank);
   return order.index_select(0, places.remainder(samples));
 }
 

@@ -5,6 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace paceline::data {
 
@@ -12,10 +16,27 @@ namespace paceline::data {
 // Python's torch gives the same.
 at::Tensor shuffled(std::int64_t samples, std::uint64_t seed, std::int64_t epoch);
 
-// Cuts each epoch into global batches and each global batch into the parts of the ranks: batch k is
-// perm[kB, (k+1)B), of which rank r takes the entries r, r+P, ... So the global batches, and with
-// them the training, do not depend on the number of ranks P. The last batch of an epoch may be
-// smaller; parts may differ by one sample, and be empty: weigh them by their size.
+// How the samples of an epoch come into global batches, and to ranks.
+enum class BatchSplit : std::uint8_t {
+  // Each sample comes once, in an order that is new in each epoch: batch k is perm[kB, (k+1)B), of
+  // which rank r takes the entries r, r+P, ...
+  shuffled,
+  // Rank r keeps the r-th of P blocks of the data set, and walks it in an order that is new in each
+  // epoch: each sample comes once. Global batches depend on the number of ranks.
+  contiguous,
+  // Each place of a batch draws one of all samples (draws.h): an epoch has as many draws as there
+  // are samples, so about 63 % of them come, some several times. Rank r takes the r-th part of
+  // batch k's places.
+  with_replacement,
+};
+
+std::vector<std::string> batch_split_names();
+std::optional<BatchSplit> batch_split_named(std::string_view name);
+
+// Cuts each epoch into global batches and each global batch into the parts of the ranks. Except
+// under `contiguous`, the global batches, and with them the training, do not depend on the number
+// of ranks P. The last batch of an epoch may be smaller; parts may differ by a sample, and be
+// empty: weigh them by their size.
 class GlobalBatches {
  public:
   struct Options {
@@ -24,6 +45,7 @@ class GlobalBatches {
     std::uint64_t seed = 0;
     int rank = 0;
     int world_size = 1;
+    BatchSplit split = BatchSplit::shuffled;
   };
   // THROWS Error (misuse): there are no samples, or batches are smaller than the world (the text
   // names both and the remedy).
@@ -39,14 +61,19 @@ class GlobalBatches {
   Part at(std::int64_t step);
 
  private:
+  void begin_epoch(std::int64_t epoch);
+  Part of_own_block(std::int64_t begin, std::int64_t end) const;
+  at::Tensor drawn(std::int64_t begin, std::int64_t end) const;
+
   Options options_;
   std::int64_t epoch_ = -1;  // the epoch of order_
-  at::Tensor order_;
+  at::Tensor order_;         // of all samples, or of this rank's block
 };
 
 // DistributedSampler's semantics (docs/guide/data_parallel.md): each rank gets a share of equal
-// length, rank r the entries r, r+P, ... of the order. The order is padded with its own first
-// entries to a multiple of P (or cut to one with drop_last).
+// length, rank r the entries r, r+P, ... of the order, or, if it is contiguous, the r-th of P
+// blocks of it. The order is padded with its own first entries to a multiple of P (or cut to one
+// with drop_last).
 struct ShareOptions {
   int rank = 0;
   int world_size = 1;
@@ -58,9 +85,10 @@ struct ShareOptions {
   // rest of the order, also after a restart on another number of ranks. As many samples as there
   // are leave nothing.
   std::int64_t consumed = 0;
+  bool contiguous = false;  // not with `consumed`: blocks of another number of ranks lie elsewhere
 };
-at::Tensor share_of(std::int64_t samples,
-                    const ShareOptions& options);  // THROWS Error (misuse): no samples
+// THROWS Error (misuse): no samples; options that do not go together.
+at::Tensor share_of(std::int64_t samples, const ShareOptions& options);
 
 // The share for evaluation: rank r gets the entries r, r+P, ... of 0..samples-1 without padding, so
 // that sums over ranks are exact.

@@ -141,6 +141,10 @@ void DataParallel::rebind(Communicator& group, int root) {
   impl_->rebind(group, root);
 }
 
+at::Tensor DataParallel::mean(const at::Tensor& value) {
+  return impl_->replicas.mean(value);
+}
+
 void DataParallel::loss(double loss) {
   impl_->replicas.loss(loss);
 }

@@ -125,6 +125,13 @@ class DataParallel {
   // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
+  // The mean of a number over all ranks, weighted as their gradients are: an f64 scalar with the
+  // same bits on all ranks, so that all of them take the same branch by it. One small all_reduce,
+  // which all ranks call; at any time, also between backward() and the end of the step. A rank of
+  // weight 0 may hand in an undefined tensor; where all weights are 0 it is NaN. THROWS Error
+  // (misuse): more than one number; ranks do not make each step together (async_gossip).
+  at::Tensor mean(const at::Tensor& value);
+
   // Tells the loss of this rank's batch, after backward(): the synchrony adacomm follows it, others
   // leave it alone.
   void loss(double loss);

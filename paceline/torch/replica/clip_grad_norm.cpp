@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -12,24 +11,6 @@
 
 namespace paceline {
 namespace {
-
-constexpr std::size_t kLanes =
-    8;  // sums side by side, so that the compiler can use vectors; added up in a fixed order
-
-template <typename T, typename Term, typename Join>
-double folded(const T* values, std::size_t count, Term term, Join join) {
-  std::array<double, kLanes> lanes{};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i + lane])));
-  }
-  for (std::size_t lane = 0; i < count; ++i, ++lane)
-    lanes[lane] = join(lanes[lane], term(static_cast<double>(values[i])));
-  double whole = 0;
-  for (double lane : lanes) whole = join(whole, lane);
-  return whole;
-}
 
 // NaN wins, as in libtorch's max.
 double larger(double a, double b) {
@@ -43,14 +24,15 @@ template <typename T>
 double part_of(const at::Tensor& grad, double p) {
   const auto* values = grad.numel() == 0 ? nullptr : grad.const_data_ptr<T>();
   const auto count = static_cast<std::size_t>(grad.numel());
-  const auto magnitude = [](double v) { return std::fabs(v); };
-  if (std::isinf(p)) return folded(values, count, magnitude, larger);
+  const auto value = [=](std::size_t i) { return static_cast<double>(values[i]); };
+  const auto magnitude = [=](std::size_t i) { return std::fabs(value(i)); };
+  if (std::isinf(p)) return ordered_fold(count, magnitude, larger);
   if (p == 2)
-    return folded(
-        values, count, [](double v) { return v * v; }, added);
-  if (p == 1) return folded(values, count, magnitude, added);
-  return folded(
-      values, count, [p](double v) { return std::pow(std::fabs(v), p); }, added);
+    return ordered_fold(
+        count, [=](std::size_t i) { return value(i) * value(i); }, added);
+  if (p == 1) return ordered_fold(count, magnitude, added);
+  return ordered_fold(
+      count, [=](std::size_t i) { return std::pow(magnitude(i), p); }, added);
 }
 
 double part_of(const at::Tensor& grad, double p) {

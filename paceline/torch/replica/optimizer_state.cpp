@@ -6,6 +6,8 @@
 #include <array>
 #include <typeinfo>
 
+#include "paceline/torch/optim/optim.h"
+
 namespace paceline::parallel {
 namespace {
 
@@ -36,6 +38,16 @@ OptimizerSlots slots_in(optim::RMSpropParamState& state) {
 OptimizerSlots slots_in(optim::AdagradParamState& state) {
   return {.tensors = {{"sum", &state.sum()}}, .step = &state.step()};
 }
+OptimizerSlots slots_in(optimizers::LARSParamState& state) {
+  return {.tensors = {{"momentum_buffer", &state.momentum_buffer()}}};
+}
+OptimizerSlots slots_in(optimizers::LAMBParamState& state) {
+  return {.tensors = {{"exp_avg", &state.exp_avg()}, {"exp_avg_sq", &state.exp_avg_sq()}},
+          .step = &state.step()};
+}
+OptimizerSlots slots_in(optimizers::SVRGParamState& state) {
+  return {.tensors = {{"snapshot", &state.snapshot()}, {"full_gradient", &state.full_gradient()}}};
+}
 
 template <typename Optimizer, typename State>
 OptimizerStateKind kind(std::string_view name) {
@@ -52,12 +64,15 @@ OptimizerStateKind kind(std::string_view name) {
 }  // namespace
 
 std::span<const OptimizerStateKind> optimizer_state_kinds() {
-  static const std::array<OptimizerStateKind, 5> all = {
+  static const std::array<OptimizerStateKind, 8> all = {
       kind<optim::SGD, optim::SGDParamState>("SGD"),
       kind<optim::Adam, optim::AdamParamState>("Adam"),
       kind<optim::AdamW, optim::AdamWParamState>("AdamW"),
       kind<optim::RMSprop, optim::RMSpropParamState>("RMSprop"),
-      kind<optim::Adagrad, optim::AdagradParamState>("Adagrad")};
+      kind<optim::Adagrad, optim::AdagradParamState>("Adagrad"),
+      kind<optimizers::LARS, optimizers::LARSParamState>("LARS"),
+      kind<optimizers::LAMB, optimizers::LAMBParamState>("LAMB"),
+      kind<optimizers::SVRG, optimizers::SVRGParamState>("SVRG")};
   return all;
 }
 

@@ -1,4 +1,5 @@
-// The state that torch's optimizers keep for a parameter, as a table: tensors by name, and steps.
+// The state that torch's optimizers, and those of optim/, keep for a parameter, as a table: tensors
+// by name, and steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -101,7 +101,7 @@ Replicas::~Replicas() {
 // ------------------------------------------------------------------------------------
 
 void Replicas::bind(Communicator& group, int root) {
-  checks_.reset();
+  calls_.reset();
   equalise(parts_, group, root, options_);
   group_ = &group;
   weight_ = {};
@@ -112,7 +112,7 @@ void Replicas::bind(Communicator& group, int root) {
   if (options_.optimizer && updates_ == nullptr)
     updates_ = std::make_unique<OwnUpdates>(options_.optimizer);
   if (updates_) updates_->bind(parts_.trained());
-  if (group.size() > 1 && options_.check_replicas_every > 0) checks_ = group.split(0);
+  if (group.size() > 1) calls_ = group.split(0);
   steps_before_ = 0;
   optimizers_may_differ_ = false;
   begin_synchrony(make_synchrony_(parts_, *group_, job_, options_));
@@ -176,14 +176,14 @@ Synchrony& Replicas::synchrony() const {
 // makes replicas differ from the beginning shows after the first step already.
 void Replicas::check_replicas() {
   const std::int64_t step = synchrony().report().step + 1;
-  if (checks_ == nullptr || synchrony().may_differ()) return;
+  if (calls_ == nullptr || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
   if (step != 2 && step % options_.check_replicas_every != 0) return;
   synchrony().drain();
   std::vector<std::string> names;
   const auto all = parts_.trained_and_frozen();
   for (const Parameter& parameter : all) names.push_back(parameter.name);
   try {
-    require_equal_replicas(*checks_, tensors_of(all), names, step);
+    require_equal_replicas(*calls_, tensors_of(all), names, step);
   } catch (const Error&) {
     synchrony().fail(std::current_exception());
     throw;
@@ -382,6 +382,25 @@ double Replicas::clip_grad_norm(double max_norm) {
         "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
   }
   return paceline::clip_grad_norm(synchrony().leaves(), max_norm);
+}
+
+at::Tensor Replicas::mean(const at::Tensor& value) {
+  if (!synchrony().is_lockstep()) {
+    throw_misuse(c10::str("DataParallel::mean() asks all ranks, and synchrony \"",
+                          options_.synchrony,
+                          "\" lets them train without waiting for each other: take another one"));
+  }
+  const double weight = weight_.weight;
+  if (weight > 0 && (!value.defined() || value.numel() != 1)) {
+    throw_misuse(
+        c10::str("DataParallel::mean() takes one number, such as the loss of this rank's "
+                 "batch, and this is ",
+                 value.defined() ? describe(value) : "an undefined tensor",
+                 ": hand in loss.mean(), or say weight(0) where a rank has no batch"));
+  }
+  std::vector<double> sums = {weight > 0 ? weight * value.item<double>() : 0, weight};
+  (calls_ ? *calls_ : *group_).all_reduce(buffer_of(sums)).wait();
+  return at::scalar_tensor(sums[0] / sums[1], at::kDouble);
 }
 
 // The parameter, if any, that has a gradient and which `optimizer` would step although its

@@ -52,6 +52,7 @@ class Replicas {
   // Goes on with this synchrony (DataParallelOptions::synchrony) from the consensus of the present
   // one. Collective.
   void change_synchrony(const std::string& text);
+  at::Tensor mean(const at::Tensor& value);
   void loss(double loss) { synchrony().loss(loss); }
   class Consensus;
   const StepReport& report() const { return report_; }
@@ -115,8 +116,9 @@ class Replicas {
   std::unique_ptr<FirstUse> first_use_;  // while parameters are under way
   // The end that synchronize() found, until the next step.
   std::optional<StepEnd> synchronized_;
-  // Checks stand between messages of gradients in an order that may differ from rank to rank.
-  std::unique_ptr<Communicator> checks_;  // none: nothing to compare
+  // Checks and means stand between messages of gradients in an order that may differ from rank to
+  // rank, so they have a group of their own.
+  std::unique_ptr<Communicator> calls_;  // none: one rank
   StepReport report_;
   const std::string given_synchrony_;  // as the training began
   std::int64_t steps_before_ = 0;      // of synchronies before the present one

@@ -78,7 +78,7 @@ void Replicas::equalise_optimizers(const Optimizers& optimizers) {
   if (!optimizers_may_differ_ || synchrony().may_differ()) return;
   optimizers_may_differ_ = false;
   // Messages of gradients may be under way on the training's own group.
-  average_optimizers(optimizers, checks_ ? *checks_ : *group_->split(0));
+  average_optimizers(optimizers, calls_ ? *calls_ : *group_);
 }
 
 // --- checkpoints ---------------------------------------------------------------------------------

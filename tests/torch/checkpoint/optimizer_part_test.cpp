@@ -1,4 +1,5 @@
 // Optimizers in checkpoints.
+#include "paceline/torch/optim/optim.h"
 #include "tests/torch/checkpoint/small_run.h"
 
 namespace paceline {
@@ -28,6 +29,8 @@ TEST(OptimizerPart, EachOptimizerGoesOnWithItsOptionsAndItsState) {
   expect_optimizer_goes_on<optim::RMSprop>(
       optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
   expect_optimizer_goes_on<optim::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.1));
+  expect_optimizer_goes_on<optimizers::LARS>(optimizers::LARSOptions(2).trust_coefficient(0.01));
+  expect_optimizer_goes_on<optimizers::LAMB>(optimizers::LAMBOptions(0.02).betas({0.8, 0.99}));
 }
 
 TEST(OptimizerPart, OptimizersOfEachParameterAreSavedLikeOneOfAll) {

@@ -5,8 +5,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "paceline/core/base/result.h"
+#include "paceline/torch/data/draws.h"
 
 namespace paceline::data {
 namespace {
@@ -49,6 +51,96 @@ TEST(Sampler, global_batches_do_not_depend_on_the_number_of_ranks) {
       EXPECT_EQ(together, list(shuffled(kSamples, 5, epoch).slice(0, begin, begin + size)));
     }
   }
+}
+
+// All parts of a batch, rank after rank.
+Indices together(BatchSplit split, int ranks, std::int64_t samples, std::int64_t batch_size,
+                 std::uint64_t seed, std::int64_t step) {
+  Indices all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    GlobalBatches batches({samples, batch_size, seed, rank, ranks, split});
+    const auto part = batches.at(step);
+    const Indices own = list(part.indices);
+    EXPECT_LE(std::abs(std::ssize(own) * ranks - part.global_size), 2 * ranks);
+    all.insert(all.end(), own.begin(), own.end());
+    if (rank + 1 == ranks) {
+      EXPECT_EQ(std::ssize(all), part.global_size);
+    }
+  }
+  return all;
+}
+
+TEST(Sampler, batches_with_replacement_do_not_depend_on_the_number_of_ranks) {
+  constexpr auto kSplit = BatchSplit::with_replacement;
+  for (const std::int64_t step : {0, 3, 4, 5, 23}) {  // of 97 samples, 5 steps of 24 and fewer
+    const Indices alone = together(kSplit, 1, 97, 24, 5, step);
+    const std::int64_t epoch = step / 5, begin = step % 5 * 24;
+    ASSERT_EQ(std::ssize(alone), std::min<std::int64_t>(24, 97 - begin));
+    for (std::int64_t j = 0; j < std::ssize(alone); ++j)
+      EXPECT_EQ(alone[static_cast<std::size_t>(j)],
+                drawn_sample(static_cast<std::uint64_t>(begin + j), 97, 5, epoch));
+    for (const int ranks : {2, 3, 4, 5, 7, 24})
+      EXPECT_EQ(together(kSplit, ranks, 97, 24, 5, step), alone) << ranks;
+  }
+}
+
+TEST(Sampler, contiguous_batches_keep_each_sample_on_its_rank_and_take_all_once_in_an_epoch) {
+  for (const int ranks : {1, 2, 3, 7}) {
+    for (const std::int64_t samples : {103, 100, 7}) {
+      std::vector<Indices> orders;
+      for (int rank = 0; rank < ranks; ++rank) {
+        GlobalBatches batches({samples, 10, 5, rank, ranks, BatchSplit::contiguous});
+        for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+          Indices own;
+          for (std::int64_t k = 0; k < batches.per_epoch(); ++k) {
+            const Indices part = list(batches.at(epoch * batches.per_epoch() + k).indices);
+            own.insert(own.end(), part.begin(), part.end());
+          }
+          if (samples > 50 * ranks) orders.push_back(own);
+          std::ranges::sort(own);
+          Indices block(own.size());
+          const std::int64_t q = samples / ranks, s = samples % ranks;
+          std::iota(block.begin(), block.end(), rank * q + std::min<std::int64_t>(rank, s));
+          EXPECT_EQ(own, block);
+          EXPECT_EQ(std::ssize(own), q + (rank < s ? 1 : 0));
+        }
+      }
+      for (std::size_t i = 0; i + 1 < orders.size(); i += 2) EXPECT_NE(orders[i], orders[i + 1]);
+      for (std::int64_t step = 0; step < 20; ++step)
+        together(BatchSplit::contiguous, ranks, samples, 10, 5, step);
+    }
+  }
+}
+
+TEST(Sampler, names_of_splits_are_known) {
+  EXPECT_EQ(batch_split_names(),
+            (std::vector<std::string>{"shuffled", "contiguous", "with_replacement"}));
+  EXPECT_EQ(batch_split_named("contiguous"), BatchSplit::contiguous);
+  EXPECT_EQ(batch_split_named("bootstrap"), std::nullopt);
+}
+
+TEST(Sampler, contiguous_shares_are_blocks_of_the_padded_order) {
+  for (std::int64_t samples : {1, 2, 7, 10, 13}) {
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      for (const bool drop : {false, true}) {
+        const Indices order = list(shuffled(samples, 3, 2));
+        const std::int64_t length = drop ? samples / ranks : (samples + ranks - 1) / ranks;
+        for (int rank = 0; rank < ranks; ++rank) {
+          Indices expected;
+          for (std::int64_t i = 0; i < length; ++i)
+            expected.push_back(order[static_cast<std::size_t>((rank * length + i) % samples)]);
+          const ShareOptions options{.rank = rank,
+                                     .world_size = ranks,
+                                     .seed = 3,
+                                     .epoch = 2,
+                                     .drop_last = drop,
+                                     .contiguous = true};
+          EXPECT_EQ(list(share_of(samples, options)), expected);
+        }
+      }
+    }
+  }
+  EXPECT_THROW(share_of(9, {.consumed = 3, .contiguous = true}), Error);
 }
 
 TEST(Sampler, the_last_batch_may_leave_ranks_without_samples) {

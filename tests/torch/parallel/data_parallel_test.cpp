@@ -204,6 +204,40 @@ TEST(DataParallel, the_model_outlives_it_and_its_gradients_stay) {
   expect_equal(grads_of(net), grads_of(plain), 1e-12);
 }
 
+TEST(DataParallel, mean_weighs_a_number_as_the_gradients_are_with_the_same_bits_on_all_ranks) {
+  SameEverywhere same;
+  Net one;
+  const Samples batch = samples(0, 12);
+  const double expected = loss_of(one, batch).item<double>();
+  run_ranks(3, [&](Job& job) {
+    Net net;
+    DataParallel parallel(net, job);
+    const std::int64_t ends[] = {0, 7, 7, 12};  // rank 1 has no batch
+    const std::int64_t begin = ends[job.rank()], end = ends[job.rank() + 1];
+    parallel.weight(static_cast<double>(end - begin));
+    at::Tensor loss;
+    if (begin < end) {
+      loss = loss_of(net, batch.rows(begin, end));
+      loss.backward();
+    }
+    const at::Tensor within = parallel.mean(loss);  // while gradients travel
+    parallel.synchronize();
+    const at::Tensor after = parallel.mean(loss);
+    EXPECT_NEAR(within.item<double>(), expected, 1e-14);
+    EXPECT_TRUE(after.equal(within));
+    same.tell("mean", {within});
+
+    parallel.weight(1);
+    EXPECT_EQ(parallel.mean(at::tensor(float(job.rank()))).item<double>(), 1);
+    EXPECT_THAT(misuse_of([&] { parallel.mean(at::zeros({2})); }), HasSubstr("f32[2]"));
+    EXPECT_THAT(misuse_of([&] { parallel.mean({}); }), HasSubstr("weight(0)"));
+    parallel.weight(0);
+    EXPECT_TRUE(std::isnan(parallel.mean({}).item<double>()));
+    parallel.synchrony("async_gossip");
+    EXPECT_THAT(misuse_of([&] { parallel.mean(at::zeros({})); }), HasSubstr("async_gossip"));
+  });
+}
+
 TEST(DataParallel, works_on_a_communicator_alone) {
   run_ranks(2, [](Job& job) {
     Net net, one;
