@@ -8,7 +8,7 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "mesh", "server",
+    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "linear", "mesh", "server",
              "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
               "checkpoint", "pipeline", "optim"],
@@ -30,6 +30,7 @@ SUB_ROOMS = {
     ("core", "compress"): ["kernels", "payload", "codecs", "averaging", "methods", "state", "menu"],
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call",
                              "carrier", "engine", "price", "group", "machines"],
+    ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "strategy"): ["rules", "local", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
