@@ -1,9 +1,19 @@
-// The door of linear: linear models on sparse data, in double precision, without torch.
+// The door of linear: linear models on sparse data, in double precision, without torch
+// (docs/solvers/).
 //
-// A problem is samples (data/samples.h: sparse rows with labels), a loss (loss/) and a regulariser;
-// solvers (solvers/, a file each) minimise it, alone or on the ranks of a group, with samples or
-// features split among them. Start reading at data/sparse_rows.h.
+// A Problem (problem/problem.h) is a loss (loss/, a file each) and a regulariser, over Samples
+// (data/samples.h: sparse rows with labels). A solver is a file in solvers/, a value in the
+// catalogue (solver/solver_catalogue.h), which makes a Solver (solver/solver.h): it works in
+// rounds, alone or on the ranks of a group, with samples or features split among them.
+// problem/objective.h measures the weights that come out. Start reading at solvers/sdca.cpp, then
+// solver/cocoa_rounds.cpp.
 #pragma once
 
 #include "paceline/core/linear/data/samples.h"
 #include "paceline/core/linear/data/sparse_columns.h"
+#include "paceline/core/linear/data/split.h"
+#include "paceline/core/linear/loss/loss.h"
+#include "paceline/core/linear/problem/objective.h"
+#include "paceline/core/linear/problem/problem.h"
+#include "paceline/core/linear/solver/solver.h"
+#include "paceline/core/linear/solver/solver_catalogue.h"
