@@ -15,7 +15,6 @@
 namespace paceline::linear {
 namespace {
 
-constexpr const char* kProgram = "/usr/bin/bible";
 constexpr std::size_t kVerses = 31102;
 constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;  // the text has 4.4 MB
 
@@ -199,10 +198,10 @@ Result<KingJames> parse_king_james(std::string_view text, std::string_view label
   return samples_of(std::move(verses), vocabulary.words());
 }
 
-Result<KingJames> king_james(std::string_view label) {
+Result<KingJames> king_james(std::string_view label, const std::string& program) {
   if (const auto known = books_of(label); !known) return known.error();
   constexpr std::string_view kRemedy = "apt-get install bible-kjv bible-kjv-text";
-  const auto text = output_of_program({kProgram, "-f", "gen1:1-rev22:21"}, kMostTextBytes);
+  const auto text = output_of_program({program, "-f", "gen1:1-rev22:21"}, kMostTextBytes);
   if (!text)
     return Failure{Fault::misuse,
                    fmt::format("the King James Bible cannot be read: {}. Its text comes from two "
@@ -214,7 +213,7 @@ Result<KingJames> king_james(std::string_view label) {
   if (result && verses != kVerses)
     return Failure{Fault::misuse,
                    fmt::format("{} wrote {} verses of the King James Bible, which has {}: {}",
-                               kProgram, verses, kVerses, kRemedy),
+                               program, verses, kVerses, kRemedy),
                    {}};
   return result;
 }

@@ -24,9 +24,9 @@ struct KingJames {
 // ("genesis", "1_samuel", ...: +1: it stands in that one), in their order.
 std::vector<std::string> king_james_labels();
 
-// Runs the program `bible` (about 0.1 s). A failure (misuse): an unknown label (it lists the known
+// Runs Debian's program (about 0.1 s). A failure (misuse): an unknown label (it lists the known
 // ones), or no text, with the packages to install. THREAD: any.
-Result<KingJames> king_james(std::string_view label);
+Result<KingJames> king_james(std::string_view label, const std::string& program = "/usr/bin/bible");
 
 // The same from the program's text, a verse a line: "1Sm3:4 That the LORD called Samuel: ...". A
 // failure (misuse): an unknown label, or a line that is no verse (its number is told).
