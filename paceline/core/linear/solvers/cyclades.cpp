@@ -45,9 +45,9 @@ class Cyclades final : public Solver {
     run_team(threads_, [&](int thread) {
       const auto own = static_cast<std::size_t>(thread);
       for (std::size_t b = own; b < plans.size(); b += graphs_.size())
-        plans[b] = plan(std::span(order).subspan(b * batch_).first(
-                            std::min(batch_, order.size() - b * batch_)),
-                        graphs_[own]);
+        plans[b] = plan(
+            std::span(order).subspan(b * batch_).first(std::min(batch_, order.size() - b * batch_)),
+            graphs_[own]);
       for (const BatchPlan& one : plans) {
         all_are_here.arrive_and_wait();
         for (const std::size_t component : one.dealt[own])

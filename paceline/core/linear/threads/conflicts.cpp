@@ -46,7 +46,8 @@ std::vector<Component> ConflictGraph::components(std::span<const std::size_t> ba
 std::vector<std::vector<std::size_t>> deal_out(std::span<const Component> components, int threads) {
   std::vector<std::size_t> order(components.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return components[i].work; });
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](std::size_t i) { return components[i].work; });
   std::vector<std::vector<std::size_t>> dealt(static_cast<std::size_t>(threads));
   std::vector<std::size_t> work(dealt.size());
   for (const std::size_t i : order) {

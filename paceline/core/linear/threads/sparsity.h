@@ -15,9 +15,9 @@ std::vector<std::size_t> samples_with_feature(const SparseRows& rows);
 
 // Hogwild! gains most where all three are small.
 struct Sparsity {
-  std::size_t omega = 0;  // most entries of a row
-  double delta = 0;       // largest share of the rows that one column meets
-  double rho = 0;         // largest share of the rows that one row has a column in common with
+  std::size_t omega = 0;     // most entries of a row
+  double delta = 0;          // largest share of the rows that one column meets
+  double rho = 0;            // largest share of the rows that one row has a column in common with
   std::string text() const;  // a sentence for the user
 };
 
