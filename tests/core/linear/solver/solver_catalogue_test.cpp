@@ -25,7 +25,7 @@ std::string refusal(const test::LinearCase& one, std::string_view solver, int ra
 TEST(SolverCatalogueTest, UnknownSolversAndSettingsAreToldTheKnownOnes) {
   EXPECT_THAT(parse_solver("cocoaplus").error().what,
               testing::AllOf(HasSubstr("no solver 'cocoaplus'"),
-                             HasSubstr("cocoa, cocoa_plus, feature_split"),
+                             HasSubstr("cocoa, cocoa_plus, cyclades"),
                              HasSubstr("did you mean cocoa_plus")));
   EXPECT_THAT(parse_solver("admm:rho=1").error().what,
               HasSubstr("admm has no setting 'rho'; it has penalty, passes, accuracy"));
