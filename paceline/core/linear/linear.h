@@ -1,7 +1,8 @@
 // The door of linear: linear models on sparse data, in double precision, without torch
 // (docs/solvers/).
 //
-// A Problem (problem/problem.h) is a loss (loss/, a file each) and a regulariser, over Samples
+// Data come from files (data/libsvm.h) or from the King James Bible (data/king_james.h). A Problem
+// (problem/problem.h) is a loss (loss/, a file each) and a regulariser, over Samples
 // (data/samples.h: sparse rows with labels). A solver is a file in solvers/, a value in the
 // catalogue (solver/solver_catalogue.h), which makes a Solver (solver/solver.h): it works in
 // rounds, alone or on the ranks of a group, with samples or features split among them.
@@ -9,6 +10,8 @@
 // solver/cocoa_rounds.cpp.
 #pragma once
 
+#include "paceline/core/linear/data/king_james.h"
+#include "paceline/core/linear/data/libsvm.h"
 #include "paceline/core/linear/data/samples.h"
 #include "paceline/core/linear/data/sparse_columns.h"
 #include "paceline/core/linear/data/split.h"

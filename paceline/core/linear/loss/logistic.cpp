@@ -26,12 +26,11 @@ double dual_maximum_of_logit(double b0, double m, double q) {
   double t = std::clamp(std::log(inside / (1 - inside)), low, high);
   for (int i = 0; i < kMostSteps; ++i) {
     const double b = sigmoid(t), rest = -t - m - q * (b - b0);
+    const double step = rest / (1 + q * b * (1 - b));
+    if (std::abs(step) <= kTolerance * (1 + std::abs(t))) return sigmoid(t + step);
     (rest > 0 ? low : high) = t;
-    double next = t + rest / (1 + q * b * (1 - b));
-    if (!(next > low && next < high)) next = (low + high) / 2;
-    const double moved = std::abs(next - t);
-    t = next;
-    if (moved <= kTolerance * (1 + std::abs(t))) break;
+    const double next = t + step;
+    t = next > low && next < high ? next : (low + high) / 2;
   }
   return sigmoid(t);
 }

@@ -9,7 +9,7 @@
 #include "paceline/core/linear/machines/async_admm.h"
 #include "paceline/core/machine/virtual_network.h"
 
-namespace paceline::linear::test {
+namespace paceline::test {
 
 // x = argmin f_r(x) + penalty/2 |x - centre|^2 of worker r.
 using LocalSolution =
@@ -18,7 +18,7 @@ using LocalSolution =
 struct AdmmProblem {
   std::size_t workers = 1, width = 1;
   LocalSolution solution;
-  AdmmMaster::Consensus consensus;
+  linear::AdmmMaster::Consensus consensus;
 };
 
 // What a worker does with its vectors: the same in the serial form and in virtual time.
@@ -62,8 +62,8 @@ inline std::vector<std::vector<double>> serial_admm(const AdmmProblem& problem, 
 // A rank whose solutions take a random time about its own pace.
 class AdmmWorker final : public machine::Machine {
  public:
-  AdmmWorker(const AdmmProblem& problem, int rank, const AdmmPace& pace, std::int64_t updates,
-             int rounds, machine::Time time, std::uint64_t seed)
+  AdmmWorker(const AdmmProblem& problem, int rank, const linear::AdmmPace& pace,
+             std::int64_t updates, int rounds, machine::Time time, std::uint64_t seed)
       : admm(rank, static_cast<int>(problem.workers), problem.width, pace, updates,
              problem.consensus),
         problem_(problem),
@@ -79,7 +79,7 @@ class AdmmWorker final : public machine::Machine {
       // An empty message acquaints it with all, so that they hear of its loss.
       for (int peer = 0; peer < static_cast<int>(problem_.workers); ++peer)
         actions.push_back(machine::Send{peer, {}});
-      append(actions, admm.on_message(rank_, AsyncAdmm::begin(), now));
+      append(actions, admm.on_message(rank_, linear::AsyncAdmm::begin(), now));
     } else {
       append(actions, admm.on_message(from, message, now));
     }
@@ -88,13 +88,13 @@ class AdmmWorker final : public machine::Machine {
   machine::Actions on_timer(std::uint32_t, machine::Time now) override {
     solves_ = false;
     const auto sum = vectors_.step(problem_, static_cast<std::size_t>(rank_), z_);
-    return go_on(admm.on_message(rank_, AsyncAdmm::contribution(sum), now), now);
+    return go_on(admm.on_message(rank_, linear::AsyncAdmm::contribution(sum), now), now);
   }
   machine::Actions on_lost(int peer, machine::Time now) override {
     return go_on(admm.on_lost(peer, now), now);
   }
 
-  AsyncAdmm admm;
+  linear::AsyncAdmm admm;
   std::vector<std::vector<double>> ends;  // z at the end of each round
   int solutions = 0;
   int most_age = 0;  // on rank 0
@@ -118,7 +118,7 @@ class AdmmWorker final : public machine::Machine {
             machine::Arm{0, now + machine::Time(static_cast<machine::Time::rep>(time))});
       } else {
         ends.push_back(admm.common());
-        if (!is_done()) append(actions, admm.on_message(rank_, AsyncAdmm::begin(), now));
+        if (!is_done()) append(actions, admm.on_message(rank_, linear::AsyncAdmm::begin(), now));
       }
     }
     return actions;
@@ -138,8 +138,8 @@ struct AdmmWorld {
   std::vector<std::unique_ptr<AdmmWorker>> workers;
   machine::VirtualNetwork network;
 
-  AdmmWorld(const AdmmProblem& problem, const AdmmPace& pace, std::int64_t updates, int rounds,
-            const std::vector<machine::Time>& times, const machine::Weather& weather,
+  AdmmWorld(const AdmmProblem& problem, const linear::AdmmPace& pace, std::int64_t updates,
+            int rounds, const std::vector<machine::Time>& times, const machine::Weather& weather,
             std::uint64_t seed)
       : network(seed, weather) {
     for (std::size_t r = 0; r < problem.workers; ++r) {
@@ -152,4 +152,4 @@ struct AdmmWorld {
   }
 };
 
-}  // namespace paceline::linear::test
+}  // namespace paceline::test

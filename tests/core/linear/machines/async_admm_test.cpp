@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/core/linear/machines/admm_workers.h"
+#include "tests/support/linear_problems.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
@@ -72,9 +73,9 @@ struct DrawnWorld {
 };
 
 TEST(AsyncAdmm, EndsEveryRoundOnAllRanksWithOneVectorAndNobodyIsOlderThanTheDelay) {
-  const int seeds = paceline::test::is_nightly() ? 10000 : paceline::test::is_brief() ? 100 : 1000;
+  const int seeds = test::is_nightly() ? 10000 : test::is_brief() ? 100 : 1000;
   for (int number = 0; number < seeds; ++number) {
-    DrawnWorld drawn(paceline::test::seed(2610000 + static_cast<std::uint64_t>(number)));
+    DrawnWorld drawn(test::seed(2610000 + static_cast<std::uint64_t>(number)));
     constexpr int kRounds = 4;
     const auto updates = 1 + static_cast<std::int64_t>(drawn.numbers.below(9));
     test::AdmmWorld world = drawn.open(updates, kRounds);
@@ -93,9 +94,9 @@ TEST(AsyncAdmm, EndsEveryRoundOnAllRanksWithOneVectorAndNobodyIsOlderThanTheDela
 }
 
 TEST(AsyncAdmm, WithABarrierOfAllOrADelayOfOneItHasTheBitsOfAdmm) {
-  const int seeds = paceline::test::is_nightly() ? 10000 : paceline::test::is_brief() ? 100 : 1000;
+  const int seeds = test::is_nightly() ? 10000 : test::is_brief() ? 100 : 1000;
   for (int number = 0; number < seeds; ++number) {
-    DrawnWorld drawn(paceline::test::seed(2620000 + static_cast<std::uint64_t>(number)));
+    DrawnWorld drawn(test::seed(2620000 + static_cast<std::uint64_t>(number)));
     if (number % 2 == 0) {
       drawn.pace.barrier = static_cast<int>(drawn.problem.workers + drawn.numbers.below(2));
     } else {
@@ -113,10 +114,10 @@ TEST(AsyncAdmm, WithABarrierOfAllOrADelayOfOneItHasTheBitsOfAdmm) {
 }
 
 TEST(AsyncAdmm, WhicheverRankIsLostNobodyWaitsAndAllNameIt) {
-  const int seeds = paceline::test::is_nightly() ? 10000 : paceline::test::is_brief() ? 100 : 1000;
+  const int seeds = test::is_nightly() ? 10000 : test::is_brief() ? 100 : 1000;
   int lost = 0;
   for (int number = 0; number < seeds; ++number) {
-    DrawnWorld drawn(paceline::test::seed(2630000 + static_cast<std::uint64_t>(number)));
+    DrawnWorld drawn(test::seed(2630000 + static_cast<std::uint64_t>(number)));
     test::AdmmWorld world = drawn.open(5, 6);
     const auto victim = drawn.numbers.below(drawn.problem.workers);
     world.network.kill(static_cast<int>(victim),
@@ -144,23 +145,6 @@ TEST(AsyncAdmm, AVectorOfAnotherWidthEndsTheRunForItsRank) {
 // --- T1: ridge regression, 200 samples of 20 features, split among 8 workers ---------------------
 
 using Matrix = std::vector<std::vector<double>>;
-
-// The solution of a x = b by elimination. REQUIRES: a is symmetric and positive definite.
-std::vector<double> solution_of(Matrix a, std::vector<double> b) {
-  const std::size_t d = b.size();
-  for (std::size_t k = 0; k < d; ++k) {
-    for (std::size_t i = k + 1; i < d; ++i) {
-      const double factor = a[i][k] / a[k][k];
-      for (std::size_t j = k; j < d; ++j) a[i][j] -= factor * a[k][j];
-      b[i] -= factor * b[k];
-    }
-  }
-  for (std::size_t k = d; k-- > 0;) {
-    for (std::size_t j = k + 1; j < d; ++j) b[k] -= a[k][j] * b[j];
-    b[k] /= a[k][k];
-  }
-  return b;
-}
 
 struct Ridge {
   static constexpr std::size_t kWorkers = 8, kSamples = 200, kWidth = 20;
@@ -196,7 +180,7 @@ struct Ridge {
       }
     }
     for (std::size_t j = 0; j < kWidth; ++j) gram[j][j] += kL2;
-    optimum = solution_of(gram, product);
+    optimum = test::solution_of(gram, product);
   }
 
   test::AdmmProblem problem() const {
@@ -210,7 +194,7 @@ struct Ridge {
                     a[j][j] += kPenalty;
                     b[j] += kPenalty * centre[j];
                   }
-                  return solution_of(std::move(a), std::move(b));
+                  return test::solution_of(std::move(a), std::move(b));
                 },
             .consensus =
                 [](std::span<double> sum) {
@@ -233,7 +217,7 @@ std::vector<Time> times_with_a_slow_worker(std::uint64_t seed) {
 
 TEST(AsyncAdmm, WithASlowWorkerItsErrorAtEqualTimeIsBelowHalfOfThatOfAdmm) {
   for (std::uint64_t number = 0; number < 10; ++number) {
-    const std::uint64_t seed = paceline::test::seed(2640000 + number);
+    const std::uint64_t seed = test::seed(2640000 + number);
     const Ridge ridge(seed);
     const test::AdmmProblem problem = ridge.problem();
     const auto error_after_400_ms = [&](const AdmmPace& pace) {
@@ -250,7 +234,7 @@ TEST(AsyncAdmm, WithASlowWorkerItsErrorAtEqualTimeIsBelowHalfOfThatOfAdmm) {
 }
 
 TEST(AsyncAdmm, ConvergesToTheOptimum) {
-  const Ridge ridge(paceline::test::seed(2650000));
+  const Ridge ridge(test::seed(2650000));
   const test::AdmmProblem problem = ridge.problem();
   test::AdmmWorld world(problem, {.barrier = 2, .delay = 5}, 1000, 1, times_with_a_slow_worker(1),
                         kQuick, 1);

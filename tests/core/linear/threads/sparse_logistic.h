@@ -9,7 +9,10 @@
 #include "paceline/core/linear/linear.h"
 #include "tests/support/local_world.h"
 
-namespace paceline::linear::test {
+namespace paceline::test {
+
+using linear::Problem;
+using linear::Samples;
 
 // n samples of d features, of which each has `entries`, drawn evenly; values and the labels'
 // weights are even in [-1, 1], rows have about unit length, labels are those of the sign, but for 5
@@ -31,7 +34,7 @@ inline Samples sparse_samples(std::size_t n, std::size_t d, std::size_t entries,
     std::vector<double> values;
     for (std::size_t k = 0; k < entries; ++k)
       values.push_back(even() * std::sqrt(3. / static_cast<double>(entries)));
-    const double sign = dot({features, values}, truth) > 0 ? 1 : -1;
+    const double sign = linear::dot({features, values}, truth) > 0 ? 1 : -1;
     samples.rows.append({features, values});
     samples.labels.push_back(numbers.below(20) == 0 ? -sign : sign);
   }
@@ -53,7 +56,7 @@ inline Samples disjoint_samples(std::size_t n, std::uint64_t seed) {
 }
 
 inline Problem logistic_problem(double l2) {
-  return {.loss = parse_loss("logistic").value(), .l2 = l2};
+  return {.loss = linear::parse_loss("logistic").value(), .l2 = l2};
 }
 
 struct Solved {
@@ -66,9 +69,9 @@ struct Solved {
 inline Solved solved_alone(const std::string& solver, const Problem& problem,
                            const Samples& samples, int rounds) {
   Solved solved;
-  paceline::test::run_ranks(1, [&](Job& job) {
+  run_ranks(1, [&](Job& job) {
     const auto one =
-        make_solver(parse_solver(solver).value(),
+        make_solver(linear::parse_solver(solver).value(),
                     {.problem = problem, .samples = samples, .group = job.world(), .seed = 7});
     for (int round = 0; round < rounds; ++round) one->round();
     solved.weights = one->weights();
@@ -87,8 +90,8 @@ inline std::vector<double> solved_by_one_loop(const Problem& problem, const Samp
   for (const std::uint32_t j : samples.rows.columns) ++count[j];
   for (int epoch = 0; epoch < rounds; ++epoch) {
     const double rate = .2 * std::pow(.9, static_cast<double>(epoch));
-    for (const std::size_t i : permutation(samples.size(), seed_of(7, 0, epoch))) {
-      const SparseVector x = samples.rows.row(i);
+    for (const std::size_t i : linear::permutation(samples.size(), linear::seed_of(7, 0, epoch))) {
+      const linear::SparseVector x = samples.rows.row(i);
       const double move = rate * problem.loss.derivative(dot(x, w), samples.labels[i]);
       for (std::size_t k = 0; k < x.entries(); ++k) {
         double& one = w[x.indices[k]];
@@ -100,4 +103,4 @@ inline std::vector<double> solved_by_one_loop(const Problem& problem, const Samp
   return w;
 }
 
-}  // namespace paceline::linear::test
+}  // namespace paceline::test
