@@ -12,15 +12,22 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Cyclades, HasTheBitsOfOneLoopOnAnyThreadsWithAnyBatch) {
-  const Samples samples = test::sparse_samples(3000, 20000, 5, paceline::test::seed(2600000));
+  const Samples samples = test::sparse_samples(1000, 7000, 5, test::seed(2600000));
   const Problem problem = test::logistic_problem(1e-5);
-  const auto expected = test::solved_by_one_loop(problem, samples, 3);
+  const auto expected = test::solved_by_one_loop(problem, samples, 2);
   for (const int threads : {1, 2, 3, 4, 5, 6, 7, 8}) {
-    for (const int batch : {1, 64, 700, 100000}) {
+    for (const int batch : {10, 250, 100000}) {
       const auto solver = fmt::format("cyclades:threads={},batch={}", threads, batch);
-      ASSERT_EQ(test::solved_alone(solver, problem, samples, 3).weights, expected) << solver;
+      ASSERT_EQ(test::solved_alone(solver, problem, samples, 2).weights, expected) << solver;
     }
   }
+}
+
+TEST(Cyclades, AlsoInBatchesOfOneSample) {
+  const Samples samples = test::sparse_samples(100, 100, 5, test::seed(2605000));
+  const Problem problem = test::logistic_problem(1e-3);
+  EXPECT_EQ(test::solved_alone("cyclades:threads=3,batch=1", problem, samples, 2).weights,
+            test::solved_by_one_loop(problem, samples, 2));
 }
 
 TEST(Cyclades, WhereCommonFeaturesJoinTheSamplesItSaysSoAndNamesHogwild) {

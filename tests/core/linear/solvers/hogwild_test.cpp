@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Hogwild, OneThreadHasTheBitsOfOneLoopInBothForms) {
-  const Samples samples = test::sparse_samples(1000, 300, 8, paceline::test::seed(2570000));
+  const Samples samples = test::sparse_samples(1000, 300, 8, test::seed(2570000));
   for (const double l2 : {0., 1e-3}) {
     const Problem problem = test::logistic_problem(l2);
     const auto expected = test::solved_by_one_loop(problem, samples, 5);
@@ -24,7 +24,7 @@ TEST(Hogwild, OneThreadHasTheBitsOfOneLoopInBothForms) {
 }
 
 TEST(Hogwild, SamplesWithoutCommonFeaturesHaveTheBitsOfOneLoopOnAnyThreads) {
-  const Samples samples = test::disjoint_samples(2000, paceline::test::seed(2580000));
+  const Samples samples = test::disjoint_samples(2000, test::seed(2580000));
   const Problem problem = test::logistic_problem(1e-5);
   const auto expected = test::solved_by_one_loop(problem, samples, 3);
   for (const char* const solver :
@@ -34,7 +34,7 @@ TEST(Hogwild, SamplesWithoutCommonFeaturesHaveTheBitsOfOneLoopOnAnyThreads) {
 }
 
 TEST(Hogwild, OnSparseSamplesThreadsReachTheLossOfOneWithinOnePercent) {
-  const Samples samples = test::sparse_samples(20000, 100000, 10, paceline::test::seed(2590000));
+  const Samples samples = test::sparse_samples(20000, 100000, 10, test::seed(2590000));
   const Problem problem = test::logistic_problem(1e-6);
   const double serial = test::solved_alone("hogwild:threads=1,rate=2", problem, samples, 4).primal;
   EXPECT_LT(serial, .6) << "it has learnt something: at 0 weights the loss is log 2";
@@ -66,7 +66,7 @@ TEST(Hogwild, RefusesL1SeveralRanksAndUnknownSettings) {
   EXPECT_THAT(parse_solver("hogwild:update=lost").error().what, HasSubstr("fetch_add"));
   const Settings standard = parse_solver("hogwild").value().settings;
   EXPECT_GE(threads_in(standard), 1) << "auto";
-  EXPECT_EQ(step_rate_in(standard).of_epoch(2), .5 * std::pow(.9, 2.));
+  EXPECT_EQ(step_rate_in(standard).of_epoch(2), .2 * std::pow(.9, 2.));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ std::vector<std::vector<std::size_t>> components_by_search(const SparseRows& row
 }
 
 TEST(Conflicts, ComponentsAreThoseOfASearchInTheOrderOfTheBatchAlsoWithRepetitions) {
-  SeededNumbers numbers(paceline::test::seed(2530000));
+  SeededNumbers numbers(test::seed(2530000));
   for (int time = 0; time < 30; ++time) {
     const Samples samples = test::sparse_samples(100, 40 + numbers.below(400), 3, numbers.next());
     ConflictGraph graph(samples.rows);
@@ -75,14 +75,14 @@ TEST(Conflicts, TheLongestComponentsAreDealtOutFirstToWhoHasTheLeast) {
 
 TEST(Conflicts, ComponentsAreSmallBelowTheMeanDegreeAndOneIsAGiantAboveIt) {
   const std::size_t n = 20000;
-  const SparseRows rows = test::sparse_samples(n, 100000, 5, paceline::test::seed(2540000)).rows;
+  const SparseRows rows = test::sparse_samples(n, 100000, 5, test::seed(2540000)).rows;
   double degree = 0;  // the mean number of samples that one shares features with
   std::map<std::uint32_t, double> counts;
   for (const std::uint32_t column : rows.columns) ++counts[column];
   for (const auto& [column, count] : counts) degree += count * (count - 1) / static_cast<double>(n);
   const auto largest = [&](double part) {
     const auto size = static_cast<std::size_t>(part * static_cast<double>(n) / degree);
-    const auto order = permutation(n, paceline::test::seed(2550000));
+    const auto order = permutation(n, test::seed(2550000));
     std::size_t most = 0;
     for (const Component& one : ConflictGraph(rows).components(std::span(order).first(size)))
       most = std::max(most, one.samples.size());
@@ -94,7 +94,7 @@ TEST(Conflicts, ComponentsAreSmallBelowTheMeanDegreeAndOneIsAGiantAboveIt) {
 
 TEST(Conflicts, SixtyFourVersesOfTheBibleAreOneComponentButForARareListOfNames) {
   const SparseRows rows = king_james("testament").value().training.rows;
-  const auto order = permutation(rows.size(), paceline::test::seed(2560000));
+  const auto order = permutation(rows.size(), test::seed(2560000));
   ConflictGraph graph(rows);
   int whole = 0;
   for (std::size_t batch = 0; batch < 100; ++batch) {

@@ -31,7 +31,7 @@ TEST(Sparsity, IsKnownForAFewRows) {
 }
 
 TEST(Sparsity, IsThatOfAllPairsOfRows) {
-  const SparseRows rows = test::sparse_samples(200, 300, 5, paceline::test::seed(2520000)).rows;
+  const SparseRows rows = test::sparse_samples(200, 300, 5, test::seed(2520000)).rows;
   double most = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto own = rows.row(i).indices;
