@@ -44,7 +44,8 @@ class SampleSteps {
   }
 
  private:
-  // Of a feature, at the present rate: 1 / (1 + rate r_j) and rate r_j / (1 + rate r_j).
+  // The regulariser's step on a feature, at the present rate: 1 / (1 + rate r_j) and
+  // rate r_j / (1 + rate r_j).
   struct Shrinkage {
     double divisor_inverse = 1, share = 0;
   };

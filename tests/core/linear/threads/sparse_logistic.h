@@ -1,6 +1,7 @@
 // Sparse problems with labels -1 and 1, and their solution by one loop without threads.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -65,7 +66,7 @@ struct Solved {
   double primal = 0;
 };
 
-// What a solver makes of the samples in so many rounds, in one process.
+// The result of a solver after so many rounds in one process.
 inline Solved solved_alone(const std::string& solver, const Problem& problem,
                            const Samples& samples, int rounds) {
   Solved solved;
