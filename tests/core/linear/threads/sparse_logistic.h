@@ -97,7 +97,7 @@ inline std::vector<double> solved_by_one_loop(const Problem& problem, const Samp
       for (std::size_t k = 0; k < x.entries(); ++k) {
         double& one = w[x.indices[k]];
         const double strength = rate * (problem.l2 * n / count[x.indices[k]]);
-        one -= 1 / (1 + strength) * move * x.values[k] + strength / (1 + strength) * one;
+        one -= 1 / (1 + strength) * (move * x.values[k] + strength * one);
       }
     }
   }
