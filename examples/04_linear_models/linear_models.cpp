@@ -107,7 +107,10 @@ int train(paceline::Job& job, const Options& options) {
 
   Story story(options, job.rank() == 0);
   Figures now;
-  for (std::int64_t round = 1; round <= options.rounds; ++round) {
+  std::int64_t round = 0;
+  bool is_close = false;
+  while (round < options.rounds && !is_close) {
+    ++round;
     const paceline::Stopwatch watch;
     solver->round();
     now.seconds += watch.seconds();
@@ -120,6 +123,7 @@ int train(paceline::Job& job, const Options& options) {
     job.report(round, static_cast<double>(own.size()) * static_cast<double>(round),
                now.objective.primal);
     story.round(round, now);
+    is_close = now.objective.gap() <= options.until_gap;
   }
   story.summary({{"event", "summary"},
                  {"world_size", std::int64_t{job.world_size()}},
@@ -131,7 +135,7 @@ int train(paceline::Job& job, const Options& options) {
                  {"samples", static_cast<std::int64_t>(data.training.size())},
                  {"features", static_cast<std::int64_t>(data.training.rows.width)},
                  {"entries", static_cast<std::int64_t>(data.training.rows.entries())},
-                 {"rounds", options.rounds}},
+                 {"rounds", round}},
                 now, solver->remark());
   return 0;
 }

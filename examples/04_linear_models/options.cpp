@@ -51,6 +51,9 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--rounds", options.rounds, "Rounds of work and exchange")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->capture_default_str();
+  app.add_option("--until-gap", options.until_gap,
+                 "End after the first round whose gap is at most this")
+      ->check(CLI::Range(0.0, 1e9));
   app.add_option("--split", options.split,
                  "Which samples a worker has: shuffled, or contiguous ones, as the data stand")
       ->capture_default_str();

@@ -11,6 +11,7 @@ struct Options {
   double l2 = 1e-3, l1 = 0;
   std::string solver = "cocoa_plus";
   std::int64_t rounds = 20;
+  double until_gap = 0;  // ends earlier; 0: never
   std::string split = "shuffled";
   std::uint64_t seed = 1;
   std::string metrics;

@@ -45,7 +45,7 @@ TEST(LinearModels, WorkersTellEachRoundAndTheSummary) {
   const Finished finished = run(paceline_run(
       {"-n", "2"},
       linear_models({"--rounds", "4", "--solver", "cocoa_plus:passes=2", "--metrics", metrics})));
-  ASSERT_EQ(exit_code(finished.status), 0) << finished.error;
+  ASSERT_EQ(finished.exit_code, 0) << finished.error;
   EXPECT_THAT(finished.output, HasSubstr("[0] round    4  primal 0.2310"));
   const auto records = records_of(metrics);
   ASSERT_EQ(records.size(), 5u);
@@ -66,7 +66,7 @@ TEST(LinearModels, AFileOfSamplesIsEnoughAndEveryTenthIsHeldOut) {
   const Finished finished =
       run({.command = linear_models({"--data", small_file(folder), "--solver", "scd", "--l1",
                                      "0.01", "--loss", "logistic", "--metrics", metrics})});
-  ASSERT_EQ(exit_code(finished.status), 0) << finished.error;
+  ASSERT_EQ(finished.exit_code, 0) << finished.error;
   const json summary = records_of(metrics).back();
   EXPECT_EQ(summary["samples"], 36);
   EXPECT_EQ(summary["test_accuracy"], 1.0);
@@ -90,14 +90,14 @@ TEST(LinearModels, WrongOptionsEndWithTwoAndSayWhatIsRight) {
   };
   for (const auto& [options, said] : cases) {
     const Finished finished = run({.command = linear_models(options)});
-    EXPECT_EQ(exit_code(finished.status), 2) << finished.output;
+    EXPECT_EQ(finished.exit_code, 2) << finished.output;
     EXPECT_THAT(finished.error, HasSubstr(said));
   }
 }
 
 TEST(LinearModels, HelpTellsEverySolverAndLoss) {
   const Finished help = run({.command = linear_models({"--help"})});
-  EXPECT_EQ(exit_code(help.status), 0);
+  EXPECT_EQ(help.exit_code, 0);
   for (const char* word : {"feature_split", "hogwild", "gamma=1", "held out", "paceline run -n 4"})
     EXPECT_THAT(help.output, HasSubstr(word));
 }
