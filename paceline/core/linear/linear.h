@@ -6,8 +6,9 @@
 // (data/samples.h: sparse rows with labels). A solver is a file in solvers/, a value in the
 // catalogue (solver/solver_catalogue.h), which makes a Solver (solver/solver.h): it works in
 // rounds, alone or on the ranks of a group, with samples or features split among them.
-// problem/objective.h measures the weights that come out. Start reading at solvers/sdca.cpp, then
-// solver/cocoa_rounds.cpp.
+// problem/objective.h measures the weights that come out. Threads of one process share weights in
+// threads/; machines/ holds protocols between ranks that do not wait for each other. Start reading
+// at solvers/sdca.cpp, then solver/cocoa_rounds.cpp.
 #pragma once
 
 #include "paceline/core/linear/data/king_james.h"

@@ -20,8 +20,8 @@ struct KingJames {
   std::vector<std::string> words;  // of column j, in the order of the alphabet
 };
 
-// What a verse can be asked: "testament" (+1: it stands in the New Testament), then the books
-// ("genesis", "1_samuel", ...: +1: it stands in that one), in their order.
+// The labels that verses can get: "testament" (+1: the verse stands in the New Testament), then the
+// books ("genesis", "1_samuel", ...; +1: it stands in that one), in their order.
 std::vector<std::string> king_james_labels();
 
 // Runs Debian's program (about 0.1 s). A failure (misuse): an unknown label (it lists the known

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBetweenWords = " \t\r\v\f";
 
-// What stands in a file comes from strangers, so messages show a short piece of it, in ASCII.
+// A short piece of a file that may come from a stranger, in ASCII, for messages.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMostShown = 40;
   std::string result;

@@ -15,7 +15,7 @@
 namespace paceline::linear {
 
 inline constexpr std::uint32_t kMostLibsvmFeatures = 1u << 27;  // 1 GiB of weights
-inline constexpr std::size_t kLongestLibsvmLine = std::size_t{64} << 20;
+inline constexpr std::size_t kLongestLibsvmLine = std::size_t{16} << 20;
 
 // Feature INDEX becomes column INDEX - 1; the width is the largest index. A failure (misuse) names
 // the file, the line and the column in bytes, and says what is right; `name` is the file's name in

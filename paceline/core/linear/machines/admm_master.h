@@ -39,7 +39,7 @@ class AdmmMaster {
   const std::vector<double>& common() const { return common_; }  // z
   std::size_t width() const { return common_.size(); }
   std::int64_t updates() const { return updates_; }
-  // By worker: how many updates have gone by since it brought what it brought last.
+  // Tells of each worker how many updates have gone by since the one that its x + u was new in.
   const std::vector<int>& ages() const { return ages_; }
 
  private:

@@ -1,5 +1,6 @@
 #include "paceline/core/linear/machines/async_admm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -60,7 +61,7 @@ std::vector<double> AsyncAdmm::common() const {
   return common_;
 }
 
-// What has come before the loss is taken first.
+// The ends of rounds that came before the loss are taken first.
 std::optional<int> AsyncAdmm::lost() const {
   const std::lock_guard lock(mutex_);
   return has_end() ? std::nullopt : lost_;

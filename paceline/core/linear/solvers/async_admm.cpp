@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/linear/solver/consensus.h"
 #include "paceline/core/linear/solver/solver_catalogue.h"

@@ -1,6 +1,6 @@
-// Which samples of a batch may be worked on at the same time: those that no chain of common
-// features joins (Pan, Lam, Tu, Papailiopoulos, Zhang, Jordan, Ramchandran, Re, Recht, Cyclades,
-// NeurIPS 2016).
+// Conflicts between the samples of a batch: two samples may be worked on at the same time if no
+// chain of common features joins them (Pan, Lam, Tu, Papailiopoulos, Zhang, Jordan, Ramchandran,
+// Re, Recht, Cyclades, NeurIPS 2016).
 #pragma once
 
 #include <cstddef>

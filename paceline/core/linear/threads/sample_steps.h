@@ -25,7 +25,7 @@ class SampleSteps {
   // REQUIRES: no l1.
   SampleSteps(const Problem& problem, const Samples& samples);
 
-  void set_rate(double rate);  // of the next steps. COST: a division for each feature
+  void set_rate(double rate) { rate_ = rate; }  // of the next steps
 
   // `weights`: a view of shared_weights.h.
   template <typename Weights>
@@ -37,22 +37,15 @@ class SampleSteps {
     const double move = rate_ * loss_.derivative(prediction, samples_.labels[i]);
     for (std::size_t k = 0; k < row.entries(); ++k) {
       const std::uint32_t j = row.indices[k];
-      const Shrinkage& shrinkage = shrinkages_[j];
-      weights.add(j, -(shrinkage.divisor_inverse * move * row.values[k] +
-                       shrinkage.share * weights.load(j)));
+      const double strength = rate_ * regularisers_[j], shrink = 1 / (1 + strength);
+      weights.add(j, -shrink * (move * row.values[k] + strength * weights.load(j)));
     }
   }
 
  private:
-  // Of a feature, at the present rate: 1 / (1 + rate r_j) and rate r_j / (1 + rate r_j).
-  struct Shrinkage {
-    double divisor_inverse = 1, share = 0;
-  };
-
   const ChosenLoss& loss_;
   const Samples& samples_;
   std::vector<double> regularisers_;  // r_j
-  std::vector<Shrinkage> shrinkages_;
   double rate_ = 0;
 };
 

@@ -14,7 +14,7 @@ std::vector<Setting> step_settings() {
            .whole = true,
            .may_be_auto = true},
           {.name = "rate",
-           .standard = 0.2,
+           .standard = 0.1,
            .least = 1e-12,
            .most = 1e6,
            .meaning = "of the first epoch's steps"},

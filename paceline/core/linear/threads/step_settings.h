@@ -16,7 +16,7 @@ int threads_in(const Settings& settings);  // auto: the processors that this pro
 
 // Falls from epoch to epoch.
 struct StepRate {
-  double first = 0.2, decay = 0.9;
+  double first = 0.1, decay = 0.9;
   double of_epoch(std::int64_t epoch) const {
     return first * std::pow(decay, static_cast<double>(epoch));
   }

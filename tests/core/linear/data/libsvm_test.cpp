@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include "paceline/core/base/seed.h"
 #include "tests/support/nightly.h"
@@ -74,7 +76,7 @@ TEST(Libsvm, RefusesWhatIsNoFiniteNumberOrNoIndex) {
 TEST(Libsvm, RefusesALineThatIsTooLong) {
   const std::string text = "1 1:1\n1" + std::string(kLongestLibsvmLine, ' ');
   EXPECT_THAT(failure_of_text(text),
-              StartsWith("a.svm:2:67108865: the line has 67108865 bytes; one sample has at most"));
+              StartsWith("a.svm:2:16777217: the line has 16777217 bytes; one sample has at most"));
 }
 
 TEST(Libsvm, AFileThatCannotBeReadIsRefusedByName) {
@@ -119,7 +121,7 @@ void mutate_libsvm(std::string& text, SeededNumbers& numbers) {
   }
 }
 
-// What a solver relies on.
+// The samples are as solvers expect them.
 bool is_sound(const Samples& samples) {
   const SparseRows& rows = samples.rows;
   if (rows.size() != samples.size() || samples.size() == 0 ||

@@ -1,6 +1,7 @@
 // Workers of asynchronous ADMM in virtual time, on problems whose local solution is a closed form.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -21,7 +22,7 @@ struct AdmmProblem {
   linear::AdmmMaster::Consensus consensus;
 };
 
-// What a worker does with its vectors: the same in the serial form and in virtual time.
+// A worker's vectors and its step, which is the same in the serial form and in virtual time.
 struct AdmmVectors {
   std::vector<double> x, u;
 

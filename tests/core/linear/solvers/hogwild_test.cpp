@@ -2,6 +2,7 @@
 
 #include "paceline/core/linear/threads/step_settings.h"
 #include "tests/core/linear/threads/sparse_logistic.h"
+#include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
 namespace paceline::linear::hogwild_test {
@@ -34,7 +35,8 @@ TEST(Hogwild, SamplesWithoutCommonFeaturesHaveTheBitsOfOneLoopOnAnyThreads) {
 }
 
 TEST(Hogwild, OnSparseSamplesThreadsReachTheLossOfOneWithinOnePercent) {
-  const Samples samples = test::sparse_samples(20000, 100000, 10, test::seed(2590000));
+  const std::size_t n = test::is_brief() ? 3000 : 20000;
+  const Samples samples = test::sparse_samples(n, 5 * n, 10, test::seed(2590000));
   const Problem problem = test::logistic_problem(1e-6);
   const double serial = test::solved_alone("hogwild:threads=1,rate=2", problem, samples, 4).primal;
   EXPECT_LT(serial, .6) << "it has learnt something: at 0 weights the loss is log 2";
@@ -66,7 +68,7 @@ TEST(Hogwild, RefusesL1SeveralRanksAndUnknownSettings) {
   EXPECT_THAT(parse_solver("hogwild:update=lost").error().what, HasSubstr("fetch_add"));
   const Settings standard = parse_solver("hogwild").value().settings;
   EXPECT_GE(threads_in(standard), 1) << "auto";
-  EXPECT_EQ(step_rate_in(standard).of_epoch(2), .2 * std::pow(.9, 2.));
+  EXPECT_EQ(step_rate_in(standard).of_epoch(2), .1 * std::pow(.9, 2.));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Sparse problems with labels -1 and 1, and their solution by one loop without threads.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -65,7 +66,7 @@ struct Solved {
   double primal = 0;
 };
 
-// What a solver makes of the samples in so many rounds, in one process.
+// The result of a solver after so many rounds in one process.
 inline Solved solved_alone(const std::string& solver, const Problem& problem,
                            const Samples& samples, int rounds) {
   Solved solved;
@@ -82,21 +83,21 @@ inline Solved solved_alone(const std::string& solver, const Problem& problem,
   return solved;
 }
 
-// The same steps by one loop that shares no code with the solvers, at rate 0.2 and decay 0.9.
+// The same steps by one loop that shares no code with the solvers, at rate 0.1 and decay 0.9.
 inline std::vector<double> solved_by_one_loop(const Problem& problem, const Samples& samples,
                                               int rounds) {
   const auto n = static_cast<double>(samples.size());
   std::vector<double> w(samples.rows.width), count(samples.rows.width);
   for (const std::uint32_t j : samples.rows.columns) ++count[j];
   for (int epoch = 0; epoch < rounds; ++epoch) {
-    const double rate = .2 * std::pow(.9, static_cast<double>(epoch));
+    const double rate = .1 * std::pow(.9, static_cast<double>(epoch));
     for (const std::size_t i : linear::permutation(samples.size(), linear::seed_of(7, 0, epoch))) {
       const linear::SparseVector x = samples.rows.row(i);
       const double move = rate * problem.loss.derivative(dot(x, w), samples.labels[i]);
       for (std::size_t k = 0; k < x.entries(); ++k) {
         double& one = w[x.indices[k]];
         const double strength = rate * (problem.l2 * n / count[x.indices[k]]);
-        one -= 1 / (1 + strength) * move * x.values[k] + strength / (1 + strength) * one;
+        one -= 1 / (1 + strength) * (move * x.values[k] + strength * one);
       }
     }
   }

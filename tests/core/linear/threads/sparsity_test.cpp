@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <algorithm>
 
 #include "tests/core/linear/threads/sparse_logistic.h"
 #include "tests/support/seed.h"
