@@ -10,7 +10,7 @@
 namespace paceline::linear {
 namespace {
 
-constexpr double kOptimum = 0.2310714;
+constexpr double kBestPrimal = 0.2310714;
 
 const KingJames& testaments() {
   static const KingJames verses = king_james("testament").value();
@@ -26,7 +26,7 @@ test::LinearRun run_on_testaments(std::string_view solver, int ranks, int rounds
 TEST(KingJamesFacts, SdcaFindsTheOptimumInTenEpochs) {
   const auto run = run_on_testaments("sdca", 1, 10, Split::shuffled);
   EXPECT_LT(run.objectives.back().gap(), 1e-9);
-  EXPECT_NEAR(run.objectives.back().primal, kOptimum, 1e-6);
+  EXPECT_NEAR(run.objectives.back().primal, kBestPrimal, 1e-6);
   test::run_ranks(1, [&](Job& job) {
     EXPECT_NEAR(*accuracy(testaments().held_out, run.weights, job.world()), 0.861, 0.003);
   });
@@ -45,7 +45,7 @@ TEST(KingJamesFacts, OnContiguousVersesConsensusFindsTheOptimumAndAddingDoesNot)
   const auto adding = run_on_testaments("cocoa_plus", 4, 60, Split::contiguous);
   EXPECT_GT(adding.objectives.back().gap(), 0.01);
   const auto consensus = run_on_testaments("admm:penalty=0.003,passes=3", 4, 60, Split::contiguous);
-  EXPECT_NEAR(consensus.objectives.back().primal, kOptimum, 1e-5);
+  EXPECT_NEAR(consensus.objectives.back().primal, kBestPrimal, 1e-5);
 }
 
 }  // namespace

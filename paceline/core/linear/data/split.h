@@ -1,5 +1,5 @@
-// Which samples belong to which rank, and in which order they are taken: functions of a seed, the
-// same on every rank and machine.
+// The samples of each rank, and the order in which they are taken: functions of a seed, the same on
+// every rank and machine.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What weights are worth: the objective, a lower bound of the optimum that proves how far they are
+// The worth of weights: the objective, a lower bound of the optimum that proves how far they are
 // from it, and how many labels they get right.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "paceline/core/linear/solver/dual_block.h"
-#include "paceline/core/linear/solver/exchange.h"
+#include "paceline/core/linear/solver/vector_exchange.h"
 
 namespace paceline::linear {
 namespace {
@@ -20,13 +20,13 @@ class CocoaRounds final : public Solver {
                context.problem.l2 * static_cast<double>(context.samples.size()), shares.stretch),
         exchange_(context.group),
         weights_(context.samples.rows.width) {
-    // Where dual variables do not start at 0, the weights that they stand for are summed once.
+    // Dual variables that do not start at 0 stand for weights, which are summed once.
     bool is_zero = true;
     for (const double label : context.samples.labels)
       is_zero = is_zero && context.problem.loss.start(label) == 0;
     if (is_zero) return;
     block_.add_to(weights_);
-    Exchange(context.group).sum(weights_);
+    VectorExchange(context.group).sum(weights_);
   }
 
   void round() override {
@@ -54,7 +54,7 @@ class CocoaRounds final : public Solver {
   const std::uint64_t seed_;
   const Samples own_;
   DualBlock block_;
-  Exchange exchange_;
+  VectorExchange exchange_;
   std::vector<double> weights_;
   std::int64_t passes_done_ = 0;
 };

@@ -1,4 +1,4 @@
-// What consensus ADMM does on a rank and with the ranks' vectors; the synchronous and the
+// Consensus ADMM's work on a rank, and with the ranks' vectors; the synchronous and the
 // asynchronous solver share it.
 // Boyd, Parikh, Chu, Peleato, Eckstein, Distributed Optimization and Statistical Learning via the
 // Alternating Direction Method of Multipliers, 2011, chapter 7 (scaled form).

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "paceline/core/linear/solver/exchange.h"
 #include "paceline/core/linear/solver/feature_part.h"
+#include "paceline/core/linear/solver/vector_exchange.h"
 
 namespace paceline::linear {
 namespace {
@@ -50,7 +50,7 @@ class CoordinateRounds final : public Solver {
   Communicator& group_;
   const std::size_t features_;  // of all ranks
   CoordinateBlock block_;
-  Exchange exchange_;
+  VectorExchange exchange_;
   std::int64_t rounds_ = 0;
 };
 

@@ -12,7 +12,8 @@
 
 namespace paceline::linear {
 
-// What a solver works on. All ranks give the same values. The references outlive the solver.
+// The work of a solver: data, split and ranks. All ranks give the same values. The references
+// outlive the solver.
 struct SolverContext {
   const Problem& problem;
   const Samples& samples;  // of all ranks; a solver takes its rank's part of them

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "paceline/core/linear/solver/consensus.h"
-#include "paceline/core/linear/solver/exchange.h"
 #include "paceline/core/linear/solver/solver_catalogue.h"
+#include "paceline/core/linear/solver/vector_exchange.h"
 
 namespace paceline::linear::catalogue {
 namespace {
@@ -77,7 +77,7 @@ class Admm final : public Solver {
   double penalty_;
   const Samples own_;
   LocalProblem local_;
-  Exchange exchange_;
+  VectorExchange exchange_;
   std::vector<double> multipliers_;  // this rank's u
   std::vector<double> common_;       // z
 };

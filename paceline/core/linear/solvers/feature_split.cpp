@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "paceline/core/linear/solver/coordinate_rounds.h"
-#include "paceline/core/linear/solver/exchange.h"
 #include "paceline/core/linear/solver/feature_part.h"
 #include "paceline/core/linear/solver/solver_catalogue.h"
+#include "paceline/core/linear/solver/vector_exchange.h"
 
 namespace paceline::linear::catalogue {
 namespace {
@@ -108,7 +108,7 @@ class GradientOfFeatures final : public Solver {
   const double rate_;
   const SparseRows rows_;  // of all samples, with this rank's columns
   std::vector<double> weights_;
-  Exchange exchange_;
+  VectorExchange exchange_;
   std::vector<std::size_t> order_;
   std::size_t taken_ = 0;
   std::int64_t epochs_ = 0;

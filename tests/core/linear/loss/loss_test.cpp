@@ -1,3 +1,4 @@
+// Also covers paceline/core/linear/loss/pinball.cpp.
 #include "paceline/core/linear/loss/loss.h"
 
 #include <gmock/gmock.h>

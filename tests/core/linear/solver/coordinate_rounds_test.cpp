@@ -13,7 +13,7 @@ namespace {
 
 // Two samples with two identical features, and no regulariser: the sum of the weights alone
 // matters.
-constexpr double kOptimum = 1.4;  // (1 * 1 + 2 * 3) / (1 + 4)
+constexpr double kBestSum = 1.4;  // (1 * 1 + 2 * 3) / (1 + 4)
 
 test::LinearCase identical_columns() {
   test::LinearCase one{{.loss = parse_loss("squared").value()}, {}};
@@ -32,13 +32,13 @@ TEST(CoordinateRoundsTest, WithAFullShareTwoIdenticalColumnsOscillateForEver) {
         test::run_solver(identical_columns(), "feature_split:step=coordinate,share=1", 2, rounds);
     return run.weights[0] + run.weights[1];
   };
-  for (const int rounds : {1, 3, 7}) EXPECT_NEAR(sum_after(rounds), 2 * kOptimum, 1e-14);
+  for (const int rounds : {1, 3, 7}) EXPECT_NEAR(sum_after(rounds), 2 * kBestSum, 1e-14);
   for (const int rounds : {2, 4, 8}) EXPECT_NEAR(sum_after(rounds), 0, 1e-14);
 }
 
 TEST(CoordinateRoundsTest, WithHalfASharePerRankTheyAreSolvedInOneRound) {
   const auto run = test::run_solver(identical_columns(), "feature_split:step=coordinate", 2, 1);
-  EXPECT_NEAR(run.weights[0] + run.weights[1], kOptimum, 1e-14);
+  EXPECT_NEAR(run.weights[0] + run.weights[1], kBestSum, 1e-14);
 }
 
 TEST(CoordinateRoundsTest, TheSafeShareNeverRaisesTheObjective) {

@@ -23,10 +23,10 @@ std::string refusal(const test::LinearCase& one, std::string_view solver, int ra
 }
 
 TEST(SolverCatalogueTest, UnknownSolversAndSettingsAreToldTheKnownOnes) {
-  EXPECT_THAT(parse_solver("cocoaplus").error().what,
-              testing::AllOf(HasSubstr("no solver 'cocoaplus'"),
-                             HasSubstr("cocoa, cocoa_plus, cyclades"),
-                             HasSubstr("did you mean cocoa_plus")));
+  EXPECT_THAT(
+      parse_solver("cocoaplus").error().what,
+      testing::AllOf(HasSubstr("no solver 'cocoaplus'"), HasSubstr("cocoa, cocoa_plus, cyclades"),
+                     HasSubstr("did you mean cocoa_plus")));
   EXPECT_THAT(parse_solver("admm:rho=1").error().what,
               HasSubstr("admm has no setting 'rho'; it has penalty, passes, accuracy"));
   EXPECT_THAT(parse_solver("cocoa:passes=0").error().what,

@@ -68,7 +68,7 @@ TEST(CocoaTest, OnOneRankItIsSdca) {
               1e-13);
 }
 
-// Also with a part that is empty, and with dual variables that do not begin at 0.
+// Some cases have an empty part, and some dual variables that do not begin at 0.
 TEST(CocoaTest, TheDualNeverFallsAndTheWeightsAreThoseOfTheVariables) {
   for (const std::string_view loss : {"hinge", "smooth_hinge", "logistic"}) {
     for (const std::string_view solver : {"cocoa", "cocoa_plus:passes=2"}) {

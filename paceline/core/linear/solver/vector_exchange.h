@@ -9,9 +9,9 @@
 namespace paceline::linear {
 
 // THREAD: one thread. The group outlives it.
-class Exchange {
+class VectorExchange {
  public:
-  explicit Exchange(Communicator& group) : group_(group) {}
+  explicit VectorExchange(Communicator& group) : group_(group) {}
 
   // Every rank ends with the sum of all ranks' values, the same to the bit. Blocks.
   void sum(std::span<double> values) {
