@@ -221,14 +221,14 @@ TEST(AsyncAdmm, WithASlowWorkerItsErrorAtEqualTimeIsBelowHalfOfThatOfAdmm) {
     const std::uint64_t seed = test::seed(2640000 + number);
     const Ridge ridge(seed);
     const test::AdmmProblem problem = ridge.problem();
-    const auto error_after_400_ms = [&](const AdmmPace& pace) {
+    const auto error_after_800_ms = [&](const AdmmPace& pace) {
       test::AdmmWorld world(problem, pace, 1'000'000, 1, times_with_a_slow_worker(seed), kQuick,
                             seed);
-      world.network.run(400ms);
+      world.network.run(800ms);  // 40 iterations of ADMM
       return ridge.error_of(world.workers[0]->admm.master()->common());
     };
-    const double synchronous = error_after_400_ms({.barrier = 8, .delay = 5});
-    const double asynchronous = error_after_400_ms({.barrier = 2, .delay = 5});
+    const double synchronous = error_after_800_ms({.barrier = 8, .delay = 5});
+    const double asynchronous = error_after_800_ms({.barrier = 2, .delay = 5});
     EXPECT_LT(asynchronous, synchronous / 2) << "seed " << number;
     EXPECT_LT(synchronous, .5) << "it comes nearer, too; seed " << number;
   }

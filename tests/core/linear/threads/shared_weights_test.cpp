@@ -12,7 +12,7 @@ namespace paceline::linear {
 namespace {
 
 TEST(SharedWeights, FetchAddLosesNothing) {
-  constexpr int kThreads = 8, kTimes = 5000;
+  constexpr int kThreads = 4, kTimes = 500'000;  // so long that the threads run at the same time
   std::vector<double> values(4);
   run_team(kThreads, [&](int) {
     for (int time = 0; time < kTimes; ++time)
