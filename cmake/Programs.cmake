@@ -1,6 +1,7 @@
 # Programs for people: the numbered examples and the micro benchmarks.
 
-# paceline_examples(): examples/NN_name/*.cpp -> the executable `name`.
+# paceline_examples(): examples/NN_name/*.cpp -> the executable `name`. One that includes nothing of torch is not linked with
+# it, so it is built and started faster.
 function(paceline_examples)
   paceline_folders(folders examples)
   foreach(folder IN LISTS folders)
@@ -8,8 +9,18 @@ function(paceline_examples)
     if(sources)
       string(REGEX REPLACE "^[0-9]+_" "" name "${folder}")
       add_executable(${name} ${sources})
-      target_link_libraries(${name} PRIVATE paceline::torch CLI11::CLI11 nlohmann_json::nlohmann_json)
-      paceline_torch_header(${name})
+      set(uses_torch)
+      foreach(source IN LISTS sources)
+        file(STRINGS "${source}" includes LIMIT_COUNT 1 REGEX "#include [<\"](paceline/)?torch/")
+        list(APPEND uses_torch ${includes})
+      endforeach()
+      target_link_libraries(${name} PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
+      if(uses_torch)
+        target_link_libraries(${name} PRIVATE paceline::torch)
+        paceline_torch_header(${name})
+      else()
+        target_link_libraries(${name} PRIVATE paceline::core)
+      endif()
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)  # as the torch floor
       set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})
     endif()

@@ -13,12 +13,13 @@
 // weights; mixing/mixing_program.h makes programs of it, proof/mixing_proof.h proves it.
 //
 // Other rooms also use: operations, cuts and shapes of programs (operation.h, partition.h, cells.h,
-// shapes.h), mixing graphs (mixing_graph.h, mixing_program.h, mixing_proof.h), how the messages of
-// programs meet and when (matching.h, timeline.h), engines that plugins bring (engine_plugin.h),
-// how a group is opened (open_communicator.h), strings and bytes of any length (values.h), and
-// machines among a group's ranks (machine_port.h): gossip that waits for nobody (async_gossip.h,
-// gossip_place.h), parts of an epoch that rank 0 deals out (tickets.h), and ranks of their own pace
-// that stand still together (halts.h).
+// shapes.h), the order of reproducible sums (balanced_tree.h), mixing graphs (mixing_graph.h,
+// mixing_program.h, mixing_proof.h), how the messages of programs meet and when (matching.h,
+// timeline.h), engines that plugins bring (engine_plugin.h), how a group is opened
+// (open_communicator.h), strings and bytes of any length (values.h), and machines among a group's
+// ranks (machine_port.h): gossip that waits for nobody (async_gossip.h, gossip_place.h), parts of an
+// epoch that rank 0 deals out (tickets.h), and ranks of their own pace that stand still together
+// (halts.h).
 #pragma once
 
 #include "paceline/core/collective/call/work.h"

@@ -1,5 +1,6 @@
 // The door of settings: named settings of a method, as users write them behind its name:
 // "NAME:SETTING=VALUE,SETTING=VALUE". A method lists its settings as values; one parser reads them.
+// A name and its settings among the entries of a catalogue: named_choice.h.
 #pragma once
 
 #include <limits>

@@ -2,15 +2,12 @@
 // reads it, throws nothing, and allocates no more than the files' bytes and 64 MiB.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <malloc.h>
 #include <sys/stat.h>
 
 #include <bit>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <new>
 #include <utility>
 
 #include "paceline/core/base/crc32c.h"
@@ -20,62 +17,7 @@
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_folder.h"
-
-// --- every allocation is seen -------------------------------------------------------------------
-
-namespace {
-
-// The memory that operator new gave and delete took back since a thread began to watch.
-struct Allocations {
-  bool is_watched = false;
-  std::size_t most = 0;     // a larger allocation is refused
-  std::size_t largest = 0;  // that was asked for
-  std::int64_t live = 0, peak = 0;
-};
-thread_local Allocations allocations;
-
-void* allocate(std::size_t bytes) {
-  Allocations& seen = allocations;
-  if (seen.is_watched) seen.largest = std::max(seen.largest, bytes);
-  void* const memory =
-      seen.is_watched && bytes > seen.most ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
-  if (memory == nullptr) throw std::bad_alloc();
-  if (seen.is_watched) {
-    seen.live += static_cast<std::int64_t>(::malloc_usable_size(memory));
-    seen.peak = std::max(seen.peak, seen.live);
-  }
-  return memory;
-}
-
-void release(void* memory) noexcept {
-  if (allocations.is_watched && memory != nullptr)
-    allocations.live -= static_cast<std::int64_t>(::malloc_usable_size(memory));
-  std::free(memory);
-}
-
-}  // namespace
-
-// Sanitizers bring all forms, of which these and those of arrays must each fit together, and go on
-// to see the malloc below.
-void* operator new(std::size_t bytes) {
-  return allocate(bytes);
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  try {
-    return allocate(bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-void operator delete(void* memory) noexcept {
-  release(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  release(memory);
-}
-void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  release(memory);
-}
+#include "tests/support/watched_allocations.h"
 
 namespace paceline::checkpoint::testing {
 namespace {
@@ -87,6 +29,7 @@ constexpr std::size_t kMost = 64 << 20;  // above the bytes of the files
 
 // Calls a reader of `bytes` bytes of files. Returns what went wrong; "": nothing.
 std::string harm_of(std::size_t bytes, const std::function<void()>& call) {
+  test::WatchedAllocations& allocations = test::watched_allocations;
   allocations = {.is_watched = true, .most = bytes + kMost};
   std::string harm;
   try {
@@ -346,7 +289,7 @@ class HostileCheckpoint : public ::testing::Test {
     });
     EXPECT_EQ(harm, "") << what;
     // A small checkpoint needs little, all together.
-    EXPECT_LT(allocations.peak, static_cast<std::int64_t>(kMost / 4)) << what;
+    EXPECT_LT(test::watched_allocations.peak, static_cast<std::int64_t>(kMost / 4)) << what;
     return is_sound;
   }
 

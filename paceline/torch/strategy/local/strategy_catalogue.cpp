@@ -1,10 +1,8 @@
 #include "paceline/torch/strategy/local/strategy_catalogue.h"
 
-#include <c10/util/StringUtil.h>
+#include <utility>
 
-#include <algorithm>
-
-#include "paceline/core/base/suggestion.h"
+#include "paceline/core/settings/named_choice.h"
 
 namespace paceline::strategy {
 
@@ -19,23 +17,9 @@ std::string Choice::text() const {
 }
 
 Result<Choice> parse_strategy(std::string_view text) {
-  const auto [name, texts, has_settings] = split_name(text);
-  const auto& all = strategies();
-  const auto found = std::ranges::find(all, name, &Strategy::name);
-  if (found == all.end()) {
-    std::vector<std::string> names;
-    for (const Strategy& one : all) names.emplace_back(one.name);
-    return Failure{Fault::misuse,
-                   c10::str("there is no synchrony '", name, "'; there are ",
-                            c10::Join(", ", names), suggestion(name, names)),
-                   {}};
-  }
-  Choice choice{*found, standard_settings(found->settings)};
-  if (!has_settings) return choice;
-  auto settings = parse_settings(name, found->settings, texts);
-  if (!settings) return settings.error();
-  choice.settings = *std::move(settings);
-  return choice;
+  auto choice = parse_named("synchrony", text, strategies());
+  if (!choice) return choice.error();
+  return Choice{std::move(choice->entry), std::move(choice->settings)};
 }
 
 }  // namespace paceline::strategy

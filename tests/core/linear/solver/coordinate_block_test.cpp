@@ -1,0 +1,59 @@
+#include "paceline/core/linear/solver/coordinate_block.h"
+
+#include <gtest/gtest.h>
+
+#include "paceline/core/base/seed.h"
+#include "tests/support/linear_problems.h"
+#include "tests/support/seed.h"
+
+namespace paceline::linear {
+namespace {
+
+double primal_of(const test::LinearCase& one, const CoordinateBlock& block) {
+  double loss = 0;
+  for (std::size_t i = 0; i < one.samples.size(); ++i)
+    loss += one.problem.loss.value(block.predictions[i], one.samples.labels[i]);
+  return loss / static_cast<double>(one.samples.size()) + regulariser(one.problem, block.weights);
+}
+
+TEST(CoordinateBlockTest, NoStepRaisesTheObjectiveAndPredictionsStayThoseOfTheWeights) {
+  SeededNumbers numbers(test::seed(31));
+  for (const std::string_view loss : {"squared", "smooth_hinge", "logistic"}) {
+    for (const double l1 : {0.0, 0.003}) {
+      test::LinearCase one = test::sign_case(test::seed(32), loss, 200, 20);
+      one.problem.l1 = l1;
+      CoordinateBlock block(one.problem, columns_of(one.samples.rows), one.samples.labels);
+      double primal = primal_of(one, block);
+      for (int i = 0; i < 1000; ++i) {
+        block.step(numbers.below(block.size()));
+        const double next = primal_of(one, block);
+        ASSERT_LE(next, primal + 1e-15) << loss;
+        primal = next;
+      }
+      for (std::size_t i = 0; i < one.samples.size(); ++i)
+        EXPECT_NEAR(block.predictions[i], dot(one.samples.rows.row(i), block.weights), 1e-12);
+    }
+  }
+}
+
+// For the squared loss a step solves the equation of its weight: Gauss and Seidel.
+TEST(CoordinateBlockTest, OnRidgeRegressionItIsGaussSeidel) {
+  const test::LinearCase one = test::ridge_case(test::seed(33));
+  const std::vector<double> optimum = test::ridge_optimum(one);
+  CoordinateBlock block(one.problem, columns_of(one.samples.rows), one.samples.labels);
+  for (int pass = 0; pass < 60; ++pass)
+    for (std::size_t j = 0; j < block.size(); ++j) block.step(j);
+  EXPECT_LT(test::largest_difference(block.weights, optimum), 1e-8);
+}
+
+TEST(CoordinateBlockTest, AFeatureThatNoSampleHasKeepsItsWeight) {
+  test::LinearCase one = test::ridge_case(test::seed(34), 10, 3);
+  one.samples.rows.width = 4;
+  one.problem.l2 = 0;
+  CoordinateBlock block(one.problem, columns_of(one.samples.rows), one.samples.labels);
+  block.step(3);
+  EXPECT_EQ(block.weights[3], 0);
+}
+
+}  // namespace
+}  // namespace paceline::linear

@@ -1,0 +1,64 @@
+// Also covers paceline/core/linear/solver/feature_part.cpp.
+#include "paceline/core/linear/solver/coordinate_rounds.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/support/linear_problems.h"
+#include "tests/support/seed.h"
+
+namespace paceline::linear {
+namespace {
+
+// Two samples with two identical features, and no regulariser: the sum of the weights alone
+// matters.
+constexpr double kBestSum = 1.4;  // (1 * 1 + 2 * 3) / (1 + 4)
+
+test::LinearCase identical_columns() {
+  test::LinearCase one{{.loss = parse_loss("squared").value()}, {}};
+  const std::array<std::uint32_t, 2> both = {0, 1};
+  for (const double value : {1.0, 2.0}) {
+    const std::array<double, 2> values = {value, value};
+    one.samples.rows.append({both, values});
+  }
+  one.samples.labels = {1, 3};
+  return one;
+}
+
+TEST(CoordinateRoundsTest, WithAFullShareTwoIdenticalColumnsOscillateForEver) {
+  const auto sum_after = [](int rounds) {
+    const auto run =
+        test::run_solver(identical_columns(), "feature_split:step=coordinate,share=1", 2, rounds);
+    return run.weights[0] + run.weights[1];
+  };
+  for (const int rounds : {1, 3, 7}) EXPECT_NEAR(sum_after(rounds), 2 * kBestSum, 1e-14);
+  for (const int rounds : {2, 4, 8}) EXPECT_NEAR(sum_after(rounds), 0, 1e-14);
+}
+
+// A regulariser makes the full share contract, but slowly.
+TEST(CoordinateRoundsTest, WithL2TheFullShareEndsAtTheOptimumAfterManyRounds) {
+  test::LinearCase one = identical_columns();
+  one.problem.l2 = 0.2;
+  const auto run = test::run_solver(one, "feature_split:step=coordinate,share=1", 2, 400);
+  EXPECT_LT(test::largest_difference(run.weights, test::ridge_optimum(one)), 1e-6);
+  EXPECT_GT(run.objectives[1].primal, run.objectives[399].primal + 0.1);
+}
+
+TEST(CoordinateRoundsTest, WithHalfASharePerRankTheyAreSolvedInOneRound) {
+  const auto run = test::run_solver(identical_columns(), "feature_split:step=coordinate", 2, 1);
+  EXPECT_NEAR(run.weights[0] + run.weights[1], kBestSum, 1e-14);
+}
+
+TEST(CoordinateRoundsTest, TheSafeShareNeverRaisesTheObjective) {
+  for (const std::string_view solver : {"scd", "feature_split:step=coordinate,passes=3"}) {
+    test::LinearCase one = test::sign_case(test::seed(51), "logistic", 60, 12);
+    one.problem.l1 = 0.002;
+    const auto run = test::run_solver(one, solver, 4, 40);
+    for (std::size_t k = 1; k < run.objectives.size(); ++k)
+      EXPECT_LE(run.objectives[k].primal, run.objectives[k - 1].primal + 1e-13) << solver;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::linear
