@@ -52,7 +52,7 @@ TEST(LinearModels, WorkersTellEachRoundAndTheSummary) {
   const json& summary = records.back();
   EXPECT_EQ(summary["event"], "summary");
   EXPECT_EQ(summary["world_size"], 2);
-  EXPECT_EQ(summary["solver"], "cocoa_plus:passes=2");
+  EXPECT_EQ(summary["solver"], "cocoa_plus:passes=2,order=permutation");
   EXPECT_EQ(summary["samples"], 27992);
   EXPECT_EQ(summary["features"], 12544);
   EXPECT_EQ(summary["bytes"], 4 * 8 * 12544);

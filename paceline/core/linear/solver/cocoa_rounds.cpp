@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "paceline/core/linear/solver/dual_block.h"
+#include "paceline/core/linear/solver/sample_order.h"
 #include "paceline/core/linear/solver/vector_exchange.h"
 
 namespace paceline::linear {
@@ -11,10 +12,10 @@ namespace {
 
 class CocoaRounds final : public Solver {
  public:
-  CocoaRounds(const CocoaShares& shares, int passes, const SolverContext& context)
+  CocoaRounds(const CocoaShares& shares, const Settings& settings, const SolverContext& context)
       : shares_(shares),
-        passes_(passes),
-        seed_(context.seed),
+        passes_(settings.as<int>("passes")),
+        order_(order_in(settings, context.seed, context.group.rank())),
         own_(select(context.samples, context.own_samples())),
         block_(own_, context.problem.loss,
                context.problem.l2 * static_cast<double>(context.samples.size()), shares.stretch),
@@ -33,7 +34,7 @@ class CocoaRounds final : public Solver {
     const std::vector<double> before = block_.variables;
     std::vector<double> moved = weights_;
     for (int pass = 0; pass < passes_; ++pass, ++passes_done_)
-      block_.pass(permutation(own_.size(), seed_of(seed_, exchange_.rank(), passes_done_)), moved);
+      block_.pass(order_.of_pass(own_.size(), passes_done_), moved);
     for (std::size_t j = 0; j < moved.size(); ++j)
       moved[j] = (moved[j] - weights_[j]) / shares_.stretch;
     exchange_.sum(moved);
@@ -51,7 +52,7 @@ class CocoaRounds final : public Solver {
  private:
   const CocoaShares shares_;
   const int passes_;
-  const std::uint64_t seed_;
+  const SampleOrder order_;
   const Samples own_;
   DualBlock block_;
   VectorExchange exchange_;
@@ -61,18 +62,19 @@ class CocoaRounds final : public Solver {
 
 }  // namespace
 
-std::unique_ptr<Solver> cocoa_rounds(const CocoaShares& shares, int passes,
+std::unique_ptr<Solver> cocoa_rounds(const CocoaShares& shares, const Settings& settings,
                                      const SolverContext& context) {
-  return std::make_unique<CocoaRounds>(shares, passes, context);
+  return std::make_unique<CocoaRounds>(shares, settings, context);
 }
 
-Setting passes_setting() {
-  return {.name = "passes",
-          .standard = 1,
-          .least = 1,
-          .most = 1000,
-          .meaning = "passes over a rank's samples in a round",
-          .whole = true};
+std::vector<Setting> cocoa_settings() {
+  return {{.name = "passes",
+           .standard = 1,
+           .least = 1,
+           .most = 1000,
+           .meaning = "passes over a rank's samples in a round",
+           .whole = true},
+          order_setting()};
 }
 
 }  // namespace paceline::linear

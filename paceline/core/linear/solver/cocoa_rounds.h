@@ -15,10 +15,10 @@ struct CocoaShares {
 
 // Diverges unless stretch is at least share times the number of ranks, or the ranks' samples have
 // little in common.
-std::unique_ptr<Solver> cocoa_rounds(const CocoaShares& shares, int passes,
+std::unique_ptr<Solver> cocoa_rounds(const CocoaShares& shares, const Settings& settings,
                                      const SolverContext& context);
 
-// Both methods' setting: SDCA's steps of a round, in passes over the rank's samples.
-Setting passes_setting();
+// Both methods' settings: how many passes over the rank's samples a round has, and their order.
+std::vector<Setting> cocoa_settings();
 
 }  // namespace paceline::linear

@@ -10,11 +10,11 @@ SolverMethod cocoa() {
   return {.name = "cocoa",
           .summary = "each rank makes a pass of SDCA over its samples; their moves are averaged",
           .reference = "Jaggi, Smith, Takac and others, NeurIPS 2014",
-          .settings = {passes_setting()},
+          .settings = cocoa_settings(),
           .needs_l2 = true,
           .make = [](const Settings& settings, const SolverContext& context) {
-            return cocoa_rounds({.share = 1.0 / context.group.size(), .stretch = 1},
-                                settings.as<int>("passes"), context);
+            return cocoa_rounds({.share = 1.0 / context.group.size(), .stretch = 1}, settings,
+                                context);
           }};
 }
 

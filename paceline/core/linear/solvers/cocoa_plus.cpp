@@ -13,11 +13,11 @@ SolverMethod cocoa_plus() {
               "each rank makes a pass of careful SDCA over its samples; their moves are "
               "added",
           .reference = "Ma, Smith, Jaggi, Jordan, Richtarik, Takac, ICML 2015",
-          .settings = {passes_setting()},
+          .settings = cocoa_settings(),
           .needs_l2 = true,
           .make = [](const Settings& settings, const SolverContext& context) {
             return cocoa_rounds({.share = 1, .stretch = static_cast<double>(context.group.size())},
-                                settings.as<int>("passes"), context);
+                                settings, context);
           }};
 }
 

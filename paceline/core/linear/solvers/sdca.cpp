@@ -2,6 +2,7 @@
 // Shalev-Shwartz, Zhang, Stochastic Dual Coordinate Ascent Methods for Regularized Loss
 // Minimization, JMLR 2013.
 #include "paceline/core/linear/solver/dual_block.h"
+#include "paceline/core/linear/solver/sample_order.h"
 #include "paceline/core/linear/solver/solver_catalogue.h"
 
 namespace paceline::linear::catalogue {
@@ -10,8 +11,8 @@ namespace {
 // A round is an epoch. Its order is that of rank 0 of CoCoA, which on one rank is the same method.
 class Sdca final : public Solver {
  public:
-  explicit Sdca(const SolverContext& context)
-      : seed_(context.seed),
+  Sdca(const Settings& settings, const SolverContext& context)
+      : order_(order_in(settings, context.seed, 0)),
         samples_(context.samples),
         block_(samples_, context.problem.loss,
                context.problem.l2 * static_cast<double>(samples_.size())),
@@ -19,16 +20,14 @@ class Sdca final : public Solver {
     block_.add_to(weights_);
   }
 
-  void round() override {
-    block_.pass(permutation(samples_.size(), seed_of(seed_, 0, epochs_++)), weights_);
-  }
+  void round() override { block_.pass(order_.of_pass(samples_.size(), epochs_++), weights_); }
   std::vector<double> weights() override { return weights_; }
   std::span<const double> dual_variables() const override { return block_.variables; }
   std::uint64_t bytes_brought() const override { return 0; }
   std::string remark() const override { return {}; }
 
  private:
-  const std::uint64_t seed_;
+  const SampleOrder order_;
   const Samples& samples_;
   DualBlock block_;
   std::vector<double> weights_;
@@ -41,11 +40,11 @@ SolverMethod sdca() {
   return {.name = "sdca",
           .summary = "dual coordinate ascent, a pass over all samples a round, in one process",
           .reference = "Shalev-Shwartz, Zhang, JMLR 2013",
+          .settings = {order_setting()},
           .parts = SolverMethod::Parts::one,
           .needs_l2 = true,
-          .make = [](const Settings&, const SolverContext& context) -> std::unique_ptr<Solver> {
-            return std::make_unique<Sdca>(context);
-          }};
+          .make = [](const Settings& settings, const SolverContext& context)
+              -> std::unique_ptr<Solver> { return std::make_unique<Sdca>(settings, context); }};
 }
 
 }  // namespace paceline::linear::catalogue

@@ -36,6 +36,15 @@ TEST(CoordinateRoundsTest, WithAFullShareTwoIdenticalColumnsOscillateForEver) {
   for (const int rounds : {2, 4, 8}) EXPECT_NEAR(sum_after(rounds), 0, 1e-14);
 }
 
+// A regulariser makes the full share contract, but slowly.
+TEST(CoordinateRoundsTest, WithL2TheFullShareEndsAtTheOptimumAfterManyRounds) {
+  test::LinearCase one = identical_columns();
+  one.problem.l2 = 0.2;
+  const auto run = test::run_solver(one, "feature_split:step=coordinate,share=1", 2, 400);
+  EXPECT_LT(test::largest_difference(run.weights, test::ridge_optimum(one)), 1e-6);
+  EXPECT_GT(run.objectives[1].primal, run.objectives[399].primal + 0.1);
+}
+
 TEST(CoordinateRoundsTest, WithHalfASharePerRankTheyAreSolvedInOneRound) {
   const auto run = test::run_solver(identical_columns(), "feature_split:step=coordinate", 2, 1);
   EXPECT_NEAR(run.weights[0] + run.weights[1], kBestSum, 1e-14);

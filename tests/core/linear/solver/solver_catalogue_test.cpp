@@ -31,7 +31,7 @@ TEST(SolverCatalogueTest, UnknownSolversAndSettingsAreToldTheKnownOnes) {
               HasSubstr("admm has no setting 'rho'; it has penalty, passes, accuracy"));
   EXPECT_THAT(parse_solver("cocoa:passes=0").error().what,
               HasSubstr("passes of cocoa is a whole number from 1"));
-  EXPECT_EQ(parse_solver("cocoa").value().text(), "cocoa:passes=1");
+  EXPECT_EQ(parse_solver("cocoa").value().text(), "cocoa:passes=1,order=permutation");
 }
 
 TEST(SolverCatalogueTest, EverySolverRefusesAnL1ThatItHasNot) {

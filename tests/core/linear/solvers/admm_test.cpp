@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/support/linear_problems.h"
+#include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
 namespace paceline::linear {
@@ -68,6 +69,18 @@ TEST(AdmmTest, OnRanksItIsTheSerialFormWithExactSolutions) {
                 1e-10);
       EXPECT_EQ(run.bytes_brought, ranks == 1 ? 0u : 20u * 8 * 8) << "8 bytes a feature a round";
     }
+  }
+}
+
+TEST(AdmmTest, OnEightRanksItContractsAsFastAsPublished) {
+  const int seeds = test::is_nightly() ? 10 : 1;
+  for (int data = 0; data < seeds; ++data) {
+    const test::LinearCase one =
+        test::ridge_case(test::seed(940 + static_cast<std::uint64_t>(data)));
+    const std::vector<double> optimum = test::ridge_optimum(one);
+    const std::string_view solver = "admm:penalty=0.05,passes=20";
+    EXPECT_LT(distance_between(test::run_solver(one, solver, 8, 100).weights, optimum), 1e-3);
+    EXPECT_LT(distance_between(test::run_solver(one, solver, 8, 200).weights, optimum), 1e-6);
   }
 }
 
