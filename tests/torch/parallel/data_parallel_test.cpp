@@ -233,7 +233,10 @@ TEST(DataParallel, mean_weighs_a_number_as_the_gradients_are_with_the_same_bits_
     EXPECT_THAT(misuse_of([&] { parallel.mean({}); }), HasSubstr("weight(0)"));
     parallel.weight(0);
     EXPECT_TRUE(std::isnan(parallel.mean({}).item<double>()));
-    parallel.synchrony("async_gossip");
+  });
+  run_ranks(2, [&](Job& job) {
+    Net net;
+    DataParallel parallel(net, job, {.synchrony = "async_gossip"});
     EXPECT_THAT(misuse_of([&] { parallel.mean(at::zeros({})); }), HasSubstr("async_gossip"));
   });
 }
