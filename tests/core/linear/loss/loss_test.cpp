@@ -1,4 +1,3 @@
-// Also covers paceline/core/linear/loss/pinball.cpp.
 #include "paceline/core/linear/loss/loss.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/linear/loss/pinball.h"
 #include "tests/support/seed.h"
 
 namespace paceline::linear {
@@ -109,6 +109,15 @@ TEST(LossTest, ARowWithoutEntriesGetsItsBestDualVariableAtOnce) {
   EXPECT_EQ(best("squared", 2), 2);
   EXPECT_EQ(best("absolute", -2), -1);
   EXPECT_EQ(best("quantile:tau=0.8", 2), 0.8);
+}
+
+TEST(LossTest, ThePinballCostsItsSlopesOnBothSides) {
+  constexpr Slopes kSlopes{.low = -0.25, .high = 0.75};
+  EXPECT_EQ(pinball_value(kSlopes, 1, 3), 2 * 0.75);  // the prediction is too low
+  EXPECT_EQ(pinball_value(kSlopes, 3, 1), 2 * 0.25);
+  EXPECT_EQ(pinball_derivative(kSlopes, 1, 3), -0.75);
+  EXPECT_EQ(pinball_derivative(kSlopes, 3, 1), 0.25);
+  EXPECT_EQ(pinball_derivative(kSlopes, 1, 1), 0);
 }
 
 TEST(LossTest, LogisticSolvesEveryDrawOfItsEquation) {
