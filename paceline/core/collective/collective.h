@@ -17,8 +17,8 @@
 // mixing_program.h, mixing_proof.h), how the messages of programs meet and when (matching.h,
 // timeline.h), engines that plugins bring (engine_plugin.h), how a group is opened
 // (open_communicator.h), strings and bytes of any length (values.h), and machines among a group's
-// ranks (machine_port.h): gossip that waits for nobody (async_gossip.h, gossip_place.h), parts of an
-// epoch that rank 0 deals out (tickets.h), and ranks of their own pace that stand still together
+// ranks (machine_port.h): gossip that waits for nobody (async_gossip.h, gossip_place.h), parts of
+// an epoch that rank 0 deals out (tickets.h), and ranks of their own pace that stand still together
 // (halts.h).
 #pragma once
 
