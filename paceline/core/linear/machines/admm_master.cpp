@@ -1,6 +1,7 @@
 #include "paceline/core/linear/machines/admm_master.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "paceline/core/collective/building/balanced_tree.h"

@@ -1,6 +1,7 @@
 #include "paceline/core/linear/threads/conflicts.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace paceline::linear {
