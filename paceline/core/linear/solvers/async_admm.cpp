@@ -54,7 +54,7 @@ class AsyncAdmmSolver final : public Solver {
       std::vector<double> sum(x_.size());
       for (std::size_t j = 0; j < sum.size(); ++j) sum[j] = x_[j] + multipliers_[j];
       port_->tell(AsyncAdmm::contribution(sum));
-      bytes_ += sum.size() * sizeof(double);
+      if (group_.size() > 1) bytes_ += sum.size() * sizeof(double);
     }
   }
 
