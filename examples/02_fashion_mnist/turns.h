@@ -46,6 +46,7 @@ class Turns {
   // are.
   void begin(std::int64_t first) {
     step_ = first;
+    were_over_ = first >= last_;
     auto of_part = options_;
     of_part.world_size = cuts_;
     for (int part = 0; part < cuts_; ++part) {
@@ -56,10 +57,11 @@ class Turns {
     if (!are_dealt_) return;
     for (std::size_t part = 0; part < taken_.size(); ++part)
       if (taken_[part] == 0) left_.push_back(static_cast<std::int64_t>(part));
+    were_over_ = left_.empty();
     tickets_.emplace(job_.world(), static_cast<std::int64_t>(left_.size()));
   }
   // No worker had a turn left when it began.
-  bool were_over() const { return are_dealt_ ? left_.empty() : step_ >= last_; }
+  bool were_over() const { return were_over_; }
 
   std::optional<Turn> next() {
     if (!tickets_) {
@@ -86,6 +88,7 @@ class Turns {
   std::vector<std::uint8_t> taken_;  // 1: by this worker, or before a save by any
   std::vector<std::int64_t> left_;   // parts that are dealt out
   std::int64_t step_ = 0;
+  bool were_over_ = false;
   std::vector<paceline::data::GlobalBatches> batches_;  // of this worker, or of all
   std::optional<paceline::Tickets> tickets_;
 };
