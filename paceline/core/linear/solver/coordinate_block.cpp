@@ -1,5 +1,6 @@
 #include "paceline/core/linear/solver/coordinate_block.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace paceline::linear {
@@ -23,9 +24,25 @@ void CoordinateBlock::step(std::size_t j, double rate) {
     const std::size_t i = column.indices[k];
     slope += column.values[k] * problem_.loss.derivative(predictions[i], labels_[i]);
   }
-  slope = slope / static_cast<double>(labels_.size()) + problem_.l2 * weights[j];
+  move(j, rate, slope / static_cast<double>(labels_.size()));
+}
+
+void CoordinateBlock::step(std::size_t j, double rate, std::span<const std::size_t> samples) {
+  const SparseVector column = columns_.column(j);
+  double slope = 0;
+  for (const std::size_t i : samples) {
+    const auto found = std::ranges::lower_bound(column.indices, i);
+    if (found == column.indices.end() || *found != i) continue;
+    const auto k = static_cast<std::size_t>(found - column.indices.begin());
+    slope += column.values[k] * problem_.loss.derivative(predictions[i], labels_[i]);
+  }
+  move(j, rate, slope / static_cast<double>(samples.size()));
+}
+
+void CoordinateBlock::move(std::size_t j, double rate, double slope_of_loss) {
+  const double slope = slope_of_loss + problem_.l2 * weights[j];
   const double next = soft_threshold(weights[j] - rate * slope, rate * problem_.l1);
-  add(next - weights[j], column, predictions);
+  add(next - weights[j], columns_.column(j), predictions);
   weights[j] = next;
 }
 

@@ -26,11 +26,16 @@ class CoordinateBlock {
 
   void step(std::size_t j, double rate);
   void step(std::size_t j);  // at the rate 1/L_j
+  // By an estimate of d_j: the mean over these samples alone, in which some may be named twice
+  // (doubly stochastic, if they are drawn). REQUIRES: there are some.
+  void step(std::size_t j, double rate, std::span<const std::size_t> samples);
 
   std::vector<double> weights;      // one for each column
   std::vector<double> predictions;  // one for each sample; other blocks' features count too
 
  private:
+  void move(std::size_t j, double rate, double slope_of_loss);
+
   const Problem& problem_;
   const SparseColumns columns_;
   const std::span<const double> labels_;

@@ -60,14 +60,33 @@ SolverMethod scd() {
                         .most = 1e12,
                         .meaning = "length of every step; auto: 1/L_j, which never overshoots",
                         .may_be_auto = true},
+                       {.name = "samples",
+                        .standard = 0,
+                        .least = 0,
+                        .most = 1e9,
+                        .meaning = "samples that each step draws for its derivative, with a rate "
+                                   "that is a number; 0: it takes all",
+                        .whole = true},
+                       {.name = "decay",
+                        .standard = 0,
+                        .least = 0,
+                        .most = 1e12,
+                        .meaning = "steps of a rank after which the rate has halved; 0: it stays"},
                        share_setting()},
           .parts = SolverMethod::Parts::features,
           .takes_l1 = true,
           .needs_smooth = true,
           .make = [](const Settings& settings, const SolverContext& context) {
+            const double rate = settings.or_auto("rate", 0);
+            if (rate == 0 && (settings["samples"] > 0 || settings["decay"] > 0))
+              throw_misuse(
+                  "samples and decay of scd need a rate that is a number, since 1/L_j is that of "
+                  "exact derivatives: give rate=...");
             return coordinate_rounds(
                 {.share = share_in(settings, context),
-                 .rate = settings.or_auto("rate", 0),
+                 .rate = rate,
+                 .samples = settings.as<std::size_t>("samples"),
+                 .decay_steps = settings["decay"],
                  .order = FeatureDraws{settings.as<std::size_t>("steps"), settings.on("draws"),
                                        context.seed, context.group.rank()}},
                 context);

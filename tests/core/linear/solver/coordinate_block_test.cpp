@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "paceline/core/base/seed.h"
 #include "tests/support/linear_problems.h"
 #include "tests/support/seed.h"
@@ -44,6 +46,26 @@ TEST(CoordinateBlockTest, OnRidgeRegressionItIsGaussSeidel) {
   for (int pass = 0; pass < 60; ++pass)
     for (std::size_t j = 0; j < block.size(); ++j) block.step(j);
   EXPECT_LT(test::largest_difference(block.weights, optimum), 1e-8);
+}
+
+// The mean of all steps by one sample is the step by all of them.
+TEST(CoordinateBlockTest, AStepByDrawnSamplesIsRightInTheMean) {
+  const test::LinearCase one = test::sign_case(test::seed(35), "logistic", 50, 6);
+  const SparseColumns columns = columns_of(one.samples.rows);
+  for (std::size_t j = 0; j < columns.size(); ++j) {
+    const auto moved = [&](const auto& step) {
+      CoordinateBlock block(one.problem, columns, one.samples.labels);
+      for (std::size_t other = 0; other < block.size(); ++other) block.step(other);
+      const double before = block.weights[j];
+      step(block);
+      return block.weights[j] - before;
+    };
+    double mean = 0;
+    for (std::size_t i = 0; i < one.samples.size(); ++i)
+      mean += moved([&](CoordinateBlock& block) { block.step(j, 0.5, std::array{i}); }) / 50;
+    EXPECT_NEAR(mean, moved([&](CoordinateBlock& block) { block.step(j, 0.5); }), 1e-14);
+    EXPECT_NE(mean, 0);
+  }
 }
 
 TEST(CoordinateBlockTest, AFeatureThatNoSampleHasKeepsItsWeight) {

@@ -58,6 +58,19 @@ TEST(ScdTest, BothKindsOfDrawsAndAFreeRateReachTheOptimum) {
   }
 }
 
+TEST(ScdTest, OneSampleAStepReachesTheOptimumAsTheRateFalls) {
+  const test::LinearCase one = test::ridge_case(test::seed(103));
+  const auto optimum = test::ridge_optimum(one);
+  double length = 0, distance = 0;
+  const auto run = test::run_solver(one, "scd:steps=40000,samples=1,rate=2,decay=2000", 1, 1);
+  for (std::size_t j = 0; j < optimum.size(); ++j) {
+    length += optimum[j] * optimum[j];
+    distance += (run.weights[j] - optimum[j]) * (run.weights[j] - optimum[j]);
+  }
+  EXPECT_LT(distance / length, 0.1 * 0.1);
+  EXPECT_THROW(test::run_solver(one, "scd:samples=1", 1, 1), Error) << "1/L_j is no rate for it";
+}
+
 TEST(ScdTest, DrawsInProportionPreferSteepFeatures) {
   // Two features without overlap, one ten times as long: with one step, the long one moves.
   test::LinearCase one{{.loss = parse_loss("squared").value()}, {}};
