@@ -26,7 +26,7 @@ class CoordinateBlock {
 
   void step(std::size_t j, double rate);
   void step(std::size_t j);  // at the rate 1/L_j
-  // By an estimate of d_j: the mean over these samples alone, in which some may be named twice
+  // This step estimates d_j by the mean over these samples alone, of which some may be named twice
   // (doubly stochastic, if they are drawn). REQUIRES: there are some.
   void step(std::size_t j, double rate, std::span<const std::size_t> samples);
 
