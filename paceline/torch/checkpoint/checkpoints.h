@@ -97,7 +97,7 @@ class Checkpoints {
   // that fails is told on stderr, and leaves the newest checkpoint as it is. THROWS Error:
   // mismatch, the replicas are no longer equal; what ended the communication. COST: with nothing
   // due, one message of 16 bytes, for which nobody waits.
-  // Where the synchrony lets ranks train without waiting for each other, `step` is the rank's own,
+  // If the synchrony lets ranks train without waiting for each other, `step` is the rank's own,
   // and may be another one on each; rank 0's decides what is due. All ranks then stand still at the
   // end of their steps until the save is written, which is named by the largest of these steps, or
   // by the number after that of the save before.

@@ -19,8 +19,8 @@ constexpr std::size_t kCarriedBudget = 1 << 20;  // for each peer
 constexpr std::size_t kCarriedCost =
     128;  // what the peer keeps about a message besides its payload
 constexpr std::size_t kPiece = 1 << 20;
-// A link has at most so many pieces of a send, because the frames of other operations stand behind
-// them.
+// A link holds at most this number of a send's pieces at a time, because the frames of other
+// operations stand behind them.
 constexpr std::size_t kPiecesAhead = 4;
 
 // The oldest entry of two lanes' fronts; `end` stands for none.

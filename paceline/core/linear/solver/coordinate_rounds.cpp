@@ -1,6 +1,8 @@
 #include "paceline/core/linear/solver/coordinate_rounds.h"
 
+#include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "paceline/core/base/seed.h"
@@ -12,10 +14,45 @@ namespace {
 
 constexpr std::uint64_t kSampleDraws = 2;  // keeps their numbers apart from those of the order
 
+double share_of_least(const Problem& problem, std::span<const double> labels,
+                      std::span<const double> predictions, std::span<const double> moved,
+                      const std::array<double, 3>& products) {
+  const auto objective_at = [&](double t) {
+    double loss = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      loss += problem.loss.value(predictions[i] + t * moved[i], labels[i]);
+    return loss / static_cast<double>(labels.size()) +
+           problem.l2 / 2 * (products[0] + 2 * t * products[1] + t * t * products[2]);
+  };
+  constexpr int kSections = 40;  // to 4e-9 of the interval
+  const double golden = (std::sqrt(5.0) - 1) / 2;
+  double begin = 0, end = 1;
+  double left = end - golden, right = begin + golden;
+  double at_left = objective_at(left), at_right = objective_at(right);
+  for (int section = 0; section < kSections; ++section) {
+    if (at_left <= at_right) {
+      end = std::exchange(right, left);
+      at_right = at_left;
+      left = end - golden * (end - begin);
+      at_left = objective_at(left);
+    } else {
+      begin = std::exchange(left, right);
+      at_left = at_right;
+      right = begin + golden * (end - begin);
+      at_right = objective_at(right);
+    }
+  }
+  // The ends themselves are no sections.
+  const double middle = (begin + end) / 2;
+  return objective_at(1) <= objective_at(middle) ? 1 : middle;
+}
+
 class CoordinateRounds final : public Solver {
  public:
   CoordinateRounds(CoordinateRoundsOptions options, const SolverContext& context)
       : options_(std::move(options)),
+        problem_(context.problem),
+        labels_(context.samples.labels),
         group_(context.group),
         seed_(mix(context.seed, kSampleDraws)),
         features_(context.samples.rows.width),
@@ -29,10 +66,12 @@ class CoordinateRounds final : public Solver {
     std::vector<double> moved = block_.predictions;
     for (std::size_t i = 0; i < moved.size(); ++i) moved[i] -= predictions[i];
     exchange_.sum(moved);
+    const double share =
+        options_.searches ? best_share(predictions, moved, weights) : options_.share;
     for (std::size_t i = 0; i < moved.size(); ++i)
-      block_.predictions[i] = predictions[i] + options_.share * moved[i];
+      block_.predictions[i] = predictions[i] + share * moved[i];
     for (std::size_t j = 0; j < weights.size(); ++j)
-      block_.weights[j] = std::lerp(weights[j], block_.weights[j], options_.share);
+      block_.weights[j] = std::lerp(weights[j], block_.weights[j], share);
   }
 
   std::vector<double> weights() override {
@@ -54,12 +93,29 @@ class CoordinateRounds final : public Solver {
     block_.step(j, rate, drawn);
   }
 
+  // The minimum over [0, 1] of P(w + t (moves of w)), which is convex in t, by golden sections. All
+  // ranks compute it from the same numbers, so they agree on it to the bit.
+  double best_share(std::span<const double> predictions, std::span<const double> moved,
+                    std::span<const double> weights) {
+    std::array<double, 3> products = {};  // w.w, w.move, move.move
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      const double move = block_.weights[j] - weights[j];
+      products[0] += weights[j] * weights[j];
+      products[1] += weights[j] * move;
+      products[2] += move * move;
+    }
+    exchange_.sum(products);
+    return share_of_least(problem_, labels_, predictions, moved, products);
+  }
+
   static SparseColumns own_columns(const SolverContext& context) {
     const FeaturePart part = feature_part(context.samples.rows.width, context.group);
     return columns_of(context.samples.rows, part.first, part.count);
   }
 
   const CoordinateRoundsOptions options_;
+  const Problem& problem_;
+  const std::span<const double> labels_;
   Communicator& group_;
   const std::uint64_t seed_;    // of the samples that steps draw
   const std::size_t features_;  // of all ranks
@@ -73,6 +129,25 @@ class CoordinateRounds final : public Solver {
 std::unique_ptr<Solver> coordinate_rounds(CoordinateRoundsOptions options,
                                           const SolverContext& context) {
   return std::make_unique<CoordinateRounds>(std::move(options), context);
+}
+
+Setting search_setting() {
+  return {.name = "search",
+          .standard = 0,
+          .least = 0,
+          .most = 1,
+          .meaning = "whether each round keeps the best part of all moves, in place of share",
+          .whole = true,
+          .words = {"off", "on"}};
+}
+
+bool searches(const Settings& settings, const SolverContext& context) {
+  if (!settings.on("search")) return false;
+  if (context.problem.l1 > 0)
+    throw_misuse("search=on takes no l1: leave one of them out, or give a share");
+  if (!std::isnan(settings["share"]))
+    throw_misuse("search=on finds the share of each round itself: leave share out");
+  return true;
 }
 
 Setting share_setting() {

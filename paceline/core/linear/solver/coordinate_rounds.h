@@ -17,7 +17,10 @@ namespace paceline::linear {
 
 struct CoordinateRoundsOptions {
   double share = 1;  // gamma
-  double rate = 0;   // of every step; 0: 1/L_j
+  // Each round keeps the part of the moves, up to all of them, that is best for the objective. It
+  // costs no more messages than 24 bytes, since all ranks know the predictions. REQUIRES: no l1.
+  bool searches = false;
+  double rate = 0;  // of every step; 0: 1/L_j
   // Samples that each step draws for its derivative; 0: it takes all. REQUIRES: a rate, if above 0.
   std::size_t samples = 0;
   double decay_steps =
@@ -29,8 +32,11 @@ struct CoordinateRoundsOptions {
 std::unique_ptr<Solver> coordinate_rounds(CoordinateRoundsOptions options,
                                           const SolverContext& context);
 
-// The settings of the methods that work so: the share.
+// The settings of the methods that work so: the share, or the search for it.
 Setting share_setting();
 double share_in(const Settings& settings, const SolverContext& context);
+Setting search_setting();
+// THROWS Error (misuse): there is l1, or a share.
+bool searches(const Settings& settings, const SolverContext& context);
 
 }  // namespace paceline::linear

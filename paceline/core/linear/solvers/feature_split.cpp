@@ -116,8 +116,9 @@ class GradientOfFeatures final : public Solver {
 
 std::unique_ptr<Solver> make_feature_split(const Settings& settings, const SolverContext& context) {
   if (!settings.on("step")) {
-    if (settings["passes"] != 1 || !std::isnan(settings["share"]))
-      throw_misuse("passes and share of feature_split belong to step=coordinate: leave them out");
+    if (settings["passes"] != 1 || !std::isnan(settings["share"]) || settings.on("search"))
+      throw_misuse(
+          "passes, share and search of feature_split belong to step=coordinate: leave them out");
     return std::make_unique<GradientOfFeatures>(settings, context);
   }
   if (settings["batch"] != 0)
@@ -130,9 +131,11 @@ std::unique_ptr<Solver> make_feature_split(const Settings& settings, const Solve
     for (std::size_t k = 0; k < features.size(); ++k) features[k] = k % block.size();
     return features;
   };
-  return coordinate_rounds(
-      {.share = share_in(settings, context), .rate = settings.or_auto("rate", 0), .order = order},
-      context);
+  return coordinate_rounds({.share = share_in(settings, context),
+                            .searches = searches(settings, context),
+                            .rate = settings.or_auto("rate", 0),
+                            .order = order},
+                           context);
 }
 
 }  // namespace
@@ -168,7 +171,8 @@ SolverMethod feature_split() {
                         .most = 1000,
                         .meaning = "passes of coordinate steps over a rank's features in a round",
                         .whole = true},
-                       share_setting()},
+                       share_setting(),
+                       search_setting()},
           .parts = SolverMethod::Parts::features,
           .takes_l1 = true,
           .needs_smooth = true,

@@ -72,7 +72,8 @@ SolverMethod scd() {
                         .least = 0,
                         .most = 1e12,
                         .meaning = "steps of a rank after which the rate has halved; 0: it stays"},
-                       share_setting()},
+                       share_setting(),
+                       search_setting()},
           .parts = SolverMethod::Parts::features,
           .takes_l1 = true,
           .needs_smooth = true,
@@ -84,6 +85,7 @@ SolverMethod scd() {
                   "exact derivatives: give rate=...");
             return coordinate_rounds(
                 {.share = share_in(settings, context),
+                 .searches = searches(settings, context),
                  .rate = rate,
                  .samples = settings.as<std::size_t>("samples"),
                  .decay_steps = settings["decay"],

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 
 #include "tests/support/linear_problems.h"
 #include "tests/support/seed.h"
@@ -48,6 +49,27 @@ TEST(CoordinateRoundsTest, WithL2TheFullShareEndsAtTheOptimumAfterManyRounds) {
 TEST(CoordinateRoundsTest, WithHalfASharePerRankTheyAreSolvedInOneRound) {
   const auto run = test::run_solver(identical_columns(), "feature_split:step=coordinate", 2, 1);
   EXPECT_NEAR(run.weights[0] + run.weights[1], kBestSum, 1e-14);
+}
+
+TEST(CoordinateRoundsTest, ASearchFindsTheBestShareForTwentyFourBytesMore) {
+  const auto solved =
+      test::run_solver(identical_columns(), "feature_split:step=coordinate,search=on", 2, 1);
+  EXPECT_NEAR(solved.weights[0] + solved.weights[1], kBestSum, 1e-7);
+  EXPECT_EQ(solved.bytes_brought, 2u * 8 + 24);
+  const test::LinearCase one = test::sign_case(test::seed(52), "logistic", 60, 12);
+  const auto searched = test::run_solver(one, "feature_split:step=coordinate,search=on", 4, 30);
+  for (const double share : {0.1, 0.25, 0.5, 0.75, 1.0}) {
+    const auto fixed =
+        test::run_solver(one, "feature_split:step=coordinate,share=" + std::to_string(share), 4, 1);
+    EXPECT_LE(searched.objectives[0].primal, fixed.objectives[0].primal + 1e-13) << share;
+  }
+  for (std::size_t k = 1; k < searched.objectives.size(); ++k)
+    EXPECT_LE(searched.objectives[k].primal, searched.objectives[k - 1].primal + 1e-13);
+  for (const char* wrong : {"search=on,share=0.5", "search=on,step=exact"})
+    EXPECT_THROW(test::run_solver(one, std::string("feature_split:") + wrong, 1, 1), Error);
+  test::LinearCase with_l1 = one;
+  with_l1.problem.l1 = 0.01;
+  EXPECT_THROW(test::run_solver(with_l1, "scd:search=on", 1, 1), Error);
 }
 
 TEST(CoordinateRoundsTest, TheSafeShareNeverRaisesTheObjective) {
