@@ -58,7 +58,7 @@ function(paceline_floor floor)
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
     # Reading torch's header, even precompiled, is most of each file's compilation, so some files share it.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json ${PACELINE_HWLOC_LIBRARY})
     target_include_directories(${target} SYSTEM PUBLIC ${PACELINE_HWLOC_INCLUDE})
