@@ -38,7 +38,7 @@ void warn_of_distant_tensors(const Layout& layout, const topology::Topology& top
 }  // namespace
 
 DeviceMesh::DeviceMesh(Job& job, std::string_view layout)
-    : world_(job.world()), layout_(Layout::parse(layout, job.world_size()).value()) {
+    : job_(job), world_(job.world()), layout_(Layout::parse(layout, job.world_size()).value()) {
   for (const Axes& axes : axes_with_groups())
     groups_.push_back({axes, world_.split(layout_.group(axes, world_.rank()).front())});
   if (world_.rank() == 0) warn_of_distant_tensors(layout_, world_.topology());

@@ -24,6 +24,7 @@ class DeviceMesh {
   DeviceMesh& operator=(const DeviceMesh&) = delete;
 
   const mesh::Layout& layout() const { return layout_; }
+  Job& job() { return job_; }
   Communicator& world() { return world_; }
 
   // The group of this rank along "pp", "dp", "cp", "tp", "ep", "edp", "dp,cp" (replicas of the same
@@ -38,6 +39,7 @@ class DeviceMesh {
     std::unique_ptr<Communicator> communicator;
   };
 
+  Job& job_;
   Communicator& world_;
   const mesh::Layout layout_;
   std::vector<Group> groups_;

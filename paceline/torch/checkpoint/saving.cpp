@@ -43,15 +43,14 @@ void Saving::tell_failure(const std::string& why) const {
 
 void Saving::require_same_on_all(const std::vector<NamedState>& states, std::uint64_t step) {
   if (group_.size() == 1) return;
-  std::vector<at::Tensor> tensors;
-  std::vector<std::string> names, lines;
+  std::vector<parallel::Parameter> tensors;
+  std::vector<std::string> lines;
   for (const ItemTensor& one : common_tensors(states)) {
-    tensors.push_back(one.tensor);
-    names.push_back(one.name);
+    tensors.push_back({one.name, one.tensor});
     lines.push_back(fmt::format("{} {}", one.name, describe(one.tensor)));
   }
   parallel::require_agreement(group_, lines);
-  parallel::require_equal_replicas(group_, tensors, names, static_cast<std::int64_t>(step) + 1);
+  parallel::require_equal_replicas(group_, tensors, static_cast<std::int64_t>(step) + 1);
 }
 
 // Rank 0 makes the directory into which all ranks write. False, on all: it could not.

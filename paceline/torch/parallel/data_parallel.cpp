@@ -8,11 +8,22 @@
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/strategy/strategy.h"
+#include "paceline/torch/tensor/tensor.h"
 
 namespace paceline {
 
 using parallel::ModelParts;
 using parallel::Parameter;
+
+namespace {
+
+ModelParts split_parts_of(const torch::nn::Module& model, const std::vector<std::string>& sparse) {
+  ModelParts parts = parallel::parts_of(model, sparse);
+  parts.placements = tensor::placements_of(model);
+  return parts;
+}
+
+}  // namespace
 
 // The replicas, and the layers that compute over their ranks.
 class DataParallel::Impl {
@@ -87,6 +98,13 @@ DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
                            const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr,
                                    options)) {
+  impl_->compute_over_ranks(sync_batch_norms_in(model));
+}
+
+DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
+                           const DataParallelOptions& options)
+    : impl_(std::make_unique<Impl>(split_parts_of(model, options.sparse), mesh.group("dp,cp"),
+                                   &mesh.job(), options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
 }
 

@@ -27,6 +27,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
+#include "paceline/core/mesh/mesh.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/optimizer_factory.h"
@@ -55,6 +56,9 @@ class DataParallel {
   // On a group of its own.
   DataParallel(torch::nn::Module& model, Communicator& group,
                const DataParallelOptions& options = {});
+  // Of a model whose layers parallelize() has split: one replica is the ranks that share dp and cp
+  // here, and gradients are averaged over the axes dp and cp of the mesh, which outlives this.
+  DataParallel(torch::nn::Module& model, DeviceMesh& mesh, const DataParallelOptions& options = {});
   // Parameters without a model, under the names that messages shall use (replica/model_parts.h).
   DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
                const DataParallelOptions& options = {});

@@ -50,24 +50,35 @@ double part_of(const at::Tensor& grad, double p) {
 
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                       const ClipOptions& options) {
+  return clip_grad_norm(parameters, max_norm, options, {});
+}
+
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                      const ClipOptions& options, const NormShares& shares) {
   if (!(max_norm >= 0) || !(options.norm_type > 0)) {
     throw_misuse(c10::str("clip_grad_norm(max_norm ", max_norm, ", norm_type ", options.norm_type,
                           "): max_norm must not be negative, and norm_type must be positive"));
   }
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> grads;
+  std::vector<bool> is_counted;
   for (const at::Tensor& parameter : parameters) {
     if (!parameter.grad().defined()) continue;
+    is_counted.push_back(!shares.is_counted || shares.is_counted(parameter));
     at::Tensor& grad = const_cast<at::Tensor&>(parameter).mutable_grad();
     if (grad.layout() == at::kSparse && !grad.is_coalesced()) grad = grad.coalesce();
     grads.push_back(grad);
   }
   double whole = 0;
-  for (const at::Tensor& grad : grads) {
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!is_counted[i]) continue;
+    const at::Tensor& grad = grads[i];
     const at::Tensor values = grad.layout() == at::kSparse ? grad.values() : grad;
     const double part = part_of(values.contiguous(), options.norm_type);
     whole = std::isinf(options.norm_type) ? larger(whole, part) : whole + part;
   }
+  const ReduceOp op = std::isinf(options.norm_type) ? ReduceOp::max : ReduceOp::sum;
+  for (Communicator* const group : shares.groups) whole = group->all_reduce(whole, op);
   const double norm =
       std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
   if (!std::isfinite(norm)) {

@@ -3,7 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
 
 namespace paceline {
 
@@ -21,5 +24,18 @@ struct ClipOptions {
 // without any communication. Sparse gradients count and are scaled by their coalesced rows.
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                       const ClipOptions& options = {});
+
+// How ranks share the parameters of one model.
+struct NormShares {
+  // Whether this rank counts the parameter's gradient in the norm; null: it counts all.
+  std::function<bool(const at::Tensor&)> is_counted = {};
+  // The norm is that of the ranks of these groups together: first along one axis, then the next.
+  std::vector<Communicator*> groups = {};
+};
+// The same where every rank has some of the gradients, or all of a part of them: each is counted on
+// one rank, all are scaled by the same bits. Every rank calls it. THROWS Error also: what ended the
+// communication.
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                      const ClipOptions& options, const NormShares& shares);
 
 }  // namespace paceline

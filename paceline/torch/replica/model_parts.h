@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/torch/replica/placement.h"
+
 namespace paceline::parallel {
 
 struct Parameter {
@@ -20,6 +22,8 @@ struct ModelParts {
   std::vector<Parameter> sparse;  // trained, with gradients of some rows
   std::vector<Parameter> frozen;
   std::vector<Parameter> buffers;
+  // What this rank holds of parameters that are split among ranks, across the replicas' group.
+  Placements placements = {};
 
   std::vector<at::Tensor> all() const;
   std::vector<Parameter> trained() const;  // the dense ones, then the sparse ones

@@ -5,17 +5,19 @@
 // What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
 // own (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean
 // over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
-// gradients. Replicas (replicas.h) holds all this together, and a Synchrony
-// (synchrony.h) keeps the replicas in step: the rooms above implement it. Start reading at
-// synchrony.h, then replicas.h.
+// gradients; which part of a tensor each rank holds is placement.h. Replicas (replicas.h) holds all
+// this together, and a Synchrony (synchrony.h) keeps the replicas in step: the rooms above
+// implement it. Start reading at synchrony.h, then replicas.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
 #include "paceline/torch/replica/clip_grad_norm.h"
+#include "paceline/torch/replica/coalesced.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
 #include "paceline/torch/replica/optimizer_mean.h"
 #include "paceline/torch/replica/optimizer_state.h"
+#include "paceline/torch/replica/placement.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/replica/step_report.h"

@@ -39,12 +39,12 @@ std::string listed(const std::vector<int>& ranks) {
 
 }  // namespace
 
-void require_equal_replicas(Communicator& group, const std::vector<at::Tensor>& tensors,
-                            const std::vector<std::string>& names, std::int64_t step) {
+void require_equal_replicas(Communicator& group, const std::vector<Parameter>& parameters,
+                            std::int64_t step) {
   std::vector<std::int64_t> own;
   std::uint64_t whole = 0;
-  for (const at::Tensor& tensor : tensors) {
-    own.push_back(static_cast<std::int64_t>(fingerprint_of(tensor)));
+  for (const Parameter& parameter : parameters) {
+    own.push_back(static_cast<std::int64_t>(fingerprint_of(parameter.tensor)));
     whole = mix(whole, static_cast<std::uint64_t>(own.back()));
   }
   const auto digests = gathered(group, {static_cast<std::int64_t>(whole)});
@@ -75,7 +75,7 @@ void require_equal_replicas(Communicator& group, const std::vector<at::Tensor>& 
                 decided ? c10::str(listed(others), others.size() == 1 ? " differs" : " differ",
                                    " from ", listed(most))
                         : c10::str(listed(concerned), " disagree"),
-                ", first in parameter '", names[first],
+                ", first in parameter '", parameters[first].name,
                 "'. Something wrote to it outside of the common update, or memory was "
                 "corrupted: look at what is done on one rank alone, and go on from a checkpoint"),
        concerned});

@@ -12,7 +12,7 @@ namespace paceline::parallel {
 // All ranks call it together. One small all_gather when all agree. THROWS Error (mismatch), on
 // every rank, that names the ranks that differ from the majority and the first parameter in which
 // they do; without a majority it names all. COST: reads the parameters once.
-void require_equal_replicas(Communicator& group, const std::vector<at::Tensor>& tensors,
-                            const std::vector<std::string>& names, std::int64_t step);
+void require_equal_replicas(Communicator& group, const std::vector<Parameter>& parameters,
+                            std::int64_t step);
 
 }  // namespace paceline::parallel

@@ -152,6 +152,7 @@ void Replicas::rebind(Communicator& group, int root) {
   for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
   ModelParts now = parts_of(named, sparse);
   now.buffers = std::move(parts_.buffers);
+  now.placements = std::move(parts_.placements);
   parts_ = std::move(now);
   bind(group, root);
 }
@@ -176,14 +177,20 @@ Synchrony& Replicas::synchrony() const {
 // makes replicas differ from the beginning shows after the first step already.
 void Replicas::check_replicas() {
   const std::int64_t step = synchrony().report().step + 1;
-  if (calls_ == nullptr || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
+  const bool is_alone = calls_ == nullptr && parts_.placements.group() == nullptr;
+  if (is_alone || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
   if (step != 2 && step % options_.check_replicas_every != 0) return;
   synchrony().drain();
-  std::vector<std::string> names;
   const auto all = parts_.trained_and_frozen();
-  for (const Parameter& parameter : all) names.push_back(parameter.name);
   try {
-    require_equal_replicas(*calls_, tensors_of(all), names, step);
+    if (calls_ != nullptr) require_equal_replicas(*calls_, all, step);
+    if (Communicator* const group = parts_.placements.group()) {
+      std::vector<Parameter> whole = all;
+      std::erase_if(whole, [this](const Parameter& each) {
+        return !parts_.placements.is_whole(each.tensor);
+      });
+      require_equal_replicas(*group, whole, step);
+    }
   } catch (const Error&) {
     synchrony().fail(std::current_exception());
     throw;
@@ -381,7 +388,14 @@ double Replicas::clip_grad_norm(double max_norm) {
         "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
         "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
   }
-  return paceline::clip_grad_norm(synchrony().leaves(), max_norm);
+  NormShares shares;
+  if (Communicator* const group = parts_.placements.group()) {
+    shares.groups.push_back(group);
+    shares.is_counted = [this](const at::Tensor& parameter) {
+      return parts_.placements.is_counted(parameter);
+    };
+  }
+  return paceline::clip_grad_norm(synchrony().leaves(), max_norm, {}, shares);
 }
 
 at::Tensor Replicas::mean(const at::Tensor& value) {

@@ -1,0 +1,58 @@
+#include "paceline/torch/tensor/column_product.h"
+
+#include <torch/torch.h>
+
+#include <optional>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/tensor/shared_gradient.h"
+
+namespace paceline::tensor {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+class ColumnProduct : public torch::autograd::Function<ColumnProduct> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                            const c10::intrusive_ptr<SharedGradient>& shared) {
+    context->save_for_backward({input, weight});
+    context->saved_data["shared"] = c10::IValue::make_capsule(shared);
+    context->saved_data["bias"] = bias.has_value();
+    if (input.requires_grad()) shared->add_reader();
+    return at::linear(input, weight, bias);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (at::GradMode::is_enabled())
+      throw_misuse("layers that are split among ranks do not support create_graph");
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &input = saved[0], &weight = saved[1];
+    const at::Tensor outgoing = gradients[0].reshape({-1, weight.size(0)});
+    at::Tensor of_input, of_weight, of_bias;
+    if (context->needs_input_grad(0)) {
+      const auto shared = c10::static_intrusive_pointer_cast<SharedGradient>(
+          context->saved_data["shared"].toCapsule());
+      of_input = shared->add(outgoing.mm(weight).view(input.sizes()));
+    }
+    if (context->needs_input_grad(1))
+      of_weight = outgoing.t().mm(input.reshape({-1, weight.size(1)}));
+    if (context->saved_data["bias"].toBool() && context->needs_input_grad(2))
+      of_bias = outgoing.sum(0);
+    return {of_input, of_weight, of_bias, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor column_product(const at::Tensor& activation, const at::Tensor& weight,
+                          const at::Tensor& bias, const PlacePtr& place) {
+  if (place->region->size() == 1) return at::linear(activation, weight, bias);
+  const SharedInput& input = shared_input(activation, place);
+  return ColumnProduct::apply(input.whole, weight,
+                              bias.defined() ? std::optional(bias) : std::nullopt, input.gradient);
+}
+
+}  // namespace paceline::tensor

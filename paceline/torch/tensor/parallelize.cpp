@@ -1,0 +1,151 @@
+#include "paceline/torch/tensor/parallelize.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/replica/replica.h"
+#include "paceline/torch/tensor/cross_entropy.h"
+#include "paceline/torch/tensor/linear.h"
+#include "paceline/torch/tensor/plan_match.h"
+#include "paceline/torch/tensor/torch_layers.h"
+
+namespace paceline {
+namespace {
+
+using tensor::Place;
+using tensor::PlacedLayer;
+using tensor::PlacePtr;
+using tensor::PlannedLayer;
+using tensor::Region;
+
+PlacedLayer* placed_layer(torch::nn::Module& module) {
+  return dynamic_cast<PlacedLayer*>(&module);
+}
+
+// The losses of a model whose logits are split take them so.
+void add_losses(const torch::nn::Module& model, std::vector<PlannedLayer>& layers) {
+  std::int64_t words = 0;
+  for (const PlannedLayer& layer : layers) {
+    if (layer.request.style != ParallelStyle::vocabulary) continue;
+    if (const auto* head = layer.module->as<LinearImpl>()) words = head->options.out_features();
+    if (const auto* head = layer.module->as<torch::nn::LinearImpl>())
+      words = head->options.out_features();
+  }
+  if (words == 0) return;
+  for (const auto& item : model.named_modules(/*name_prefix=*/{}, /*include_self=*/false)) {
+    if (item.value()->as<CrossEntropyLossImpl>() == nullptr) continue;
+    layers.push_back({item.key(),
+                      item.value(),
+                      {ParallelStyle::vocabulary, 0, words, layers.front().request.ranks}});
+  }
+}
+
+// Layers that are Paceline's already stay; others get one, which stands nowhere yet.
+std::vector<std::shared_ptr<torch::nn::Module>> replacements(
+    torch::nn::Module& model, const std::vector<PlannedLayer>& layers) {
+  std::vector<std::shared_ptr<torch::nn::Module>> made;
+  std::string fixed;
+  for (const PlannedLayer& layer : layers) {
+    const bool is_ours = placed_layer(*layer.module) != nullptr;
+    made.push_back(is_ours ? layer.module : tensor::replacement_of(*layer.module));
+    if (made.back() == nullptr) {
+      throw_misuse(c10::str("parallelize: layer '", layer.path, "' is a ", layer.module->name(),
+                            ", which cannot be split: plans are for Linear, Embedding and "
+                            "LayerNorm"));
+    }
+    if (!is_ours && !tensor::is_replaceable(model, layer.path))
+      fixed += (fixed.empty() ? "'" : ", '") + layer.path + "'";
+  }
+  if (!fixed.empty()) {
+    throw_misuse("parallelize: " + fixed +
+                 " cannot be replaced from outside, because forward() of the module around it "
+                 "calls its own member: declare it as paceline::Linear (Embedding, LayerNorm), or "
+                 "put it into a torch::nn::Sequential");
+  }
+  return made;
+}
+
+void require_fit(const std::vector<PlannedLayer>& layers,
+                 const std::vector<std::shared_ptr<torch::nn::Module>>& modules) {
+  std::string objections;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const PlacedLayer& layer = *placed_layer(*modules[i]);
+    const std::string objection =
+        layer.place() ? "it is split already, by another plan" : layer.objection(layers[i].request);
+    if (objection.empty()) continue;
+    objections += c10::str(objections.empty() ? "" : "; ", "layer '", layers[i].path, "', style ",
+                           name_of(layers[i].request.style), ": ", objection);
+  }
+  if (!objections.empty()) throw_misuse("parallelize: " + objections);
+}
+
+// What no rank splits is rank 0's on all.
+void equalise_whole(const torch::nn::Module& model, const Region& region) {
+  std::vector<at::Tensor> whole;
+  for (const at::Tensor& tensor : model.parameters())
+    if (std::ranges::none_of(region.placements, [&](const parallel::Placement& placement) {
+          return placement.tensor.is_same(tensor);
+        }))
+      whole.push_back(tensor);
+  for (const at::Tensor& buffer : model.buffers()) whole.push_back(buffer);
+  parallel::CoalescedTensors(std::move(whole), *region.group).broadcast(*region.group, 0);
+}
+
+// Groups of ranks that hold the same shard, by their number of ranks; made by all ranks in one
+// order.
+class Copies {
+ public:
+  explicit Copies(Communicator& group) : group_(group) {}
+  std::shared_ptr<Communicator> of(int each) {
+    if (each == 1) return nullptr;
+    std::shared_ptr<Communicator>& made = made_[each];
+    if (!made) made = group_.split(group_.rank() / each);
+    return made;
+  }
+
+ private:
+  Communicator& group_;
+  std::map<int, std::shared_ptr<Communicator>> made_;
+};
+
+}  // namespace
+
+void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& plan) {
+  auto region = std::make_shared<Region>();
+  region->group = &mesh.group("tp");
+  std::vector<PlannedLayer> layers = tensor::planned_layers(model, plan, region->size());
+  add_losses(model, layers);
+  const auto modules = replacements(model, layers);
+  require_fit(layers, modules);
+
+  region->is_sequence_parallel = std::ranges::any_of(layers, [](const PlannedLayer& layer) {
+    return layer.request.style == ParallelStyle::sequence;
+  });
+  Copies copies(*region->group);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (modules[i] != layers[i].module) tensor::replace(model, layers[i].path, modules[i]);
+    PlacedLayer& layer = *placed_layer(*modules[i]);
+    auto place = c10::make_intrusive<Place>();
+    place->region = region;
+    place->layer = layers[i].path;
+    place->copies = copies.of(layer.copies(layers[i].request));
+    layer.place(layers[i].request, place);
+  }
+  equalise_whole(model, *region);
+}
+
+parallel::Placements tensor::placements_of(const torch::nn::Module& model) {
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    const auto* const layer = dynamic_cast<const PlacedLayer*>(module.get());
+    const PlacePtr place = layer == nullptr ? PlacePtr() : layer->place();
+    if (place && place->region->size() > 1)
+      return parallel::Placements(place->region->placements, *place->region->group);
+  }
+  return {};
+}
+
+}  // namespace paceline

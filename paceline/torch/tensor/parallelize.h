@@ -1,0 +1,53 @@
+// parallelize: splits the layers of a model among the ranks of a mesh's axis tp.
+//
+//   using enum paceline::ParallelStyle;
+//   paceline::DeviceMesh mesh(job, "dp=2,tp=2");
+//   paceline::parallelize(*model, mesh, {{"embedding", vocabulary}, {"blocks.*.up", column},
+//                                        {"blocks.*.down", row}, {"head", vocabulary}});
+//   paceline::DataParallel parallel(*model, mesh);
+//
+// docs/guide/tensor_parallel.md tells what each style does, and how a model is written for it.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/torch/tensor/placed_layer.h"
+
+namespace paceline {
+
+struct PlanEntry {
+  std::string path;  // of layers in the model, as named_modules() tells; * is one element of it
+  ParallelStyle style;
+  std::int64_t head_size = 0;  // with the style heads
+};
+using TensorPlan = std::vector<PlanEntry>;
+
+// Splits the layers that the plan names; each rank keeps its shards of their parameters, of the
+// values that rank 0 of its tp group has, and takes those values for all other parameters and
+// buffers too. The tensors of parameters stay the same, so that an optimizer may have been made
+// before. An entry of style sequence switches sequence parallelism on: between split layers each
+// rank then holds its part of every sequence (the last dimension but one of an activation).
+//
+// Layers of Paceline are split wherever they stand. Linear, Embedding and LayerNorm of torch are
+// replaced, over the same parameters, where they are elements of a torch::nn::Sequential. Every
+// rank of the mesh calls it, with the same plan, before DataParallel is made; the mesh outlives the
+// model's layers. It blocks.
+//
+// THROWS Error (misuse), before anything has changed: an entry that matches nothing; two entries
+// for one layer; torch's layers that are members, and cannot be replaced; features, heads or words
+// that the ranks cannot share.
+void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& plan);
+
+namespace tensor {
+
+// The parts that this rank holds of the parameters that parallelize() split.
+parallel::Placements placements_of(const torch::nn::Module& model);
+
+}  // namespace tensor
+
+}  // namespace paceline

@@ -1,0 +1,147 @@
+// A small GPT in fp64 on every layout against one process.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "examples/05_tiny_gpt/model.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/parallel/parallel.h"
+#include "tests/support/local_world.h"
+#include "tests/support/nightly.h"
+
+namespace paceline {
+namespace {
+
+constexpr tiny_gpt::Options kGpt{
+    .vocabulary = 101, .length = 32, .features = 64, .heads = 4, .kv_heads = 2, .layers = 2};
+constexpr int kSteps = 10;
+constexpr std::int64_t kBatch = 4;
+// About half of the norm of the gradients, so that clipping scales them.
+constexpr double kMaxNorm = 0.5;
+
+tiny_gpt::Model model_of_seed() {
+  static std::mutex mutex;  // ranks are threads here, and torch has one generator
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(7);
+  tiny_gpt::Model model(kGpt);
+  model->to(at::kDouble);
+  return model;
+}
+
+torch::optim::Adam adam(const tiny_gpt::Model& model) {
+  return torch::optim::Adam(model->parameters(), torch::optim::AdamOptions(3e-3));
+}
+
+// Whole sequences of one more word than the model reads.
+at::Tensor words_of(int step) {
+  auto generator = at::detail::createCPUGenerator(100 + static_cast<std::uint64_t>(step));
+  return at::randint(kGpt.vocabulary, {kBatch, kGpt.length + 1}, generator, at::kLong);
+}
+
+at::Tensor loss_of(tiny_gpt::Model& model, const at::Tensor& words) {
+  return model->loss(words.narrow(1, 0, kGpt.length), words.narrow(1, 1, kGpt.length));
+}
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::vector<at::Tensor> clipped;     // the gradients of the last step
+  std::vector<at::Tensor> parameters;  // after it
+};
+
+Outcome outcome_of_one_process() {
+  Outcome outcome;
+  tiny_gpt::Model model = model_of_seed();
+  auto optimizer = adam(model);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor loss = loss_of(model, words_of(step));
+    loss.backward();
+    outcome.losses.push_back(loss.item<double>());
+    outcome.norms.push_back(clip_grad_norm(model->parameters(), kMaxNorm));
+    optimizer.step();
+  }
+  for (const at::Tensor& each : model->parameters()) {
+    outcome.clipped.push_back(each.grad().clone());
+    outcome.parameters.push_back(each.detach().clone());
+  }
+  return outcome;
+}
+
+// The whole tensor, of which each rank has what `placements` tells of the parameter.
+at::Tensor gathered(const at::Tensor& part, const at::Tensor& parameter,
+                    const parallel::Placements& placements) {
+  if (placements.is_whole(parameter)) return part.detach().clone();
+  const parallel::Placement& placement = *placements.find(parameter);
+  auto shape = part.sizes().vec();
+  shape[static_cast<std::size_t>(placement.dimension)] = placement.whole;
+  at::Tensor whole = at::zeros(shape, part.options());
+  if (placement.is_first_copy) {
+    whole.narrow(placement.dimension, placement.begin, part.size(placement.dimension))
+        .copy_(part.detach());
+  }
+  placements.group()->all_reduce(buffer_of(whole)).wait();
+  return whole;
+}
+
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).abs().max() / b.abs().max()).item<double>();
+}
+
+struct Case {
+  const char* layout;
+  int ranks;
+  bool is_sequence_parallel = false;
+};
+
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.layout << (one.is_sequence_parallel ? ", sequence parallel" : "");
+}
+
+void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
+  DeviceMesh mesh(job, one.layout);
+  tiny_gpt::Model model = model_of_seed();
+  parallelize(*model, mesh, plan_of(kGpt, one.is_sequence_parallel));
+  DataParallel parallel(*model, mesh, {.check_replicas_every = 1});
+  auto optimizer = adam(model);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor own = words_of(step).slice(0, mesh.rank("dp"), std::nullopt, mesh.size("dp"));
+    const at::Tensor loss = loss_of(model, own);
+    loss.backward();
+    ASSERT_TRUE(parallel.synchronize());
+    const auto place = static_cast<std::size_t>(step);
+    EXPECT_NEAR(parallel.mean(loss.detach()).item<double>(), expected.losses[place], 1e-9)
+        << "step " << step;
+    EXPECT_NEAR(parallel.clip_grad_norm(kMaxNorm) / expected.norms[place], 1, 1e-10)
+        << "step " << step;
+    optimizer.step();
+  }
+  const auto placements = tensor::placements_of(*model);
+  const auto parameters = model->named_parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& each = parameters[i].value();
+    EXPECT_LE(relative(gathered(each.grad(), each, placements), expected.clipped[i]), 1e-10)
+        << "gradient of " << parameters[i].key();
+    EXPECT_LE(relative(gathered(each, each, placements), expected.parameters[i]), 1e-8)
+        << parameters[i].key();
+  }
+}
+
+class TinyGpt : public testing::TestWithParam<Case> {};
+
+TEST_P(TinyGpt, trains_as_one_process_does) {
+  static const Outcome expected = outcome_of_one_process();
+  test::run_ranks(GetParam().ranks,
+                  [&](Job& job) { train_and_compare(job, GetParam(), expected); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, TinyGpt,
+                         testing::Values(Case{"tp=1", 1}, Case{"dp=2", 2}, Case{"tp=2", 2},
+                                         Case{"tp=2", 2, true}, Case{"tp=4", 4},
+                                         Case{"tp=4", 4, true}, Case{"dp=2,tp=2", 4},
+                                         Case{"dp=2,tp=2", 4, true}, Case{"dp=2,tp=4", 8, true}));
+
+}  // namespace
+}  // namespace paceline
