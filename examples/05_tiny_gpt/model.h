@@ -46,6 +46,9 @@ class ModelImpl : public torch::nn::Module {
   // tokens: [batch, length], whole numbers. The logits of the next word at each place:
   // [batch * length, words of this rank].
   at::Tensor forward(const at::Tensor& tokens);
+  // The logits of the next word behind all of `tokens`, of all words, on every rank: [batch,
+  // words].
+  at::Tensor last_logits(const at::Tensor& tokens);
   // The mean loss of all places whose next word is in `targets`, [batch, length].
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets);
 
@@ -113,6 +116,10 @@ inline at::Tensor ModelImpl::forward(const at::Tensor& tokens) {
   at::Tensor x = embedding_(tokens) + positions_(places);
   for (const auto& block : *blocks_) x = block->as<BlockImpl>()->forward(x);
   return head_(norm_(x)).flatten(0, 1);
+}
+
+inline at::Tensor ModelImpl::last_logits(const at::Tensor& tokens) {
+  return head_->gathered(forward(tokens).unflatten(0, tokens.sizes()).select(1, -1));
 }
 
 inline at::Tensor ModelImpl::loss(const at::Tensor& tokens, const at::Tensor& targets) {

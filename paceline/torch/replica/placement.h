@@ -36,6 +36,9 @@ class Placements {
   // Whether this rank counts the tensor's elements in a sum over all elements of the whole model,
   // so that each is counted on exactly one rank of the group.
   bool is_counted(const at::Tensor& parameter) const;
+  // The whole of what this rank has a part of, in a new tensor: `part` is cut as the parameter is,
+  // and may be its gradient or its moments. Collective.
+  at::Tensor gathered(const at::Tensor& parameter, const at::Tensor& part) const;
 
  private:
   Communicator* group_ = nullptr;

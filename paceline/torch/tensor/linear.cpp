@@ -47,7 +47,16 @@ at::Tensor LinearImpl::forward(const at::Tensor& input) {
   if (!place_) return torch::nn::functional::linear(input, weight, bias);
   if (style_ == ParallelStyle::row) return row_product(input);
   const at::Tensor columns = column_product(input);
-  if (style_ != ParallelStyle::split) return columns;
+  return style_ == ParallelStyle::split ? gathered(columns) : columns;
+}
+
+at::Tensor LinearImpl::gathered(const at::Tensor& columns) const {
+  if (!place_) return columns;
+  if (place_->copies) {
+    throw_misuse(c10::str("layer '", place_->layer,
+                          "': several ranks hold the same heads, so their outputs are no parts of "
+                          "a whole"));
+  }
   return tensor::gathered_columns(columns, options.out_features(), place_);
 }
 

@@ -38,6 +38,9 @@ class LinearImpl : public torch::nn::Cloneable<LinearImpl>, public tensor::Place
   // anything is split. THROWS Error (misuse): sizes that differ.
   void tie(const EmbeddingImpl& embedding);
 
+  // All ranks' columns of an output whose parts stay apart, such as logits, on every rank.
+  at::Tensor gathered(const at::Tensor& columns) const;
+
   torch::nn::LinearOptions options;
   at::Tensor weight;  // [outputs of this rank, inputs of this rank]
   at::Tensor bias;    // [outputs of this rank]; undefined without

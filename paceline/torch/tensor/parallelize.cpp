@@ -138,6 +138,14 @@ void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& p
   equalise_whole(model, *region);
 }
 
+std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model) {
+  const parallel::Placements placements = tensor::placements_of(model);
+  std::vector<at::Tensor> whole;
+  for (const at::Tensor& parameter : model.parameters())
+    whole.push_back(placements.gathered(parameter, parameter.detach()));
+  return whole;
+}
+
 parallel::Placements tensor::placements_of(const torch::nn::Module& model) {
   for (const auto& module : model.modules(/*include_self=*/false)) {
     const auto* const layer = dynamic_cast<const PlacedLayer*>(module.get());

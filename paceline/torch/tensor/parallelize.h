@@ -43,6 +43,10 @@ using TensorPlan = std::vector<PlanEntry>;
 // that the ranks cannot share.
 void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& plan);
 
+// The parameters as one process would hold them, in the order of registration: copies, in which the
+// shards of all ranks stand together. Collective over the ranks of tp.
+std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model);
+
 namespace tensor {
 
 // The parts that this rank holds of the parameters that parallelize() split.

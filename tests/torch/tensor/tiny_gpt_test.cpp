@@ -69,22 +69,6 @@ Outcome outcome_of_one_process() {
   return outcome;
 }
 
-// The whole tensor, of which each rank has what `placements` tells of the parameter.
-at::Tensor gathered(const at::Tensor& part, const at::Tensor& parameter,
-                    const parallel::Placements& placements) {
-  if (placements.is_whole(parameter)) return part.detach().clone();
-  const parallel::Placement& placement = *placements.find(parameter);
-  auto shape = part.sizes().vec();
-  shape[static_cast<std::size_t>(placement.dimension)] = placement.whole;
-  at::Tensor whole = at::zeros(shape, part.options());
-  if (placement.is_first_copy) {
-    whole.narrow(placement.dimension, placement.begin, part.size(placement.dimension))
-        .copy_(part.detach());
-  }
-  placements.group()->all_reduce(buffer_of(whole)).wait();
-  return whole;
-}
-
 double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();
 }
@@ -122,9 +106,9 @@ void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
   const auto parameters = model->named_parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& each = parameters[i].value();
-    EXPECT_LE(relative(gathered(each.grad(), each, placements), expected.clipped[i]), 1e-10)
+    EXPECT_LE(relative(placements.gathered(each, each.grad()), expected.clipped[i]), 1e-10)
         << "gradient of " << parameters[i].key();
-    EXPECT_LE(relative(gathered(each, each, placements), expected.parameters[i]), 1e-8)
+    EXPECT_LE(relative(placements.gathered(each, each.detach()), expected.parameters[i]), 1e-8)
         << parameters[i].key();
   }
 }

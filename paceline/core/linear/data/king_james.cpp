@@ -168,6 +168,19 @@ KingJames samples_of(std::vector<Verse> verses, const std::vector<std::string>& 
   return result;
 }
 
+constexpr std::string_view kRemedy = "apt-get install bible-kjv bible-kjv-text";
+
+// The verses, each with its reference.
+Result<std::string> lines_of(const std::string& program) {
+  auto text = output_of_program({program, "-f", "gen1:1-rev22:21"}, kMostTextBytes);
+  if (text) return text;
+  return Failure{Fault::misuse,
+                 fmt::format("the King James Bible cannot be read: {}. Its text comes from two "
+                             "packages: {}",
+                             text.error().what, kRemedy),
+                 {}};
+}
+
 }  // namespace
 
 std::vector<std::string> king_james_labels() {
@@ -198,16 +211,22 @@ Result<KingJames> parse_king_james(std::string_view text, std::string_view label
   return samples_of(std::move(verses), vocabulary.words());
 }
 
+Result<std::string> king_james_text(const std::string& program) {
+  const auto lines = lines_of(program);
+  if (!lines) return lines.error();
+  std::string text;
+  for (std::string_view rest = lines.value(); !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    text.append(line.substr(std::min(line.find(' '), line.size() - 1) + 1)).push_back('\n');
+  }
+  return text;
+}
+
 Result<KingJames> king_james(std::string_view label, const std::string& program) {
   if (const auto known = books_of(label); !known) return known.error();
-  constexpr std::string_view kRemedy = "apt-get install bible-kjv bible-kjv-text";
-  const auto text = output_of_program({program, "-f", "gen1:1-rev22:21"}, kMostTextBytes);
-  if (!text)
-    return Failure{Fault::misuse,
-                   fmt::format("the King James Bible cannot be read: {}. Its text comes from two "
-                               "packages: {}",
-                               text.error().what, kRemedy),
-                   {}};
+  const auto text = lines_of(program);
+  if (!text) return text.error();
   auto result = parse_king_james(text.value(), label);
   const auto verses = result ? result->training.size() + result->held_out.size() : 0;
   if (result && verses != kVerses)

@@ -28,8 +28,13 @@ std::vector<std::string> king_james_labels();
 // ones), or no text, with the packages to install. THREAD: any.
 Result<KingJames> king_james(std::string_view label, const std::string& program = "/usr/bin/bible");
 
-// The same from the program's text, a verse a line: "1Sm3:4 That the LORD called Samuel: ...". A
-// failure (misuse): an unknown label, or a line that is no verse (its number is told).
+// The text alone, a verse a line, without the references before them: what models of language learn
+// from. A failure (misuse): no text, with the packages to install. THREAD: any.
+Result<std::string> king_james_text(const std::string& program = "/usr/bin/bible");
+
+// The samples of a text that the program wrote, a verse a line: "1Sm3:4 That the LORD called
+// Samuel: ...". A failure (misuse): an unknown label, or a line that is no verse (its number is
+// told).
 Result<KingJames> parse_king_james(std::string_view text, std::string_view label);
 
 }  // namespace paceline::linear

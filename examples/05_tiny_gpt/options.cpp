@@ -1,0 +1,88 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace tiny_gpt {
+namespace {
+
+const auto kPositive = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40U, "at least 1");
+
+std::string complaint_about_model(const Options& model) {
+  if (model.features % model.heads != 0)
+    return "--features " + std::to_string(model.features) + " is no multiple of --heads " +
+           std::to_string(model.heads) + ", among which features are divided";
+  if (model.heads % model.kv_heads != 0)
+    return "--heads " + std::to_string(model.heads) + " is no multiple of --kv-heads " +
+           std::to_string(model.kv_heads) + ", which share them out";
+  return {};
+}
+
+}  // namespace
+
+int read_options(int argc, char** argv, RunOptions& options) {
+  CLI::App app(
+      "Trains a small GPT on the characters of a text, alone or on the workers of `paceline run`.\n"
+      "On two workers that share its layers:  paceline run -n 2 -- tiny_gpt --layout tp=2");
+  Options& model = options.model;
+  app.add_option("--text", options.text,
+                 "File to learn from [the King James Bible of Debian's bible-kjv-text]")
+      ->check(CLI::ExistingFile);
+  app.add_option("--layout", options.layout,
+                 "What the workers do: dp=N replicas of the model (data parallel), tp=N workers "
+                 "that share the layers of one (tensor parallel), or both, as dp=2,tp=2 [all are "
+                 "replicas]");
+  app.add_flag("--sequence-parallel", options.is_sequence_parallel,
+               "Split the sequence too, between the layers that tp splits");
+  app.add_option("--features", model.features, "Width of the model")
+      ->check(kPositive)
+      ->capture_default_str();
+  app.add_option("--heads", model.heads, "Heads of attention")
+      ->check(kPositive)
+      ->capture_default_str();
+  auto* const kv =
+      app.add_option("--kv-heads", model.kv_heads, "Heads of keys and values [as many as --heads]")
+          ->check(kPositive);
+  app.add_option("--layers", model.layers, "Blocks of attention and MLP")
+      ->check(kPositive)
+      ->capture_default_str();
+  app.add_option("--length", model.length, "Characters that the model sees")
+      ->check(kPositive)
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "Steps of training")
+      ->check(kPositive)
+      ->capture_default_str();
+  app.add_option("--batch-size", options.batch_size, "Sequences in a step, all workers together")
+      ->check(kPositive)
+      ->capture_default_str();
+  app.add_option("--learning-rate", options.learning_rate, "Learning rate of AdamW")
+      ->check(CLI::Range(1e-9, 1e3))
+      ->capture_default_str();
+  app.add_option("--max-grad-norm", options.max_grad_norm,
+                 "Longer gradients are scaled down to this norm")
+      ->check(CLI::Range(1e-9, 1e9))
+      ->capture_default_str();
+  app.add_option("--evaluate-every", options.evaluate_every,
+                 "Steps between two looks at the held-out tenth of the text")
+      ->check(kPositive)
+      ->capture_default_str();
+  app.add_option("--sample", options.sample, "Write so many characters when the training is done")
+      ->check(kPositive);
+  app.add_option("--seed", options.seed, "Seed of the initial parameters and the sequences")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads,
+                 "Threads that compute in each worker [OMP_NUM_THREADS]")
+      ->check(kPositive);
+  app.add_option("--metrics", options.metrics,
+                 "Write JSON lines to this file; the last one is the summary");
+  try {
+    app.parse(argc, argv);
+    if (kv->empty()) model.kv_heads = model.heads;
+    if (const auto complaint = complaint_about_model(model); !complaint.empty())
+      throw CLI::ValidationError(complaint);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // 0: --help
+  }
+  return -1;
+}
+
+}  // namespace tiny_gpt
