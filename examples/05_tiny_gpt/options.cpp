@@ -65,6 +65,9 @@ int read_options(int argc, char** argv, RunOptions& options) {
                  "Steps between two looks at the held-out tenth of the text")
       ->check(kPositive)
       ->capture_default_str();
+  app.add_option("--dtype", options.dtype, "Type of parameters and activations")
+      ->check(CLI::IsMember({"float32", "float64"}))
+      ->capture_default_str();
   app.add_option("--sample", options.sample, "Write so many characters when the training is done")
       ->check(kPositive);
   app.add_option("--seed", options.seed, "Seed of the initial parameters and the sequences")

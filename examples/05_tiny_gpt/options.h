@@ -18,6 +18,7 @@ struct RunOptions {
   double learning_rate = 3e-3;
   double max_grad_norm = 1;
   std::int64_t evaluate_every = 100;
+  std::string dtype = "float32";
   std::int64_t sample = 0;  // characters
   std::uint64_t seed = 1;
   int threads = 0;  // 0: OMP_NUM_THREADS

@@ -102,6 +102,7 @@ class Training {
     options_.model.vocabulary = text_.vocabulary();
     torch::manual_seed(options_.seed);
     Model model(options_.model);
+    if (options_.dtype == "float64") model->to(at::kDouble);
     const bool is_sequence_parallel = options_.is_sequence_parallel;
     if (is_sequence_parallel && options_.model.length % mesh_.size("tp") != 0) {
       throw paceline::Error({paceline::Fault::misuse,

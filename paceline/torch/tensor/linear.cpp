@@ -115,7 +115,10 @@ std::string LinearImpl::objection(const Request& request) const {
     case ParallelStyle::column: return uneven("outputs", outputs);
     case ParallelStyle::row: return uneven("inputs", inputs);
     case ParallelStyle::vocabulary:
-    case ParallelStyle::split: return {};
+    case ParallelStyle::split:
+      return outputs >= request.ranks
+                 ? std::string()
+                 : c10::str("it has ", outputs, " outputs for ", request.ranks, " ranks");
     case ParallelStyle::sequence:
       return "the style sequence is for LayerNorm, Dropout, and an Embedding of positions, which "
              "treat each place of the sequence by itself";

@@ -1,0 +1,156 @@
+// The example that splits the layers of a small GPT among workers, alone and on layouts, and when a
+// worker dies. Runs tiny_gpt.
+#ifdef PACELINE_WITH_TORCH
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+#include "tests/support/nightly.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+Words tiny_gpt(const Words& options) {
+  Words command = {binary("tiny_gpt"), "--threads", "1"};
+  command.insert(command.end(), options.begin(), options.end());
+  return command;
+}
+
+// A model that trains in a second, and learns from a file.
+const Words kSmallGpt = {"--features", "32", "--layers",     "2", "--length", "16",
+                         "--kv-heads", "2",  "--batch-size", "4", "--dtype",  "float64"};
+
+struct GptFigures {
+  std::vector<double> losses;
+  json summary;
+};
+
+GptFigures figures_in(const std::string& path) {
+  GptFigures told;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const json record = json::parse(line);
+    if (record["event"] == "step") told.losses.push_back(record["loss"]);
+    if (record["event"] == "summary") told.summary = record;
+  }
+  return told;
+}
+
+// Ten steps of the small model on so many workers; 0: without the launcher.
+GptFigures trained_gpt(int workers, const std::string& transport, const Words& options) {
+  const TemporaryFolder folder;
+  Words all = kSmallGpt;
+  all.insert(all.end(), {"--steps", "10", "--metrics", folder.file("metrics")});
+  all.insert(all.end(), options.begin(), options.end());
+  ProcessOptions process{.command = tiny_gpt(all)};
+  if (workers > 0) process = paceline_run({"-n", std::to_string(workers)}, tiny_gpt(all));
+  if (!transport.empty()) process.environment["PACELINE_TRANSPORT"] = transport;
+  const Finished finished = run(process);
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  return figures_in(folder.file("metrics"));
+}
+
+void expect_as_alone(const GptFigures& one, int workers, const std::string& transport,
+                     const Words& options) {
+  const GptFigures told = trained_gpt(workers, transport, options);
+  ASSERT_EQ(told.losses.size(), one.losses.size());
+  // Rank 0's losses are those of all sequences where all ranks share one replica.
+  for (std::size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(told.losses[i], one.losses[i], 1e-9) << transport << ", step " << i + 1;
+  EXPECT_NEAR(told.summary["held_out_loss"], one.summary["held_out_loss"], 1e-9) << transport;
+}
+
+TEST(TinyGptRuns, WorkersThatShareLayersHaveTheLossesOfOneProcessOnEveryTransport) {
+  const GptFigures one = trained_gpt(0, "", {});
+  ASSERT_EQ(one.losses.size(), 10u);
+  EXPECT_EQ(one.summary["layout"], "dp=1");
+  expect_as_alone(one, 2, "shm", {"--layout", "tp=2"});
+  expect_as_alone(one, 2, "tcp", {"--layout", "tp=2", "--sequence-parallel"});
+  expect_as_alone(one, 4, "tcp", {"--layout", "tp=4"});
+  expect_as_alone(one, 4, "shm", {"--layout", "tp=4", "--sequence-parallel"});
+  const GptFigures both = trained_gpt(4, "shm", {"--layout", "dp=2,tp=2"});
+  EXPECT_NEAR(both.summary["held_out_loss"], one.summary["held_out_loss"], 1e-9);
+}
+
+TEST(TinyGptRuns, WrongOptionsEndWithTwoAndSayWhatIsRight) {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--layout", "tp=3"}, "let pp, dp, cp and tp multiply to 2"},
+      {{"--layout", "xp=2"}, "xp"},
+      {{"--layout", "tp=2", "--heads", "3", "--features", "33"}, "cannot share its 3 heads"},
+      {{"--layout", "tp=2", "--length", "15", "--sequence-parallel"}, "2 does not divide 15"},
+      {{"--heads", "3"}, "--features 128 is no multiple of --heads 3"},
+      {{"--text", "/nowhere"}, "/nowhere"}};
+  for (const auto& [options, expected] : cases) {
+    const Finished finished = run(paceline_run({"-n", "2"}, tiny_gpt(options)));
+    EXPECT_EQ(finished.exit_code, 2) << testing::PrintToString(options);
+    EXPECT_THAT(finished.error + finished.output, HasSubstr(expected));
+  }
+}
+
+std::map<int, pid_t> gpt_workers(const std::string& job_folder) {
+  std::map<int, pid_t> workers;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    std::error_code error;
+    if (pid <= 0 || std::filesystem::read_symlink(entry.path() / "exe", error) !=
+                        std::filesystem::canonical(binary("tiny_gpt")))
+      continue;
+    if (variable_of(pid, "PACELINE_TEST_FOLDER") == job_folder)
+      workers[std::atoi(variable_of(pid, "PACELINE_RANK").c_str())] = pid;
+  }
+  return workers;
+}
+
+TEST(TinyGptRuns, AWorkerThatIsKilledIsNamedWithTheLayerThatWaitedForIt) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const TemporaryFolder folder;
+    ProcessOptions process = paceline_run(
+        {"-n", "2"},
+        tiny_gpt({"--layout", "tp=2", "--metrics", folder.file("metrics"), "--steps", "100000"}));
+    process.environment["PACELINE_TRANSPORT"] = transport;
+    process.environment["PACELINE_TEST_FOLDER"] = folder.file("");
+    Process launcher(process);
+    ASSERT_TRUE(launcher.wait_for_output("[0] step 1/100000", Deadline::in(30s)));
+    ::kill(gpt_workers(folder.file("")).at(1), SIGKILL);
+    EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137) << launcher.error();
+    EXPECT_THAT(launcher.error(),
+                AllOf(HasSubstr("in layer '"), HasSubstr("split along tp"), HasSubstr("rank 1 ")));
+    EXPECT_THAT(launcher.error(), HasSubstr("was killed by signal 9"));
+  }
+}
+
+// The loss of a text that the model has not seen, after 600 steps with the default options.
+double held_out_loss(int workers, const Words& options, int seed) {
+  const TemporaryFolder folder;
+  Words all = {"--seed", std::to_string(seed), "--metrics", folder.file("metrics")};
+  all.insert(all.end(), options.begin(), options.end());
+  const Finished finished = run(paceline_run({"-n", std::to_string(workers)}, tiny_gpt(all)));
+  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  return figures_in(folder.file("metrics")).summary["held_out_loss"];
+}
+
+TEST(TinyGptRuns, LearnsMoreThanPairsOfCharactersOnEveryLayout) {
+  if (!is_nightly()) GTEST_SKIP() << "takes minutes: PACELINE_NIGHTLY=1";
+  for (const int seed : {1, 2, 3}) {
+    const double alone = held_out_loss(1, {}, seed);
+    EXPECT_LT(alone, 2.0);
+    EXPECT_NEAR(held_out_loss(2, {"--layout", "tp=2"}, seed) / alone, 1, 0.01);
+    EXPECT_NEAR(held_out_loss(2, {"--layout", "tp=2", "--sequence-parallel"}, seed) / alone, 1,
+                0.01);
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test
+#endif

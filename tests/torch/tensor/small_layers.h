@@ -1,0 +1,59 @@
+// Split layers on ranks that are threads, for the tests of this room.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/tensor/tensor.h"
+#include "tests/support/local_world.h"
+
+namespace paceline::tensor_test {
+
+// What `make` builds from the seed. Ranks are threads here, and torch has one generator for all.
+template <typename Make>
+auto drawn(std::uint64_t seed, const Make& make) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  torch::manual_seed(seed);
+  return make();
+}
+
+inline at::Tensor numbers(std::uint64_t seed, at::IntArrayRef shape) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::randn(shape, generator, at::TensorOptions().dtype(at::kDouble));
+}
+
+inline double distance(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).abs().max() / b.abs().max()).item<double>();
+}
+
+template <typename Call>
+std::string misuse_text(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// An MLP of two layers, of Paceline's kind or torch's.
+template <typename Layer>
+struct Mlp : torch::nn::Module {
+  explicit Mlp(std::int64_t wide = 12) {
+    up = register_module("up", Layer(6, wide));
+    down = register_module("down", Layer(wide, 4));
+  }
+  at::Tensor forward(const at::Tensor& x) { return down(at::tanh(up(x))); }
+  Layer up{nullptr}, down{nullptr};
+};
+
+}  // namespace paceline::tensor_test
