@@ -34,6 +34,7 @@ class BlockImpl : public torch::nn::Module {
   at::Tensor attend(const at::Tensor& x);
 
   std::int64_t head_size_;
+  paceline::Dropout dropout1_{nullptr}, dropout2_{nullptr};
   paceline::LayerNorm norm1_{nullptr}, norm2_{nullptr};
   paceline::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr};
   paceline::Linear up_{nullptr}, down_{nullptr};
@@ -69,9 +70,11 @@ inline BlockImpl::BlockImpl(const Options& options) : head_size_(options.head_si
   key_ = register_module("key", paceline::Linear(torch::nn::LinearOptions(wide, kv).bias(false)));
   value_ = register_module("value", paceline::Linear(wide, kv));
   output_ = register_module("output", paceline::Linear(wide, wide));
+  dropout1_ = register_module("dropout1", paceline::Dropout(options.dropout));
   norm2_ = register_module("norm2", paceline::LayerNorm(std::vector{wide}));
   up_ = register_module("up", paceline::Linear(wide, 4 * wide));
   down_ = register_module("down", paceline::Linear(4 * wide, wide));
+  dropout2_ = register_module("dropout2", paceline::Dropout(options.dropout));
 }
 
 inline at::Tensor BlockImpl::attend(const at::Tensor& x) {
@@ -90,8 +93,8 @@ inline at::Tensor BlockImpl::attend(const at::Tensor& x) {
 }
 
 inline at::Tensor BlockImpl::forward(at::Tensor x) {
-  x = x + attend(norm1_(x));
-  return x + down_(at::gelu(up_(norm2_(x))));
+  x = x + dropout1_(attend(norm1_(x)));
+  return x + dropout2_(down_(at::gelu(up_(norm2_(x)))));
 }
 
 inline ModelImpl::ModelImpl(const Options& options) {
@@ -139,7 +142,8 @@ inline paceline::TensorPlan plan_of(const Options& options, bool is_sequence_par
                                {"blocks.*.down", row},
                                {"head", vocabulary}};
   if (is_sequence_parallel) {
-    for (const char* path : {"positions", "blocks.*.norm1", "blocks.*.norm2", "norm"})
+    for (const char* path : {"positions", "blocks.*.norm1", "blocks.*.dropout1", "blocks.*.norm2",
+                             "blocks.*.dropout2", "norm"})
       plan.push_back({path, sequence});
   }
   return plan;

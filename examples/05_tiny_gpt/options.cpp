@@ -65,6 +65,10 @@ int read_options(int argc, char** argv, RunOptions& options) {
                  "Steps between two looks at the held-out tenth of the text")
       ->check(kPositive)
       ->capture_default_str();
+  app.add_option("--dropout", model.dropout,
+                 "Probability of an activation to be dropped, behind attention and MLP")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
   app.add_option("--dtype", options.dtype, "Type of parameters and activations")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();

@@ -73,7 +73,7 @@ class Training {
         mesh_(job,
               options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
         model_(make_model()),
-        parallel_(*model_, mesh_),
+        parallel_(*model_, mesh_, {.dropout_seed = options.seed}),
         optimizer_(model_->parameters(), torch::optim::AdamWOptions(options.learning_rate)) {
     if (!options.metrics.empty() && tells_) metrics_.emplace(options.metrics);
     if (tells_) {

@@ -30,7 +30,20 @@ class DataParallel::Impl {
  public:
   Impl(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options)
       : replicas(std::move(parts), group, job, options, &strategy::make_synchrony) {}
-  ~Impl() { ranks_->group = nullptr; }
+  ~Impl() {
+    ranks_->group = nullptr;
+    dropouts_->step = nullptr;
+  }
+
+  // The masks of the model's Dropout layers follow the steps of this training.
+  void drive_dropouts(const torch::nn::Module& model, std::uint64_t seed) {
+    dropouts_->seed = seed;
+    dropouts_->step = [this] { return replicas.report().step; };
+    place_in_batch();
+    std::uint32_t layer = 0;
+    for (const auto& module : model.modules(/*include_self=*/false))
+      if (auto* const dropout = module->as<DropoutImpl>()) dropout->follow(dropouts_, layer++);
+  }
 
   void compute_over_ranks(const std::vector<NamedSyncBatchNorm>& norms) {
     if (norms.empty()) return;
@@ -48,6 +61,7 @@ class DataParallel::Impl {
     layers_.reset();
     replicas.rebind(group, root);
     ranks_->weight = 1;
+    place_in_batch();
     if (layers_mix_) give_layers_a_group();
   }
 
@@ -83,6 +97,12 @@ class DataParallel::Impl {
     ranks_->group = layers_.get();
   }
 
+  void place_in_batch() {
+    dropouts_->replica = replicas.group().rank();
+    dropouts_->replicas = replicas.group().size();
+  }
+
+  std::shared_ptr<tensor::DropoutClock> dropouts_ = std::make_shared<tensor::DropoutClock>();
   bool layers_mix_ = false;
   std::unique_ptr<Communicator> layers_;
   std::shared_ptr<BatchRanks> ranks_ = std::make_shared<BatchRanks>();
@@ -92,6 +112,7 @@ DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParalle
     : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), job.world(), &job,
                                    options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
+  impl_->drive_dropouts(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
@@ -99,6 +120,7 @@ DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
     : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr,
                                    options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
+  impl_->drive_dropouts(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
@@ -106,6 +128,7 @@ DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
     : impl_(std::make_unique<Impl>(split_parts_of(model, options.sparse), mesh.group("dp,cp"),
                                    &mesh.job(), options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
+  impl_->drive_dropouts(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job,

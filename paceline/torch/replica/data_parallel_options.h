@@ -37,6 +37,8 @@ struct DataParallelOptions {
   // So many backward passes make a step: all but the last only accumulate, as under no_sync(). A
   // step that is ended earlier sends what there is.
   int backward_passes_per_step = 1;
+  // The seed of the masks of paceline::Dropout, the same on all ranks.
+  std::uint64_t dropout_seed = 0;
   // Names of parameters whose gradients are sparse (layout), beside the weights of
   // torch::nn::Embedding and EmbeddingBag with sparse(true), which are known by themselves. Their
   // grad stays sparse: the coalesced mean of all ranks' rows.

@@ -37,6 +37,7 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"buffers", name_of(options.buffers)},
           {"static_order", options.static_order ? "true" : "false"},
           {"backward_passes_per_step", c10::str(options.backward_passes_per_step)},
+          {"dropout_seed", c10::str(options.dropout_seed)},
           {"check_replicas_every", c10::str(options.check_replicas_every)},
           {"schedule", options.schedule},
           {"compression", options.compression},

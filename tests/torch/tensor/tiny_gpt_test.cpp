@@ -17,16 +17,19 @@ namespace {
 
 constexpr tiny_gpt::Options kGpt{
     .vocabulary = 101, .length = 32, .features = 64, .heads = 4, .kv_heads = 2, .layers = 2};
+constexpr double kDropout = 0.2;
 constexpr int kSteps = 10;
 constexpr std::int64_t kBatch = 4;
 // About half of the norm of the gradients, so that clipping scales them.
 constexpr double kMaxNorm = 0.5;
 
-tiny_gpt::Model model_of_seed() {
+tiny_gpt::Model model_of_seed(double dropout = 0) {
   static std::mutex mutex;  // ranks are threads here, and torch has one generator
   const std::lock_guard lock(mutex);
   torch::manual_seed(7);
-  tiny_gpt::Model model(kGpt);
+  tiny_gpt::Options options = kGpt;
+  options.dropout = dropout;
+  tiny_gpt::Model model(options);
   model->to(at::kDouble);
   return model;
 }
@@ -51,22 +54,26 @@ struct Outcome {
   std::vector<at::Tensor> parameters;  // after it
 };
 
-Outcome outcome_of_one_process() {
+Outcome outcome_of_one_process(double dropout) {
   Outcome outcome;
-  tiny_gpt::Model model = model_of_seed();
-  auto optimizer = adam(model);
-  for (int step = 0; step < kSteps; ++step) {
-    optimizer.zero_grad();
-    const at::Tensor loss = loss_of(model, words_of(step));
-    loss.backward();
-    outcome.losses.push_back(loss.item<double>());
-    outcome.norms.push_back(clip_grad_norm(model->parameters(), kMaxNorm));
-    optimizer.step();
-  }
-  for (const at::Tensor& each : model->parameters()) {
-    outcome.clipped.push_back(each.grad().clone());
-    outcome.parameters.push_back(each.detach().clone());
-  }
+  test::run_ranks(1, [&](Job& job) {
+    tiny_gpt::Model model = model_of_seed(dropout);
+    DataParallel parallel(*model, job);
+    auto optimizer = adam(model);
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor loss = loss_of(model, words_of(step));
+      loss.backward();
+      parallel.synchronize();
+      outcome.losses.push_back(loss.item<double>());
+      outcome.norms.push_back(clip_grad_norm(model->parameters(), kMaxNorm));
+      optimizer.step();
+    }
+    for (const at::Tensor& each : model->parameters()) {
+      outcome.clipped.push_back(each.grad().clone());
+      outcome.parameters.push_back(each.detach().clone());
+    }
+  });
   return outcome;
 }
 
@@ -78,15 +85,17 @@ struct Case {
   const char* layout;
   int ranks;
   bool is_sequence_parallel = false;
+  double dropout = 0;
 };
 
 void PrintTo(const Case& one, std::ostream* out) {
-  *out << one.layout << (one.is_sequence_parallel ? ", sequence parallel" : "");
+  *out << one.layout << (one.is_sequence_parallel ? ", sequence parallel" : "")
+       << (one.dropout > 0 ? ", dropout" : "");
 }
 
 void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
   DeviceMesh mesh(job, one.layout);
-  tiny_gpt::Model model = model_of_seed();
+  tiny_gpt::Model model = model_of_seed(one.dropout);
   parallelize(*model, mesh, plan_of(kGpt, one.is_sequence_parallel));
   DataParallel parallel(*model, mesh, {.check_replicas_every = 1});
   auto optimizer = adam(model);
@@ -117,7 +126,9 @@ void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
 class TinyGpt : public testing::TestWithParam<Case> {};
 
 TEST_P(TinyGpt, trains_as_one_process_does) {
-  static const Outcome expected = outcome_of_one_process();
+  static const Outcome plain = outcome_of_one_process(0);
+  static const Outcome with_dropout = outcome_of_one_process(kDropout);
+  const Outcome& expected = GetParam().dropout > 0 ? with_dropout : plain;
   test::run_ranks(GetParam().ranks,
                   [&](Job& job) { train_and_compare(job, GetParam(), expected); });
 }
@@ -126,7 +137,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, TinyGpt,
                          testing::Values(Case{"tp=1", 1}, Case{"dp=2", 2}, Case{"tp=2", 2},
                                          Case{"tp=2", 2, true}, Case{"tp=4", 4},
                                          Case{"tp=4", 4, true}, Case{"dp=2,tp=2", 4},
-                                         Case{"dp=2,tp=2", 4, true}, Case{"dp=2,tp=4", 8, true}));
+                                         Case{"dp=2,tp=2", 4, true}, Case{"dp=2,tp=4", 8, true},
+                                         Case{"dp=4", 4, false, kDropout},
+                                         Case{"dp=2,tp=2", 4, false, kDropout},
+                                         Case{"dp=2,tp=2", 4, true, kDropout}));
 
 // --- traffic
 // --------------------------------------------------------------------------------------

@@ -18,7 +18,13 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
 // Identifies a sequence of random numbers by its purpose.
 struct RandomStream {
   static constexpr std::uint32_t kShared = 0xFFFFFF;  // the rank of sequences that all ranks share
-  enum class Purpose : std::uint8_t { codec = 0, start = 1, sample = 2, permutation = 16 };
+  enum class Purpose : std::uint8_t {
+    codec = 0,
+    start = 1,
+    sample = 2,
+    dropout = 3,
+    permutation = 16
+  };
 
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;
