@@ -40,9 +40,9 @@ class StepTimer {
 
 std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector<double> values);
 
-// The fingerprint of the parameters. THROWS paceline::Error (mismatch) when workers differ in a
-// single bit.
-std::string agreed_sha256(paceline::Communicator& world, const std::vector<at::Tensor>& parameters);
+// The fingerprint of the parameters, of which this worker has `own`. THROWS paceline::Error
+// (mismatch) when workers differ in a single bit.
+std::string agreed_sha256(paceline::Communicator& world, const std::string& own);
 
 // The exchanges of the strategy that keeps replicas in step, on this rank.
 paceline::observe::Metrics exchange_figures(const paceline::StepReport& report);

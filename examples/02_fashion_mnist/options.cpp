@@ -89,6 +89,12 @@ int read_options(int argc, char** argv, Options& options) {
                  "a block of its own (contiguous), or drawn (with_replacement)")
       ->check(CLI::IsMember(paceline::data::batch_split_names()))
       ->capture_default_str();
+  app.add_option("--layout", options.layout,
+                 "What the workers do: dp=N replicas of the network, tp=N workers that share the "
+                 "layers of one (linear layers only), or both, as dp=2,tp=2 [all are replicas]");
+  app.add_option("--memory-limit", options.memory_limit,
+                 "Let a worker take so many bytes beside what it needs to start, such as 480MiB")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->check(kPositive)
       ->capture_default_str();

@@ -17,6 +17,8 @@ struct Options {
   std::optional<double> learning_rate, momentum;  // none: those of descent_of()
   std::uint64_t seed = 1;
   std::string dtype = "float32";
+  std::string layout;             // empty: all workers are replicas
+  std::int64_t memory_limit = 0;  // bytes; 0: none
   std::string schedule = "buckets", compression = "none", synchrony = "synchronous";
   double pace = 0;                 // milliseconds that a step takes at least
   std::string slow, corrupt;       // empty: no rank is

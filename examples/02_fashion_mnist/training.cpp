@@ -14,10 +14,12 @@
 #include "corruption.h"
 #include "faces.h"
 #include "measurement.h"
+#include "memory.h"
 #include "models.h"
 #include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
+#include "replica.h"
 #include "steps.h"
 #include "stragglers.h"
 #include "turns.h"
@@ -29,20 +31,21 @@ namespace {
 constexpr std::int64_t kWarmUpSteps =
     5;  // not timed: the first steps allocate memory and plan the schedule
 
-// Share of the first `images` test images that the model gets right; each worker looks at its part
+// Share of the first `images` test images that the model gets right; each replica looks at its part
 // of them.
-double accuracy(paceline::Job& job, torch::nn::Sequential& model, const data::LabelledImages& test,
-                std::int64_t images, at::ScalarType type) {
+double accuracy(paceline::Job& job, const Replica& replica, torch::nn::Sequential& model,
+                const data::LabelledImages& test, std::int64_t images, at::ScalarType type) {
   const torch::NoGradGuard no_grad;
   model->eval();
   double right = 0;
   for (const at::Tensor& some :
-       data::exact_share_of(images, job.rank(), job.world_size()).split(500)) {
+       data::exact_share_of(images, replica.number, replica.replicas).split(500)) {
     const data::Batch batch = data::take(test, some, type);
     right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
   }
   model->train();
-  return sums_over_workers(job.world(), {right})[0] / static_cast<double>(images);
+  return sums_over_workers(job.world(), {right})[0] / replica.workers(job) /
+         static_cast<double>(images);
 }
 
 void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {
@@ -109,7 +112,8 @@ std::unique_ptr<paceline::Checkpoints> checkpoints_of(paceline::Job& job, const 
 
 }  // namespace
 
-int train(paceline::Job& job, const Options& options) {
+static int train_within_memory(paceline::Job& job, const Options& options,
+                               std::optional<TrainingMemory>& needed) {
   paceline::Communicator& world = job.world();
   const bool tells = job.rank() == 0;
   const at::ScalarType type = options.dtype == "float64"    ? at::kDouble
@@ -123,19 +127,24 @@ int train(paceline::Job& job, const Options& options) {
   Pace pace(options.pace, options.slow, options.seed, job.rank(), job.world_size());
   if (options.threads > 0) at::set_num_threads(options.threads);
 
+  // Before the images are there, because it needs the most memory.
+  Replica replica(job, options);
+  torch::nn::Sequential model = make_model(options.model, options.seed, type);
+  needed.emplace(*model, plan_of(options.model), descent.momentum > 0 ? 3 : 2);
+  const auto parallel_ptr =
+      make_parallel(job, options, parallel_options(options, descent), replica, model);
+  paceline::DataParallel& parallel = *parallel_ptr;
+
   const data::LabelledImages training = data::load_fashion_mnist(data::Split::train, options.data);
   const data::LabelledImages test = data::load_fashion_mnist(data::Split::test, options.data);
   const std::int64_t test_images =
       options.test_images > 0 ? std::min(options.test_images, test.size()) : test.size();
   const data::GlobalBatches::Options cut = {
       training.size(), options.batch_size, options.seed,
-      job.rank(),      job.world_size(),   *data::batch_split_named(options.split)};
+      replica.number,  replica.replicas,   *data::batch_split_named(options.split)};
   const data::GlobalBatches batches(cut);
   const std::int64_t steps =
       options.steps > 0 ? options.steps : options.epochs * batches.per_epoch();
-
-  torch::nn::Sequential model = make_model(options.model, options.seed, type);
-  paceline::DataParallel parallel(model, job, parallel_options(options, descent));
 
   const auto making =
       make_steps(options, descent, job, model, parallel, training, type, batches.per_epoch());
@@ -166,7 +175,7 @@ int train(paceline::Job& job, const Options& options) {
     train_loss = sums[0] / sums[1];
     epoch_loss = epoch_samples = 0;
     const auto consensus = parallel.consensus();
-    test_accuracy = accuracy(job, model, test, test_images, type);
+    test_accuracy = accuracy(job, replica, model, test, test_images, type);
     faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
   };
 
@@ -225,9 +234,12 @@ int train(paceline::Job& job, const Options& options) {
   std::string sha256;
   {
     const auto consensus = parallel.consensus();
-    if (turns.were_over()) test_accuracy = accuracy(job, model, test, test_images, type);
-    if (tells && !options.save.empty()) save_parameters(options.save, model->parameters());
-    sha256 = agreed_sha256(world, model->parameters());
+    if (turns.were_over()) test_accuracy = accuracy(job, replica, model, test, test_images, type);
+    if (!options.save.empty()) {
+      const std::vector<at::Tensor> whole = paceline::whole_parameters(*model);
+      if (tells) save_parameters(options.save, whole);
+    }
+    sha256 = agreed_sha256(world, paceline::whole_sha256(*model));
   }
   const std::vector<std::int64_t> peak_rss = peak_rss_of_workers(world);
   std::vector<double> means =
@@ -275,4 +287,15 @@ int train(paceline::Job& job, const Options& options) {
                   100 * timer.wire_bytes / timer.coded_bytes);
   }
   return checkpoints ? checkpoints->finish() : 0;
+}
+
+int train(paceline::Job& job, const Options& options) {
+  std::optional<TrainingMemory> needed;  // as soon as the model is known
+  try {
+    if (options.memory_limit > 0) limit_memory(options.memory_limit);
+    return train_within_memory(job, options, needed);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error) || !needed) throw;
+    throw std::runtime_error(needed->text(job.world_size(), options.memory_limit));
+  }
 }

@@ -22,7 +22,11 @@ class Turns {
   // The steps 1 to `last`. Add it to the checkpoints, resume, and then begin().
   Turns(paceline::Job& job, const paceline::data::GlobalBatches::Options& batches,
         std::int64_t last, bool are_dealt)
-      : job_(job), options_(batches), last_(last), are_dealt_(are_dealt), cuts_(job.world_size()) {
+      : job_(job),
+        options_(batches),
+        last_(last),
+        are_dealt_(are_dealt),
+        cuts_(batches.world_size) {
     if (are_dealt) taken_.resize(static_cast<std::size_t>(last * cuts_));
   }
 
@@ -50,7 +54,7 @@ class Turns {
     auto of_part = options_;
     of_part.world_size = cuts_;
     for (int part = 0; part < cuts_; ++part) {
-      if (!are_dealt_ && part != job_.rank()) continue;
+      if (!are_dealt_ && part != options_.rank) continue;
       of_part.rank = part;
       batches_.emplace_back(of_part);
     }

@@ -151,7 +151,7 @@ class Training {
     const std::int64_t timed = std::max<std::int64_t>(options_.steps - kWarmUpSteps, 0);
     const double rate =
         seconds_ > 0 ? static_cast<double>(timed * options_.batch_size) / seconds_ : 0;
-    const std::string sha256 = paceline::sha256_of(paceline::whole_parameters(*model_));
+    const std::string sha256 = paceline::whole_sha256(*model_);
     const std::string written =
         options_.sample > 0 ? sample(model_, text_, options_) : std::string();
     write({{"event", "summary"},

@@ -17,9 +17,22 @@ using parallel::Parameter;
 
 namespace {
 
-ModelParts split_parts_of(const torch::nn::Module& model, const std::vector<std::string>& sparse) {
-  ModelParts parts = parallel::parts_of(model, sparse);
+// Only what has been proven beside split layers may stand beside them.
+void require_synchronous(const DataParallelOptions& options) {
+  const auto refuse = [](const std::string& what) {
+    throw_misuse(
+        "DataParallel: the model's layers are split among ranks, which goes with synchrony "
+        "\"synchronous\" and compression \"none\" alone, and " +
+        what + " was asked for");
+  };
+  if (options.synchrony != "synchronous") refuse("synchrony \"" + options.synchrony + "\"");
+  if (options.compression != "none") refuse("compression \"" + options.compression + "\"");
+}
+
+ModelParts split_parts_of(const torch::nn::Module& model, const DataParallelOptions& options) {
+  ModelParts parts = parallel::parts_of(model, options.sparse);
   parts.placements = tensor::placements_of(model);
+  if (parts.placements.group() != nullptr) require_synchronous(options);
   return parts;
 }
 
@@ -125,8 +138,8 @@ DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
 
 DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(split_parts_of(model, options.sparse), mesh.group("dp,cp"),
-                                   &mesh.job(), options)) {
+    : impl_(std::make_unique<Impl>(split_parts_of(model, options), mesh.group("dp,cp"), &mesh.job(),
+                                   options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
 }

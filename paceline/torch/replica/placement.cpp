@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "paceline/torch/bridge/bridge.h"
@@ -31,14 +32,37 @@ bool Placements::is_counted(const at::Tensor& parameter) const {
   return find(parameter)->is_first_copy;
 }
 
+std::vector<std::int64_t> Placements::whole_shape(const at::Tensor& parameter) const {
+  auto shape = parameter.sizes().vec();
+  if (!is_whole(parameter)) {
+    const Placement& placement = *find(parameter);
+    shape[static_cast<std::size_t>(placement.dimension)] = placement.whole;
+  }
+  return shape;
+}
+
 at::Tensor Placements::gathered(const at::Tensor& parameter, const at::Tensor& part) const {
   if (is_whole(parameter)) return part.clone();
+  return gathered_rows(parameter, part, 0, whole_shape(parameter)[0]);
+}
+
+at::Tensor Placements::gathered_rows(const at::Tensor& parameter, const at::Tensor& part,
+                                     std::int64_t begin, std::int64_t rows) const {
+  if (is_whole(parameter)) return part.narrow(0, begin, rows).clone();
   const Placement& placement = *find(parameter);
-  auto shape = part.sizes().vec();
-  shape[static_cast<std::size_t>(placement.dimension)] = placement.whole;
+  auto shape = whole_shape(parameter);
+  shape[0] = rows;
   const at::Tensor whole = at::zeros(shape, part.options());
-  if (placement.is_first_copy) {
-    whole.narrow(placement.dimension, placement.begin, part.size(placement.dimension)).copy_(part);
+  if (placement.is_first_copy && placement.dimension == 0) {
+    const std::int64_t first = std::max(begin, placement.begin);
+    const std::int64_t end = std::min(begin + rows, placement.begin + part.size(0));
+    if (first < end) {
+      whole.narrow(0, first - begin, end - first)
+          .copy_(part.narrow(0, first - placement.begin, end - first));
+    }
+  } else if (placement.is_first_copy) {
+    whole.narrow(placement.dimension, placement.begin, part.size(placement.dimension))
+        .copy_(part.narrow(0, begin, rows));
   }
   group_->all_reduce(buffer_of(whole)).wait();
   return whole;

@@ -39,6 +39,10 @@ class Placements {
   // The whole of what this rank has a part of, in a new tensor: `part` is cut as the parameter is,
   // and may be its gradient or its moments. Collective.
   at::Tensor gathered(const at::Tensor& parameter, const at::Tensor& part) const;
+  // The same of `rows` of the whole tensor, from `begin` on. REQUIRES: it has these rows.
+  at::Tensor gathered_rows(const at::Tensor& parameter, const at::Tensor& part, std::int64_t begin,
+                           std::int64_t rows) const;
+  std::vector<std::int64_t> whole_shape(const at::Tensor& parameter) const;
 
  private:
   Communicator* group_ = nullptr;

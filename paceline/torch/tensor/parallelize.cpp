@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/sha256.h"
+#include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/replica.h"
 #include "paceline/torch/tensor/cross_entropy.h"
 #include "paceline/torch/tensor/linear.h"
@@ -144,6 +146,28 @@ std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model) {
   for (const at::Tensor& parameter : model.parameters())
     whole.push_back(placements.gathered(parameter, parameter.detach()));
   return whole;
+}
+
+std::string whole_sha256(const torch::nn::Module& model) {
+  constexpr std::int64_t kMostBytes = 16 << 20;
+  const parallel::Placements placements = tensor::placements_of(model);
+  Sha256 digest;
+  for (const at::Tensor& parameter : model.parameters()) {
+    const at::Tensor part = parameter.detach().contiguous();
+    if (placements.is_whole(parameter)) {
+      digest.add(buffer_of(part).bytes());
+      continue;
+    }
+    const auto shape = placements.whole_shape(parameter);
+    const std::int64_t rows = shape[0], bytes = c10::multiply_integers(shape) * part.itemsize();
+    const std::int64_t each =
+        std::max<std::int64_t>(1, rows * kMostBytes / std::max(bytes, kMostBytes));
+    for (std::int64_t row = 0; row < rows; row += each) {
+      const std::int64_t some = std::min(each, rows - row);
+      digest.add(buffer_of(placements.gathered_rows(parameter, part, row, some)).bytes());
+    }
+  }
+  return digest.hex();
 }
 
 parallel::Placements tensor::placements_of(const torch::nn::Module& model) {

@@ -47,6 +47,9 @@ void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& p
 // shards of all ranks stand together. Collective over the ranks of tp.
 std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model);
 
+// sha256_of() of them, for which a rank holds no more than 16 MiB, or one row, beside its shards.
+std::string whole_sha256(const torch::nn::Module& model);
+
 namespace tensor {
 
 // The parts that this rank holds of the parameters that parallelize() split.

@@ -116,6 +116,7 @@ TEST(Parallelize, takes_what_no_rank_splits_from_rank_0) {
     const auto whole = whole_parameters(*model);
     for (std::size_t i = 0; i < whole.size(); ++i)
       EXPECT_TRUE(whole[i].equal(expected->parameters()[i])) << "parameter " << i;
+    EXPECT_EQ(whole_sha256(*model), sha256_of(whole));
   });
 }
 
