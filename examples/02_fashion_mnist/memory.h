@@ -16,13 +16,13 @@ void limit_memory(std::int64_t bytes);
 // Whether memory ended, by what libtorch or the library threw.
 bool is_out_of_memory(const std::exception& error);
 
-// What a rank needs to train a model, by the number of ranks that share its layers.
+// The memory that a rank needs to train a model, by the number of ranks that share its layers.
 struct TrainingMemory {
   // `copies`: of each parameter: itself, its gradient, and what the optimizer keeps.
   TrainingMemory(const torch::nn::Module& model, const paceline::TensorPlan& plan, int copies);
 
   std::int64_t bytes_of_rank(int ranks) const;
-  // What happened on this rank, of `ranks` that share layers, and a layout that would do.
+  // Tells what happened on this rank, of `ranks` that share layers, and a layout that would do.
   std::string text(int ranks, std::int64_t limit) const;
 
  private:

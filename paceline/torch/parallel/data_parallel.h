@@ -56,8 +56,8 @@ class DataParallel {
   // On a group of its own.
   DataParallel(torch::nn::Module& model, Communicator& group,
                const DataParallelOptions& options = {});
-  // Of a model whose layers parallelize() has split: one replica is the ranks that share dp and cp
-  // here, and gradients are averaged over the axes dp and cp of the mesh, which outlives this.
+  // The model's layers may be split by parallelize(): the ranks that differ along tp alone are one
+  // replica, and gradients are averaged over the axes dp and cp of the mesh, which outlives this.
   DataParallel(torch::nn::Module& model, DeviceMesh& mesh, const DataParallelOptions& options = {});
   // Parameters without a model, under the names that messages shall use (replica/model_parts.h).
   DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,

@@ -22,7 +22,7 @@ struct ModelParts {
   std::vector<Parameter> sparse;  // trained, with gradients of some rows
   std::vector<Parameter> frozen;
   std::vector<Parameter> buffers;
-  // What this rank holds of parameters that are split among ranks, across the replicas' group.
+  // They tell which part of a parameter this rank holds, where several ranks are one replica.
   Placements placements = {};
 
   std::vector<at::Tensor> all() const;

@@ -17,7 +17,7 @@ namespace paceline {
 
 namespace tensor {
 
-// What masks are drawn from, beside the layer and the element; shared by all layers of a model.
+// All layers of a model share it. Masks are drawn from it, the layer and the element.
 struct DropoutClock {
   std::uint64_t seed = 0;
   std::function<std::int64_t()> step = {};  // the number of steps that have ended; null: no clock

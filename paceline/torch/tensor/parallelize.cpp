@@ -85,7 +85,7 @@ void require_fit(const std::vector<PlannedLayer>& layers,
   if (!objections.empty()) throw_misuse("parallelize: " + objections);
 }
 
-// What no rank splits is rank 0's on all.
+// All ranks take rank 0's values of what is not split.
 void equalise_whole(const torch::nn::Module& model, const Region& region) {
   std::vector<at::Tensor> whole;
   for (const at::Tensor& tensor : model.parameters())

@@ -33,7 +33,7 @@ class PlacedLayer {
  public:
   virtual ~PlacedLayer() = default;
 
-  // What is wrong with splitting this layer so, and what would be right; empty: nothing.
+  // Tells what is wrong with splitting this layer so, and what would be right; empty: nothing.
   virtual std::string objection(const Request& request) const = 0;
   // The number of ranks that hold one shard: 1, unless there are fewer heads than ranks.
   virtual int copies(const Request&) const { return 1; }

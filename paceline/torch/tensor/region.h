@@ -31,7 +31,7 @@ struct Region {
   // The activation that the last layer read, for the next one that reads it too; null: none is
   // kept.
   std::shared_ptr<const SharedInput> last_input = {};
-  // Of all parameters that are split.
+  // Those of all parameters that are split.
   std::vector<parallel::Placement> placements = {};
 
   int size() const { return group->size(); }

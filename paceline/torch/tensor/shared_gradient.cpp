@@ -22,7 +22,7 @@ class Enter : public torch::autograd::Function<Enter> {
     return place->region->is_sequence_parallel ? gathered_sequence(activation, *place)
                                                : activation.view_as(activation);
   }
-  // What autograd brings is what the readers have added already.
+  // The readers have added already what autograd brings.
   static variable_list backward(AutogradContext* context, const variable_list&) {
     const auto gradient = c10::static_intrusive_pointer_cast<SharedGradient>(
         context->saved_data["gradient"].toCapsule());

@@ -38,7 +38,7 @@ struct SharedInput {
   c10::intrusive_ptr<SharedGradient> gradient;
 };
 
-// As all layers share it that read this activation. It lives until the next call.
+// All layers that read this activation get the same one. It lives until the next call.
 const SharedInput& shared_input(const at::Tensor& activation, const PlacePtr& place);
 
 }  // namespace paceline::tensor

@@ -16,7 +16,8 @@
 
 namespace paceline::tensor_test {
 
-// What `make` builds from the seed. Ranks are threads here, and torch has one generator for all.
+// Calls `make` with torch's generator at this seed. Ranks are threads here, and torch has one
+// generator for all.
 template <typename Make>
 auto drawn(std::uint64_t seed, const Make& make) {
   static std::mutex mutex;

@@ -151,7 +151,7 @@ std::uint64_t bytes_of(Communicator& group, const std::function<void()>& call) {
   return group.traffic().bytes_sent - before;
 }
 
-// What a rank sends for one operation on f64 tensors, by the operation itself.
+// Measures what a rank sends for one operation on f64 tensors.
 struct PriceList {
   explicit PriceList(Communicator& group) : group_(group) {}
   std::uint64_t all_reduce(std::int64_t elements) {
@@ -212,8 +212,7 @@ TEST(TensorParallelTraffic, along_the_sequence_is_the_same_as_gathers_and_scatte
   });
 }
 
-// What every rank holds whole stays equal on all of them, though only each one's own arithmetic
-// holds it so.
+// Nothing but the ranks' own arithmetic keeps equal what every one of them holds whole.
 TEST(TensorParallel, replicated_parameters_keep_equal_bits_for_100_steps) {
   test::run_ranks(4, [&](Job& job) {
     DeviceMesh mesh(job, "tp=4");
