@@ -33,8 +33,6 @@ std::unique_ptr<paceline::DataParallel> make_parallel(paceline::Job& job, const 
     if (options.optimizer != "sgd" && options.optimizer != "adamw")
       refuse(options, "--optimizer " + options.optimizer +
                           " looks at whole layers, of which each has a part: take sgd or adamw");
-    if (!options.checkpoint_dir.empty())
-      refuse(options, "their checkpoints cannot be written yet: leave --checkpoint-dir out");
   }
   paceline::parallelize(*model, *replica.mesh, plan);
   return std::make_unique<paceline::DataParallel>(model, *replica.mesh, parallel);

@@ -81,6 +81,16 @@ int read_options(int argc, char** argv, RunOptions& options) {
       ->check(kPositive);
   app.add_option("--metrics", options.metrics,
                  "Write JSON lines to this file; the last one is the summary");
+  auto* const checkpoint_dir = app.add_option(
+      "--checkpoint-dir", options.checkpoint_dir,
+      "Save checkpoints into this folder, from which a later run can go on, with any layout; the "
+      "last step is saved too");
+  app.add_option("--checkpoint-every", options.checkpoint_every, "Steps between two checkpoints")
+      ->check(kPositive)
+      ->needs(checkpoint_dir)
+      ->capture_default_str();
+  app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --checkpoint-dir")
+      ->needs(checkpoint_dir);
   try {
     app.parse(argc, argv);
     if (kv->empty()) model.kv_heads = model.heads;

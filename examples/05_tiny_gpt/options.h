@@ -23,6 +23,9 @@ struct RunOptions {
   std::uint64_t seed = 1;
   int threads = 0;  // 0: OMP_NUM_THREADS
   std::string metrics;
+  std::string checkpoint_dir;  // empty: no checkpoints
+  std::int64_t checkpoint_every = 200;
+  bool resume = false;
 };
 
 // Returns the exit code with which to end at once, or -1 to go on.

@@ -16,8 +16,7 @@ int main(int argc, char** argv) {
   if (const int code = tiny_gpt::read_options(argc, argv, options); code >= 0) return code;
   try {
     paceline::Job job = paceline::init();
-    tiny_gpt::train(job, options);
-    return 0;
+    return tiny_gpt::train(job, options);
   } catch (const paceline::Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return error.fault() == paceline::Fault::misuse ? 2 : 1;

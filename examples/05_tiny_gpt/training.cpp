@@ -12,7 +12,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/core/observe/observe.h"
-#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "text.h"
 
@@ -75,6 +75,14 @@ class Training {
         model_(make_model()),
         parallel_(*model_, mesh_, {.dropout_seed = options.seed}),
         optimizer_(model_->parameters(), torch::optim::AdamWOptions(options.learning_rate)) {
+    if (!options.checkpoint_dir.empty()) {
+      checkpoints_.emplace(
+          job, options.checkpoint_dir,
+          paceline::CheckpointOptions{.every = options.checkpoint_every, .resume = options.resume});
+      checkpoints_->add("model", model_);
+      checkpoints_->add("optimizer", optimizer_);
+      checkpoints_->add("parallel", parallel_);
+    }
     if (!options.metrics.empty() && tells_) metrics_.emplace(options.metrics);
     if (tells_) {
       progress_.emplace(stdout, options.steps,
@@ -82,18 +90,24 @@ class Training {
     }
   }
 
-  void run() {
+  int run() {
+    const std::int64_t first = checkpoints_ ? checkpoints_->resume() : 0;
     const at::Tensor held_out =
         sequences(text_.held_out, kHeldOutSequences, options_.model.length, options_.seed, 0);
-    for (std::int64_t step = 1; step <= options_.steps; ++step) {
-      make_step(step);
+    for (std::int64_t step = first + 1; step <= options_.steps; ++step) {
+      make_step(step, first);
+      if (checkpoints_) checkpoints_->save_if_due(step);
+      if (checkpoints_ && checkpoints_->stopping()) return checkpoints_->finish();
       if (step % options_.evaluate_every != 0 && step != options_.steps) continue;
       if (progress_) progress_->pause();
       held_out_loss_ = held_out_loss(model_, held_out, mesh_);
       write({{"event", "evaluation"}, {"step", step}, {"held_out_loss", held_out_loss_}});
     }
     progress_.reset();
-    tell();
+    if (checkpoints_ && options_.steps % options_.checkpoint_every != 0)
+      checkpoints_->save(options_.steps);
+    tell(first);
+    return checkpoints_ ? checkpoints_->finish() : 0;
   }
 
  private:
@@ -115,7 +129,7 @@ class Training {
     return model;
   }
 
-  void make_step(std::int64_t step) {
+  void make_step(std::int64_t step, std::int64_t first) {
     const at::Tensor own = own_rows(
         sequences(text_.training, options_.batch_size, options_.model.length, options_.seed, step),
         mesh_);
@@ -137,8 +151,8 @@ class Training {
     parallel_.synchronize();
     parallel_.clip_grad_norm(options_.max_grad_norm);
     optimizer_.step();
-    train_loss_ = step == 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
-    if (step > kWarmUpSteps) seconds_ += watch.seconds();
+    train_loss_ = step == first + 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
+    if (step > first + kWarmUpSteps) seconds_ += watch.seconds();
     if (progress_) progress_->update(step, options_.batch_size, loss);
     write({{"event", "step"}, {"step", step}, {"loss", loss}});
   }
@@ -147,8 +161,8 @@ class Training {
     if (metrics_) metrics_->write(metrics);
   }
 
-  void tell() {
-    const std::int64_t timed = std::max<std::int64_t>(options_.steps - kWarmUpSteps, 0);
+  void tell(std::int64_t first) {
+    const std::int64_t timed = std::max<std::int64_t>(options_.steps - first - kWarmUpSteps, 0);
     const double rate =
         seconds_ > 0 ? static_cast<double>(timed * options_.batch_size) / seconds_ : 0;
     const std::string sha256 = paceline::whole_sha256(*model_);
@@ -179,6 +193,7 @@ class Training {
   Model model_;
   paceline::DataParallel parallel_;
   torch::optim::AdamW optimizer_;
+  std::optional<paceline::Checkpoints> checkpoints_;
   std::optional<observe::MetricsFile> metrics_;  // rank 0's
   std::optional<observe::Progress> progress_;    // rank 0's
   double train_loss_ = 0, held_out_loss_ = 0;    // nats a character; the first one smoothed
@@ -187,8 +202,8 @@ class Training {
 
 }  // namespace
 
-void train(paceline::Job& job, const RunOptions& options) {
-  Training(job, options).run();
+int train(paceline::Job& job, const RunOptions& options) {
+  return Training(job, options).run();
 }
 
 }  // namespace tiny_gpt

@@ -6,7 +6,8 @@
 
 namespace tiny_gpt {
 
-// THROWS paceline::Error.
-void train(paceline::Job& job, const RunOptions& options);
+// Returns the exit code: 0, or 143 if the run was told to stop and has saved. THROWS
+// paceline::Error.
+int train(paceline::Job& job, const RunOptions& options);
 
 }  // namespace tiny_gpt

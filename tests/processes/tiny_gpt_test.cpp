@@ -47,11 +47,12 @@ GptFigures figures_in(const std::string& path) {
   return told;
 }
 
-// Ten steps of the small model on so many workers; 0: without the launcher.
-GptFigures trained_gpt(int workers, const std::string& transport, const Words& options) {
+// Steps of the small model on so many workers; 0: without the launcher.
+GptFigures trained_gpt(int workers, const std::string& transport, const Words& options,
+                       int steps = 10) {
   const TemporaryFolder folder;
   Words all = kSmallGpt;
-  all.insert(all.end(), {"--steps", "10", "--metrics", folder.file("metrics")});
+  all.insert(all.end(), {"--steps", std::to_string(steps), "--metrics", folder.file("metrics")});
   all.insert(all.end(), options.begin(), options.end());
   ProcessOptions process{.command = tiny_gpt(all)};
   if (workers > 0) process = paceline_run({"-n", std::to_string(workers)}, tiny_gpt(all));
@@ -81,6 +82,19 @@ TEST(TinyGptRuns, WorkersThatShareLayersHaveTheLossesOfOneProcessOnEveryTranspor
   expect_as_alone(one, 4, "shm", {"--layout", "tp=4", "--sequence-parallel"});
   const GptFigures both = trained_gpt(4, "shm", {"--layout", "dp=2,tp=2"});
   EXPECT_NEAR(both.summary["held_out_loss"], one.summary["held_out_loss"], 1e-9);
+}
+
+TEST(TinyGptRuns, ACheckpointGoesOnWithAnotherLayout) {
+  const TemporaryFolder folder;
+  const Words saves = {"--checkpoint-dir", folder.file("run"), "--checkpoint-every", "4"};
+  const GptFigures one = trained_gpt(0, "", {});
+  Words first = saves, then = saves;
+  first.insert(first.end(), {"--layout", "dp=2,tp=2"});
+  then.insert(then.end(), {"--layout", "tp=2", "--resume"});
+  trained_gpt(4, "", first, /*steps=*/4);
+  const GptFigures resumed = trained_gpt(2, "", then);
+  ASSERT_EQ(resumed.losses.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(resumed.losses[i], one.losses[4 + i], 1e-9);
 }
 
 TEST(TinyGptRuns, WrongOptionsEndWithTwoAndSayWhatIsRight) {

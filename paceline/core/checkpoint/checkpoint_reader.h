@@ -22,6 +22,8 @@ class CheckpointReader {
   // `into` is as long as its dtype and shape tell. Bytes are not compared with their checksums
   // again: call damages() (verify_checkpoint.h) first.
   Result<> read(const LogicalTensor& tensor, MutableBytes into);
+  // The same of a part of the tensor, which becomes contiguous. REQUIRES: the box lies inside.
+  Result<> read(const LogicalTensor& tensor, const Box& box, MutableBytes into);
   // Makes room for it only once its files are known to hold that many bytes.
   Result<std::vector<std::byte>> read(const LogicalTensor& tensor);
 
@@ -36,6 +38,8 @@ class CheckpointReader {
     Disk::Source* source;
     std::uint64_t begin, bytes;
   };
+  static Result<> read(const Place& at, const Box& piece, const Box& common, const Box& box,
+                       MutableBytes into);
   Result<Place> place_of(const LogicalTensor& tensor, const Piece& piece);
 
   Disk& disk_;

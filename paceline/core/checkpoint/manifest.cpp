@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -52,8 +53,8 @@ std::string checksums_text(const std::vector<std::uint32_t>& checksums) {
 // harmless ones.
 class ManifestReader {
  public:
-  explicit ManifestReader(const std::string& what)
-      : reader_(what, "it is damaged: use another checkpoint") {}
+  ManifestReader(const std::string& what, bool is_share)
+      : reader_(what, "it is damaged: use another checkpoint"), is_share_(is_share) {}
 
   Manifest read(const Json& json) {
     Manifest manifest;
@@ -197,7 +198,7 @@ class ManifestReader {
     }
     if (good() && !byte_length(tensor.shape, tensor.dtype))
       reader_.complain(where + ".shape", "that of a tensor of less than 2^63 bytes");
-    if (good() && !tile(tensor.shape, boxes))
+    if (good() && !(is_share_ ? fit(tensor.shape, boxes) : tile(tensor.shape, boxes)))
       reader_.complain(where + ".pieces", "boxes that make up the tensor without gap or overlap");
     if (good()) claim(tensor, where);
     return tensor;
@@ -216,6 +217,7 @@ class ManifestReader {
   }
 
   JsonReader reader_;
+  const bool is_share_;
   int world_size_ = 1;
   std::map<std::string, std::uint64_t> unclaimed_;      // bytes of each file that no piece has yet
   std::set<std::pair<std::string, std::string>> keys_;  // file and key of each piece
@@ -252,7 +254,9 @@ std::string to_json(const Manifest& manifest) {
   return json.dump(1) + "\n";
 }
 
-Result<Manifest> parse_manifest(const std::string& what, std::string_view text) {
+namespace {
+
+Result<Manifest> parse(const std::string& what, std::string_view text, bool is_share) {
   const auto json = parse_strict_json(text);
   if (!json) return damaged(what, json.error().what);
   const Json& root = json.value();
@@ -267,10 +271,53 @@ Result<Manifest> parse_manifest(const std::string& what, std::string_view text) 
             what, version.get<std::uint64_t>(), kFormatVersion),
         {}};
   }
-  ManifestReader reader(what);
+  ManifestReader reader(what, is_share);
   Manifest manifest = reader.read(root);
   if (reader.failure()) return Failure{Fault::io, reader.failure()->what, {}};
   return manifest;
+}
+
+// Pieces of tensors that another share has too join that one's.
+void join(std::vector<LogicalTensor>& all, std::vector<LogicalTensor> more) {
+  std::map<std::pair<std::string, int>, std::size_t> places;
+  for (std::size_t i = 0; i < all.size(); ++i) places[{all[i].name, all[i].rank}] = i;
+  for (LogicalTensor& tensor : more) {
+    const auto [place, is_new] = places.emplace(std::pair{tensor.name, tensor.rank}, all.size());
+    if (is_new) all.push_back(std::move(tensor));
+    else std::ranges::move(tensor.pieces, std::back_inserter(all[place->second].pieces));
+  }
+}
+
+}  // namespace
+
+Result<Manifest> parse_manifest(const std::string& what, std::string_view text) {
+  return parse(what, text, /*is_share=*/false);
+}
+
+Result<Manifest> parse_share(const std::string& what, std::string_view text) {
+  return parse(what, text, /*is_share=*/true);
+}
+
+Result<Manifest> merged(std::vector<Manifest> shares) {
+  Manifest all = std::move(shares.front());
+  for (std::size_t r = 1; r < shares.size(); ++r) {
+    for (std::size_t i = 0; i < all.items.size(); ++i)
+      join(all.items[i].tensors, std::move(shares[r].items.at(i).tensors));
+    std::ranges::move(shares[r].files, std::back_inserter(all.files));
+  }
+  for (const Item& item : all.items) {
+    for (const LogicalTensor& tensor : item.tensors) {
+      std::vector<Box> boxes;
+      for (const Piece& piece : tensor.pieces) boxes.push_back(piece.box);
+      if (!tile(tensor.shape, boxes))
+        return Failure{Fault::io,
+                       fmt::format("the parts of tensor '{}' of item '{}' that the ranks have "
+                                   "written do not make up the whole",
+                                   tensor.name, item.name),
+                       {}};
+    }
+  }
+  return all;
 }
 
 }  // namespace paceline::checkpoint

@@ -66,4 +66,10 @@ std::string to_json(const Manifest& manifest);
 // such (misuse).
 Result<Manifest> parse_manifest(const std::string& what, std::string_view text);
 
+// The same of one rank's share, whose pieces may leave out what other ranks have.
+Result<Manifest> parse_share(const std::string& what, std::string_view text);
+// The whole that the ranks' shares make; values are those of the first. A failure (io) names a
+// tensor that they do not make up. REQUIRES: shares of one step, at least one.
+Result<Manifest> merged(std::vector<Manifest> shares);
+
 }  // namespace paceline::checkpoint

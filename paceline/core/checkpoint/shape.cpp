@@ -18,17 +18,6 @@ bool is_empty(const Box& box) {
   return std::ranges::find(box.shape, 0U) != box.shape.end();
 }
 
-// REQUIRES: both lie inside of the same tensor, so that no sum overflows.
-bool overlap(const Box& one, const Box& other) {
-  if (is_empty(one) || is_empty(other)) return false;
-  for (std::size_t d = 0; d < one.shape.size(); ++d) {
-    if (one.offset[d] + one.shape[d] <= other.offset[d] ||
-        other.offset[d] + other.shape[d] <= one.offset[d])
-      return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::optional<std::uint64_t> elements_of(const Extents& shape) {
@@ -50,17 +39,29 @@ std::optional<std::uint64_t> byte_length(const Extents& shape, Dtype dtype) {
   return bytes;
 }
 
-bool tile(const Extents& shape, const std::vector<Box>& boxes) {
+// No sum overflows, because both lie inside of a tensor.
+std::optional<Box> common_box(const Box& one, const Box& other) {
+  Box common = {Extents(one.offset.size()), Extents(one.offset.size())};
+  for (std::size_t d = 0; d < one.shape.size(); ++d) {
+    const std::uint64_t begin = std::max(one.offset[d], other.offset[d]);
+    const std::uint64_t end =
+        std::min(one.offset[d] + one.shape[d], other.offset[d] + other.shape[d]);
+    if (begin >= end) return std::nullopt;
+    common.offset[d] = begin;
+    common.shape[d] = end - begin;
+  }
+  return common;
+}
+
+bool fit(const Extents& shape, const std::vector<Box>& boxes) {
   const auto all = elements_of(shape);
-  if (!all || boxes.empty()) return false;
-  // Boxes that lie inside and do not overlap leave nothing out if they hold as many elements.
+  if (!all) return false;
   std::uint64_t held = 0;
   for (const Box& box : boxes) {
     if (!lies_inside(shape, box)) return false;
     held += *elements_of(box.shape);
     if (held > *all) return false;
   }
-  if (held != *all) return false;
   // Sorted by their first side, only boxes whose sides meet there are compared.
   std::vector<const Box*> sorted;
   for (const Box& box : boxes)
@@ -71,10 +72,18 @@ bool tile(const Extents& shape, const std::vector<Box>& boxes) {
       const bool is_past =
           !shape.empty() && sorted[k]->offset[0] >= sorted[i]->offset[0] + sorted[i]->shape[0];
       if (is_past) break;
-      if (overlap(*sorted[i], *sorted[k])) return false;
+      if (common_box(*sorted[i], *sorted[k])) return false;
     }
   }
   return true;
+}
+
+// Boxes that lie inside and do not overlap leave nothing out if they hold as many elements.
+bool tile(const Extents& shape, const std::vector<Box>& boxes) {
+  if (boxes.empty() || !fit(shape, boxes)) return false;
+  std::uint64_t held = 0;
+  for (const Box& box : boxes) held += *elements_of(box.shape);
+  return held == *elements_of(shape);
 }
 
 }  // namespace paceline::checkpoint

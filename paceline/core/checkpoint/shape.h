@@ -25,7 +25,11 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+// Whether the boxes lie inside of a tensor of this shape and do not overlap.
+bool fit(const Extents& shape, const std::vector<Box>& boxes);
 // Whether the boxes lie inside of a tensor of this shape, do not overlap and leave nothing out.
 bool tile(const Extents& shape, const std::vector<Box>& boxes);
+// The elements that lie in both; nothing: there are none. REQUIRES: boxes of one tensor.
+std::optional<Box> common_box(const Box& one, const Box& other);
 
 }  // namespace paceline::checkpoint

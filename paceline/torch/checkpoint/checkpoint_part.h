@@ -33,17 +33,14 @@ class CheckpointPart {
 
 using MakesPart = std::unique_ptr<CheckpointPart>;
 
-// Whether each rank has values of its own in this tensor of a model, and keeps a state of its own
-// for it. Asked at each save.
-using MayDiffer = std::function<bool(const at::Tensor& tensor)>;
-
+// `how_held` is asked at each save and load.
+//
 // Parameters and buffers. A tensor under several names is saved once, under the first of them in
 // alphabetical order, as safetensors.torch.save_model does.
-MakesPart model_part(const torch::nn::Module& model, MayDiffer may_differ);
+MakesPart model_part(const torch::nn::Module& model, HowHeld how_held);
 // The optimizers are asked for at each save and load; several of one type count as one.
 using OptimizerSource = std::function<std::vector<torch::optim::Optimizer*>()>;
-MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names,
-                         MayDiffer may_differ);
+MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held);
 // The state that a DataParallel keeps beside model and optimizers: residuals, plan, weights.
 MakesPart replicas_part(DataParallel& data_parallel);
 // torch's stream of random numbers on the CPU, of each rank.

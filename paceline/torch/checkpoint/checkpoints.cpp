@@ -20,6 +20,7 @@
 #include "paceline/core/collective/machines/halts.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
+#include "paceline/torch/checkpoint/held_tensor.h"
 #include "paceline/torch/checkpoint/rank_step.h"
 #include "paceline/torch/checkpoint/resume_point.h"
 #include "paceline/torch/checkpoint/saving.h"
@@ -60,7 +61,7 @@ class Checkpoints::Impl {
   int finish();
 
  private:
-  bool may_differ(const at::Tensor& tensor) const;
+  HowHeld how_held() const;
   bool resumes() const { return options_.resume || job_.generation() > 1; }
   void take_directory();
   void require_shared(const std::string& owner);
@@ -175,17 +176,18 @@ void Checkpoints::Impl::add(std::string name, MakesPart part, bool is_loaded_fir
 MakesPart Checkpoints::Impl::part_of(const std::string& name, const torch::nn::Module& model) {
   for (const auto& entry : model.named_parameters())
     names_.add(entry.value(), name + "." + entry.key());
-  return model_part(model, [this](const at::Tensor& tensor) { return may_differ(tensor); });
+  return model_part(model, how_held());
 }
 
-bool Checkpoints::Impl::may_differ(const at::Tensor& tensor) const {
-  return std::ranges::any_of(
-      parallels_, [&](DataParallel* parallel) { return parallel->replicas().may_differ(tensor); });
+HowHeld Checkpoints::Impl::how_held() const {
+  return [this](const std::string& name, const at::Tensor& parameter, const at::Tensor& tensor) {
+    return held_tensor(parallels_, name, parameter, tensor);
+  };
 }
 
 MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
   return optimizer_part([&optimizer] { return std::vector<torch::optim::Optimizer*>{&optimizer}; },
-                        names_, [this](const at::Tensor& tensor) { return may_differ(tensor); });
+                        names_, how_held());
 }
 
 void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parallel) {
@@ -195,7 +197,7 @@ void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parall
   if (data_parallel.replicas().optimizers().empty()) return;
   add(kOptimizerItem,
       optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); }, names_,
-                     [this](const at::Tensor& tensor) { return may_differ(tensor); }));
+                     how_held()));
 }
 
 // --- resuming ------------------------------------------------------------------------------------

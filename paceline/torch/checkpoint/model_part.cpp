@@ -10,27 +10,22 @@ namespace {
 
 class ModelPart final : public CheckpointPart {
  public:
-  ModelPart(const torch::nn::Module& model, MayDiffer may_differ)
-      : model_(model), may_differ_(std::move(may_differ)) {}
+  ModelPart(const torch::nn::Module& model, HowHeld how_held)
+      : model_(model), how_held_(std::move(how_held)) {}
 
   ItemState state() override {
     ItemState state;
     std::map<const c10::TensorImpl*, std::size_t> places;
-    const auto add = [&](const std::string& name, const at::Tensor& tensor, Held held) {
+    const auto add = [&](const std::string& name, const at::Tensor& tensor) {
       if (!tensor.defined()) return;
       const auto [place, is_new] =
           places.emplace(tensor.unsafeGetTensorImpl(), state.tensors.size());
-      if (is_new) state.tensors.push_back({name, tensor.detach(), held});
+      if (is_new) state.tensors.push_back(how_held_(name, tensor, tensor.detach()));
       std::string& kept = state.tensors[place->second].name;
       kept = std::min(kept, name);
     };
-    const auto held = [&](const at::Tensor& tensor) {
-      return tensor.defined() && may_differ_(tensor) ? Held::by_each : Held::by_all;
-    };
-    for (const auto& entry : model_.named_parameters())
-      add(entry.key(), entry.value(), held(entry.value()));
-    for (const auto& entry : model_.named_buffers())
-      add(entry.key(), entry.value(), held(entry.value()));
+    for (const auto& entry : model_.named_parameters()) add(entry.key(), entry.value());
+    for (const auto& entry : model_.named_buffers()) add(entry.key(), entry.value());
     return state;
   }
 
@@ -38,25 +33,24 @@ class ModelPart final : public CheckpointPart {
     std::vector<std::string> names;
     for (const ItemTensor& one : state().tensors) {
       names.push_back(one.name);
-      saved.require(one.name, one.held, one.tensor);
+      saved.require(one);
     }
     saved.require_no_other(names);
   }
 
   void load(const SavedItem& saved) override {
-    for (const ItemTensor& one : state().tensors)
-      saved.read_into(*saved.find(one.name, one.held), one.tensor);
+    for (const ItemTensor& one : state().tensors) saved.read_into(one);
   }
 
  private:
   const torch::nn::Module& model_;
-  const MayDiffer may_differ_;
+  const HowHeld how_held_;
 };
 
 }  // namespace
 
-MakesPart model_part(const torch::nn::Module& model, MayDiffer may_differ) {
-  return std::make_unique<ModelPart>(model, std::move(may_differ));
+MakesPart model_part(const torch::nn::Module& model, HowHeld how_held) {
+  return std::make_unique<ModelPart>(model, std::move(how_held));
 }
 
 }  // namespace paceline::checkpointing

@@ -39,8 +39,8 @@ struct OwnedParameter {
 
 class OptimizerPart final : public CheckpointPart {
  public:
-  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names, MayDiffer may_differ)
-      : optimizers_(std::move(optimizers)), names_(names), may_differ_(std::move(may_differ)) {}
+  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held)
+      : optimizers_(std::move(optimizers)), names_(names), how_held_(std::move(how_held)) {}
 
   ItemState state() override;
   void check(const SavedItem& saved) override;
@@ -52,13 +52,15 @@ class OptimizerPart final : public CheckpointPart {
   void check_slots(const SavedItem& saved, const std::vector<OwnedParameter>& parameters) const;
   void load_state(const SavedItem& saved, const OwnedParameter& parameter) const;
 
-  Held held(const OwnedParameter& parameter) const {
-    return may_differ_(parameter.tensor) ? Held::by_each : Held::by_all;
+  // A tensor of the optimizer that is as large as the parameter.
+  ItemTensor slot_of(const OwnedParameter& parameter, std::string_view slot,
+                     const at::Tensor& tensor) const {
+    return how_held_(slot_name(parameter.name, slot), parameter.tensor, tensor);
   }
 
   const OptimizerSource optimizers_;
   const ParameterNames& names_;
-  const MayDiffer may_differ_;
+  const HowHeld how_held_;
 };
 
 const OptimizerKind& OptimizerPart::kind() const {
@@ -116,8 +118,7 @@ ItemState OptimizerPart::state() {
     if (slots.step != nullptr) steps[parameter.name] = *slots.step;
     for (const parallel::OptimizerSlot& slot : slots.tensors)
       if (slot.tensor->defined())
-        state.tensors.push_back(
-            {slot_name(parameter.name, slot.name), *slot.tensor, held(parameter)});
+        state.tensors.push_back(slot_of(parameter, slot.name, *slot.tensor));
   }
   state.values = {{"kind", kind.name()}, {"groups", groups}, {"steps", steps}};
   return state;
@@ -168,9 +169,9 @@ void OptimizerPart::check_slots(const SavedItem& saved,
   const auto example = kind().state.make_state();
   for (const OwnedParameter& parameter : parameters) {
     for (const parallel::OptimizerSlot& slot : kind().state.slots(*example).tensors) {
-      names.push_back(slot_name(parameter.name, slot.name));
-      if (saved.find(names.back(), held(parameter)) != nullptr)
-        saved.require(names.back(), held(parameter), parameter.tensor);
+      const ItemTensor one = slot_of(parameter, slot.name, parameter.tensor);
+      names.push_back(one.name);
+      if (saved.find(one.name, one.held) != nullptr) saved.require(one);
     }
   }
   saved.require_no_other(names);
@@ -198,10 +199,11 @@ void OptimizerPart::load_state(const SavedItem& saved, const OwnedParameter& par
   bool is_there = false;
   const parallel::OptimizerSlots slots = kind().state.slots(*state);
   for (const parallel::OptimizerSlot& slot : slots.tensors) {
-    const auto* const found = saved.find(slot_name(parameter.name, slot.name), held(parameter));
-    if (found == nullptr) continue;
-    *slot.tensor = at::empty_like(parameter.tensor.detach());
-    saved.read_into(*found, *slot.tensor);
+    const at::Tensor tensor = at::empty_like(parameter.tensor.detach());
+    const ItemTensor one = slot_of(parameter, slot.name, tensor);
+    if (saved.find(one.name, one.held) == nullptr) continue;
+    saved.read_into(one);
+    *slot.tensor = tensor;
     is_there = true;
   }
   const Json& steps = saved.values().at("steps");
@@ -224,8 +226,8 @@ void OptimizerPart::load(const SavedItem& saved) {
 }  // namespace
 
 MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names,
-                         MayDiffer may_differ) {
-  return std::make_unique<OptimizerPart>(std::move(optimizers), names, std::move(may_differ));
+                         HowHeld how_held) {
+  return std::make_unique<OptimizerPart>(std::move(optimizers), names, std::move(how_held));
 }
 
 }  // namespace paceline::checkpointing

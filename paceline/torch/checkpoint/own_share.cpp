@@ -1,8 +1,8 @@
 #include "paceline/torch/checkpoint/own_share.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <iterator>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -46,6 +46,32 @@ std::vector<int> dealt(const std::vector<NamedState>& states, int ranks) {
   return checkpoint::deal(bytes, ranks);
 }
 
+// `common`: the number of tensors before it that all ranks have alike.
+bool is_written_here(const ItemTensor& one, int rank, const std::vector<int>& writers,
+                     std::size_t& common) {
+  switch (one.held) {
+    case Held::by_all: return writers[common++] == rank;
+    case Held::by_each: return true;
+    case Held::by_first: return rank == 0;
+    case Held::in_parts: return one.part.is_saved_here && one.tensor.numel() > 0;
+  }
+  return false;
+}
+
+// A tensor in one piece has its own name, so that readers of the file alone find it.
+std::string key_of(const ItemTensor& one, int rank) {
+  if (one.held == Held::by_each) return fmt::format("{}@{}", one.name, rank);
+  if (one.held == Held::in_parts)
+    return fmt::format("{}@{}", one.name, fmt::join(one.part.offset, ","));
+  return one.name;
+}
+
+checkpoint::Box box_of(const ItemTensor& one) {
+  const checkpoint::Extents shape(one.tensor.sizes().begin(), one.tensor.sizes().end());
+  return {one.held == Held::in_parts ? one.part.offset : checkpoint::Extents(shape.size(), 0),
+          shape};
+}
+
 }  // namespace
 
 std::vector<ItemTensor> common_tensors(const std::vector<NamedState>& states) {
@@ -67,38 +93,22 @@ OwnShare own_share(const std::vector<NamedState>& states, Manifest manifest, int
     Item item{.name = named.item, .values = named.state.values};
     for (const ItemTensor& one : named.state.tensors) {
       require_savable(named.item, one);
-      const int writer = one.held == Held::by_all    ? writers[common++]
-                         : one.held == Held::by_each ? rank
-                                                     : 0;
-      if (writer != rank) continue;
+      if (!is_written_here(one, rank, writers, common)) continue;
       const bool is_own = one.held == Held::by_each;
       const std::string file = file_of(named.item, rank, ranks);
-      const std::string key = is_own ? fmt::format("{}@{}", one.name, rank) : one.name;
-      const checkpoint::Extents shape(one.tensor.sizes().begin(), one.tensor.sizes().end());
-      share.tensors.push_back({file, key, one.tensor});
+      const checkpoint::Piece piece{file, key_of(one, rank), box_of(one)};
+      share.tensors.push_back({file, piece.key, one.tensor});
       item.tensors.push_back(
           {.name = one.name,
            .dtype = dtype_of(one.tensor.scalar_type()).value(),
-           .shape = shape,
+           .shape = one.held == Held::in_parts ? one.part.whole : piece.box.shape,
            .rank = is_own ? rank : -1,
-           .pieces = {{file, key, {checkpoint::Extents(shape.size(), 0), shape}}}});
+           .pieces = {piece}});
     }
     manifest.items.push_back(std::move(item));
   }
   share.manifest = std::move(manifest);
   return share;
-}
-
-Manifest merged(std::vector<Manifest> shares) {
-  Manifest all = std::move(shares.front());
-  for (std::size_t r = 1; r < shares.size(); ++r) {
-    for (std::size_t i = 0; i < all.items.size(); ++i) {
-      auto& tensors = shares[r].items.at(i).tensors;
-      std::move(tensors.begin(), tensors.end(), std::back_inserter(all.items[i].tensors));
-    }
-    std::move(shares[r].files.begin(), shares[r].files.end(), std::back_inserter(all.files));
-  }
-  return all;
 }
 
 }  // namespace paceline::checkpointing

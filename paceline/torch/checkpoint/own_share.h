@@ -1,5 +1,4 @@
-// Decides which tensors this rank writes into which files, and makes one manifest of the ranks'
-// shares.
+// Decides which tensors this rank writes into which files.
 #pragma once
 
 #include <string>
@@ -27,8 +26,5 @@ struct OwnShare {
 // `manifest`: what all ranks' have in common. THROWS Error (misuse): a tensor that no checkpoint
 // can hold, by name.
 OwnShare own_share(const std::vector<NamedState>& states, checkpoint::Manifest manifest, int rank);
-
-// The manifest of all ranks' shares; values are those of the first.
-checkpoint::Manifest merged(std::vector<checkpoint::Manifest> shares);
 
 }  // namespace paceline::checkpointing

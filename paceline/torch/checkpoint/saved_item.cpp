@@ -55,12 +55,25 @@ std::vector<std::string> SavedItem::tensor_names() const {
 
 const LogicalTensor& SavedItem::require(std::string_view tensor, Held held,
                                         const at::Tensor& like) const {
+  return require(tensor, held, like, extents_of(like));
+}
+
+const LogicalTensor& SavedItem::require(const ItemTensor& like) const {
+  const bool is_part = like.held == Held::in_parts;
+  return require(like.name, like.held, like.tensor,
+                 is_part ? like.part.whole : extents_of(like.tensor));
+}
+
+const LogicalTensor& SavedItem::require(std::string_view tensor, Held held, const at::Tensor& like,
+                                        const checkpoint::Extents& shape) const {
   const LogicalTensor* const saved = find(tensor, held);
   if (saved == nullptr)
     refuse_item(*this, c10::str("it has no tensor '", tensor, "', and this program has one"));
-  if (saved->dtype != dtype_of(like.scalar_type()) || saved->shape != extents_of(like)) {
+  if (saved->dtype != dtype_of(like.scalar_type()) || saved->shape != shape) {
+    const LogicalTensor own{
+        .name = {}, .dtype = dtype_of(like.scalar_type()).value(), .shape = shape};
     refuse_item(*this, c10::str("its tensor '", tensor, "' is ", described(*saved),
-                                ", and in this program it is ", describe(like)));
+                                ", and in this program it is ", described(own)));
   }
   return *saved;
 }
@@ -77,15 +90,25 @@ std::vector<std::byte> SavedItem::read_bytes(const LogicalTensor& tensor) const 
 }
 
 void SavedItem::read_into(const LogicalTensor& tensor, const at::Tensor& into) const {
+  read_box(tensor, {checkpoint::Extents(tensor.shape.size(), 0), tensor.shape}, into);
+}
+
+void SavedItem::read_into(const ItemTensor& one) const {
+  const LogicalTensor& saved = *find(one.name, one.held);
+  if (one.held != Held::in_parts) return read_into(saved, one.tensor);
+  read_box(saved, {one.part.offset, extents_of(one.tensor)}, one.tensor);
+}
+
+void SavedItem::read_box(const LogicalTensor& tensor, const checkpoint::Box& box,
+                         const at::Tensor& into) const {
+  if (into.numel() == 0) return;
   const at::NoGradGuard no_grad;
-  if (into.is_contiguous() && into.device().is_cpu()) {
-    auto* const memory = static_cast<std::byte*>(into.mutable_data_ptr());
-    reader_.read(tensor, {memory, into.nbytes()}).value();
-    into.unsafeGetTensorImpl()->bump_version();
-    return;
-  }
-  std::vector<std::byte> bytes = read_bytes(tensor);
-  into.copy_(at::from_blob(bytes.data(), into.sizes(), into.scalar_type()));
+  const bool is_direct = into.is_contiguous() && into.device().is_cpu();
+  const at::Tensor memory = is_direct ? into : at::empty(into.sizes(), into.scalar_type());
+  auto* const bytes = static_cast<std::byte*>(memory.mutable_data_ptr());
+  reader_.read(tensor, box, {bytes, memory.nbytes()}).value();
+  if (is_direct) into.unsafeGetTensorImpl()->bump_version();
+  else into.copy_(memory);
 }
 
 }  // namespace paceline::checkpointing

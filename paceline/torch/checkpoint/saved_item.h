@@ -38,6 +38,7 @@ class SavedItem {
   // `like`; `like` is a tensor of this program.
   const checkpoint::LogicalTensor& require(std::string_view tensor, Held held,
                                            const at::Tensor& like) const;
+  const checkpoint::LogicalTensor& require(const ItemTensor& like) const;
   // THROWS Error (misuse): the item has a tensor that is none of these.
   void require_no_other(const std::vector<std::string>& names) const;
   // "runs/a/step-00000400, item 'model'"; for texts.
@@ -46,8 +47,16 @@ class SavedItem {
   // THROWS Error (io).
   std::vector<std::byte> read_bytes(const checkpoint::LogicalTensor& tensor) const;
   void read_into(const checkpoint::LogicalTensor& tensor, const at::Tensor& into) const;
+  // This rank's part of the tensor, if ranks have parts of it. REQUIRES: require() returned.
+  void read_into(const ItemTensor& one) const;
 
  private:
+  const checkpoint::LogicalTensor& require(std::string_view tensor, Held held,
+                                           const at::Tensor& like,
+                                           const checkpoint::Extents& shape) const;
+  void read_box(const checkpoint::LogicalTensor& tensor, const checkpoint::Box& box,
+                const at::Tensor& into) const;
+
   const std::string path_;
   const checkpoint::Manifest& manifest_;
   const checkpoint::Item& item_;

@@ -118,12 +118,13 @@ void Saving::close(bool some_share_failed) {
 Result<> Saving::commit(const std::vector<std::string>& shares) {
   std::vector<Manifest> manifests;
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    auto share =
-        checkpoint::parse_manifest(fmt::format("the share of rank {}", rank), shares[rank]);
+    auto share = checkpoint::parse_share(fmt::format("the share of rank {}", rank), shares[rank]);
     if (!share) return share.error();
     manifests.push_back(*std::move(share));
   }
-  if (auto done = directory_.commit(merged(std::move(manifests))); !done) return done;
+  auto whole = checkpoint::merged(std::move(manifests));
+  if (!whole) return whole.error();
+  if (auto done = directory_.commit(*std::move(whole)); !done) return done;
   // The new one is there; an old one that cannot be removed is no reason to say that it is not.
   if (const auto pruned = directory_.prune(keep_); !pruned)
     warn(fmt::format("cannot remove old checkpoints: {}", pruned.error().what));

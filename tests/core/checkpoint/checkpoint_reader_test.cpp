@@ -24,6 +24,16 @@ std::vector<std::int32_t> elements_in(const Extents& shape, const Box& box) {
   return elements;
 }
 
+// At least one element of a tensor of this shape.
+Box random_box(SeededNumbers& numbers, const Extents& shape) {
+  Box box = {Extents(shape.size()), Extents(shape.size())};
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    box.offset[d] = numbers.below(shape[d]);
+    box.shape[d] = 1 + numbers.below(shape[d] - box.offset[d]);
+  }
+  return box;
+}
+
 TEST(CheckpointReader, ATensorIsTheSameHoweverItWasCut) {
   SeededNumbers numbers(test::seed(8));
   for (int round = 0; round < 200; ++round) {
@@ -46,7 +56,33 @@ TEST(CheckpointReader, ATensorIsTheSameHoweverItWasCut) {
     std::iota(expected.begin(), expected.end(), 0);
     ASSERT_TRUE(CheckpointReader(disk, "d").read(tensor, std::as_writable_bytes(std::span(read))));
     ASSERT_EQ(read, expected);
+
+    const Box part = random_box(numbers, shape);
+    std::vector<std::int32_t> of_part(*elements_of(part.shape));
+    ASSERT_TRUE(
+        CheckpointReader(disk, "d").read(tensor, part, std::as_writable_bytes(std::span(of_part))));
+    ASSERT_EQ(of_part, elements_in(shape, part));
   }
+}
+
+TEST(CheckpointReader, APartOfALongTensorIsReadPieceByPiece) {
+  // Rows of 3 MiB, so that a few of them are read at a time.
+  const Extents shape = {7, 3 << 18};
+  const Box whole = {{0, 0}, shape}, part = {{2, 5}, {4, 1000}};
+  std::vector<std::uint32_t> all(*elements_of(shape));
+  std::iota(all.begin(), all.end(), 0);
+  test::CrashDisk disk;
+  disk.make_directory("d").value();
+  const std::vector<TensorBytes> bytes = {{"t", Dtype::i32, shape, std::as_bytes(std::span(all))}};
+  write_tensor_file(disk, "d", "f", bytes, {}).value();
+  const LogicalTensor tensor{
+      .name = "t", .dtype = Dtype::i32, .shape = shape, .pieces = {{"f", "t", whole}}};
+  std::vector<std::uint32_t> read(4000);
+  ASSERT_TRUE(
+      CheckpointReader(disk, "d").read(tensor, part, std::as_writable_bytes(std::span(read))));
+  for (std::uint32_t row = 0; row < 4; ++row)
+    for (std::uint32_t i = 0; i < 1000; ++i)
+      ASSERT_EQ(read[row * 1000 + i], (row + 2) * (3U << 18U) + i + 5);
 }
 
 TEST(CheckpointReader, ScalarsAndTensorsWithoutElementsAreRead) {

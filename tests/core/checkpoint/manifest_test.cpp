@@ -64,6 +64,41 @@ TEST(Manifest, IsRefusedAtTheFirstThingThatCannotBeTrue) {
   EXPECT_THAT(refusal([](Json& json) { json["format"] = "zip"; }), HasSubstr("no manifest"));
 }
 
+// The pieces of all tensors, and the files, dealt out to two ranks.
+std::vector<Manifest> shares_of(const Manifest& whole) {
+  std::vector<Manifest> shares(2, whole);
+  for (int rank = 0; rank < 2; ++rank) {
+    Manifest& own = shares[static_cast<std::size_t>(rank)];
+    for (Item& item : own.items) {
+      for (LogicalTensor& tensor : item.tensors) {
+        std::size_t place = 0;
+        std::erase_if(tensor.pieces,
+                      [&](const Piece&) { return static_cast<int>(place++ % 2) != rank; });
+      }
+      std::erase_if(item.tensors, [](const LogicalTensor& one) { return one.pieces.empty(); });
+    }
+    if (rank > 0) own.files.clear();
+  }
+  return shares;
+}
+
+TEST(Manifest, OfSharesIsTheWholeOrNamesTheTensorThatHasAGap) {
+  const Manifest whole = small_manifest();
+  std::vector<Manifest> shares = shares_of(whole);
+  auto made = merged(shares);
+  ASSERT_TRUE(made) << made.error().what;
+  EXPECT_TRUE(parse_manifest("m", to_json(made.value())));
+  ASSERT_EQ(made->items.size(), whole.items.size());
+  for (std::size_t i = 0; i < whole.items.size(); ++i)
+    EXPECT_EQ(made->items[i].tensors.size(), whole.items[i].tensors.size());
+
+  // Without the second rank's pieces a share is one, and no manifest.
+  EXPECT_TRUE(parse_share("s", to_json(shares[0])));
+  EXPECT_FALSE(parse_manifest("s", to_json(shares[0])));
+  shares.pop_back();
+  EXPECT_THAT(merged(shares).error().what, HasSubstr("do not make up the whole"));
+}
+
 TEST(Manifest, OfANewerVersionIsToldWithBothVersionsAndIsNoDamage) {
   Json json = Json::parse(to_json(small_manifest()));
   json["version"] = 7;
