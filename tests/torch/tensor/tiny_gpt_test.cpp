@@ -133,7 +133,7 @@ TEST_P(TinyGpt, trains_as_one_process_does) {
                   [&](Job& job) { train_and_compare(job, GetParam(), expected); });
 }
 
-// By day every pair of axes; nightly every layout of up to 8 ranks that the model allows.
+// Every pair of axes is tried by day, and every layout of up to 8 ranks in the night.
 std::vector<Case> cases() {
   if (!test::is_nightly()) {
     return {{"tp=1", 1},
