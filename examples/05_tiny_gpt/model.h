@@ -27,6 +27,7 @@ struct Options {
 class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const Options& options);
+  void share_sequences(paceline::Communicator& group) { context_ = &group; }
   // x: [batch, length, features]; with sequence parallelism, this rank's part of the length.
   at::Tensor forward(at::Tensor x);
 
@@ -34,6 +35,7 @@ class BlockImpl : public torch::nn::Module {
   at::Tensor attend(const at::Tensor& x);
 
   std::int64_t head_size_;
+  paceline::Communicator* context_ = nullptr;  // of the ranks that share sequences; null: none do
   paceline::Dropout dropout1_{nullptr}, dropout2_{nullptr};
   paceline::LayerNorm norm1_{nullptr}, norm2_{nullptr};
   paceline::Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, output_{nullptr};
@@ -44,6 +46,9 @@ TORCH_MODULE(Block);
 class ModelImpl : public torch::nn::Module {
  public:
   explicit ModelImpl(const Options& options);
+  // The ranks of this group share every sequence in zigzag (paceline::zigzag_part), each with
+  // tokens and targets of its own.
+  void share_sequences(paceline::Communicator& group);
   // tokens: [batch, length], whole numbers. The logits of the next word at each place:
   // [batch * length, words of this rank].
   at::Tensor forward(const at::Tensor& tokens);
@@ -54,6 +59,7 @@ class ModelImpl : public torch::nn::Module {
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets);
 
  private:
+  paceline::Communicator* context_ = nullptr;
   paceline::Embedding embedding_{nullptr}, positions_{nullptr};
   torch::nn::ModuleList blocks_{nullptr};
   paceline::LayerNorm norm_{nullptr};
@@ -83,6 +89,9 @@ inline at::Tensor BlockImpl::attend(const at::Tensor& x) {
   };
   const at::Tensor q = by_heads(query_(x));
   at::Tensor k = by_heads(key_(x)), v = by_heads(value_(x));
+  if (context_ != nullptr) {
+    return output_(paceline::ring_attention(q, k, v, *context_).transpose(1, 2).flatten(2));
+  }
   if (const std::int64_t sharing = q.size(1) / k.size(1); sharing > 1) {
     k = k.repeat_interleave(sharing, 1);
     v = v.repeat_interleave(sharing, 1);
@@ -114,8 +123,16 @@ inline ModelImpl::ModelImpl(const Options& options) {
   head_->tie(*embedding_);
 }
 
+inline void ModelImpl::share_sequences(paceline::Communicator& group) {
+  if (group.size() == 1) return;
+  context_ = &group;
+  for (const auto& block : *blocks_) block->as<BlockImpl>()->share_sequences(group);
+}
+
 inline at::Tensor ModelImpl::forward(const at::Tensor& tokens) {
-  const at::Tensor places = torch::arange(tokens.size(1), tokens.options());
+  const at::Tensor places = context_ == nullptr ? torch::arange(tokens.size(1), tokens.options())
+                                                : paceline::zigzag_positions(
+                                                      tokens.size(1) * context_->size(), *context_);
   at::Tensor x = embedding_(tokens) + positions_(places);
   for (const auto& block : *blocks_) x = block->as<BlockImpl>()->forward(x);
   return head_(norm_(x)).flatten(0, 1);

@@ -29,8 +29,8 @@ int read_options(int argc, char** argv, RunOptions& options) {
       ->check(CLI::ExistingFile);
   app.add_option("--layout", options.layout,
                  "What the workers do: dp=N replicas of the model (data parallel), tp=N workers "
-                 "that share the layers of one (tensor parallel), or both, as dp=2,tp=2 [all are "
-                 "replicas]");
+                 "that share the layers of one (tensor parallel), cp=N that share its sequences "
+                 "(context parallel), or several, as dp=2,tp=2 [all are replicas]");
   app.add_flag("--sequence-parallel", options.is_sequence_parallel,
                "Split the sequence too, between the layers that tp splits");
   app.add_option("--features", model.features, "Width of the model")

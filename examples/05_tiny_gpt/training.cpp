@@ -12,6 +12,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/core/observe/observe.h"
+#include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/checkpoint/checkpoint.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "text.h"
@@ -29,9 +30,14 @@ at::Tensor own_rows(const at::Tensor& batch, paceline::DeviceMesh& mesh) {
   return batch.slice(0, mesh.rank("dp"), std::nullopt, mesh.size("dp"));
 }
 
-at::Tensor loss_of(Model& model, const at::Tensor& rows) {
+// The mean loss of the tokens that this rank has of these rows.
+at::Tensor loss_of(Model& model, const at::Tensor& rows, paceline::DeviceMesh& mesh) {
   const std::int64_t length = rows.size(1) - 1;
-  return model->loss(rows.narrow(1, 0, length), rows.narrow(1, 1, length));
+  paceline::Communicator& context = mesh.group("cp");
+  const auto own = [&](const at::Tensor& whole) {
+    return context.size() == 1 ? whole : paceline::zigzag_part(whole, 1, context);
+  };
+  return model->loss(own(rows.narrow(1, 0, length)), own(rows.narrow(1, 1, length)));
 }
 
 // The mean loss of a character of the held-out text, in nats: always of the same sequences.
@@ -41,13 +47,25 @@ double held_out_loss(Model& model, const at::Tensor& sequences, paceline::Device
   const at::Tensor own = own_rows(sequences, mesh);
   double sum = 0;
   for (const at::Tensor& some : own.split(16))
-    sum += loss_of(model, some).item<double>() * static_cast<double>(some.size(0));
+    sum += loss_of(model, some, mesh).item<double>() * static_cast<double>(some.size(0));
   model->train();
-  return mesh.group("dp").all_reduce(sum) / static_cast<double>(sequences.size(0));
+  return mesh.group("dp,cp").all_reduce(sum) /
+         static_cast<double>(sequences.size(0) * mesh.size("cp"));
+}
+
+// The logits behind the last of these tokens. Where ranks share sequences, the first of them has
+// it.
+at::Tensor last_logits(Model& model, const at::Tensor& tokens, paceline::DeviceMesh& mesh) {
+  paceline::Communicator& context = mesh.group("cp");
+  if (context.size() == 1) return model->last_logits(tokens);
+  at::Tensor logits = model->last_logits(paceline::zigzag_part(tokens, 1, context)).contiguous();
+  context.broadcast(paceline::buffer_of(logits)).wait();
+  return logits;
 }
 
 // Draws one character after the other from what the model expects. Every rank draws the same.
-std::string sample(Model& model, const Text& text, const RunOptions& options) {
+std::string sample(Model& model, const Text& text, const RunOptions& options,
+                   paceline::DeviceMesh& mesh) {
   const torch::NoGradGuard no_grad;
   model->eval();
   auto generator = at::detail::createCPUGenerator(options.seed);
@@ -55,7 +73,7 @@ std::string sample(Model& model, const Text& text, const RunOptions& options) {
   at::Tensor seen = text.training.slice(0, 0, options.model.length).clone();
   std::vector<at::Tensor> drawn;
   for (std::int64_t i = 0; i < options.sample; ++i) {
-    const at::Tensor logits = model->last_logits(seen.unsqueeze(0));
+    const at::Tensor logits = last_logits(model, seen.unsqueeze(0), mesh);
     const at::Tensor next = at::multinomial(logits.softmax(-1), 1, false, generator).flatten();
     drawn.push_back(next);
     seen = at::cat({seen.slice(0, 1), next});
@@ -118,13 +136,14 @@ class Training {
     Model model(options_.model);
     if (options_.dtype == "float64") model->to(at::kDouble);
     const bool is_sequence_parallel = options_.is_sequence_parallel;
-    if (is_sequence_parallel && options_.model.length % mesh_.size("tp") != 0) {
+    if (is_sequence_parallel && options_.model.length / mesh_.size("cp") % mesh_.size("tp") != 0) {
       throw paceline::Error({paceline::Fault::misuse,
                              "--sequence-parallel splits a --length that tp divides, and " +
                                  std::to_string(mesh_.size("tp")) + " does not divide " +
                                  std::to_string(options_.model.length),
                              {}});
     }
+    model->share_sequences(mesh_.group("cp"));
     paceline::parallelize(*model, mesh_, plan_of(options_.model, is_sequence_parallel));
     return model;
   }
@@ -138,7 +157,7 @@ class Training {
     parallel_.weight(static_cast<double>(own.size(0)));
     double loss = 0;
     if (own.size(0) > 0) {
-      const at::Tensor computed = loss_of(model_, own);
+      const at::Tensor computed = loss_of(model_, own, mesh_);
       computed.backward();
       loss = computed.item<double>();
     }
@@ -167,7 +186,7 @@ class Training {
         seconds_ > 0 ? static_cast<double>(timed * options_.batch_size) / seconds_ : 0;
     const std::string sha256 = paceline::whole_sha256(*model_);
     const std::string written =
-        options_.sample > 0 ? sample(model_, text_, options_) : std::string();
+        options_.sample > 0 ? sample(model_, text_, options_, mesh_) : std::string();
     write({{"event", "summary"},
            {"world_size", std::int64_t{mesh_.world().size()}},
            {"layout", mesh_.layout().text()},

@@ -52,7 +52,7 @@ class DataParallel::Impl {
   void drive_dropouts(const torch::nn::Module& model, std::uint64_t seed) {
     dropouts_->seed = seed;
     dropouts_->step = [this] { return replicas.report().step; };
-    place_in_batch();
+    place_in_batch(replicas.group());
     std::uint32_t layer = 0;
     for (const auto& module : model.modules(/*include_self=*/false))
       if (auto* const dropout = module->as<DropoutImpl>()) dropout->follow(dropouts_, layer++);
@@ -74,7 +74,7 @@ class DataParallel::Impl {
     layers_.reset();
     replicas.rebind(group, root);
     ranks_->weight = 1;
-    place_in_batch();
+    place_in_batch(group);
     if (layers_mix_) give_layers_a_group();
   }
 
@@ -90,6 +90,17 @@ class DataParallel::Impl {
   void restore_weight(const parallel::RankWeight& weight) {
     replicas.restore_weight(weight);
     ranks_->weight = weight.weight;
+  }
+
+  // Says which rows of the global batch this rank has, and which parts of their sequences.
+  void place_in_batch(const Communicator& replicas_group) {
+    dropouts_->replica = replicas_group.rank();
+    dropouts_->replicas = replicas_group.size();
+  }
+  void place_in_batch(DeviceMesh& mesh) {
+    place_in_batch(mesh.group("dp"));
+    dropouts_->context = mesh.rank("cp");
+    dropouts_->contexts = mesh.size("cp");
   }
 
   parallel::Replicas replicas;
@@ -108,11 +119,6 @@ class DataParallel::Impl {
     Communicator& group = replicas.group();
     layers_ = group.size() > 1 ? group.split(0) : nullptr;
     ranks_->group = layers_.get();
-  }
-
-  void place_in_batch() {
-    dropouts_->replica = replicas.group().rank();
-    dropouts_->replicas = replicas.group().size();
   }
 
   std::shared_ptr<tensor::DropoutClock> dropouts_ = std::make_shared<tensor::DropoutClock>();
@@ -142,6 +148,7 @@ DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
                                    options)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
+  impl_->place_in_batch(mesh);
 }
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job,

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -15,23 +16,53 @@ namespace {
 
 using compress::RandomStream;
 
-// An activation cut along its sequence: `inner` elements of each row lie on this rank, from `begin`
-// of the `whole` that the row has.
-struct Rows {
-  std::int64_t count, inner, begin, whole;
+// Elements of a row that lie together, here and in the whole row.
+struct Run {
+  std::int64_t here, in_whole, count;
 };
 
-Rows rows_of(const at::Tensor& input, const tensor::PlacePtr& place) {
-  const std::int64_t count = input.size(0), inner = count == 0 ? 0 : input.numel() / count;
-  if (!place) return {count, inner, 0, inner};
-  if (input.dim() != 3) {
-    throw_misuse(c10::str("layer '", place->layer,
-                          "' is split along the sequence, so its input is "
-                          "[batch, part of the sequence, features], and this one is ",
-                          describe(input)));
+struct Rows {
+  std::int64_t count, here, whole;  // elements of a row here and in all
+  std::vector<Run> runs;
+};
+
+// The tokens of rank `context` in zigzag, as runs of whole rows of `tokens` tokens.
+std::vector<Run> zigzag_runs(std::int64_t tokens, const tensor::DropoutClock& clock) {
+  const std::int64_t chunk = tokens / (2 * clock.contexts);
+  if (clock.contexts == 1) return {{0, 0, tokens}};
+  return {{0, clock.context * chunk, chunk},
+          {chunk, (2 * clock.contexts - 1 - clock.context) * chunk, chunk}};
+}
+
+// The tokens from `begin` on, `count` of them, among runs that lie one after the other.
+std::vector<Run> cut(const std::vector<Run>& runs, std::int64_t begin, std::int64_t count) {
+  std::vector<Run> found;
+  for (const Run& run : runs) {
+    const std::int64_t first = std::max(begin, run.here),
+                       end = std::min(begin + count, run.here + run.count);
+    if (first < end) found.push_back({first - begin, run.in_whole + first - run.here, end - first});
   }
-  const tensor::Region& region = *place->region;
-  return {count, inner, region.rank() * inner, region.size() * inner};
+  return found;
+}
+
+Rows rows_of(const at::Tensor& input, const tensor::PlacePtr& place,
+             const tensor::DropoutClock& clock) {
+  const std::int64_t count = input.size(0), inner = count == 0 ? 0 : input.numel() / count;
+  const int parts = place ? place->region->size() : 1;
+  if (parts == 1 && clock.contexts == 1) return {count, inner, inner, {{0, 0, inner}}};
+  if (input.dim() != 3) {
+    throw_misuse(
+        c10::str("a Dropout where ranks share sequences takes [batch, this rank's tokens, "
+                 "features], and got ",
+                 describe(input)));
+  }
+  const std::int64_t tokens = input.size(1), features = input.size(2);
+  const std::int64_t of_context = tokens * parts, whole = of_context * clock.contexts;
+  Rows rows{count, inner, whole * features,
+            cut(zigzag_runs(whole, clock), place ? place->region->rank() * tokens : 0, tokens)};
+  for (Run& run : rows.runs)
+    run = {run.here * features, run.in_whole * features, run.count * features};
+  return rows;
 }
 
 // Writes `scale` for the elements that stay, 0 for others. The first word is that of element
@@ -81,19 +112,21 @@ at::Tensor DropoutImpl::mask_like(const at::Tensor& input) {
                             .step = static_cast<std::uint32_t>(step),
                             .rank = uses_ % RandomStream::kShared,
                             .purpose = RandomStream::Purpose::dropout};
-  const Rows rows = rows_of(input, place_);
+  const Rows rows = rows_of(input, place_, *clock_);
   const bool is_double = input.scalar_type() == at::kDouble;
   const at::Tensor mask =
       at::empty(input.sizes(), input.options().dtype(is_double ? at::kDouble : at::kFloat));
   std::vector<std::uint32_t> words;
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    const std::int64_t global = row * clock_->replicas + clock_->replica;
-    const auto first = static_cast<std::uint64_t>(global * rows.whole + rows.begin);
-    const auto write = [&](auto* out) {
-      write_row(stream, first, options.p(), rows.inner, out + row * rows.inner, words);
-    };
-    is_double ? write(mask.mutable_data_ptr<double>()) : write(mask.mutable_data_ptr<float>());
-  }
+  const auto write = [&](auto* out) {
+    for (std::int64_t row = 0; row < rows.count; ++row) {
+      const std::int64_t global = row * clock_->replicas + clock_->replica;
+      for (const Run& run : rows.runs) {
+        const auto first = static_cast<std::uint64_t>(global * rows.whole + run.in_whole);
+        write_row(stream, first, options.p(), run.count, out + row * rows.here + run.here, words);
+      }
+    }
+  };
+  is_double ? write(mask.mutable_data_ptr<double>()) : write(mask.mutable_data_ptr<float>());
   return mask.to(input.scalar_type());
 }
 

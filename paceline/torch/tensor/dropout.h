@@ -23,6 +23,8 @@ struct DropoutClock {
   std::function<std::int64_t()> step = {};  // the number of steps that have ended; null: no clock
   // The rank among the replicas: its row j is row j * replicas + replica of the global batch.
   int replica = 0, replicas = 1;
+  // The rank among those that share sequences in zigzag.
+  int context = 0, contexts = 1;
 };
 
 }  // namespace tensor
@@ -32,8 +34,9 @@ struct DropoutClock {
 // of DataParallelOptions, counted by the step, the forward passes of the layer in this step, the
 // layer, and the element's index in the activation of the global batch. So a run with any layout
 // drops what one process drops, and a run that is resumed what it would have dropped. Activations
-// are [batch, ..., features]; with the style sequence [batch, this rank's part, features]. A rank's
-// row j counts as row j * replicas + replica, as samples are dealt. THREAD: one.
+// are [batch, ..., features]; with the style sequence, or where ranks share sequences (cp), [batch,
+// this rank's tokens, features]. A rank's row j counts as row j * replicas + replica, as samples
+// are dealt. THREAD: one.
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl>, public tensor::PlacedLayer {
  public:
   explicit DropoutImpl(double p = 0.5) : DropoutImpl(torch::nn::DropoutOptions(p)) {}

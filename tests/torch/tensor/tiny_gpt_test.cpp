@@ -48,6 +48,15 @@ at::Tensor loss_of(tiny_gpt::Model& model, const at::Tensor& words) {
   return model->loss(words.narrow(1, 0, kGpt.length), words.narrow(1, 1, kGpt.length));
 }
 
+// The loss of the rows and tokens that this rank has.
+at::Tensor own_loss_of(tiny_gpt::Model& model, const at::Tensor& words, DeviceMesh& mesh) {
+  const at::Tensor rows = words.slice(0, mesh.rank("dp"), std::nullopt, mesh.size("dp"));
+  Communicator& context = mesh.group("cp");
+  if (context.size() == 1) return loss_of(model, rows);
+  return model->loss(zigzag_part(rows.narrow(1, 0, kGpt.length), 1, context),
+                     zigzag_part(rows.narrow(1, 1, kGpt.length), 1, context));
+}
+
 struct Outcome {
   std::vector<double> losses, norms;
   std::vector<at::Tensor> clipped;     // the gradients of the last step
@@ -96,13 +105,13 @@ void PrintTo(const Case& one, std::ostream* out) {
 void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
   DeviceMesh mesh(job, one.layout);
   tiny_gpt::Model model = model_of_seed(one.dropout);
+  model->share_sequences(mesh.group("cp"));
   parallelize(*model, mesh, plan_of(kGpt, one.is_sequence_parallel));
   DataParallel parallel(*model, mesh, {.check_replicas_every = 1});
   auto optimizer = adam(model);
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
-    const at::Tensor own = words_of(step).slice(0, mesh.rank("dp"), std::nullopt, mesh.size("dp"));
-    const at::Tensor loss = loss_of(model, own);
+    const at::Tensor loss = own_loss_of(model, words_of(step), mesh);
     loss.backward();
     ASSERT_TRUE(parallel.synchronize());
     const auto place = static_cast<std::size_t>(step);
@@ -147,15 +156,22 @@ std::vector<Case> cases() {
             {"dp=2,tp=4", 8, true},
             {"dp=4", 4, false, kDropout},
             {"dp=2,tp=2", 4, false, kDropout},
-            {"dp=2,tp=2", 4, true, kDropout}};
+            {"dp=2,tp=2", 4, true, kDropout},
+            {"cp=2", 2, false, kDropout},
+            {"cp=4", 4},
+            {"dp=2,cp=2", 4, false, kDropout},
+            {"cp=2,tp=2", 4, true, kDropout}};
   }
   std::vector<Case> all;
   for (const int tp : {1, 2, 4}) {
-    for (int dp = 1; dp * tp <= 8; ++dp) {
-      if (kBatch % dp != 0) continue;  // replicas of one weight
-      for (const bool is_sequence_parallel : {false, true})
-        for (const double dropout : {0.0, kDropout})
-          all.push_back({c10::str("dp=", dp, ",tp=", tp), dp * tp, is_sequence_parallel, dropout});
+    for (const int cp : {1, 2, 4}) {
+      for (int dp = 1; dp * cp * tp <= 8; ++dp) {
+        if (kBatch % dp != 0) continue;  // replicas of one weight
+        for (const bool is_sequence_parallel : {false, true})
+          for (const double dropout : {0.0, kDropout})
+            all.push_back({c10::str("dp=", dp, ",cp=", cp, ",tp=", tp), dp * cp * tp,
+                           is_sequence_parallel, dropout});
+      }
     }
   }
   return all;
