@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
+#include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/replica/clip_grad_norm.h"
 #include "paceline/torch/replica/replica_check.h"
@@ -69,6 +70,16 @@ void equalise(const ModelParts& parts, Communicator& group, int root,
   CoalescedTensors(parts.all(), group).broadcast(group, root);
 }
 
+// Norms of shards are not those of the whole tensors, by which these optimizers step.
+void require_elementwise(const torch::optim::Optimizer& optimizer) {
+  const bool is_lars = dynamic_cast<const optimizers::LARS*>(&optimizer) != nullptr;
+  if (!is_lars && dynamic_cast<const optimizers::LAMB*>(&optimizer) == nullptr) return;
+  throw_misuse(c10::str(
+      is_lars ? "LARS" : "LAMB",
+      " steps by norms of whole parameters, and ranks hold parts of them here: take an optimizer "
+      "that treats each element by itself, such as SGD or AdamW"));
+}
+
 [[noreturn]] void refuse_stranger(const std::string& stranger) {
   throw_misuse(c10::str(
       stranger,
@@ -113,6 +124,9 @@ void Replicas::bind(Communicator& group, int root) {
   if (options_.optimizer && updates_ == nullptr)
     updates_ = std::make_unique<OwnUpdates>(options_.optimizer);
   if (updates_) updates_->bind(parts_.trained());
+  if (updates_ && parts_.placements.group() != nullptr) {
+    for (const auto* optimizer : updates_->optimizers()) require_elementwise(*optimizer);
+  }
   if (group.size() > 1) calls_ = group.split(0);
   steps_before_ = 0;
   optimizers_may_differ_ = false;
@@ -320,6 +334,7 @@ bool Replicas::synchronize() {
 }
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
+  if (parts_.placements.group() != nullptr) require_elementwise(optimizer);
   const std::string stranger = stranger_of(optimizer);
   equalise_optimizers({&optimizer});
   synchronized_.reset();

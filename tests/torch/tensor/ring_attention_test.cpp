@@ -11,16 +11,16 @@
 namespace paceline::tensor_test {
 namespace {
 
-constexpr std::int64_t kSamples = 2, kQueryHeads = 4, kTokens = 24, kHeadSize = 5;
+constexpr std::int64_t kSamples = 2, kQueryHeads = 4, kLength = 24, kHeadSize = 5;
 
 struct Attention {
   at::Tensor q, k, v, weights;  // of the loss: the sum of weights * output
   at::Tensor output;
 
   explicit Attention(std::int64_t kv_heads, bool is_causal) {
-    q = numbers(1, {kSamples, kQueryHeads, kTokens, kHeadSize}).requires_grad_();
-    k = numbers(2, {kSamples, kv_heads, kTokens, kHeadSize}).requires_grad_();
-    v = numbers(3, {kSamples, kv_heads, kTokens, kHeadSize}).requires_grad_();
+    q = numbers(1, {kSamples, kQueryHeads, kLength, kHeadSize}).requires_grad_();
+    k = numbers(2, {kSamples, kv_heads, kLength, kHeadSize}).requires_grad_();
+    v = numbers(3, {kSamples, kv_heads, kLength, kHeadSize}).requires_grad_();
     weights = numbers(4, q.sizes());
     const std::int64_t sharing = kQueryHeads / kv_heads;
     output = at::scaled_dot_product_attention(q, k.repeat_interleave(sharing, 1),

@@ -1,52 +1,16 @@
 // A small GPT in fp64 on every layout against one process.
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "examples/05_tiny_gpt/model.h"
-#include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/parallel/parallel.h"
-#include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
+#include "tests/torch/tensor/small_gpt.h"
 
-namespace paceline {
+namespace paceline::tensor_test {
 namespace {
 
-constexpr tiny_gpt::Options kGpt{
-    .vocabulary = 101, .length = 32, .features = 64, .heads = 4, .kv_heads = 2, .layers = 2};
-constexpr double kDropout = 0.2;
 constexpr int kSteps = 10;
-constexpr std::int64_t kBatch = 4;
 // About half of the norm of the gradients, so that clipping scales them.
 constexpr double kMaxNorm = 0.5;
-
-tiny_gpt::Model model_of_seed(double dropout = 0) {
-  static std::mutex mutex;  // ranks are threads here, and torch has one generator
-  const std::lock_guard lock(mutex);
-  torch::manual_seed(7);
-  tiny_gpt::Options options = kGpt;
-  options.dropout = dropout;
-  tiny_gpt::Model model(options);
-  model->to(at::kDouble);
-  return model;
-}
-
-torch::optim::Adam adam(const tiny_gpt::Model& model) {
-  return torch::optim::Adam(model->parameters(), torch::optim::AdamOptions(3e-3));
-}
-
-// Whole sequences of one more word than the model reads.
-at::Tensor words_of(int step) {
-  auto generator = at::detail::createCPUGenerator(100 + static_cast<std::uint64_t>(step));
-  return at::randint(kGpt.vocabulary, {kBatch, kGpt.length + 1}, generator, at::kLong);
-}
-
-at::Tensor loss_of(tiny_gpt::Model& model, const at::Tensor& words) {
-  return model->loss(words.narrow(1, 0, kGpt.length), words.narrow(1, 1, kGpt.length));
-}
 
 // The loss of the rows and tokens that this rank has.
 at::Tensor own_loss_of(tiny_gpt::Model& model, const at::Tensor& words, DeviceMesh& mesh) {
@@ -179,92 +143,5 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, TinyGpt, testing::ValuesIn(cases()));
 
-// --- traffic
-// --------------------------------------------------------------------------------------
-
-std::uint64_t bytes_of(Communicator& group, const std::function<void()>& call) {
-  const std::uint64_t before = group.traffic().bytes_sent;
-  call();
-  return group.traffic().bytes_sent - before;
-}
-
-// Measures what a rank sends for one operation on f64 tensors.
-struct PriceList {
-  explicit PriceList(Communicator& group) : group_(group) {}
-  std::uint64_t all_reduce(std::int64_t elements) {
-    const at::Tensor tensor = at::ones({elements}, at::kDouble);
-    return bytes_of(group_, [&] { group_.all_reduce(buffer_of(tensor)).wait(); });
-  }
-  std::uint64_t all_gather(std::int64_t elements) {  // of all ranks together
-    const at::Tensor all = at::ones({elements}, at::kDouble);
-    const at::Tensor own = at::ones({elements / group_.size()}, at::kDouble);
-    return bytes_of(group_, [&] { group_.all_gather(buffer_of(own), buffer_of(all)).wait(); });
-  }
-  std::uint64_t reduce_scatter(std::int64_t elements) {
-    const at::Tensor all = at::ones({elements}, at::kDouble);
-    const at::Tensor own = at::ones({elements / group_.size()}, at::kDouble);
-    return bytes_of(group_, [&] { group_.reduce_scatter(buffer_of(all), buffer_of(own)).wait(); });
-  }
-
- private:
-  Communicator& group_;
-};
-
-// Trains one step; `expected` tells the bytes for the operations that it takes.
-void expect_traffic(int ranks, bool is_sequence_parallel,
-                    const std::function<std::uint64_t(PriceList&)>& expected) {
-  test::run_ranks(ranks, [&](Job& job) {
-    DeviceMesh mesh(job, "tp=" + std::to_string(ranks));
-    tiny_gpt::Model model = model_of_seed();
-    parallelize(*model, mesh, plan_of(kGpt, is_sequence_parallel));
-    DataParallel parallel(*model, mesh);
-    Communicator& group = mesh.group("tp");
-    const std::uint64_t sent = bytes_of(group, [&] {
-      loss_of(model, words_of(0)).backward();
-      parallel.synchronize();
-    });
-    PriceList prices(group);
-    EXPECT_EQ(sent, expected(prices)) << "rank " << job.rank() << " of " << ranks;
-  });
-}
-
-constexpr std::int64_t kTokens = kBatch * kGpt.length, kActivation = kTokens * kGpt.features;
-
-TEST(TensorParallelTraffic,
-     is_four_sums_of_activations_a_layer_two_more_and_three_numbers_a_token) {
-  expect_traffic(2, false, [](PriceList& prices) {
-    return (4 * kGpt.layers + 2) * prices.all_reduce(kActivation) + prices.all_reduce(kTokens) +
-           prices.all_reduce(2 * kTokens);
-  });
-}
-
-TEST(TensorParallelTraffic, along_the_sequence_is_the_same_as_gathers_and_scattered_sums) {
-  expect_traffic(2, true, [](PriceList& prices) {
-    const std::uint64_t small = 5 * prices.all_reduce(2 * kGpt.features) +       // norms
-                                4 * prices.all_reduce(kGpt.features) +           // biases of rows
-                                prices.all_reduce(kGpt.length * kGpt.features);  // positions
-    return (4 * kGpt.layers + 2) *
-               (prices.all_gather(kActivation) + prices.reduce_scatter(kActivation)) +
-           prices.all_reduce(kTokens) + prices.all_reduce(2 * kTokens) + small;
-  });
-}
-
-// Nothing but the ranks' own arithmetic keeps equal what every one of them holds whole.
-TEST(TensorParallel, replicated_parameters_keep_equal_bits_for_100_steps) {
-  test::run_ranks(4, [&](Job& job) {
-    DeviceMesh mesh(job, "tp=4");
-    tiny_gpt::Model model = model_of_seed();
-    model->to(at::kFloat);
-    parallelize(*model, mesh, plan_of(kGpt, /*is_sequence_parallel=*/true));
-    DataParallel parallel(*model, mesh, {.check_replicas_every = 10});
-    auto optimizer = adam(model);
-    for (int step = 0; step < 100; ++step) {
-      optimizer.zero_grad();
-      loss_of(model, words_of(step)).backward();
-      parallel.step(optimizer);
-    }
-  });
-}
-
 }  // namespace
-}  // namespace paceline
+}  // namespace paceline::tensor_test
