@@ -64,6 +64,26 @@ TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
   }
 }
 
+// strategy::Ensemble needs forward passes, so it has a program of its own (ensemble_training),
+// which learns from the ensemble as often as local_sgd averages.
+TEST(StrategyAccuracy, OfTheEnsembleIsThatOfLocalSgdAtItsPeriodWithinAPoint) {
+  if (!is_nightly()) GTEST_SKIP() << "3 minutes: runs with PACELINE_NIGHTLY=1";
+  double of_ensemble = 0, of_members = 0;
+  for (const char* seed : {"1", "2", "3"}) {
+    Process run(paceline_run({"-n", "4"}, {binary("ensemble_training"), seed, "470", "47"}));
+    ASSERT_EQ(exit_code(run.wait(Deadline::in(900s))), 0) << run.error();
+    const auto found = nlohmann::json::parse(run.output().substr(run.output().find('{')));
+    of_ensemble += found.at("ensemble_accuracy").get<double>() / 3;
+    of_members += found.at("member_accuracy").get<double>() / 3;
+    EXPECT_LE(found.at("worst_excess").get<double>(), 1e-9) << "on every test batch";
+  }
+  const double of_local_sgd = accuracy("local_sgd:period=47");
+  RecordProperty("ensemble", std::to_string(of_ensemble));
+  RecordProperty("members", std::to_string(of_members));
+  RecordProperty("local_sgd", std::to_string(of_local_sgd));
+  EXPECT_GE(of_ensemble, of_local_sgd - 0.01);
+}
+
 // Seconds for a global batch.
 double seconds(const std::string& synchrony, const std::string& slow) {
   const auto summary =

@@ -48,6 +48,30 @@ TEST(CoordinateBlockTest, OnRidgeRegressionItIsGaussSeidel) {
   EXPECT_LT(test::largest_difference(block.weights, optimum), 1e-8);
 }
 
+// With the squared loss a step is the proximal one of its weight: it ends at the least objective
+// along it, l1 and l2 included.
+TEST(CoordinateBlockTest, WithL1AStepEndsAtTheLeastObjectiveAlongItsWeight) {
+  test::LinearCase one = test::ridge_case(test::seed(36), 100, 12);
+  one.problem.l1 = 0.02;
+  one.problem.l2 = 0.05;
+  CoordinateBlock block(one.problem, columns_of(one.samples.rows), one.samples.labels);
+  int zeros = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (std::size_t j = 0; j < block.size(); ++j) {
+      block.step(j);
+      zeros += block.weights[j] == 0 ? 1 : 0;
+      const double least = primal_of(one, block);
+      for (const double by : {-1e-2, -1e-5, 1e-5, 1e-2}) {
+        CoordinateBlock other(block);
+        other.weights[j] += by;
+        add(by, columns_of(one.samples.rows).column(j), other.predictions);
+        EXPECT_GT(primal_of(one, other), least) << j;
+      }
+    }
+  }
+  EXPECT_GT(zeros, 0);
+}
+
 // The mean of all steps by one sample is the step by all of them.
 TEST(CoordinateBlockTest, AStepByDrawnSamplesIsRightInTheMean) {
   const test::LinearCase one = test::sign_case(test::seed(35), "logistic", 50, 6);

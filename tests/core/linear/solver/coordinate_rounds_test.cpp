@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "tests/support/linear_problems.h"
+#include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
 namespace paceline::linear {
@@ -70,6 +72,40 @@ TEST(CoordinateRoundsTest, ASearchFindsTheBestShareForTwentyFourBytesMore) {
   test::LinearCase with_l1 = one;
   with_l1.problem.l1 = 0.01;
   EXPECT_THROW(test::run_solver(with_l1, "scd:search=on", 1, 1), Error);
+}
+
+// What the predictions had drifted by would be missing at the optimum too.
+TEST(CoordinateRoundsTest, AfterAThousandRoundsThePredictionsAreStillThoseOfTheWeights) {
+  const test::LinearCase one = test::ridge_case(test::seed(53), 200, 12);
+  const auto run =
+      test::run_solver(one, "feature_split:step=coordinate", 3, test::is_brief() ? 400 : 1000);
+  EXPECT_LT(test::largest_difference(run.weights, test::ridge_optimum(one)), 1e-12);
+}
+
+// Columns of very different lengths that resemble each other, and ranks that solve their own part
+// of the problem almost exactly.
+TEST(CoordinateRoundsTest, TheSafeShareNeverRaisesTheObjectiveOnAnyNumberOfRanks) {
+  const std::uint64_t seeds = test::is_nightly() ? 10 : 2;
+  for (std::uint64_t data = 0; data < seeds; ++data) {
+    test::LinearCase one = test::ridge_case(test::seed(540 + data), 60, 12);
+    SparseRows rows{.width = 12};
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      const SparseVector row = one.samples.rows.row(i);
+      std::vector<double> values(row.values.begin(), row.values.end());
+      for (std::size_t j = 0; j < values.size(); ++j)
+        values[j] = values[j] * static_cast<double>(j + 1) + 2;
+      rows.append({row.indices, values});
+    }
+    one.samples.rows = rows;
+    for (const int ranks : {2, 3, 6, 12}) {
+      const auto run = test::run_solver(one, "feature_split:step=coordinate,passes=50", ranks, 20);
+      double before = HUGE_VAL;
+      for (const Objective& next : run.objectives) {
+        EXPECT_LE(next.primal, before + 1e-13) << ranks << " ranks";
+        before = next.primal;
+      }
+    }
+  }
 }
 
 TEST(CoordinateRoundsTest, TheSafeShareNeverRaisesTheObjective) {

@@ -68,8 +68,13 @@ TEST(DualBlockTest, ZeroRowsDoNotKeepTheGapOpen) {
   for (const std::string_view loss : {"squared", "absolute"}) {
     one.problem.loss = parse_loss(loss).value();
     const auto run = test::run_solver(one, "sdca", 1, 300);
-    EXPECT_LT(run.objectives.back().gap(), loss == "squared" ? 1e-12 : 1e-4) << loss;
+    // A loss with kinks takes longer; a row that is left out would keep the gap above 0.03.
+    EXPECT_LT(run.objectives.back().gap(), loss == "squared" ? 1e-12 : 2e-3) << loss;
   }
+  test::LinearCase signs = test::sign_case(test::seed(25), "smooth_hinge", 100, 10);
+  signs.samples.rows.append({});
+  signs.samples.labels.push_back(1);
+  EXPECT_LT(test::run_solver(signs, "sdca", 1, 100).objectives.back().gap(), 1e-12);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/linear_problems.h"
+#include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
 namespace paceline::linear {
@@ -59,6 +62,24 @@ TEST(FeatureSplitTest, BothStepsReachTheOptimum) {
        {"feature_split:rate=10", "feature_split:step=coordinate,passes=20"}) {
     const auto run = test::run_solver(one, solver, 4, 300);
     EXPECT_LT(test::largest_difference(run.weights, optimum), 1e-8) << solver;
+  }
+}
+
+// Weights are within |gradient| / l2 of the optimum.
+TEST(FeatureSplitTest, BothStepsReachTheOptimumOfLogisticRegression) {
+  const test::LinearCase one = test::sign_case(test::seed(115), "logistic", 300, 9);
+  for (const std::string_view solver :
+       {"feature_split:rate=8", "feature_split:step=coordinate,passes=5"}) {
+    const auto weights = test::run_solver(one, solver, 3, test::is_brief() ? 700 : 1500).weights;
+    std::vector<double> gradient(weights.size());
+    for (std::size_t i = 0; i < one.samples.size(); ++i) {
+      const SparseVector row = one.samples.rows.row(i);
+      add(one.problem.loss.derivative(dot(row, weights), one.samples.labels[i]) / 300, row,
+          gradient);
+    }
+    for (std::size_t j = 0; j < weights.size(); ++j)
+      EXPECT_LT(std::abs(gradient[j] + one.problem.l2 * weights[j]), 1e-8 * one.problem.l2)
+          << solver;
   }
 }
 

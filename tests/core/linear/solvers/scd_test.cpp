@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "paceline/core/base/chunk.h"
 #include "paceline/core/base/seed.h"
@@ -69,6 +70,33 @@ TEST(ScdTest, OneSampleAStepReachesTheOptimumAsTheRateFalls) {
   }
   EXPECT_LT(distance / length, 0.1 * 0.1);
   EXPECT_THROW(test::run_solver(one, "scd:samples=1", 1, 1), Error) << "1/L_j is no rate for it";
+}
+
+// Each sample has one feature, so at a tiny rate a weight tells how often its feature was drawn.
+TEST(ScdTest, FeaturesAreDrawnAsOftenAsTheKindOfDrawsSays) {
+  constexpr std::size_t kFeatures = 5;
+  constexpr double kSteps = 20000, kRate = 1e-9;
+  test::LinearCase one{{.loss = parse_loss("squared").value()}, {}};
+  double sum = 0;
+  for (std::uint32_t j = 0; j < kFeatures; ++j) {
+    const std::array<std::uint32_t, 1> index = {j};
+    const std::array<double, 1> value = {1.0 + j};
+    one.samples.rows.append({index, value});
+    one.samples.labels.push_back(1);
+    sum += value[0] * value[0];
+  }
+  for (const bool by_curvature : {false, true}) {
+    const auto run = test::run_solver(
+        one,
+        by_curvature ? "scd:steps=20000,rate=1e-9,draws=curvature" : "scd:steps=20000,rate=1e-9", 1,
+        1);
+    for (std::size_t j = 0; j < kFeatures; ++j) {
+      const double value = 1.0 + static_cast<double>(j);
+      const double drawn = run.weights[j] * kFeatures / (kRate * value);
+      const double p = by_curvature ? value * value / sum : 1.0 / kFeatures;
+      EXPECT_NEAR(drawn, kSteps * p, 5 * std::sqrt(kSteps * p * (1 - p))) << j;
+    }
+  }
 }
 
 TEST(ScdTest, DrawsInProportionPreferSteepFeatures) {

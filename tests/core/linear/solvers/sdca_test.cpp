@@ -18,6 +18,25 @@ TEST(SdcaTest, ItReachesTheOptimumOfRidgeRegression) {
   EXPECT_EQ(run.bytes_brought, 0u);
 }
 
+// The objective is l2-strongly convex, so the gap says how far the optimum is at most.
+TEST(SdcaTest, TheGapBoundsTheDistanceToTheOptimum) {
+  for (const std::string_view loss : {"squared", "logistic", "smooth_hinge", "hinge"}) {
+    const test::LinearCase one = loss == "squared" ? test::ridge_case(test::seed(65))
+                                                   : test::sign_case(test::seed(65), loss);
+    const auto best = test::run_solver(one, "sdca", 1, 300);
+    const double slack = std::sqrt(2 * std::abs(best.objectives.back().gap()) / one.problem.l2);
+    for (const int passes : {1, 2, 4, 8}) {
+      const auto run = test::run_solver(one, "sdca:order=draws", 1, passes);
+      double distance = 0;
+      for (std::size_t j = 0; j < run.weights.size(); ++j)
+        distance += std::pow(run.weights[j] - best.weights[j], 2);
+      EXPECT_LE(std::sqrt(distance),
+                std::sqrt(2 * run.objectives.back().gap() / one.problem.l2) + slack + 1e-9)
+          << loss;
+    }
+  }
+}
+
 // After (n + 1/(l2 gamma)) log((n + 1/(l2 gamma)) / epsilon) independent draws the expected gap of
 // a loss with smoothness 1/gamma is at most epsilon.
 TEST(SdcaTest, IndependentDrawsKeepThePublishedRate) {
