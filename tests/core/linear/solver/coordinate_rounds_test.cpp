@@ -74,7 +74,7 @@ TEST(CoordinateRoundsTest, ASearchFindsTheBestShareForTwentyFourBytesMore) {
   EXPECT_THROW(test::run_solver(with_l1, "scd:search=on", 1, 1), Error);
 }
 
-// What the predictions had drifted by would be missing at the optimum too.
+// If the predictions had drifted, the same would be missing at the optimum.
 TEST(CoordinateRoundsTest, AfterAThousandRoundsThePredictionsAreStillThoseOfTheWeights) {
   const test::LinearCase one = test::ridge_case(test::seed(53), 200, 12);
   const auto run =
