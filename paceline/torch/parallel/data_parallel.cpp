@@ -24,7 +24,7 @@ ModelParts split_parts_of(const torch::nn::Module& model, const std::vector<std:
   return parts;
 }
 
-// What the options say of precision, refused before anything changes.
+// The choice is refused before anything changes.
 precision::Choice checked_choice(const DataParallelOptions& options, bool has_model) {
   const precision::Choice choice = precision::parse_precision(options.precision).value();
   precision::require_fitting(choice, options, has_model);

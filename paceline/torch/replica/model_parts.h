@@ -14,11 +14,11 @@ namespace paceline::parallel {
 struct Parameter {
   std::string name;
   at::Tensor tensor;
-  // What the model computes with, where that is another tensor, of 16 bits: its gradients are added
+  // The model may compute with another tensor, of 16 bits: its gradients are added
   // to those of `tensor`, whose values are rounded to it after each step.
   at::Tensor computed = {};
 
-  // What autograd sees.
+  // The tensor that autograd sees.
   const at::Tensor& leaf() const { return computed.defined() ? computed : tensor; }
 };
 

@@ -1,4 +1,4 @@
-// What DataParallelOptions::precision says, and what it refuses by name.
+// DataParallelOptions::precision is read, and refused by name.
 #include "paceline/torch/precision/choice.h"
 
 #include <gtest/gtest.h>

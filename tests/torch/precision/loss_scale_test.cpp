@@ -8,7 +8,7 @@
 namespace paceline::precision {
 namespace {
 
-// The sequence of sims/training/tensor_and_sharding.py, check_scaler().
+// The sequence is that of the simulation of dynamic scales, whose values are known.
 TEST(LossScale, GrowsAfterExactlyIntervalGoodStepsAndHalvesOnAnOverflow) {
   LossScale scale(65536, 2000);
   std::vector<double> scales;

@@ -127,7 +127,7 @@ TEST(MixedNumbers, a_second_unscale_is_refused) {
   });
 }
 
-// What synchronize() and a clip of one's own do, max_grad_norm does within step().
+// max_grad_norm does within step() what a program does after synchronize().
 TEST(MixedNumbers, clips_as_a_program_would_by_hand) {
   for (const std::string precision : {"none", "o1", "o2", "o2:dtype=fp16,scale=8192"}) {
     std::vector<std::string> digests;

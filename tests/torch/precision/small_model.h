@@ -12,6 +12,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/norm/norm.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/tensor/tensor.h"
 #include "tests/support/local_world.h"
@@ -20,12 +21,13 @@ namespace paceline {
 
 namespace nn = torch::nn;
 
-// Layers of 16 bits, and two norms, which stay float32.
+// Layers of 16 bits, and three norms, which stay float32.
 inline nn::Sequential small_model() {
   static std::mutex mutex;  // ranks are threads here, and torch has one generator
   const std::lock_guard lock(mutex);
   torch::manual_seed(5);
   return nn::Sequential(nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 8), nn::BatchNorm1d(8),
+                        SyncBatchNorm(nn::BatchNormOptions(8)),
                         paceline::LayerNorm(std::vector<std::int64_t>{8}), nn::Linear(8, 4));
 }
 
@@ -41,7 +43,7 @@ inline at::Tensor loss_of(const DataParallel& parallel, nn::Sequential& model, i
 }
 
 inline torch::optim::Adam adam_of(const DataParallel& parallel) {
-  return {parallel.parameters(), torch::optim::AdamOptions(0.01)};
+  return torch::optim::Adam(parallel.parameters(), torch::optim::AdamOptions(0.01));
 }
 
 inline std::int64_t steps_of(torch::optim::Adam& adam) {
