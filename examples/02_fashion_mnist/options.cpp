@@ -64,6 +64,9 @@ static std::string complaint_about_optimizer(const Options& options) {
   if (optimizer.needs_all_ranks && options.compression != "none")
     return name + " compares gradients with each other, and --compression " + options.compression +
            " changes them: take --compression none, or sgd";
+  if (optimizer.needs_all_ranks && options.precision != "none")
+    return name + " compares gradients with each other, and --precision " + options.precision +
+           " rounds them: take --precision none, or sgd";
   if (options.optimizer != "sgd" && gives_a_direction(options))
     return "--compression " + options.compression +
            " gives directions for plain SGD, no gradients: take --optimizer sgd";
@@ -136,6 +139,11 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option("--synchrony", options.synchrony,
                  "How replicas are kept in step, with settings, such as local_sgd:period=8: " +
                      names_of(paceline::strategy::strategies()))
+      ->capture_default_str();
+  app.add_option("--precision", options.precision,
+                 "Types in which a float32 model computes: none, o1 (libtorch chooses for each "
+                 "operator), o2 (16 bits, with parameters of float32 beside it), with settings, "
+                 "such as o2:dtype=fp16")
       ->capture_default_str();
   app.add_option("--forecast", options.forecast,
                  "Tell what a step of this synchrony should take on these links, if it computes "

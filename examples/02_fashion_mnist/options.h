@@ -20,6 +20,7 @@ struct Options {
   std::string layout;             // empty: all workers are replicas
   std::int64_t memory_limit = 0;  // bytes; 0: none
   std::string schedule = "buckets", compression = "none", synchrony = "synchronous";
+  std::string precision = "none";
   double pace = 0;                 // milliseconds that a step takes at least
   std::string slow, corrupt;       // empty: no rank is
   std::optional<double> forecast;  // seconds that a step computes

@@ -65,6 +65,7 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
   parallel.synchrony = options.synchrony;
+  parallel.precision = options.precision;
   parallel.optimizer = optimizers_of(options.optimizer, descent);
   return parallel;
 }
@@ -175,7 +176,8 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     train_loss = sums[0] / sums[1];
     epoch_loss = epoch_samples = 0;
     const auto consensus = parallel.consensus();
-    test_accuracy = accuracy(job, replica, model, test, test_images, type);
+    const auto scope = parallel.autocast();
+    test_accuracy = accuracy(job, replica, model, test, test_images, parallel.input_type());
     faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
   };
 
@@ -192,17 +194,20 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     parallel.weight(static_cast<double>(own));
     const double rate =
         descent.learning_rate * static_cast<double>(steps - step + 1) / static_cast<double>(steps);
-    const data::Batch batch = own > 0 ? data::take(training, part.indices, type) : data::Batch();
+    const data::Batch batch =
+        own > 0 ? data::take(training, part.indices, parallel.input_type()) : data::Batch();
     PartOfBatch computed{.samples = own};
     computed.loss = [&] {
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "forward");
-      return torch::nn::functional::cross_entropy(model->forward(batch.images), batch.labels);
+      const auto autocast = parallel.autocast();
+      const at::Tensor scores = model->forward(batch.images).to(type);
+      return torch::nn::functional::cross_entropy(scores, batch.labels);
     };
     computed.backward = [&](const at::Tensor& loss) {
       // Gradients leave while backward goes on, so a slow worker is slow before it.
       pace.hold_back(step);
       const paceline::TraceScope scope(job.trace(), paceline::TraceLane::training, "backward");
-      (corruption != 1 ? loss * corruption : loss).backward();
+      parallel.backward(corruption != 1 ? loss * corruption : loss);
     };
     computed.look_at = [&](double loss) {
       if (!std::isfinite(loss)) give_up(job, step, loss, options, descent);
@@ -234,7 +239,8 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   std::string sha256;
   {
     const auto consensus = parallel.consensus();
-    if (turns.were_over()) test_accuracy = accuracy(job, replica, model, test, test_images, type);
+    if (turns.were_over())
+      test_accuracy = accuracy(job, replica, model, test, test_images, parallel.input_type());
     if (!options.save.empty()) {
       const std::vector<at::Tensor> whole = paceline::whole_parameters(*model);
       if (tells) save_parameters(options.save, whole);

@@ -191,6 +191,8 @@ MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
 }
 
 void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parallel) {
+  for (const parallel::Parameter& master : data_parallel.replicas().masters())
+    names_.add(master.tensor, name + "." + master.name);
   // Its synchrony decides which tensors are each rank's own.
   add(std::move(name), replicas_part(data_parallel), true);
   parallels_.push_back(&data_parallel);

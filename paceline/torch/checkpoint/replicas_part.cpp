@@ -1,13 +1,15 @@
 #include <torch/torch.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 
 namespace paceline::checkpointing {
 namespace {
 
-constexpr const char *kCompression = "compression", *kWeight = "weight";
+constexpr const char *kCompression = "compression", *kWeight = "weight", *kMaster = "master.";
 
 at::Tensor tensor_of_bytes(const std::vector<std::byte>& bytes) {
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -29,11 +31,18 @@ class ReplicasPart final : public CheckpointPart {
     if (replicas_.weight().said)
       state.tensors.push_back(
           {kWeight, at::scalar_tensor(replicas_.weight().weight, at::kDouble), Held::by_each});
+    for (const parallel::Parameter& master : replicas_.masters())
+      state.tensors.push_back({kMaster + master.name, master.tensor.detach()});
     return state;
   }
 
   void check(const SavedItem& saved) override {
-    saved.require_no_other({kCompression, kWeight});
+    std::vector<std::string> names = {kCompression, kWeight};
+    for (const parallel::Parameter& master : replicas_.masters()) {
+      names.push_back(kMaster + master.name);
+      saved.require(names.back(), Held::by_all, master.tensor);
+    }
+    saved.require_no_other(names);
     if (saved.find(kWeight, Held::by_each) != nullptr)
       saved.require(kWeight, Held::by_each, at::scalar_tensor(0, at::kDouble));
   }
@@ -44,6 +53,10 @@ class ReplicasPart final : public CheckpointPart {
     replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {
                          return compression_of(saved, rank);
                        }});
+    for (const parallel::Parameter& master : replicas_.masters()) {
+      const auto& tensor = saved.require(kMaster + master.name, Held::by_all, master.tensor);
+      saved.read_into(tensor, master.tensor.detach());
+    }
     // On another number of ranks the weights of then mean nothing.
     const auto* const weight = saved.find(kWeight, Held::by_each);
     if (weight == nullptr || saved.ranks() != ranks) return;

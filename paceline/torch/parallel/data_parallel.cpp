@@ -6,6 +6,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
+#include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/strategy/strategy.h"
 #include "paceline/torch/tensor/tensor.h"
@@ -36,13 +37,37 @@ ModelParts split_parts_of(const torch::nn::Module& model, const DataParallelOpti
   return parts;
 }
 
+// The choice is refused before anything changes.
+precision::Choice checked_choice(const DataParallelOptions& options, bool has_model) {
+  const precision::Choice choice = precision::parse_precision(options.precision).value();
+  precision::require_fitting(choice, options, has_model);
+  return choice;
+}
+
+ModelParts halved_parts_of(torch::nn::Module& model, ModelParts parts,
+                           const DataParallelOptions& options) {
+  const precision::Choice choice = checked_choice(options, true);
+  if (choice.mode == precision::Mode::o2) {
+    precision::halve(model, parts, choice.type, [](const torch::nn::Module& module) {
+      return module.as<LayerNormImpl>() != nullptr;
+    });
+  } else if (choice.mode == precision::Mode::o1) {
+    precision::require_float32(parts);
+  }
+  return parts;
+}
+
 }  // namespace
 
 // The replicas, and the layers that compute over their ranks.
 class DataParallel::Impl {
  public:
-  Impl(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options)
-      : replicas(std::move(parts), group, job, options, &strategy::make_synchrony) {}
+  // Parts of a model, which were halved where the precision tells.
+  Impl(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
+       bool has_model, DeviceMesh* mesh = nullptr)
+      : choice(checked_choice(options, has_model)),
+        replicas(std::move(parts), group, job, options, &strategy::make_synchrony,
+                 precision::make_numbers(choice, mesh)) {}
   ~Impl() {
     ranks_->group = nullptr;
     dropouts_->step = nullptr;
@@ -79,6 +104,9 @@ class DataParallel::Impl {
   }
 
   void change_synchrony(const std::string& text) {
+    DataParallelOptions options = replicas.options();
+    options.synchrony = text;
+    precision::require_fitting_synchrony(choice, options);
     replicas.change_synchrony(text);
     if (layers_mix_) require_lockstep();
   }
@@ -103,6 +131,7 @@ class DataParallel::Impl {
     dropouts_->contexts = mesh.size("cp");
   }
 
+  const precision::Choice choice;
   parallel::Replicas replicas;
 
  private:
@@ -128,24 +157,26 @@ class DataParallel::Impl {
 };
 
 DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), job.world(), &job,
-                                   options)) {
+    : impl_(std::make_unique<Impl>(
+          halved_parts_of(model, parallel::parts_of(model, options.sparse), options), job.world(),
+          &job, options, true)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(model, options.sparse), group, nullptr,
-                                   options)) {
+    : impl_(std::make_unique<Impl>(
+          halved_parts_of(model, parallel::parts_of(model, options.sparse), options), group,
+          nullptr, options, true)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(split_parts_of(model, options), mesh.group("dp,cp"), &mesh.job(),
-                                   options)) {
+    : impl_(std::make_unique<Impl>(halved_parts_of(model, split_parts_of(model, options), options),
+                                   mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
   impl_->place_in_batch(mesh);
@@ -154,12 +185,12 @@ DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job,
                            const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), job.world(),
-                                   &job, options)) {}
+                                   &job, options, false)) {}
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Communicator& group,
                            const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), group, nullptr,
-                                   options)) {}
+                                   options, false)) {}
 
 DataParallel::~DataParallel() = default;
 
@@ -196,6 +227,24 @@ void DataParallel::finish() {
 
 double DataParallel::clip_grad_norm(double max_norm) {
   return impl_->replicas.clip_grad_norm(max_norm);
+}
+
+std::vector<at::Tensor> DataParallel::parameters() const {
+  return impl_->replicas.parameters();
+}
+
+void DataParallel::backward(const at::Tensor& loss) {
+  impl_->replicas.backward(loss);
+}
+
+Autocast DataParallel::autocast() const {
+  const precision::Choice& choice = impl_->choice;
+  return Autocast(choice.mode == precision::Mode::o1 ? std::optional(choice.type) : std::nullopt);
+}
+
+at::ScalarType DataParallel::input_type() const {
+  if (impl_->choice.mode == precision::Mode::o2) return impl_->choice.type;
+  return impl_->replicas.parts().trained().front().tensor.scalar_type();
 }
 
 void DataParallel::rebind(Communicator& group, int root) {

@@ -29,6 +29,7 @@
 #include "paceline/core/job/job.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/precision/autocast.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/optimizer_factory.h"
 #include "paceline/torch/replica/step_report.h"
@@ -120,6 +121,21 @@ class DataParallel {
   // was (clip_grad_norm.h). To be called between synchronize() and optimizer.step(). THROWS Error
   // (misuse): in the middle of a step; not finite.
   double clip_grad_norm(double max_norm);
+
+  // The tensors that an optimizer steps: the model's trained parameters, or with the precision o2
+  // masters of float32 in place of those that the model has in 16 bits. They live as long as this.
+  std::vector<at::Tensor> parameters() const;
+
+  // loss.backward(), with the loss scaled where the precision has fp16. It may be called several
+  // times in a step that accumulates.
+  void backward(const at::Tensor& loss);
+  // While it lives, operators of this thread compute as the precision o1 tells
+  // (precision/autocast.h); with others it changes nothing. The forward pass and the loss stand in
+  // it.
+  [[nodiscard]] Autocast autocast() const;
+  // The type that the model's inputs of floating type have: 16 bits with o2, else as they are given
+  // by the model's own parameters.
+  at::ScalarType input_type() const;
 
   // Goes on with another group of ranks, such as the next generation of a job: compares and
   // equalises the models as the constructor does, from rank `root` of the new group. The parameters

@@ -71,6 +71,15 @@ struct DataParallelOptions {
   // zero_grad() is not needed, and clip_grad_norm() not possible. optimizer_factory.h tells how to
   // give groups of parameters their own options, and all of them a learning-rate schedule.
   OptimizerFactory optimizer = {};
+  // The types in which the model computes (docs/guide/precision.md): "none", its own; "o1", what
+  // libtorch chooses for each operator within autocast(); "o2", 16 bits except norms, while the
+  // optimizer steps parameters() of float32. They have settings, as in
+  // "o2:dtype=fp16,scale=65536,interval=2000"; bf16 is the default. With fp16 backward(loss) scales
+  // the loss, and a step in which a gradient of any rank is not finite is skipped by all.
+  std::string precision = "none";
+  // step() scales the mean gradients so that their global norm is at most this
+  // (clip_grad_norm.h). 0: not. With it, and with o2 or fp16, no schedule crosses the barrier.
+  double max_grad_norm = 0;
 };
 
 }  // namespace paceline

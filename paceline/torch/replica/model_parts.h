@@ -14,6 +14,12 @@ namespace paceline::parallel {
 struct Parameter {
   std::string name;
   at::Tensor tensor;
+  // The model may compute with another tensor, of 16 bits: its gradients are added
+  // to those of `tensor`, whose values are rounded to it after each step.
+  at::Tensor computed = {};
+
+  // The tensor that autograd sees.
+  const at::Tensor& leaf() const { return computed.defined() ? computed : tensor; }
 };
 
 // In the order of registration; what is registered under two names stands under its first.

@@ -43,7 +43,19 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"schedule", options.schedule},
           {"compression", options.compression},
           {"optimizer", options.optimizer ? "given" : "not given"},
-          {"synchrony", options.synchrony}};
+          {"synchrony", options.synchrony},
+          {"precision", options.precision},
+          {"max_grad_norm", c10::str(options.max_grad_norm)}};
+}
+
+// A gradient of 16 bits goes on in its master's type, in which gradients add up and travel.
+void widen_gradient(const Parameter& parameter) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& made = parameter.computed.mutable_grad();
+  at::Tensor& sum = parameter.tensor.mutable_grad();
+  if (sum.defined()) sum.add_(made);
+  else sum = made.to(parameter.tensor.scalar_type());
+  made.reset();
 }
 
 // A step that ends in a mismatch mostly means a loop that is shorter on one rank.
@@ -92,11 +104,13 @@ void require_elementwise(const torch::optim::Optimizer& optimizer) {
 }  // namespace
 
 Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
-                   const DataParallelOptions& options, MakeSynchrony make_synchrony)
+                   const DataParallelOptions& options, MakeSynchrony make_synchrony,
+                   std::unique_ptr<Numbers> numbers)
     : parts_(std::move(parts)),
       job_(job),
       options_(options),
       make_synchrony_(std::move(make_synchrony)),
+      numbers_(std::move(numbers)),
       given_synchrony_(options.synchrony) {
   bind(group, 0);
 }
@@ -115,6 +129,8 @@ Replicas::~Replicas() {
 void Replicas::bind(Communicator& group, int root) {
   calls_.reset();
   equalise(parts_, group, root, options_);
+  if (numbers_) numbers_->bind(group);
+  write_model();
   group_ = &group;
   weight_ = {};
   is_paused_ = false;
@@ -150,9 +166,15 @@ void Replicas::hook() {
   for (std::size_t i = 0; i < trained.size(); ++i) {
     GradientEvents events{[=] { return synchrony->arriving(i); },
                           [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
-    if (options_.born_in_place && group_->size() > 1)
+    if (trained[i].computed.defined()) {
+      events.accumulated = [=, parameter = trained[i]](bool) {
+        widen_gradient(parameter);
+        synchrony->arrived(i, false);
+      };
+    } else if (options_.born_in_place && group_->size() > 1) {
       events.birthplace = [=] { return synchrony->birthplace(i); };
-    hooks_.emplace_back(trained[i].tensor, std::move(events));
+    }
+    hooks_.emplace_back(trained[i].leaf(), std::move(events));
   }
 }
 
@@ -165,9 +187,13 @@ void Replicas::rebind(Communicator& group, int root) {
   const std::vector<Parameter> named = parts_.trained_and_frozen();
   std::vector<std::string> sparse;
   for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
+  read_model();
   ModelParts now = parts_of(named, sparse);
   now.buffers = std::move(parts_.buffers);
   now.placements = std::move(parts_.placements);
+  for (Parameter& each : now.dense)
+    for (const Parameter& before : named)
+      if (each.tensor.is_same(before.tensor)) each.computed = before.computed;
   parts_ = std::move(now);
   bind(group, root);
 }
@@ -309,7 +335,7 @@ void Replicas::refuse(const EndedStep& ended) const {
 std::string Replicas::not_hooked_parameter() const {
   const std::vector<Parameter> trained = parts_.trained();
   for (std::size_t i = 0; i < hooks_.size(); ++i)
-    if (!hooks_[i].is_in_force(trained[i].tensor)) return trained[i].name;
+    if (!hooks_[i].is_in_force(trained[i].leaf())) return trained[i].name;
   return {};
 }
 
@@ -320,6 +346,7 @@ std::string Replicas::unfrozen_parameter() const {
 }
 
 bool Replicas::synchronize() {
+  if (numbers_) numbers_->require_scaled();
   synchronized_.reset();
   if (synchrony().may_differ() || until_step_ > 0) {
     throw_misuse(c10::str("DataParallel::synchronize() would end a step whose update synchrony \"",
@@ -328,6 +355,8 @@ bool Replicas::synchronize() {
                           "Gradients are this rank's own, so clip them before it"));
   }
   const EndedStep ended = end_step(nullptr);
+  if (numbers_ && ended.outcome.end == StepEnd::gradients)
+    is_finite_ = numbers_->unscale(synchrony().leaves());
   refuse(ended);
   synchronized_ = ended.outcome.end;
   return synchronized_ != StepEnd::over;
@@ -335,16 +364,19 @@ bool Replicas::synchronize() {
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
   if (parts_.placements.group() != nullptr) require_elementwise(optimizer);
+  refuse_model_parameters(optimizer);
   const std::string stranger = stranger_of(optimizer);
   equalise_optimizers({&optimizer});
-  synchronized_.reset();
-  const EndedStep ended = end_step(nullptr);
+  bool may_update = true;
+  const EndedStep ended = end_gated_step(may_update);
   const StepEnd end = ended.outcome.end;
   const Stopwatch watch;
-  if (end == StepEnd::gradients && ended.is_fine() && stranger.empty()) optimizer.step();
+  if (end == StepEnd::gradients && may_update && ended.is_fine() && stranger.empty())
+    optimizer.step();
   if (end == StepEnd::gradients || end == StepEnd::skipped) {
     synchrony().stepped({&optimizer}, watch.seconds());
     report_step();
+    end_update(may_update);
   }
   refuse(ended);
   synchronized_ = end;
@@ -362,6 +394,7 @@ bool Replicas::step(PrepareOptimizer prepare) {
   }
   finish();  // before the next one's `prepare`
   updates_->prepare(std::move(prepare));
+  if (is_gated()) return step_gated_updates();
   const auto before = std::exchange(synchronized_, std::nullopt);
   if (before && !synchrony().has_gradients()) {
     if (before == StepEnd::gradients) {

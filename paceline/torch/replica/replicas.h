@@ -16,6 +16,7 @@
 #include "paceline/torch/replica/coalesced.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/numbers.h"
 #include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/synchrony.h"
@@ -26,9 +27,10 @@ namespace paceline::parallel {
 // throw. THREAD: one.
 class Replicas {
  public:
-  // `job`: of the group; null: unknown. Collective.
+  // `job`: of the group; null: unknown. `numbers`: those of options.precision; null: gradients and
+  // updates are as they come. Collective.
   Replicas(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
-           MakeSynchrony make_synchrony);
+           MakeSynchrony make_synchrony, std::unique_ptr<Numbers> numbers = nullptr);
   ~Replicas();
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
@@ -48,6 +50,9 @@ class Replicas {
   bool step(PrepareOptimizer prepare);
   void finish();
   double clip_grad_norm(double max_norm);
+  std::vector<at::Tensor> parameters() const { return synchrony().leaves(); }
+  void backward(const at::Tensor& loss);
+  const DataParallelOptions& options() const { return options_; }
 
   // Goes on with this synchrony (DataParallelOptions::synchrony) from the consensus of the present
   // one. Collective.
@@ -68,6 +73,9 @@ class Replicas {
   void restore(const SavedSynchrony& saved);
   // Those of DataParallelOptions::optimizer, by trained parameter; empty: the caller has one.
   std::vector<torch::optim::Optimizer*> optimizers() const;
+
+  // Parameters whose values the model has in 16 bits (Parameter::computed).
+  std::vector<Parameter> masters() const;
 
   // THROWS Error (misuse): `optimizer` would step a parameter that has a gradient of this rank
   // alone.
@@ -91,6 +99,13 @@ class Replicas {
   void hook();
   void check_replicas();
   EndedStep end_step(OwnUpdates* updates);
+  bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
+  EndedStep end_gated_step(bool& may_update);
+  void end_update(bool has_updated);
+  bool step_gated_updates();
+  void read_model();
+  void write_model();
+  void refuse_model_parameters(const torch::optim::Optimizer& optimizer) const;
   void refuse(const EndedStep& ended) const;
   void equalise_optimizers(const Optimizers& optimizers);
   void let_go_of_synchrony();
@@ -111,11 +126,13 @@ class Replicas {
   bool is_paused_ = false;
   std::unique_ptr<CoalescedTensors> buffers_;
   std::unique_ptr<OwnUpdates> updates_;  // none: the caller has an optimizer
+  std::unique_ptr<Numbers> numbers_;     // none: gradients are as they come
   std::unique_ptr<Synchrony> synchrony_;
   std::vector<GradientHook> hooks_;      // by trained parameter
   std::unique_ptr<FirstUse> first_use_;  // while parameters are under way
   // The end that synchronize() found, until the next step.
   std::optional<StepEnd> synchronized_;
+  bool is_finite_ = true;  // of the gradients that numbers_ unscaled
   // Checks and means stand between messages of gradients in an order that may differ from rank to
   // rank, so they have a group of their own.
   std::unique_ptr<Communicator> calls_;  // none: one rank

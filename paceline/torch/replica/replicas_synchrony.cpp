@@ -99,6 +99,7 @@ SynchronyState Replicas::state() {
                   {"synchrony", options_.synchrony},
                   {"steps", report_.step},
                   {"state", std::move(state.values)}};
+  if (numbers_) state.values["numbers"] = numbers_->state();
   return state;
 }
 
@@ -122,6 +123,7 @@ void Replicas::restore(const SavedSynchrony& saved) {
     }
     steps_before_ = saved.values.at("steps").get<std::int64_t>();
     inner.values = saved.values.at("state");
+    if (numbers_) numbers_->restore(saved.values.at("numbers"));
   } catch (const JsonReader::Json::exception& error) {
     throw_misuse(c10::str("the saved state is none of a DataParallel (", error.what(), ")"));
   }

@@ -35,7 +35,8 @@ struct StepReport {
   // Bytes of the gradients that were compressed, and of what this rank brought to exchanges for
   // them.
   double coded_bytes = 0, wire_bytes = 0;
-  // A gradient of some rank overflowed where it was compressed, or was NaN: the step was left out.
+  // A gradient of some rank overflowed where it was compressed or computed in fp16, or was NaN: the
+  // step was left out.
   bool overflowed = false;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before
   double under_way_seconds = 0;  // in which gradients were under way

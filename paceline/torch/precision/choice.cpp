@@ -1,0 +1,118 @@
+#include "paceline/torch/precision/choice.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/settings/named_choice.h"
+#include "paceline/core/settings/settings.h"
+
+namespace paceline::precision {
+namespace {
+
+constexpr const char *kDtype = "dtype", *kScale = "scale", *kInterval = "interval";
+constexpr const char* kSynchronous = "synchronous";
+
+struct Entry {
+  std::string_view name;
+  Mode mode;
+  std::vector<Setting> settings;
+};
+
+std::vector<Entry> modes() {
+  const Choice standard;
+  const std::vector<Setting> settings = {
+      {.name = kDtype,
+       .standard = 0,
+       .least = 0,
+       .most = 1,
+       .meaning = "the type of 16 bits",
+       .whole = true,
+       .words = {"bf16", "fp16"}},
+      {.name = kScale,
+       .standard = standard.scale,
+       .least = 1,
+       .most = 16777216,
+       .meaning = "factor of the loss in the first step, with fp16"},
+      {.name = kInterval,
+       .standard = static_cast<double>(standard.interval),
+       .least = 1,
+       .most = 1e9,
+       .meaning = "good steps until the scale doubles, with fp16",
+       .whole = true}};
+  return {{"none", Mode::none, {}}, {"o1", Mode::o1, settings}, {"o2", Mode::o2, settings}};
+}
+
+}  // namespace
+
+Result<Choice> parse_precision(std::string_view text) {
+  const auto named = parse_named("precision", text, modes());
+  if (!named) return named.error();
+  Choice choice{.mode = named.value().entry.mode};
+  if (choice.mode == Mode::none) return choice;
+  const Settings& settings = named.value().settings;
+  const Choice standard;
+  choice.type = settings.on(kDtype) ? at::kHalf : at::kBFloat16;
+  choice.scale = settings[kScale];
+  choice.interval = settings.as<int>(kInterval);
+  if (!choice.has_scaler() &&
+      (choice.scale != standard.scale || choice.interval != standard.interval)) {
+    return Failure{Fault::misuse,
+                   c10::str("precision \"", text,
+                            "\": bf16 has the exponents of float32 and no scale: leave scale and "
+                            "interval out, or take dtype=fp16"),
+                   {}};
+  }
+  int exponent = 0;
+  if (std::frexp(choice.scale, &exponent) != 0.5) {
+    return Failure{Fault::misuse,
+                   c10::str("precision \"", text, "\": scale=", choice.scale,
+                            " would round gradients; take a power of two, such as 65536"),
+                   {}};
+  }
+  return choice;
+}
+
+void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model) {
+  require_fitting_synchrony(choice, options);
+  if (!(options.max_grad_norm >= 0) || !std::isfinite(options.max_grad_norm)) {
+    throw_misuse(c10::str("DataParallelOptions::max_grad_norm is ", options.max_grad_norm,
+                          ": it is a norm above 0, or 0 for none"));
+  }
+  if (choice.has_scaler() && options.compression != "none") {
+    throw_misuse(c10::str("precision \"", options.precision,
+                          "\" tells by infinities that its scale is too large, which compression "
+                          "\"",
+                          options.compression,
+                          "\" may swallow: take dtype=bf16, or compression \"none\""));
+  }
+  if (!has_model && (choice.mode == Mode::o2 || choice.has_scaler())) {
+    throw_misuse(c10::str("precision \"", options.precision,
+                          "\" needs the model, and this was made from parameters alone: hand the "
+                          "module to DataParallel, or take \"o1\""));
+  }
+}
+
+void require_fitting_synchrony(const Choice& choice, const DataParallelOptions& options) {
+  if (options.synchrony == kSynchronous) return;
+  if (choice.mode == Mode::o2 || choice.has_scaler()) {
+    throw_misuse(c10::str("precision \"", options.precision,
+                          "\" decides on each step from the gradients of all ranks, which "
+                          "synchrony \"",
+                          options.synchrony,
+                          "\" does not have: take \"synchronous\", or precision \"o1\""));
+  }
+  if (options.max_grad_norm > 0) {
+    throw_misuse(
+        c10::str("DataParallelOptions::max_grad_norm clips the gradients of all ranks, "
+                 "which synchrony \"",
+                 options.synchrony,
+                 "\" does not have: take \"synchronous\", or clip each rank's own before "
+                 "step(optimizer)"));
+  }
+}
+
+}  // namespace paceline::precision

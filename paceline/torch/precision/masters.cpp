@@ -1,0 +1,98 @@
+#include "paceline/torch/precision/masters.h"
+
+#include <torch/torch.h>
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/norm/norm.h"
+
+namespace paceline::precision {
+namespace {
+
+using parallel::Parameter;
+using Tensors = std::set<const void*>;
+
+bool is_known_norm(const torch::nn::Module& module) {
+  return module.as<torch::nn::BatchNorm1dImpl>() != nullptr ||
+         module.as<torch::nn::BatchNorm2dImpl>() != nullptr ||
+         module.as<torch::nn::BatchNorm3dImpl>() != nullptr ||
+         module.as<SyncBatchNormImpl>() != nullptr ||
+         module.as<torch::nn::LayerNormImpl>() != nullptr;
+}
+
+// The tensors of all layers that are no norms.
+Tensors tensors_to_halve(torch::nn::Module& model,
+                         const std::function<bool(const torch::nn::Module&)>& is_norm) {
+  Tensors found;
+  const auto look_at = [&](const torch::nn::Module& module) {
+    if (is_known_norm(module) || is_norm(module)) return;
+    for (const at::Tensor& one : module.parameters(/*recurse=*/false))
+      if (one.defined()) found.insert(one.unsafeGetTensorImpl());
+    for (const at::Tensor& one : module.buffers(/*recurse=*/false))
+      if (one.defined()) found.insert(one.unsafeGetTensorImpl());
+  };
+  look_at(model);
+  for (const auto& module : model.modules(/*include_self=*/false)) look_at(*module);
+  return found;
+}
+
+void halve_one(const Parameter& each, const Tensors& chosen, at::ScalarType type) {
+  at::Tensor tensor = each.tensor;
+  if (!chosen.contains(tensor.unsafeGetTensorImpl()) || tensor.scalar_type() != at::kFloat) return;
+  tensor.mutable_grad().reset();
+  tensor.set_data(tensor.detach().to(type));
+}
+
+// The same placements with the masters in place of the model's tensors.
+parallel::Placements placements_of_masters(const parallel::ModelParts& parts) {
+  Communicator* const group = parts.placements.group();
+  if (group == nullptr) return {};
+  std::vector<parallel::Placement> placements;
+  for (const Parameter& each : parts.trained_and_frozen()) {
+    const auto* const found =
+        parts.placements.find(each.computed.defined() ? each.computed : each.tensor);
+    if (found == nullptr) continue;
+    placements.push_back(*found);
+    placements.back().tensor = each.tensor;
+  }
+  return {std::move(placements), *group};
+}
+
+}  // namespace
+
+void require_float32(const parallel::ModelParts& parts) {
+  for (const Parameter& each : parts.trained()) {
+    if (each.tensor.scalar_type() == at::kFloat) continue;
+    throw_misuse(c10::str("precision: o1 and o2 train models of float32, and parameter '",
+                          each.name, "' is ", describe(each.tensor),
+                          ": convert the model with model.to(torch::kFloat), or take \"none\""));
+  }
+}
+
+void halve(torch::nn::Module& model, parallel::ModelParts& parts, at::ScalarType type,
+           const std::function<bool(const torch::nn::Module&)>& is_norm) {
+  require_float32(parts);
+  if (!parts.sparse.empty()) {
+    throw_misuse(c10::str("precision o2 has no masters of sparse gradients, which parameter '",
+                          parts.sparse.front().name,
+                          "' has: make them dense, or take precision \"o1\""));
+  }
+  const at::NoGradGuard no_grad;
+  const Tensors chosen = tensors_to_halve(model, is_norm);
+  for (const auto* some : {&parts.frozen, &parts.buffers})
+    for (const Parameter& each : *some) halve_one(each, chosen, type);
+  for (Parameter& each : parts.dense) {
+    if (!chosen.contains(each.tensor.unsafeGetTensorImpl())) continue;
+    at::Tensor master = each.tensor.detach().clone();
+    master.set_requires_grad(true);
+    halve_one(each, chosen, type);
+    each.computed = std::exchange(each.tensor, std::move(master));
+  }
+  parts.placements = placements_of_masters(parts);
+}
+
+}  // namespace paceline::precision

@@ -1,0 +1,79 @@
+#include "paceline/torch/precision/mixed_numbers.h"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline::precision {
+
+MixedNumbers::MixedNumbers(const Choice& choice, DeviceMesh* mesh) : mesh_(mesh) {
+  if (choice.has_scaler()) scale_.emplace(choice.scale, choice.interval);
+}
+
+// Flags stand between messages of gradients in an order that may differ from rank to rank, so they
+// have a group of their own.
+void MixedNumbers::bind(Communicator& group) {
+  Communicator& all = mesh_ != nullptr ? mesh_->world() : group;
+  mesh_ = nullptr;  // a later group stands for itself
+  is_unscaled_ = false;
+  everyone_.reset();
+  if (scale_ && all.size() > 1) everyone_ = all.split(0);
+}
+
+at::Tensor MixedNumbers::scaled(const at::Tensor& loss) const {
+  return scale_ ? loss * scale_->scale() : loss;
+}
+
+bool MixedNumbers::unscale(const std::vector<at::Tensor>& leaves) {
+  require_scaled();
+  is_unscaled_ = true;
+  if (!scale_) return true;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& leaf : leaves) {
+    const at::Tensor& grad = leaf.grad();
+    if (grad.defined()) gradients.push_back(grad.is_sparse() ? grad._values() : grad);
+  }
+  at::Tensor found = at::zeros({1});
+  if (!gradients.empty()) {
+    const at::Tensor inverse = at::full({1}, 1 / scale_->scale());
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
+  }
+  return is_finite_everywhere(found.item<float>() == 0);
+}
+
+bool MixedNumbers::is_finite_everywhere(bool is_finite_here) {
+  if (everyone_ == nullptr) return is_finite_here;
+  std::uint8_t overflows = is_finite_here ? 0 : 1;
+  everyone_->all_reduce(buffer_of(std::span(&overflows, 1)), {.op = ReduceOp::max}).wait();
+  return overflows == 0;
+}
+
+void MixedNumbers::ended(bool has_updated) {
+  is_unscaled_ = false;
+  if (scale_) scale_->update(!has_updated);
+}
+
+JsonReader::Json MixedNumbers::state() const {
+  if (!scale_) return JsonReader::Json::object();
+  return {{"scale", scale_->scale()}, {"good_steps", scale_->good_steps()}};
+}
+
+void MixedNumbers::restore(const JsonReader::Json& state) {
+  is_unscaled_ = false;
+  if (scale_)
+    scale_->restore(state.at("scale").get<double>(), state.at("good_steps").get<std::int64_t>());
+}
+
+std::unique_ptr<parallel::Numbers> make_numbers(const Choice& choice, DeviceMesh* mesh) {
+  if (choice.mode != Mode::o2 && !choice.has_scaler()) return nullptr;
+  return std::make_unique<MixedNumbers>(choice, mesh);
+}
+
+}  // namespace paceline::precision

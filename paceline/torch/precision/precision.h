@@ -1,0 +1,13 @@
+// The door of precision: models that compute in 16 bits (docs/guide/precision.md).
+//
+// A Choice (choice.h) is what DataParallelOptions::precision says. With o1 an Autocast (autocast.h)
+// lets libtorch choose the type of each operator; with o2 halve() (masters.h) turns a model into 16
+// bits, and the optimizer steps masters of float32. LossScale (loss_scale.h) is fp16's dynamic
+// scale as a pure value, MixedNumbers (mixed_numbers.h) what Replicas asks in each step. Start
+// reading at mixed_numbers.h.
+#pragma once
+
+#include "paceline/torch/precision/autocast.h"
+#include "paceline/torch/precision/choice.h"
+#include "paceline/torch/precision/masters.h"
+#include "paceline/torch/precision/mixed_numbers.h"

@@ -1,0 +1,14 @@
+#include "paceline/torch/replica/numbers.h"
+
+#include "paceline/core/base/base.h"
+
+namespace paceline::parallel {
+
+void Numbers::require_scaled() const {
+  if (!is_unscaled()) return;
+  throw_misuse(
+      "the gradients of this step were unscaled already, by synchronize(): end each step with "
+      "step(optimizer) before the next backward() or synchronize()");
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,40 @@
+// Numbers: what stands between the mean gradients of a step and its update, in a training whose
+// numbers have 16 bits. The room precision makes them; Replicas asks them.
+//
+// A step is: scaled(), backward, the mean gradients, unscale(), the update or none, ended().
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "paceline/core/base/json_reader.h"
+#include "paceline/core/collective/group/communicator.h"
+
+namespace paceline::parallel {
+
+// THREAD: one. Ranks decide together, so all make the same calls.
+class Numbers {
+ public:
+  virtual ~Numbers() = default;
+
+  // Goes on among these ranks. Collective.
+  virtual void bind(Communicator& group) = 0;
+  // The loss from which a backward pass shall start.
+  virtual at::Tensor scaled(const at::Tensor& loss) const = 0;
+  // Turns the grads of `leaves` into those of the loss. False on all ranks: on some of them one is
+  // not finite, and nobody updates. THROWS Error: misuse, a second time in one step; what ended the
+  // communication.
+  virtual bool unscale(const std::vector<at::Tensor>& leaves) = 0;
+  virtual bool is_unscaled() const = 0;
+  void require_scaled() const;  // THROWS Error (misuse): as unscale() does
+  // The step is over, with an update or without.
+  virtual void ended(bool has_updated) = 0;
+
+  // The state that goes from step to step, the same on all ranks.
+  virtual JsonReader::Json state() const = 0;
+  // THROWS JsonReader::Json::exception: it is no such state.
+  virtual void restore(const JsonReader::Json& state) = 0;
+};
+
+}  // namespace paceline::parallel
