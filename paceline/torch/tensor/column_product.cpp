@@ -1,7 +1,9 @@
 #include "paceline/torch/tensor/column_product.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <optional>
 
 #include "paceline/core/base/base.h"
@@ -13,16 +15,26 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Within an autocast scope libtorch would choose a type in the forward pass alone.
+at::ScalarType type_of_product(const at::Tensor& input) {
+  const bool is_cast =
+      at::autocast::is_autocast_enabled(at::kCPU) && input.scalar_type() != at::kDouble;
+  return is_cast ? at::autocast::get_autocast_dtype(at::kCPU) : input.scalar_type();
+}
+
 class ColumnProduct : public torch::autograd::Function<ColumnProduct> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const c10::intrusive_ptr<SharedGradient>& shared) {
-    context->save_for_backward({input, weight});
+    const at::ScalarType type = type_of_product(input);
+    const at::Tensor factor = input.to(type), columns = weight.to(type);
+    context->save_for_backward({factor, columns});
+    context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
     context->saved_data["shared"] = c10::IValue::make_capsule(shared);
     context->saved_data["bias"] = bias.has_value();
     if (input.requires_grad()) shared->add_reader();
-    return at::linear(input, weight, bias);
+    return at::linear(factor, columns, bias ? std::optional(bias->to(type)) : std::nullopt);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -35,7 +47,8 @@ class ColumnProduct : public torch::autograd::Function<ColumnProduct> {
     if (context->needs_input_grad(0)) {
       const auto shared = c10::static_intrusive_pointer_cast<SharedGradient>(
           context->saved_data["shared"].toCapsule());
-      of_input = shared->add(outgoing.mm(weight).view(input.sizes()));
+      const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+      of_input = shared->add(outgoing.mm(weight).view(input.sizes()).to(type));
     }
     if (context->needs_input_grad(1))
       of_weight = outgoing.t().mm(input.reshape({-1, weight.size(1)}));

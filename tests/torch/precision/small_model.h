@@ -21,14 +21,22 @@ namespace paceline {
 
 namespace nn = torch::nn;
 
+inline std::mutex seeding;  // ranks are threads here, and torch has one generator
+
+template <typename Make>
+auto seeded(const Make& make) {
+  const std::lock_guard lock(seeding);
+  torch::manual_seed(5);
+  return make();
+}
+
 // Layers of 16 bits, and three norms, which stay float32.
 inline nn::Sequential small_model() {
-  static std::mutex mutex;  // ranks are threads here, and torch has one generator
-  const std::lock_guard lock(mutex);
-  torch::manual_seed(5);
-  return nn::Sequential(nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 8), nn::BatchNorm1d(8),
-                        SyncBatchNorm(nn::BatchNormOptions(8)),
-                        paceline::LayerNorm(std::vector<std::int64_t>{8}), nn::Linear(8, 4));
+  return seeded([] {
+    return nn::Sequential(nn::Linear(8, 16), nn::Tanh(), nn::Linear(16, 8), nn::BatchNorm1d(8),
+                          SyncBatchNorm(nn::BatchNormOptions(8)),
+                          paceline::LayerNorm(std::vector<std::int64_t>{8}), nn::Linear(8, 4));
+  });
 }
 
 inline at::Tensor normal(int seed, std::int64_t rows, std::int64_t columns) {
