@@ -1,10 +1,10 @@
-// The summation tree that `reproducible` promises (base/balanced_sum.h), over ranks in order, as
+// The summation tree that `reproducible` promises (base/reduce.h), over ranks in order, as
 // rounds of programs (docs/algorithms/README.md).
 #pragma once
 
 #include <vector>
 
-#include "paceline/core/base/balanced_sum.h"
+#include "paceline/core/base/reduce.h"
 #include "paceline/core/collective/program/program.h"
 
 namespace paceline::collective {

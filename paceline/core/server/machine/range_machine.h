@@ -46,8 +46,8 @@ class RangeMachine {
     std::int64_t least = 0;
     std::uint64_t own = 0;
   };
-  // What it knows of a worker. Pushes are taken (accepted in order), then decided: applied, to be
-  // shown, or dropped.
+  // The state of one worker here. Pushes are taken (accepted in order), then decided: applied, to
+  // be shown, or dropped.
   struct Sender {
     std::uint64_t taken = 0, decided = 0;
     std::uint32_t dropped = 0;

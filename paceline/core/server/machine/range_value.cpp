@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "paceline/core/base/balanced_sum.h"
 #include "paceline/core/base/reduce.h"
 
 namespace paceline::server {

@@ -48,16 +48,17 @@ class RangeValue {
 
   // --- updates ---
 
-  // By steps: closes the present step with these pushes, in the order of the workers.
+  // For pacing by steps: closes the present step with these pushes, in the order of the workers.
   void close_step(std::vector<Push> pushes);
-  // By steps: a push to a step that has closed, with less weight the longer ago that was.
+  // For pacing by steps: a push to a step that has closed, with less weight the longer ago that
+  // was.
   void apply_late(Push push);
-  // Not by steps: takes the push, shows it as soon as the pacing allows.
+  // For other pacing: takes the push, shows it as soon as the pacing allows.
   void take(Push push);
 
   // --- reading ---
 
-  // By steps, the number of closed steps; otherwise the lowest clock of all workers.
+  // For pacing by steps, the number of closed steps; otherwise the lowest clock of all workers.
   std::int64_t clock() const;
   struct View {
     std::int64_t clock = 0;
@@ -82,11 +83,11 @@ class RangeValue {
   std::map<int, std::int64_t> clocks_;  // by worker
   std::map<int, std::uint64_t> own_;    // by worker
   std::map<int, double> weights_;       // by worker: what it said last
-  // By steps:
+  // For pacing by steps:
   std::int64_t closed_steps_ = 0;
   std::deque<double> step_weights_;             // of the last steps, the newest last
   std::deque<std::vector<std::byte>> earlier_;  // exact: the values before the last steps
-  // Not by steps:
+  // For other pacing:
   std::vector<Push> waiting_;  // to be seen
 };
 

@@ -121,8 +121,8 @@ Actions WorkerMachine::leave() {
   return take();
 }
 
-bool WorkerMachine::is_answered() const {
-  return std::ranges::all_of(sides_, [](const Side& one) { return one.answered == one.pushes; });
+std::uint64_t WorkerMachine::answered() const {
+  return std::ranges::min(sides_, {}, &Side::answered).answered;
 }
 
 std::vector<std::int64_t> WorkerMachine::row_clocks() const {

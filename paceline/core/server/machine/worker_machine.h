@@ -50,11 +50,14 @@ class WorkerMachine {
 
   bool is_ready() const { return to_join_ == 0; }  // at once, but for newcomers
   bool is_assigned() const { return to_assign_ == 0; }
-  bool can_push() const;
-  bool is_answered() const;  // all pushes are
+  bool may_push() const { return is_ready() && may_push_; }  // it has read what it needs
+  bool can_push() const;                                     // and its window has room
+  std::uint64_t pushes() const { return sides_.front().pushes; }
+  std::uint64_t answered() const;  // by all ranges: pushes up to this one
+  bool is_answered() const { return answered() == pushes(); }
   bool has_pulled() const { return !is_pulling_; }
   bool has_left() const { return to_leave_ == 0; }
-  // What the last pull brought. REQUIRES: has_pulled().
+  // The values that the last pull brought. REQUIRES: has_pulled().
   const std::vector<std::byte>& values() const { return values_; }
   std::int64_t clock() const { return clock_; }
   // The clock of each row of the last pull, by range.
@@ -70,7 +73,7 @@ class WorkerMachine {
 
  private:
   enum class Joining : std::uint8_t { no, asks, tells };
-  // What it knows of a range.
+  // The state of one range here.
   struct Side {
     std::uint64_t pushes = 0, answered = 0;
     std::uint32_t dropped = 0;

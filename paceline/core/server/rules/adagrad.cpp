@@ -6,18 +6,18 @@
 namespace paceline::server::catalogue {
 namespace {
 
-enum AdagradSetting { kRate, kRateDecay, kWeightDecay, kEpsilon };
+enum AdagradSetting { kAdagradRate, kAdagradRateDecay, kAdagradWeightDecay, kAdagradEpsilon };
 
 void step_adagrad(const RuleStep& step) {
-  const double rate =
-      step.settings[kRate] / (1 + static_cast<double>(step.number - 1) * step.settings[kRateDecay]);
+  const double rate = step.settings[kAdagradRate] /
+                      (1 + static_cast<double>(step.number - 1) * step.settings[kAdagradRateDecay]);
   for_each_element(step, [&](auto& value, auto gradient, auto slot) {
     using T = decltype(gradient);
     const auto setting = [&](AdagradSetting one) { return static_cast<T>(step.settings[one]); };
-    const T change = decayed(gradient, setting(kWeightDecay), value);
+    const T change = decayed(gradient, setting(kAdagradWeightDecay), value);
     T& squares = slot(0);
     squares += change * change;
-    value -= static_cast<T>(rate) * change / (std::sqrt(squares) + setting(kEpsilon));
+    value -= static_cast<T>(rate) * change / (std::sqrt(squares) + setting(kAdagradEpsilon));
   });
 }
 

@@ -8,7 +8,14 @@
 namespace paceline::server::catalogue {
 namespace {
 
-enum RmspropSetting { kRate, kAlpha, kEpsilon, kMomentum, kCentered, kWeightDecay };
+enum RmspropSetting {
+  kRmspropRate,
+  kRmspropAlpha,
+  kRmspropEpsilon,
+  kRmspropMomentum,
+  kRmspropCentered,
+  kRmspropWeightDecay
+};
 
 // The centred mean of squares is clamped at 0, below which it may round under a constant gradient
 // (torch's ends with NaN then).
@@ -16,22 +23,22 @@ void step_rmsprop(const RuleStep& step) {
   for_each_element(step, [&](auto& value, auto gradient, auto slot) {
     using T = decltype(gradient);
     const auto setting = [&](RmspropSetting one) { return static_cast<T>(step.settings[one]); };
-    const T change = decayed(gradient, setting(kWeightDecay), value);
+    const T change = decayed(gradient, setting(kRmspropWeightDecay), value);
     T& squares = slot(0);
-    squares = setting(kAlpha) * squares + (1 - setting(kAlpha)) * change * change;
+    squares = setting(kRmspropAlpha) * squares + (1 - setting(kRmspropAlpha)) * change * change;
     T spread = squares;
-    if (step.settings[kCentered] != 0) {
+    if (step.settings[kRmspropCentered] != 0) {
       T& mean = slot(1);
-      mean = setting(kAlpha) * mean + (1 - setting(kAlpha)) * change;
+      mean = setting(kRmspropAlpha) * mean + (1 - setting(kRmspropAlpha)) * change;
       spread = std::max(T(0), squares - mean * mean);
     }
-    T direction = change / (std::sqrt(spread) + setting(kEpsilon));
-    if (step.settings[kMomentum] != 0) {
+    T direction = change / (std::sqrt(spread) + setting(kRmspropEpsilon));
+    if (step.settings[kRmspropMomentum] != 0) {
       T& velocity = slot(2);
-      velocity = setting(kMomentum) * velocity + direction;
+      velocity = setting(kRmspropMomentum) * velocity + direction;
       direction = velocity;
     }
-    value -= setting(kRate) * direction;
+    value -= setting(kRmspropRate) * direction;
   });
 }
 

@@ -6,22 +6,23 @@
 namespace paceline::server::catalogue {
 namespace {
 
-enum SgdSetting { kRate, kMomentum, kDampening, kNesterov, kWeightDecay };
+enum SgdSetting { kSgdRate, kSgdMomentum, kSgdDampening, kSgdNesterov, kSgdWeightDecay };
 
 // The first step takes the gradient as the velocity, whatever the dampening.
 void step_sgd(const RuleStep& step) {
   for_each_element(step, [&](auto& value, auto gradient, auto slot) {
     using T = decltype(gradient);
     const auto setting = [&](SgdSetting one) { return static_cast<T>(step.settings[one]); };
-    T change = decayed(gradient, setting(kWeightDecay), value);
-    if (step.settings[kMomentum] != 0) {
+    T change = decayed(gradient, setting(kSgdWeightDecay), value);
+    if (step.settings[kSgdMomentum] != 0) {
       T& velocity = slot(0);
       velocity = step.number == 1
                      ? change
-                     : setting(kMomentum) * velocity + (1 - setting(kDampening)) * change;
-      change = step.settings[kNesterov] != 0 ? change + setting(kMomentum) * velocity : velocity;
+                     : setting(kSgdMomentum) * velocity + (1 - setting(kSgdDampening)) * change;
+      change =
+          step.settings[kSgdNesterov] != 0 ? change + setting(kSgdMomentum) * velocity : velocity;
     }
-    value -= setting(kRate) * change;
+    value -= setting(kSgdRate) * change;
   });
 }
 

@@ -22,13 +22,13 @@ struct TableSpec {
   std::size_t part_bytes = kPartBytes;
 };
 
-// Who works on a table and who serves it, by member numbers, ascending. A member may do both.
+// The members that work on a table and those that serve it, ascending. A member may do both.
 struct TableMembers {
   std::vector<int> workers, servers;
   bool operator==(const TableMembers&) const = default;
 };
 
-// A checked specification. A value.
+// A TableSpec that makes sense, and what follows from it. A value.
 struct TableShape {
   TableSpec spec;
   TableMembers members;

@@ -16,14 +16,14 @@
 namespace paceline::server {
 
 enum class PacketKind : std::uint32_t {
-  // From a worker to a range; in brackets, its meaning of the header's fields.
+  // A worker says these to a range; in brackets, its meaning of the header's fields.
   assign = 1,  // first values, or none: tell me when they are there [sequence: fingerprint]
   push,        // an update [sequence: 1, 2, ... of this worker; clock: stamp; flags: settings]
   pull,        // asks for a row [flags: number of the pull; sequence: own pushes that it needs;
                // clock: least clock]
   join,        // a newcomer [clock: where it goes on; kAnyClock: where am I?]
   leave,
-  // From a range to a worker.
+  // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
   // range's; count: the clock that the range has of this worker; flags: own pushes dropped]
@@ -51,7 +51,7 @@ inline constexpr std::size_t kLongestText = 4096;
 
 machine::Message encode(const Packet& packet);
 
-// What a table allows in packets.
+// The table of a packet sets these limits.
 struct PacketLimits {
   std::uint32_t ranges = 1;
   std::size_t element_bytes = 4;

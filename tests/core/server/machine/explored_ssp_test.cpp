@@ -1,8 +1,8 @@
 // Every interleaving of three workers under ssp: a model checker, whose server is the real one.
 //
-// A worker is in a state (its clock, whether it computes, how many of its pushes the server has, the
-// clock of the row that it keeps). What the server has follows from the pushes that it has: for each
-// set of them a real range is fed with them, and its rows are looked at.
+// A worker is in a state (its clock, whether it computes, how many of its pushes the server has,
+// the clock of the row that it keeps). What the server has follows from the pushes that it has: for
+// each set of them a real range is fed with them, and its rows are looked at.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,14 +26,14 @@ class ExploredRange {
  public:
   ExploredRange(std::int64_t staleness, bool on_arrival, int clocks)
       : clocks_(clocks),
-        shape_(server::shape_of({.name = "explored",
-                                 .elements = static_cast<std::size_t>(kExploredWorkers * clocks),
-                                 .dtype = Dtype::f64,
-                                 .synchrony = "ssp:update=worker,staleness=" +
-                                              std::to_string(staleness) +
-                                              (on_arrival ? ",best_effort=on" : ""),
-                                 .rule = "add"},
-                                {{0, 1, 2}, {3}})
+        shape_(server::shape_of(
+                   {.name = "explored",
+                    .elements = static_cast<std::size_t>(kExploredWorkers * clocks),
+                    .dtype = Dtype::f64,
+                    .synchrony = "ssp:update=worker,staleness=" + std::to_string(staleness) +
+                                 (on_arrival ? ",best_effort=on" : ""),
+                    .rule = "add"},
+                   {{0, 1, 2}, {3}})
                    .value()) {}
 
   const server::TableShape& shape() const { return shape_; }
@@ -69,7 +69,8 @@ class ExploredRange {
   std::optional<Packet> row(const Received& pushes, int worker, std::int64_t clock) {
     server::RangeMachine range = with(pushes);
     const auto actions = range.on_packet(
-        worker, {.kind = PacketKind::pull, .flags = 1, .clock = shape_.pacing.least_clock(clock)}, {});
+        worker, {.kind = PacketKind::pull, .flags = 1, .clock = shape_.pacing.least_clock(clock)},
+        {});
     for (const machine::Action& action : actions) {
       const auto* const send = std::get_if<machine::Send>(&action);
       if (send == nullptr) continue;
@@ -126,7 +127,9 @@ using ExploredState = std::array<ExploredWorker, kExploredWorkers>;  // sorted: 
 class Explorer {
  public:
   Explorer(std::int64_t staleness, bool on_arrival, int clocks)
-      : range_(staleness, on_arrival, clocks), staleness_(static_cast<int>(staleness)), clocks_(clocks) {}
+      : range_(staleness, on_arrival, clocks),
+        staleness_(static_cast<int>(staleness)),
+        clocks_(clocks) {}
 
   void explore() {
     std::vector<ExploredState> todo = {ExploredState{}};

@@ -1,5 +1,5 @@
-// Protocols that look right and are wrong: each is caught by the laws that the true one keeps beside
-// it, under the same seeds. A wrong protocol is made by a machine that stands between a
+// Protocols that look right and are wrong: each is caught by the laws that the true one keeps
+// beside it, under the same seeds. A wrong protocol is made by a machine that stands between a
 // member and the network and changes what they say to each other.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,8 @@ class Meddler final : public machine::Machine {
       kept.push_back(machine::Send{send->to, server::encode(*packet)});
     }
     for (const auto& [from, packet] : std::exchange(extra, {})) {
-      const machine::Actions more = said(inside_.on_message(from, server::encode(packet), now), now);
+      const machine::Actions more =
+          said(inside_.on_message(from, server::encode(packet), now), now);
       kept.insert(kept.end(), more.begin(), more.end());
     }
     return kept;
@@ -138,11 +139,8 @@ void join_in_one_step(Meddler& meddler, int member) {
   };
 }
 
-constexpr machine::Weather kWorseWeather = {.least_delay = 1ms,
-                                            .most_delay = 10ms,
-                                            .loss = 0.2,
-                                            .duplication = 0.2,
-                                            .overtaking = true};
+constexpr machine::Weather kWorseWeather = {
+    .least_delay = 1ms, .most_delay = 10ms, .loss = 0.2, .duplication = 0.2, .overtaking = true};
 
 struct BrokenWorlds {
   int stuck = 0, missing = 0, twice = 0;  // by the law that is broken first
@@ -167,7 +165,7 @@ BrokenWorlds broken_worlds(Mutation mutation, std::optional<std::int64_t> stalen
       ++broken.stuck;
     } else if (const std::string why = world.complaint(); !why.empty()) {
       ++(why.find("misses") != std::string::npos || why.ends_with("0 times") ? broken.missing
-                                                                           : broken.twice);
+                                                                             : broken.twice);
     }
   }
   return broken;

@@ -37,13 +37,14 @@ struct QuadraticWorld {
   static double weight(int worker) { return 1 + worker % 3; }
   static std::vector<double> first(std::size_t elements) {
     std::vector<double> values;
-    for (std::size_t i = 0; i < elements; ++i) values.push_back(0.5 - 0.125 * static_cast<double>(i));
+    for (std::size_t i = 0; i < elements; ++i)
+      values.push_back(0.5 - 0.125 * static_cast<double>(i));
     return values;
   }
   static std::vector<double> gradient(std::uint64_t seed, int worker, std::int64_t clock,
                                       std::span<const double> values) {
-    SeededNumbers numbers(mix(mix(seed, static_cast<std::uint64_t>(worker)),
-                              static_cast<std::uint64_t>(clock)));
+    SeededNumbers numbers(
+        mix(mix(seed, static_cast<std::uint64_t>(worker)), static_cast<std::uint64_t>(clock)));
     std::vector<double> gradient;
     for (const double value : values) gradient.push_back(value - numbers.unit());
     return gradient;
@@ -63,7 +64,8 @@ struct QuadraticWorld {
       std::vector<T> next = values.back();
       std::vector<std::vector<double>> gradients;
       for (int worker = 0; worker < workers; ++worker)
-        gradients.push_back(gradient(seed, worker, step, std::vector<double>(at.begin(), at.end())));
+        gradients.push_back(
+            gradient(seed, worker, step, std::vector<double>(at.begin(), at.end())));
       for (std::size_t i = 0; i < next.size(); ++i) {
         std::vector<T> terms;
         for (int worker = 0; worker < workers; ++worker)

@@ -24,11 +24,12 @@ struct SspWorld {
   VirtualTable table;
   std::int64_t newest = INT64_MIN;  // stamp of others in a read, less the reader's clock
 
-  SspWorld(std::optional<std::int64_t> of, std::uint64_t seed, const std::string& more = "",
-           std::int64_t steps = 8, machine::Weather weather = kBadWeather,
-           VirtualTable::Through through = [](int, machine::Machine& own) -> machine::Machine& {
-             return own;
-           })
+  SspWorld(
+      std::optional<std::int64_t> of, std::uint64_t seed, const std::string& more = "",
+      std::int64_t steps = 8, machine::Weather weather = kBadWeather,
+      VirtualTable::Through through = [](int, machine::Machine& own) -> machine::Machine& {
+        return own;
+      })
       : staleness(of),
         numbers(seed),
         training{.steps = steps,
@@ -86,10 +87,9 @@ struct SspWorld {
       for (std::int64_t t = 0; t < marks.clocks; ++t) {
         const double count = read.values[marks.place(range, number_of(worker), t)];
         const bool is_own = worker == read.worker;
-        const bool is_needed =
-            is_own ? t >= start && t < read.clock
-                   : staleness && !table.gone.contains(worker) && t >= start &&
-                         t < read.clock - *staleness;
+        const bool is_needed = is_own ? t >= start && t < read.clock
+                                      : staleness && !table.gone.contains(worker) && t >= start &&
+                                            t < read.clock - *staleness;
         if (count != 0 && count != 1)
           return fmt::format("worker {} at {} sees update {} of {} {} times", read.worker,
                              read.clock, t, worker, count);

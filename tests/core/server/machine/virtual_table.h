@@ -14,6 +14,7 @@
 #include "paceline/core/base/seed.h"
 #include "paceline/core/machine/virtual_network.h"
 #include "paceline/core/server/machine/table_machine.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::test {
 
@@ -45,11 +46,12 @@ inline std::vector<double> doubles_of_bytes(Bytes bytes, Dtype dtype) {
   return wide;
 }
 
-// What all workers of a virtual table do and see.
+// This is what all workers of a virtual table do and see.
 struct TableTraining {
   std::int64_t steps = 6;
   std::vector<double> first;  // values
-  std::function<std::vector<double>(int worker, std::int64_t clock, std::span<const double>)> update;
+  std::function<std::vector<double>(int worker, std::int64_t clock, std::span<const double>)>
+      update;
   std::function<machine::Time(int worker, std::int64_t clock)> computes;
   std::function<double(int worker)> weight = [](int) { return 1.0; };
   bool keeps_reads = true;
@@ -60,8 +62,8 @@ struct TableTraining {
   std::int64_t most_apart = 0;
   void note_clock(int worker, std::int64_t clock) {
     clocks[worker] = clock;
-    const auto [low, high] = std::ranges::minmax_element(
-        clocks, {}, [](const auto& one) { return one.second; });
+    const auto [low, high] =
+        std::ranges::minmax_element(clocks, {}, [](const auto& one) { return one.second; });
     most_apart = std::max(most_apart, high->second - low->second);
   }
 };
@@ -89,9 +91,10 @@ class TableTrainer final : public machine::Machine {
   }
 
   bool is_done() const {
-    return phase_ == Phase::left ? table.read([](const auto& one) { return one.has_left(); })
-                                 : phase_ == Phase::done &&
-                                       table.read([](const auto& one) { return one.is_answered(); });
+    return phase_ == Phase::left
+               ? table.read([](const auto& one) { return one.has_left(); })
+               : phase_ == Phase::done &&
+                     table.read([](const auto& one) { return one.is_answered(); });
   }
   std::vector<double> values() const {
     return table.read(
@@ -118,15 +121,15 @@ class TableTrainer final : public machine::Machine {
 
   machine::Actions start(machine::Time now) {
     phase_ = Phase::starting;
-    machine::Actions actions = work([](Worker& one, machine::Time at) { return one.start(at); }, now);
+    machine::Actions actions =
+        work([](Worker& one, machine::Time at) { return one.start(at); }, now);
     const auto& workers = shape_.members.workers;
     if (std::ranges::find(workers, member_) != workers.end()) {
       training_.note_clock(member_, 0);
       const auto first = member_ == workers.front()
                              ? bytes_of_doubles(training_.first, shape_.spec.dtype)
                              : std::vector<std::byte>{};
-      append(actions,
-             work([&](Worker& one, machine::Time) { return one.assign(first); }, now));
+      append(actions, work([&](Worker& one, machine::Time) { return one.assign(first); }, now));
     }
     return actions;
   }
@@ -192,11 +195,8 @@ class TableTrainer final : public machine::Machine {
 };
 
 using namespace std::chrono_literals;
-inline constexpr machine::Weather kBadWeather = {.least_delay = 1ms,
-                                                 .most_delay = 10ms,
-                                                 .loss = 0.05,
-                                                 .duplication = 0.05,
-                                                 .overtaking = true};
+inline constexpr machine::Weather kBadWeather = {
+    .least_delay = 1ms, .most_delay = 10ms, .loss = 0.05, .duplication = 0.05, .overtaking = true};
 
 // Workers 0, 1, ... and the servers after them, all of which have begun. `through` may put another
 // machine in the place of a member's own.
@@ -212,9 +212,10 @@ struct VirtualTable {
   std::set<int> gone;
   bool resends;
 
-  VirtualTable(const server::TableSpec& spec, int worker_count, int server_count,
-               TableTraining& of, const machine::Weather& weather, std::uint64_t seed,
-               Through hook = [](int, machine::Machine& own) -> machine::Machine& { return own; })
+  VirtualTable(
+      const server::TableSpec& spec, int worker_count, int server_count, TableTraining& of,
+      const machine::Weather& weather, std::uint64_t seed,
+      Through hook = [](int, machine::Machine& own) -> machine::Machine& { return own; })
       : shape(server::shape_of(spec, members(worker_count, server_count)).value()),
         training(of),
         network(seed, weather),
@@ -266,11 +267,16 @@ struct VirtualTable {
   }
 };
 
+// How many worlds a test tries; at night a hundred times as many.
+inline int worlds_of(int normal) {
+  return is_nightly() ? 100 * normal : is_brief() ? std::max(1, normal / 10) : normal;
+}
+
 // Computing takes 5 to 60 ms; in every third world worker 0 takes four times as long.
 inline std::function<machine::Time(int, std::int64_t)> drawn_times(std::uint64_t seed) {
   return [seed](int worker, std::int64_t clock) {
-    SeededNumbers numbers(mix(mix(seed, static_cast<std::uint64_t>(worker)),
-                              static_cast<std::uint64_t>(clock)));
+    SeededNumbers numbers(
+        mix(mix(seed, static_cast<std::uint64_t>(worker)), static_cast<std::uint64_t>(clock)));
     const double slow = worker == 0 && seed % 3 == 0 ? 4 : 1;
     return machine::Time(static_cast<machine::Time::rep>((5 + 55 * numbers.unit()) * slow * 1e6));
   };

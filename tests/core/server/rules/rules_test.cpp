@@ -1,7 +1,5 @@
 // Closed forms of all rules, under one constant gradient, and laws that all of them keep.
 // Also covers paceline/core/server/rules/adam_step.cpp.
-#include "paceline/core/server/rules/rule.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "paceline/core/server/rules/adam_step.h"
+#include "paceline/core/server/rules/rule.h"
 #include "tests/support/seed.h"
 
 namespace paceline::server {
@@ -158,9 +157,9 @@ TEST(Rules, EveryRuleTreatsEachElementAlone) {
 }
 
 TEST(Rules, UnknownRulesAndSettingsAreToldTheKnownOnes) {
-  EXPECT_THAT(parse_rule("adm").error().what, testing::AllOf(HasSubstr("no rule 'adm'"),
-                                                            HasSubstr("adagrad, adam, adamw"),
-                                                            HasSubstr("did you mean")));
+  EXPECT_THAT(parse_rule("adm").error().what,
+              testing::AllOf(HasSubstr("no rule 'adm'"), HasSubstr("adagrad, adam, adamw"),
+                             HasSubstr("did you mean")));
   EXPECT_THAT(parse_rule("adam:betas=1").error().what, HasSubstr("beta1, beta2"));
   EXPECT_EQ(adam_settings(0).size(), parse_rule("adam").value().entry.settings.size());
 }

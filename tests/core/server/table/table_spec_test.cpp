@@ -30,9 +30,9 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
   EXPECT_THAT(refusal_of(spec), HasSubstr("servers compute in f32 or f64"));
   spec = good;
   spec.synchrony = "sps";
-  EXPECT_THAT(refusal_of(spec),
-              AllOf(HasSubstr("no synchrony 'sps'"), HasSubstr("asp, backup_workers, bounded_delay, "
-                                                               "bsp, ssp, timeout")));
+  EXPECT_THAT(refusal_of(spec), AllOf(HasSubstr("no synchrony 'sps'"),
+                                      HasSubstr("asp, backup_workers, bounded_delay, "
+                                                "bsp, ssp, timeout")));
   spec.synchrony = "ssp:staleness=-1";
   EXPECT_THAT(refusal_of(spec), HasSubstr("staleness of ssp is a whole number from 0"));
   spec.synchrony = "backup_workers:spare=4";
@@ -50,11 +50,11 @@ TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
 TEST(TableSpec, RangesGiveBackWhatTheyGather) {
   SeededNumbers numbers(test::seed(2910000));
   for (int number = 0; number < 100; ++number) {
-    const TableShape shape = shape_of({.name = "w",
-                                       .elements = 1 + numbers.below(500),
-                                       .part_bytes = 4 + numbers.below(100)},
-                                      kFourAndTwo)
-                                 .value();
+    const TableShape shape =
+        shape_of(
+            {.name = "w", .elements = 1 + numbers.below(500), .part_bytes = 4 + numbers.below(100)},
+            kFourAndTwo)
+            .value();
     std::vector<std::byte> table(shape.spec.elements * 4), copy(table.size());
     for (std::byte& one : table) one = static_cast<std::byte>(numbers.below(256));
     for (std::size_t range = 0; range < shape.ranges.size(); ++range)

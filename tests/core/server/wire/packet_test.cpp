@@ -60,9 +60,9 @@ TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
   EXPECT_THAT(error_of({.kind = PacketKind::pull, .range = 8}), testing::HasSubstr("a range"));
   EXPECT_THAT(error_of({.kind = PacketKind::row, .count = 2}), testing::HasSubstr("elements"));
   EXPECT_THAT(error_of({.kind = PacketKind::push, .flags = 17}), testing::HasSubstr("too many"));
-  EXPECT_THAT(error_of({.kind = PacketKind::push,
-                        .weight = std::numeric_limits<double>::infinity()}),
-              testing::HasSubstr("no number"));
+  EXPECT_THAT(
+      error_of({.kind = PacketKind::push, .weight = std::numeric_limits<double>::infinity()}),
+      testing::HasSubstr("no number"));
   EXPECT_THAT(error_of({.kind = static_cast<PacketKind>(77)}), testing::HasSubstr("no known kind"));
 }
 
@@ -70,8 +70,9 @@ TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
 // worker, and never reads outside of what came.
 TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
   const TableShape shape =
-      shape_of({.name = "w", .elements = 24, .synchrony = "bounded_delay:steps=7", .part_bytes = 12},
-               {{0, 1}, {2}})
+      shape_of(
+          {.name = "w", .elements = 24, .synchrony = "bounded_delay:steps=7", .part_bytes = 12},
+          {{0, 1}, {2}})
           .value();
   SeededNumbers numbers(test::seed(2930000));
   const int frames = test::is_nightly() ? 1'000'000 : 100'000;

@@ -1,11 +1,10 @@
 // The rules of stale synchronous parallel on a bad network, by marks: what each read contains.
-// Also covers paceline/core/server/machine/range_value.cpp, paceline/core/server/machine/range_machine.cpp
-// and paceline/core/server/machine/worker_machine.cpp.
-#include <fmt/format.h>
+// Also covers paceline/core/server/consistency/ssp.cpp,
+// paceline/core/server/machine/range_value.cpp, paceline/core/server/machine/range_machine.cpp and
+// paceline/core/server/machine/worker_machine.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/core/server/machine/marked_updates.h"
 #include "tests/core/server/machine/ssp_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -13,12 +12,8 @@
 namespace paceline::test {
 namespace {
 
-int sweeps_of_seeds(int normal) {
-  return is_nightly() ? 100 * normal : is_brief() ? normal / 10 : normal;
-}
-
 TEST(Ssp, ReadsMissNoNeededUpdateAndShowNoneTooNewAndOwnOnesOnce) {
-  const int seeds = sweeps_of_seeds(250);
+  const int seeds = worlds_of(250);
   for (const std::int64_t staleness : {0, 1, 2, 3}) {
     std::int64_t newest = INT64_MIN, apart = 0;
     for (int number = 0; number < seeds; ++number) {
@@ -39,7 +34,7 @@ TEST(Ssp, ReadsMissNoNeededUpdateAndShowNoneTooNewAndOwnOnesOnce) {
 
 TEST(Ssp, ShowsUpdatesOneClockNewerOnArrival) {
   std::int64_t newest = INT64_MIN;
-  for (int number = 0; number < sweeps_of_seeds(100); ++number) {
+  for (int number = 0; number < worlds_of(100); ++number) {
     SspWorld world(2, seed(2720000 + static_cast<std::uint64_t>(number)), ",best_effort=on");
     ASSERT_TRUE(world.table.run());
     ASSERT_EQ(world.complaint(), "") << "seed " << number;
@@ -50,7 +45,7 @@ TEST(Ssp, ShowsUpdatesOneClockNewerOnArrival) {
 
 TEST(Ssp, WorkersLeaveAndJoinAndAreLostAtAnyMoment) {
   int joined = 0;
-  for (int number = 0; number < sweeps_of_seeds(1000); ++number) {
+  for (int number = 0; number < worlds_of(1000); ++number) {
     const std::int64_t staleness = number % 4;
     SspWorld world(staleness, seed(2730000 + static_cast<std::uint64_t>(number)), "", 12);
     world.churn(1 + number % 2);
@@ -62,15 +57,6 @@ TEST(Ssp, WorkersLeaveAndJoinAndAreLostAtAnyMoment) {
   EXPECT_GT(joined, 0);
 }
 
-TEST(Asp, EveryUpdateCountsOnceWhateverTheNetworkDoes) {
-  for (int number = 0; number < sweeps_of_seeds(250); ++number) {
-    SspWorld world(std::nullopt, seed(2740000 + static_cast<std::uint64_t>(number)));
-    if (number % 2 == 0) world.churn(1);
-    ASSERT_TRUE(world.table.run()) << "no progress; seed " << number;
-    ASSERT_EQ(world.complaint(), "") << "seed " << number;
-  }
-}
-
 TEST(Ssp, IfTheFirstValuesAreLostWithTheirWorkerAllOthersAreTold) {
   SspWorld world(1, seed(2760000));
   world.table.network.run(500us);  // nothing has arrived
@@ -80,13 +66,14 @@ TEST(Ssp, IfTheFirstValuesAreLostWithTheirWorkerAllOthersAreTold) {
   for (const int worker : {1, 2}) {
     const auto failure = world.table.workers.at(worker)->table.failure();
     ASSERT_TRUE(failure);
-    EXPECT_THAT(failure->what, testing::HasSubstr("table 'marks': worker 0 has ended before it gave"));
+    EXPECT_THAT(failure->what,
+                testing::HasSubstr("table 'marks': worker 0 has ended before it gave"));
   }
 }
 
 TEST(Ssp, AServerHoldsAtMostAWindowOfPushesOfAWorker) {
   std::size_t most = 0;
-  for (int number = 0; number < sweeps_of_seeds(100); ++number) {
+  for (int number = 0; number < worlds_of(100); ++number) {
     SspWorld world(std::nullopt, seed(2750000 + static_cast<std::uint64_t>(number)));
     ASSERT_TRUE(world.table.run());
     for (std::size_t range = 0; range < 2; ++range)

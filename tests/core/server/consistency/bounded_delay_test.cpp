@@ -1,77 +1,23 @@
-// Models of consistency that work by steps, on a bad network: bits, views and delays.
-// Also covers paceline/core/server/machine/table_machine.cpp.
+// Bounded delay on a bad network: views, bits of an exact delay, and how far it is stable.
+// Also covers paceline/core/server/consistency/bounded_delay.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
 
 #include "tests/core/server/machine/quadratic_world.h"
-#include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
 namespace paceline::test {
 namespace {
 
-constexpr const char* kSynchronousForms[] = {"bsp", "ssp:staleness=0", "bounded_delay:steps=0",
-                                             "bounded_delay:steps=0,exact=on",
-                                             "backup_workers:spare=0", "timeout:milliseconds=1e9"};
-
-int seeds_of_steps(int normal) {
-  return is_nightly() ? 100 * normal : is_brief() ? std::max(1, normal / 10) : normal;
-}
-
-std::vector<double> trained(std::string synchrony, std::string rule, Dtype dtype, int number) {
-  const std::uint64_t seed_of = seed(2810000 + static_cast<std::uint64_t>(number));
-  QuadraticWorld world(std::move(synchrony), std::move(rule), dtype, 1 + number % 5,
-                       1 + number % 3, seed_of);
-  EXPECT_TRUE(world.table.run()) << "no progress; seed " << number;
-  for (const auto& [member, worker] : world.table.workers)
-    EXPECT_EQ(worker->values(), world.table.held()) << "all have read what the servers hold";
-  return world.table.held();
-}
-
-TEST(Steps, SynchronousFormsHaveTheBitsOfOneLoop) {
-  for (int number = 0; number < seeds_of_steps(40); ++number) {
-    const std::uint64_t seed_of = seed(2810000 + static_cast<std::uint64_t>(number));
-    const int workers = 1 + number % 5;
-    const auto wide = QuadraticWorld::serial<double>(seed_of, workers, 6, 0.1);
-    const auto narrow = QuadraticWorld::serial<float>(seed_of, workers, 6, 0.1f);
-    for (const char* synchrony : kSynchronousForms) {
-      ASSERT_EQ(trained(synchrony, "sgd:rate=0.1", Dtype::f64, number), wide)
-          << synchrony << ", seed " << number;
-      ASSERT_EQ(trained(synchrony, "sgd:rate=0.1", Dtype::f32, number), narrow)
-          << synchrony << ", seed " << number;
-    }
-  }
-}
-
-TEST(Steps, SynchronousFormsHaveTheBitsOfBspUnderEveryRule) {
-  for (const server::Rule& rule : server::built_in_rules()) {
-    if (rule.sums) continue;
-    for (int number = 0; number < seeds_of_steps(10); ++number) {
-      const auto bsp = trained("bsp", std::string(rule.name), Dtype::f32, number);
-      for (const char* synchrony : kSynchronousForms)
-        ASSERT_EQ(trained(synchrony, std::string(rule.name), Dtype::f32, number), bsp)
-            << synchrony << ", " << rule.name << ", seed " << number;
-    }
-  }
-}
-
-// This is the fifth mutant: see also mutants_test.cpp.
-TEST(Steps, SspThatShowsUpdatesOnArrivalIsNotBsp) {
-  int differ = 0;
-  for (int number = 0; number < seeds_of_steps(40); ++number)
-    differ += trained("ssp:staleness=0,best_effort=on", "sgd", Dtype::f64, number) !=
-              trained("bsp", "sgd", Dtype::f64, number);
-  EXPECT_GT(differ, seeds_of_steps(40) / 4);
-}
-
-TEST(Steps, BoundedDelayReadsVersionsWithinItsBoundAndReachesIt) {
+TEST(BoundedDelay, BoundedDelayReadsVersionsWithinItsBoundAndReachesIt) {
   for (int steps = 0; steps <= 3; ++steps) {
     std::int64_t apart = 0;
     std::size_t open = 0;
-    for (int number = 0; number < seeds_of_steps(40); ++number) {
+    for (int number = 0; number < worlds_of(40); ++number) {
       QuadraticWorld world(fmt::format("bounded_delay:steps={}", steps), "sgd", Dtype::f64, 3, 2,
                            seed(2820000 + static_cast<std::uint64_t>(number)));
       ASSERT_TRUE(world.table.run()) << "no progress; seed " << number;
@@ -94,15 +40,14 @@ TEST(Steps, BoundedDelayReadsVersionsWithinItsBoundAndReachesIt) {
   }
 }
 
-TEST(Steps, ExactDelayHasTheBitsOfALoopWithThatDelay) {
-  for (int number = 0; number < seeds_of_steps(40); ++number) {
+TEST(BoundedDelay, ExactDelayHasTheBitsOfALoopWithThatDelay) {
+  for (int number = 0; number < worlds_of(40); ++number) {
     const std::uint64_t seed_of = seed(2830000 + static_cast<std::uint64_t>(number));
     const int workers = 1 + number % 4, steps = number % 5;
     QuadraticWorld world(fmt::format("bounded_delay:steps={},exact=on", steps), "sgd:rate=0.2",
                          Dtype::f64, workers, 2, seed_of, kBadWeather, 12);
     ASSERT_TRUE(world.table.run()) << "no progress; seed " << number;
-    ASSERT_EQ(world.table.held(),
-              QuadraticWorld::serial<double>(seed_of, workers, 12, 0.2, steps));
+    ASSERT_EQ(world.table.held(), QuadraticWorld::serial<double>(seed_of, workers, 12, 0.2, steps));
   }
 }
 
@@ -112,9 +57,8 @@ class Delayed {
   Delayed(int delay, double rate)
       : training_{.steps = 9000,
                   .first = {1},
-                  .update = [](int, std::int64_t, std::span<const double> x) {
-                    return std::vector<double>{x[0]};
-                  },
+                  .update = [](int, std::int64_t,
+                               std::span<const double> x) { return std::vector<double>{x[0]}; },
                   .computes = [](int, std::int64_t) { return machine::Time(1ms); },
                   .keeps_reads = false,
                   .is_over = [this](const TableRead& read) { return is_decided(read); }},
@@ -145,7 +89,7 @@ class Delayed {
   VirtualTable table_;
 };
 
-TEST(Steps, ExactDelayIsStableUpToTheLimitOfItsDelay) {
+TEST(BoundedDelay, ExactDelayIsStableUpToTheLimitOfItsDelay) {
   for (int delay = 0; delay <= 7; ++delay) {
     if (is_brief() && delay != 3) continue;
     const double limit = 2 * std::sin(std::numbers::pi / (2 * (2 * delay + 1)));
