@@ -44,7 +44,7 @@ struct PushOptions {
 class Table {
  public:
   // `members`: ranks that work and ranks that serve; without them all do both. Returns when all
-  // ranks of the job have called it. THROWS Error: misuse (the specification makes no sense, or the
+  // ranks of the job have called it. THROWS Error: misuse (the arguments make no sense, or the
   // job has a table by this name).
   Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members = {});
   // This worker leaves, and waits until the workers of the ranges that it serves have left too.
