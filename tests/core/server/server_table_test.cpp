@@ -35,15 +35,15 @@ std::vector<double> train_worker(Table& table, int worker, std::uint64_t of_seed
   std::vector<T> values(first.begin(), first.end());
   if (worker > 0) values.assign(values.size(), T(7));  // only the first worker's values count
   table.assign(buffer_of(values)).wait();
-  for (int step = 0; step < steps; ++step) {
-    table.pull(buffer_of(values)).wait();
-    const auto wide = QuadraticWorld::gradient(of_seed, worker, step,
+  table.pull(buffer_of(values)).wait();
+  while (table.clock() < steps) {
+    const auto wide = QuadraticWorld::gradient(of_seed, worker, table.clock(),
                                                std::vector<double>(values.begin(), values.end()));
     const std::vector<T> gradient(wide.begin(), wide.end());
     table.push(const_buffer_of(gradient),
                {.rate = 0.125, .weight = QuadraticWorld::weight(worker)});
+    table.pull(buffer_of(values)).wait();
   }
-  table.pull(buffer_of(values)).wait();
   return {values.begin(), values.end()};
 }
 

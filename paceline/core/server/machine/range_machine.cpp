@@ -133,12 +133,6 @@ void RangeMachine::leave(int worker, Time now) {
   value_.leave(worker);
   if (!has_values_ && worker == shape_->members.workers.front())
     return fail(fmt::format("worker {} has ended before it gave the first values", worker));
-  const int least = static_cast<int>(shape_->members.workers.size()) - shape_->pacing.spare;
-  if (shape_->pacing.spare > 0 && !senders_.empty() && std::ssize(senders_) < least)
-    return fail(
-        fmt::format("{} workers are left, and a step needs {}: lower spare's number of "
-                    "steps' pushes by starting with fewer workers",
-                    senders_.size(), least));
   close_steps(now);
 }
 
@@ -246,7 +240,22 @@ void RangeMachine::fail(std::string why) {
     send(member, {.kind = PacketKind::failed, .text = *failure_});
 }
 
+// Workers may leave after their last steps; those that wait for another one would wait for ever.
+void RangeMachine::check_numbers() {
+  const std::int64_t clock = value_.clock();
+  const auto needed = std::ssize(shape_->members.workers) - shape_->pacing.spare;
+  const bool somebody_waits = !open_.empty() || std::ranges::any_of(senders_, [&](const auto& one) {
+    return one.second.pull && one.second.pull->least > clock;
+  });
+  if (shape_->pacing.spare > 0 && std::ssize(senders_) < needed && somebody_waits)
+    fail(
+        fmt::format("{} workers are left, and a step needs {}: start more workers, or with a "
+                    "greater spare",
+                    senders_.size(), needed));
+}
+
 Actions RangeMachine::settle() {
+  check_numbers();
   const std::int64_t clock = value_.clock();
   for (auto& [member, sender] : senders_) {
     if (failure_) break;

@@ -75,6 +75,7 @@ class RangeMachine {
 
   void send(int to, Packet packet);
   void fail(std::string why);
+  void check_numbers();
   machine::Actions settle();  // answers and rows; ends an event
 
   const TableShape* shape_;
