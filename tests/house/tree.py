@@ -31,6 +31,7 @@ SUB_ROOMS = {
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call",
                              "carrier", "engine", "price", "group", "machines"],
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
+    ("core", "server"): ["rules", "consistency", "table", "wire", "machine"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "strategy"): ["rules", "local", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
@@ -99,7 +100,7 @@ class Tree:
         """The names of all files, without folders, and of those that CMake writes."""
         folders = [path for path in self.root.iterdir() if path.is_dir() and path.name not in (".git", ".venv", "build")]
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "loss", "solvermethod")}
+        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "loss", "solvermethod", "rule", "consistency")}
 
     def sources(self, folder="paceline"):
         return self.files(folder, ".h", ".cpp")

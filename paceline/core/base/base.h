@@ -1,7 +1,8 @@
 // The door of base: the vocabulary of all other rooms.
 //
 // Bytes and buffers (bytes.h), element types (dtype.h) and the 16-bit ones among them (half.h),
-// reductions over elements (reduce.h), the rule by which things are cut into parts (chunk.h),
+// reductions over elements and the order of sums (reduce.h), the rule by which things are cut into
+// parts (chunk.h),
 // failures as values and as exceptions (result.h), what callers must have made sure of (check.h),
 // proposals for misspelt names (suggestion.h), numbers in texts (number.h), deadlines (deadline.h),
 // real time (stopwatch.h), checksums (crc32c.h, sha256.h),

@@ -3,7 +3,8 @@
 // init() joins the run that the environment describes (joining.h) and gives a Job, which hands out
 // the group of all ranks and memory that they share. A world of threads in one process, for tests
 // and simulations, is made by local_world.h. Groups for the plugins of engines, which know their
-// library's own names for groups, are made by engine_group.h. job_impl.h is for this room and for
+// library's own names for groups, are made by engine_group.h; job_links.h gives the links to rooms
+// whose machines run beside the groups. job_impl.h is for this room and for
 // tests alone.
 #pragma once
 

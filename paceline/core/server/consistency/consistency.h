@@ -1,0 +1,85 @@
+// Models of consistency of a table on servers, and the catalogue of them (docs/server/).
+//
+// A model says when a pushed update may be seen, and what a worker must have seen before it goes
+// on. It is data (Pacing) that the machines obey. Clocks: a worker's clock counts the pushes that
+// it has ended; an update made at clock t is stamped t. A server's clock is the number of steps
+// that its range has closed, or the lowest clock of all workers that it has heard.
+//
+// CMake lists consistency/*.cpp and generates built_in_consistencies(); file <name>.cpp defines
+// `Consistency <name>()` in namespace paceline::server::catalogue. Users choose one by the option
+// `synchrony`.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/settings/named_choice.h"
+
+namespace paceline::server {
+
+inline constexpr std::int64_t kAnyClock = std::numeric_limits<std::int64_t>::min();
+inline constexpr std::int64_t kAnyLead = std::numeric_limits<std::int64_t>::max();
+
+// A worker has at most so many unanswered pushes to a range; a server holds no more of it.
+inline constexpr int kWindow = 8;
+
+// The fate of a push whose step has closed without it.
+enum class Late : std::uint8_t { drop, apply_late, fold_into_next };
+
+struct Pacing {
+  // The pushes of one stamp make up a step, which is applied as a whole. Otherwise each push is
+  // applied when it may be seen, whether others of its stamp have come or not.
+  bool by_steps = true;
+  // A worker at clock c reads only rows of a clock >= c - lead. kAnyLead: any row.
+  std::int64_t lead = 0;
+  bool exact = false;             // steps: the row has exactly the clock c - lead (0 before that)
+  bool shows_on_arrival = false;  // not by steps: an update is seen at once
+  bool worker_updates = false;    // workers step their own copies and push differences
+  // Steps that close without some workers:
+  int spare = 0;                      // so many are not waited for
+  std::optional<machine::Time> wait;  // after the first push, others are waited for so long
+  int quorum = 1;                     // with `wait`: no step has fewer pushes
+  Late late = Late::drop;
+
+  // A worker goes on at the step that it has read, not at the one after its own push.
+  bool skips_steps() const { return spare > 0 || wait; }
+
+  // The least clock of the rows that a worker at clock c may read.
+  std::int64_t least_clock(std::int64_t clock) const {
+    return lead == kAnyLead ? kAnyClock : clock - lead;
+  }
+  // Updates with a lower stamp are seen in rows, where the lowest clock of all workers is `lowest`.
+  std::int64_t shown_below(std::int64_t lowest) const {
+    return shows_on_arrival || lead == kAnyLead ? kAnyLead : lowest + lead;
+  }
+};
+
+struct Consistency {
+  std::string_view name;
+  std::string_view summary;  // one line
+  std::vector<Setting> settings = {};
+  Pacing (*pacing)(const Settings&) = nullptr;
+};
+
+std::vector<Consistency> built_in_consistencies();  // sorted by name
+
+using ConsistencyChoice = NamedChoice<Consistency>;
+// Parses "NAME" or "NAME:SETTING=VALUE,SETTING=VALUE". A failure (misuse) says what is wrong and
+// lists the valid names.
+Result<ConsistencyChoice> parse_consistency(std::string_view text);
+
+inline Pacing pacing_of(const ConsistencyChoice& choice) {
+  return choice.entry.pacing(choice.settings);
+}
+
+// Whether so many workers can be paced so. A failure (misuse) names the setting and both numbers.
+Result<> check_pacing(const Pacing& pacing, int workers);
+
+// The setting of the models in which a worker may step its own copy: update=server or worker.
+Setting update_setting();
+
+}  // namespace paceline::server

@@ -1,0 +1,155 @@
+#include "paceline/core/server/machine/range_value.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "paceline/core/base/reduce.h"
+
+namespace paceline::server {
+namespace {
+
+// Weights of older steps are forgotten: a push that comes later still has the oldest's share.
+constexpr std::size_t kMostStepWeights = 1024;
+
+}  // namespace
+
+RangeValue::RangeValue(const TableShape& shape, std::size_t range)
+    : shape_(&shape),
+      value_(shape.ranges[range].elements * shape.element_bytes()),
+      slots_(static_cast<std::size_t>(shape.rule.entry.slots),
+             std::vector<std::byte>(value_.size())) {
+  for (const int worker : shape.members.workers) clocks_[worker] = 0;
+}
+
+void RangeValue::assign(Bytes values) {
+  value_.assign(values.begin(), values.end());
+}
+
+void RangeValue::raise(int worker, std::int64_t clock) {
+  std::int64_t& own = clocks_.at(worker);
+  own = std::max(own, clock);
+  if (!shape_->pacing.by_steps) show();
+}
+
+void RangeValue::leave(int worker) {
+  clocks_.erase(worker);
+  own_.erase(worker);
+  weights_.erase(worker);
+  if (!shape_->pacing.by_steps) show();
+}
+
+int RangeValue::counted_in(std::int64_t step) const {
+  return static_cast<int>(
+      std::ranges::count_if(clocks_, [&](const auto& one) { return one.second <= step; }));
+}
+
+std::int64_t RangeValue::clock() const {
+  if (shape_->pacing.by_steps) return closed_steps_;
+  if (clocks_.empty()) return 0;
+  return std::ranges::min_element(clocks_, {}, [](const auto& one) { return one.second; })->second;
+}
+
+void RangeValue::close_step(std::vector<Push> pushes) {
+  double total = 0;
+  for (const Push& push : pushes) total += push.weight;
+  keep_for_readers();
+  update(pushes, total);
+  ++closed_steps_;
+  step_weights_.push_back(total);
+  if (step_weights_.size() > kMostStepWeights) step_weights_.pop_front();
+}
+
+void RangeValue::apply_late(Push push) {
+  const std::int64_t ago = closed_steps_ - push.stamp;  // 1: the last step
+  const std::size_t back = std::min(static_cast<std::size_t>(ago), step_weights_.size());
+  const double total = step_weights_[step_weights_.size() - back];
+  push.weight /= static_cast<double>(1 + ago);
+  std::vector<Push> one;
+  one.push_back(std::move(push));
+  update(one, total);
+}
+
+void RangeValue::take(Push push) {
+  clocks_.at(push.worker) = push.stamp + 1;
+  weights_[push.worker] = push.weight;
+  waiting_.push_back(std::move(push));
+  show();
+}
+
+// Updates of one stamp are one sum; stamps follow each other.
+void RangeValue::show() {
+  const std::int64_t edge = shape_->pacing.shown_below(clock());
+  const auto kept =
+      std::ranges::stable_partition(waiting_, [&](const Push& push) { return push.stamp >= edge; });
+  std::vector<Push> shown(std::make_move_iterator(kept.begin()),
+                          std::make_move_iterator(kept.end()));
+  waiting_.erase(kept.begin(), kept.end());
+  std::ranges::sort(shown, {}, [](const Push& push) { return std::tie(push.stamp, push.worker); });
+  for (auto first = shown.begin(); first != shown.end();) {
+    const auto last = std::find_if(first, shown.end(),
+                                   [&](const Push& push) { return push.stamp != first->stamp; });
+    std::vector<Push> of_one_stamp(std::make_move_iterator(first), std::make_move_iterator(last));
+    update(of_one_stamp, total_weight());
+    first = last;
+  }
+}
+
+// Workers that have said no weight yet count as the mean of those that have.
+double RangeValue::total_weight() const {
+  double said = 0;
+  for (const auto& [worker, weight] : weights_) said += weight;
+  if (weights_.size() == clocks_.size() || weights_.empty()) return said;
+  return said * static_cast<double>(clocks_.size()) / static_cast<double>(weights_.size());
+}
+
+void RangeValue::update(std::vector<Push>& pushes, double total) {
+  for (const Push& push : pushes)
+    if (has(push.worker)) own_[push.worker] = std::max(own_[push.worker], push.sequence);
+  if (total <= 0 && !shape_->rule.entry.sums) return;  // nothing counts, so nothing moves
+  sum_up(pushes, total);
+  std::vector<std::byte*> slots;
+  for (auto& slot : slots_) slots.push_back(slot.data());
+  shape_->rule.entry.step({.dtype = shape_->spec.dtype,
+                           .count = value_.size() / shape_->element_bytes(),
+                           .value = value_.data(),
+                           .gradient = pushes.front().values.data(),
+                           .slots = slots,
+                           .number = ++rule_steps_,
+                           .settings = pushes.front().settings});
+}
+
+// The result stands where the first push was.
+void RangeValue::sum_up(std::vector<Push>& pushes, double total) const {
+  const Dtype dtype = shape_->spec.dtype;
+  const bool weighs = !shape_->rule.entry.sums;
+  std::vector<MutableBytes> terms;
+  for (Push& push : pushes) {
+    if (weighs && push.weight != 1) scale(dtype, push.values, push.weight);
+    terms.push_back(push.values);
+  }
+  sum_in_place(terms, [&](MutableBytes left, MutableBytes right) {
+    reduce(ReduceOp::sum, dtype, left, right, left);
+    return left;
+  });
+  if (weighs) scale(dtype, terms.front(), 1 / total);
+}
+
+void RangeValue::keep_for_readers() {
+  if (!shape_->pacing.exact || shape_->pacing.lead == 0) return;
+  earlier_.push_back(value_);
+  if (std::ssize(earlier_) > shape_->pacing.lead) earlier_.pop_front();
+}
+
+RangeValue::View RangeValue::view(std::int64_t least) const {
+  if (!shape_->pacing.exact) return {clock(), value_};
+  const std::int64_t wanted = std::max<std::int64_t>(least, closed_steps_ - std::ssize(earlier_));
+  if (wanted >= closed_steps_) return {closed_steps_, value_};
+  return {wanted, earlier_[earlier_.size() - static_cast<std::size_t>(closed_steps_ - wanted)]};
+}
+
+std::uint64_t RangeValue::own(int worker) const {
+  const auto found = own_.find(worker);
+  return found == own_.end() ? 0 : found->second;
+}
+
+}  // namespace paceline::server

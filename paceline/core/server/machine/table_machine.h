@@ -1,0 +1,60 @@
+// TableMachine: all that one member does for a table: the ranges that it serves, and its work as a
+// worker, either of which may be nothing. It is the Machine that ports and virtual networks run.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/machine/range_machine.h"
+#include "paceline/core/server/machine/worker_machine.h"
+
+namespace paceline::server {
+
+// It reads the shape, which must outlive it. THREAD: the on_... methods on the driver; do_work()
+// and read() on any, a mutex guards the state.
+class TableMachine final : public machine::Machine {
+ public:
+  // A newcomer is a worker that the shape does not name.
+  TableMachine(const TableShape& shape, int member, const WorkerOptions& options = {});
+
+  // A message from the member itself with this kind carries out what was put with do_work().
+  static constexpr std::uint32_t kWork = UINT32_MAX;
+  using Work = std::function<machine::Actions(WorkerMachine&, machine::Time)>;
+  void do_work(Work work);
+
+  // Calls `look` with the worker's side; nothing may be kept of it. REQUIRES: is_worker().
+  template <typename Look>
+  auto read(const Look& look) const {
+    const std::lock_guard lock(mutex_);
+    return look(std::as_const(*worker_));
+  }
+  bool is_worker() const { return worker_.has_value(); }
+  bool serves_members() const;  // a range that it serves has members
+  // The ranges that it serves. THREAD: the driver, or when it rests.
+  const std::map<std::uint32_t, RangeMachine>& ranges() const { return ranges_; }
+  // Why a packet was refused or a server lost.
+  std::optional<Failure> failure() const;
+
+  machine::Actions on_message(int from, const machine::Message& message,
+                              machine::Time now) override;
+  machine::Actions on_timer(std::uint32_t timer, machine::Time now) override;
+  machine::Actions on_lost(int peer, machine::Time now) override;
+
+ private:
+  static constexpr std::uint32_t kWorkerTimer = 0;  // range i has timer i + 1
+  machine::Actions on_packet(int from, Packet packet, machine::Time now);
+  machine::Actions refuse(int from, Failure why);
+
+  const TableShape& shape_;
+  const int member_;
+  mutable std::mutex mutex_;  // guards all that follows
+  std::map<std::uint32_t, RangeMachine> ranges_;
+  std::optional<WorkerMachine> worker_;
+  std::deque<Work> works_;
+  std::optional<Failure> refused_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,278 @@
+#include "paceline/core/server/machine/worker_machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/reduce.h"
+
+namespace paceline::server {
+
+using machine::Actions;
+using machine::Message;
+using machine::Time;
+
+WorkerMachine::WorkerMachine(const TableShape& shape, int member, const WorkerOptions& options,
+                             std::uint32_t timer)
+    : shape_(shape),
+      member_(member),
+      options_(options),
+      timer_(timer),
+      sides_(shape.ranges.size()),
+      values_(shape.spec.elements * shape.element_bytes()),
+      may_push_(!options.is_newcomer) {}
+
+// --- what the worker does ------------------------------------------------------------------------
+
+Actions WorkerMachine::take() {
+  Actions actions;
+  actions.swap(actions_);
+  return actions;
+}
+
+Actions WorkerMachine::start(Time now) {
+  if (!forgets()) actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
+  if (!options_.is_newcomer) return take();
+  to_join_ = sides_.size();
+  for (std::size_t range = 0; range < sides_.size(); ++range) {
+    sides_[range].joining = Joining::asks;
+    tell_join(range);
+  }
+  return take();
+}
+
+Actions WorkerMachine::assign(Bytes values) {
+  PACELINE_CHECK(values.empty() || values.size() == values_.size(),
+                 "{} bytes of first values for {} elements of table '{}'", values.size(),
+                 shape_.spec.elements, shape_.spec.name);
+  to_assign_ = sides_.size();
+  for (std::size_t range = 0; range < sides_.size(); ++range) {
+    Packet packet{.kind = PacketKind::assign,
+                  .range = static_cast<std::uint32_t>(range),
+                  .sequence = shape_.fingerprint()};
+    if (!values.empty()) {
+      packet.elements = shape_.gathered(range, values);
+      packet.count = shape_.ranges[range].elements;
+    }
+    sides_[range].assigning = encode(packet);
+    send_to_server(range, *sides_[range].assigning);
+  }
+  return take();
+}
+
+bool WorkerMachine::can_push() const {
+  return is_ready() && !is_pulling_ && may_push_ &&
+         std::ranges::all_of(sides_,
+                             [](const Side& one) { return one.pushes - one.answered < kWindow; });
+}
+
+Actions WorkerMachine::push(Bytes values, double weight, const std::vector<double>& settings) {
+  PACELINE_CHECK(can_push() && values.size() == values_.size(),
+                 "a push of {} bytes to table '{}' of {} bytes, which must be pulled between two "
+                 "pushes",
+                 values.size(), shape_.spec.name, values_.size());
+  for (std::size_t range = 0; range < sides_.size(); ++range) {
+    Side& side = sides_[range];
+    Packet packet{.kind = PacketKind::push,
+                  .range = static_cast<std::uint32_t>(range),
+                  .flags = static_cast<std::uint32_t>(settings.size()),
+                  .sequence = ++side.pushes,
+                  .clock = clock_,
+                  .count = shape_.ranges[range].elements,
+                  .weight = weight,
+                  .settings = settings,
+                  .elements = shape_.gathered(range, values)};
+    const Message message = encode(packet);
+    if (shape_.pacing.worker_updates)
+      side.differences.emplace_back(packet.sequence, std::move(packet.elements));
+    send_to_server(range, message);
+    if (!forgets()) side.unanswered.emplace(side.pushes, message);
+  }
+  has_pushed_ = true;
+  may_push_ = shape_.pacing.lead == kAnyLead;
+  if (!shape_.pacing.skips_steps()) ++clock_;
+  return take();
+}
+
+Actions WorkerMachine::pull() {
+  PACELINE_CHECK(is_ready() && !is_pulling_, "table '{}' is pulled twice at a time",
+                 shape_.spec.name);
+  is_pulling_ = true;
+  ++pull_;
+  rows_missing_ = sides_.size();
+  for (std::size_t range = 0; range < sides_.size(); ++range) {
+    sides_[range].awaits_row = least_clock();
+    ask(range);
+  }
+  return take();
+}
+
+Actions WorkerMachine::leave() {
+  to_leave_ = sides_.size();
+  for (std::size_t range = 0; range < sides_.size(); ++range) {
+    Side& side = sides_[range];
+    side.is_leaving = true;
+    side.unanswered.clear();
+    side.awaits_row.reset();
+    send(range, {.kind = PacketKind::leave});
+  }
+  return take();
+}
+
+std::uint64_t WorkerMachine::answered() const {
+  return std::ranges::min(sides_, {}, &Side::answered).answered;
+}
+
+std::vector<std::int64_t> WorkerMachine::row_clocks() const {
+  std::vector<std::int64_t> clocks;
+  for (const Side& side : sides_) clocks.push_back(side.row_clock);
+  return clocks;
+}
+
+std::uint64_t WorkerMachine::dropped() const {
+  return std::ranges::max(sides_, {}, &Side::dropped).dropped;
+}
+
+// --- machine -------------------------------------------------------------------------------------
+
+Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
+  const std::size_t range = packet.range;
+  if (from != shape_.server_of(range)) return {};
+  Side& side = sides_[range];
+  switch (packet.kind) {
+    case PacketKind::assigned:
+      if (side.assigning) --to_assign_;
+      side.assigning.reset();
+      break;
+    case PacketKind::answer: answer(range, packet); break;
+    case PacketKind::row: row(range, packet); break;
+    case PacketKind::left:
+      if (std::exchange(side.is_leaving, false)) --to_leave_;
+      break;
+    case PacketKind::failed:
+      if (!failure_) failure_ = Failure{Fault::mismatch, packet.text, {from}};
+      break;
+    default: break;  // not for a worker
+  }
+  return take();
+}
+
+Actions WorkerMachine::on_timer(Time now) {
+  for (std::size_t range = 0; range < sides_.size(); ++range) {
+    Side& side = sides_[range];
+    if (side.joining != Joining::no) tell_join(range);
+    if (side.assigning) send_to_server(range, *side.assigning);
+    for (const auto& [number, message] : side.unanswered) send_to_server(range, message);
+    if (side.awaits_row) ask(range);
+    if (side.is_leaving) send(range, {.kind = PacketKind::leave});
+  }
+  actions_.emplace_back(machine::Arm{timer_, now + options_.resend_after});
+  return take();
+}
+
+Actions WorkerMachine::on_lost(int peer) {
+  if (!failure_ && std::ranges::find(shape_.members.servers, peer) != shape_.members.servers.end())
+    failure_ = Failure{Fault::peer_lost,
+                       fmt::format("member {}, a server of table '{}', has ended while worker {} "
+                                   "uses the table",
+                                   peer, shape_.spec.name, member_),
+                       {peer}};
+  return {};
+}
+
+void WorkerMachine::answer(std::size_t range, const Packet& packet) {
+  Side& side = sides_[range];
+  if (side.joining != Joining::no) return join_answered(range, packet);
+  side.answered = std::max(side.answered, std::min(packet.sequence, side.pushes));
+  side.dropped = std::max(side.dropped, packet.flags);
+  side.unanswered.erase(side.unanswered.begin(), side.unanswered.upper_bound(side.answered));
+}
+
+void WorkerMachine::join_answered(std::size_t range, const Packet& packet) {
+  Side& side = sides_[range];
+  if (side.joining == Joining::tells && static_cast<std::int64_t>(packet.count) < clock_) return;
+  const bool asked = side.joining == Joining::asks;
+  side.joining = Joining::no;
+  if (asked) clock_ = std::max(clock_, packet.clock);
+  if (--to_join_ > 0 || !asked) return;
+  to_join_ = sides_.size();
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    sides_[i].joining = Joining::tells;
+    tell_join(i);
+  }
+}
+
+void WorkerMachine::row(std::size_t range, const Packet& packet) {
+  Side& side = sides_[range];
+  if (!side.awaits_row || packet.flags != pull_ || packet.count != shape_.ranges[range].elements)
+    return;
+  side.awaits_row.reset();
+  side.row_clock = packet.clock;
+  while (!side.differences.empty() && side.differences.front().first <= packet.sequence)
+    side.differences.pop_front();
+  store(range, packet);
+  if (--rows_missing_ == 0) end_pull();
+}
+
+void WorkerMachine::store(std::size_t range, const Packet& packet) {
+  std::vector<std::byte> sum = packet.elements;
+  for (const auto& [number, difference] : sides_[range].differences)
+    reduce(ReduceOp::sum, shape_.spec.dtype, sum, difference, sum);
+  shape_.scatter(range, sum, values_);
+}
+
+// Gradients belong to one version: where steps close without this worker, rows of older versions
+// are pulled again.
+void WorkerMachine::end_pull() {
+  if (shape_.pacing.skips_steps()) {
+    const std::int64_t newest = std::ranges::max(sides_, {}, &Side::row_clock).row_clock;
+    ++pull_;
+    for (std::size_t range = 0; range < sides_.size(); ++range) {
+      if (sides_[range].row_clock == newest) continue;
+      sides_[range].awaits_row = newest;
+      ++rows_missing_;
+      ask(range);
+    }
+    if (rows_missing_ > 0) return;
+    clock_ = newest;
+    has_pushed_ = false;
+  }
+  is_pulling_ = false;
+  may_push_ = true;
+}
+
+std::int64_t WorkerMachine::least_clock() const {
+  if (shape_.pacing.skips_steps()) return clock_ + (has_pushed_ ? 1 : 0);
+  return shape_.pacing.least_clock(clock_);
+}
+
+// --- what goes to servers ------------------------------------------------------------------------
+
+void WorkerMachine::send(std::size_t range, Packet packet) {
+  packet.range = static_cast<std::uint32_t>(range);
+  send_to_server(range, encode(packet));
+}
+
+void WorkerMachine::send_to_server(std::size_t range, const Message& message) {
+  actions_.emplace_back(machine::Send{shape_.server_of(range), message});
+}
+
+// A rule cannot be undone or foreseen, so where the server steps, a row must hold all own pushes
+// that it may show.
+void WorkerMachine::ask(std::size_t range) {
+  const Side& side = sides_[range];
+  const bool needs_own = !shape_.pacing.by_steps && !shape_.pacing.worker_updates;
+  send(range, {.kind = PacketKind::pull,
+               .flags = pull_,
+               .sequence = needs_own ? side.pushes : 0,
+               .clock = *side.awaits_row});
+}
+
+void WorkerMachine::tell_join(std::size_t range) {
+  const bool asks = sides_[range].joining == Joining::asks;
+  send(range, {.kind = PacketKind::join, .clock = asks ? kAnyClock : clock_});
+}
+
+}  // namespace paceline::server

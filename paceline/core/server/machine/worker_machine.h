@@ -1,0 +1,118 @@
+// WorkerMachine: a worker's side of a table. It pushes updates to all ranges, and pulls values that
+// its pacing allows.
+//
+// On networks that lose messages it sends again whatever has no answer, and takes answers that come
+// twice once. Where workers step their own copies, a row need not hold all own pushes: the worker
+// keeps each difference until a row tells that it is in (`own`), and adds what is missing. The
+// answer to a push says nothing about that: it may be on its way when a row with the push comes,
+// and a row without it may come after the answer.
+//
+// A newcomer joins all ranges, takes the highest clock that they answer, and tells it to all of
+// them: without that second step it would wait for itself where the range's lowest clock, which is
+// its own there, is too old.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/table/table_spec.h"
+#include "paceline/core/server/wire/packet.h"
+
+namespace paceline::server {
+
+struct WorkerOptions {
+  bool is_newcomer = false;         // joins a table in which others are at work
+  machine::Time resend_after = {};  // zero: the network loses nothing
+};
+
+// It reads the shape, which must outlive it. THREAD: one.
+class WorkerMachine {
+ public:
+  WorkerMachine(const TableShape& shape, int member, const WorkerOptions& options,
+                std::uint32_t timer);
+
+  // --- what the worker does; each returns what is to be sent ---
+
+  machine::Actions start(machine::Time now);
+  // First values, of all elements; empty: another worker gives them.
+  machine::Actions assign(Bytes values);
+  // REQUIRES: can_push(), and all elements. It ends this clock.
+  machine::Actions push(Bytes values, double weight, const std::vector<double>& settings);
+  machine::Actions pull();
+  machine::Actions leave();
+
+  // --- what has come of it ---
+
+  bool is_ready() const { return to_join_ == 0; }  // at once, but for newcomers
+  bool is_assigned() const { return to_assign_ == 0; }
+  bool may_push() const { return is_ready() && may_push_; }  // it has read what it needs
+  bool can_push() const;                                     // and its window has room
+  std::uint64_t pushes() const { return sides_.front().pushes; }
+  std::uint64_t answered() const;  // by all ranges: pushes up to this one
+  bool is_answered() const { return answered() == pushes(); }
+  bool has_pulled() const { return !is_pulling_; }
+  bool has_left() const { return to_leave_ == 0; }
+  // The values that the last pull brought. REQUIRES: has_pulled().
+  const std::vector<std::byte>& values() const { return values_; }
+  std::int64_t clock() const { return clock_; }
+  // The clock of each row of the last pull, by range.
+  std::vector<std::int64_t> row_clocks() const;
+  std::uint64_t dropped() const;  // pushes that were dropped, the most of a range
+  const std::optional<Failure>& failure() const { return failure_; }
+
+  // --- machine ---
+
+  machine::Actions on_packet(int from, Packet packet, machine::Time now);
+  machine::Actions on_timer(machine::Time now);
+  machine::Actions on_lost(int peer);
+
+ private:
+  enum class Joining : std::uint8_t { no, asks, tells };
+  // The state of one range here.
+  struct Side {
+    std::uint64_t pushes = 0, answered = 0;
+    std::uint32_t dropped = 0;
+    std::map<std::uint64_t, machine::Message> unanswered;  // where messages may be lost
+    std::deque<std::pair<std::uint64_t, std::vector<std::byte>>> differences;
+    std::optional<std::int64_t> awaits_row;  // its least clock
+    std::int64_t row_clock = 0;
+    Joining joining = Joining::no;
+    std::optional<machine::Message> assigning;
+    bool is_leaving = false;
+  };
+
+  void send(std::size_t range, Packet packet);
+  void send_to_server(std::size_t range, const machine::Message& message);
+  void ask(std::size_t range);
+  void tell_join(std::size_t range);
+  void answer(std::size_t range, const Packet& packet);
+  void join_answered(std::size_t range, const Packet& packet);
+  void row(std::size_t range, const Packet& packet);
+  void store(std::size_t range, const Packet& packet);
+  void end_pull();
+  std::int64_t least_clock() const;
+  bool forgets() const { return options_.resend_after.count() == 0; }
+  machine::Actions take();
+
+  const TableShape& shape_;
+  const int member_;
+  const WorkerOptions options_;
+  const std::uint32_t timer_;
+  std::vector<Side> sides_;  // by range
+  std::vector<std::byte> values_;
+  std::int64_t clock_ = 0;
+  bool has_pushed_ = false;  // at this clock
+  bool may_push_ = true;     // it has read what this clock needs
+  bool is_pulling_ = false;
+  std::uint32_t pull_ = 0;                                                     // number
+  std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
+  std::optional<Failure> failure_;
+  machine::Actions actions_;  // of the present event
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,16 @@
+// The door of server: tables of numbers that servers keep, and workers push to and pull from
+// (docs/server/).
+//
+// A table has a rule (rules/: an optimizer over flat memory, a file each) and a model of
+// consistency (consistency/: when an update may be seen and a worker goes on, a file each); table/
+// says how its memory is cut into ranges and which server has each. machine/ holds the protocol as
+// pure machines: a range on its server (range_machine.h), a worker (worker_machine.h), and all that
+// a member does (table_machine.h); wire/ holds its bytes. A Table (server_table.h) runs
+// them on the links of a job. Start reading at server_table.h, then consistency.h, then
+// range_machine.h.
+#pragma once
+
+#include "paceline/core/server/consistency/consistency.h"
+#include "paceline/core/server/rules/rule.h"
+#include "paceline/core/server/server_table.h"
+#include "paceline/core/server/table/table_spec.h"

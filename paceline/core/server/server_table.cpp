@@ -1,0 +1,218 @@
+#include "paceline/core/server/server_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/seed.h"
+#include "paceline/core/job/job_links.h"
+#include "paceline/core/membership/generation/generation_port.h"
+#include "paceline/core/server/machine/table_machine.h"
+
+namespace paceline::server {
+namespace {
+
+using machine::Actions;
+using machine::Message;
+using machine::Time;
+
+TableMembers all_ranks(const Job& job) {
+  TableMembers members;
+  members.workers.resize(static_cast<std::size_t>(job.world_size()));
+  std::iota(members.workers.begin(), members.workers.end(), 0);
+  members.servers = members.workers;
+  return members;
+}
+
+// The number that marks a table's frames: equal on all members.
+std::uint32_t number_of_table(std::string_view name) {
+  std::uint64_t sum = 0x7461626c65;
+  for (const char one : name) sum = mix(sum, static_cast<unsigned char>(one));
+  return static_cast<std::uint32_t>(sum >> 32) | 1;
+}
+
+// Wakes those who wait for what a machine does.
+class WakingMachine final : public machine::Machine {
+ public:
+  WakingMachine(machine::Machine& inside, transport::Reactor& reactor)
+      : inside_(inside), reactor_(reactor) {}
+  Actions on_message(int from, const Message& message, Time now) override {
+    reactor_.note_completion();
+    return inside_.on_message(from, message, now);
+  }
+  Actions on_timer(std::uint32_t timer, Time now) override {
+    reactor_.note_completion();
+    return inside_.on_timer(timer, now);
+  }
+  Actions on_lost(int peer, Time now) override {
+    reactor_.note_completion();
+    return inside_.on_lost(peer, now);
+  }
+
+ private:
+  machine::Machine& inside_;
+  transport::Reactor& reactor_;
+};
+
+}  // namespace
+
+class Table::Impl {
+ public:
+  Impl(Job& job, TableShape of)
+      : shape(std::move(of)),
+        links(job::links_of(job)),
+        machine(shape, job.rank()),
+        waking(machine, *links.reactor),
+        port(links.reactor, links.generation, number_of_table(shape.spec.name), waking) {}
+
+  // Carries out on the driver what the worker does, and returns when it is sent.
+  void perform(const char* what, const TableMachine::Work& work) {
+    auto is_done = std::make_shared<std::atomic<bool>>(false);
+    machine.do_work([work, is_done](WorkerMachine& worker, Time now) {
+      Actions actions = work(worker, now);
+      *is_done = true;
+      return actions;
+    });
+    port.tell({.kind = TableMachine::kWork});
+    wait(what, [is_done] { return is_done->load(); });
+  }
+
+  void wait(const char* what, const std::function<bool()>& done) {
+    const auto is_over = [&] {
+      return done() || machine.failure() || links.generation->is_failing();
+    };
+    const bool over = links.reactor->drive_until(is_over, Deadline::in(links.timeout));
+    if (done()) return;
+    job::check_alive(links);
+    if (const auto failure = machine.failure()) throw Error(*failure);
+    if (over) return;
+    throw Error({Fault::timed_out,
+                 fmt::format("{} of table '{}' had no answer for {} ms; look at the servers' and "
+                             "the other workers' logs",
+                             what, shape.spec.name, links.timeout.count()),
+                 {}});
+  }
+  // Waits until the worker's side is as `holds` says.
+  template <typename Holds>
+  void wait_for(const char* what, const Holds& holds) {
+    wait(what, [this, &holds] { return machine.read(holds); });
+  }
+
+  void check(const char* what, const ConstBuffer& buffer) const {
+    PACELINE_CHECK(machine.is_worker(), "{}: this rank only serves table '{}'", what,
+                   shape.spec.name);
+    PACELINE_CHECK(
+        buffer.count == shape.spec.elements && buffer.dtype == shape.spec.dtype &&
+            buffer.memory.kind == Memory::Kind::host,
+        "{}: table '{}' has {} elements of {} in host memory, and the buffer has {} of {}", what,
+        shape.spec.name, shape.spec.elements, name_of(shape.spec.dtype), buffer.count,
+        name_of(buffer.dtype));
+  }
+
+  std::vector<double> settings_of(const PushOptions& options) const {
+    std::vector<double> values = values_of(shape.rule);
+    const auto set = [&](std::string_view name, double value) {
+      const auto& known = shape.rule.entry.settings;
+      const auto found = std::ranges::find(known, name, &Setting::name);
+      PACELINE_CHECK(found != known.end(), "push: {} has no setting '{}'", shape.rule.entry.name,
+                     name);
+      PACELINE_CHECK(value >= found->least && value <= found->most,
+                     "push: {} of {} is {}, outside {} .. {}", name, shape.rule.entry.name, value,
+                     found->least, found->most);
+      values[static_cast<std::size_t>(found - known.begin())] = value;
+    };
+    if (options.rate) set("rate", *options.rate);
+    for (const auto& [name, value] : options.settings) set(name, value);
+    return values;
+  }
+
+  const TableShape shape;
+  const job::JobLinks links;
+  TableMachine machine;
+  WakingMachine waking;
+  membership::GenerationPort port;
+  const int exceptions = std::uncaught_exceptions();
+};
+
+// The barrier makes sure that no packet comes where the table is not there yet.
+Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members)
+    : impl_(std::make_shared<Impl>(job,
+                                   shape_of(spec, members ? *members : all_ranks(job)).value())) {
+  job.world().barrier().wait();
+}
+
+// A worker that unwinds says nothing: its end tells the others.
+Table::~Table() {
+  Impl& impl = *impl_;
+  if (std::uncaught_exceptions() > impl.exceptions) return;
+  try {
+    if (impl.machine.is_worker()) {
+      impl.perform("the end", [](WorkerMachine& worker, Time) { return worker.leave(); });
+      impl.wait_for("the end", [](const auto& worker) { return worker.has_left(); });
+    }
+    impl.wait("the end", [&] { return !impl.machine.serves_members(); });
+  } catch (const Error&) {  // the others have ended, or hear of this end
+  }
+}
+
+bool Table::is_worker() const {
+  return impl_->machine.is_worker();
+}
+
+Answer Table::assign(ConstBuffer values) {
+  impl_->check("assign", values);
+  const bool gives =
+      impl_->links.generation->identity().rank == impl_->shape.members.workers.front();
+  const Bytes bytes = gives ? values.bytes() : Bytes{};
+  impl_->perform("assign", [bytes](WorkerMachine& worker, Time) { return worker.assign(bytes); });
+  return Answer([impl = impl_] {
+    impl->wait_for("assign", [](const auto& worker) { return worker.is_assigned(); });
+  });
+}
+
+Answer Table::push(ConstBuffer update, const PushOptions& options) {
+  impl_->check("push", update);
+  PACELINE_CHECK(std::isfinite(options.weight) && options.weight >= 0,
+                 "push: its weight is {}: it is a finite number of at least 0", options.weight);
+  PACELINE_CHECK(impl_->machine.read([](const auto& worker) { return worker.may_push(); }),
+                 "push: table '{}' must be pulled between two pushes under {}",
+                 impl_->shape.spec.name, impl_->shape.spec.synchrony);
+  const std::vector<double> settings = impl_->settings_of(options);
+  impl_->wait_for("push", [](const auto& worker) { return worker.can_push(); });
+  impl_->perform("push", [&](WorkerMachine& worker, Time) {
+    return worker.push(update.bytes(), options.weight, settings);
+  });
+  const auto number = impl_->machine.read([](const auto& worker) { return worker.pushes(); });
+  return Answer([impl = impl_, number] {
+    impl->wait_for("push", [=](const auto& worker) { return worker.answered() >= number; });
+  });
+}
+
+Answer Table::pull(Buffer values) {
+  impl_->check("pull", values);
+  PACELINE_CHECK(impl_->machine.read([](const auto& worker) { return worker.has_pulled(); }),
+                 "pull: the last pull of table '{}' is under way: wait for it first",
+                 impl_->shape.spec.name);
+  impl_->perform("pull", [](WorkerMachine& worker, Time) { return worker.pull(); });
+  return Answer([impl = impl_, values] {
+    impl->wait_for("pull", [](const auto& worker) { return worker.has_pulled(); });
+    impl->machine.read([&](const auto& worker) {
+      std::memcpy(values.data, worker.values().data(), worker.values().size());
+    });
+  });
+}
+
+std::int64_t Table::clock() const {
+  return impl_->machine.read([](const auto& worker) { return worker.clock(); });
+}
+
+std::uint64_t Table::dropped() const {
+  return impl_->machine.read([](const auto& worker) { return worker.dropped(); });
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,76 @@
+// Table: a table on servers, as a worker holds it, on the links of a job.
+//
+//   server::Table table(job, {.name = "w", .elements = n, .synchrony = "ssp:staleness=3"});
+//   table.assign(buffer_of(values)).wait();              // all workers call it; the first one's
+//   count table.pull(buffer_of(values)).wait();                // values that the synchrony allows
+//   table.push(buffer_of(gradient), {.rate = 0.1}).wait();  // ends this worker's clock
+//
+// Every member of the job makes the table, workers and servers alike, with equal arguments; a
+// server that is no worker only keeps it. The server's work is done on the driver of the job's
+// reactor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "paceline/core/job/job.h"
+#include "paceline/core/server/table/table_spec.h"
+
+namespace paceline::server {
+
+// A call that is under way. It keeps the table's parts alive. A value.
+class Answer {
+ public:
+  explicit Answer(std::function<void()> wait) : wait_(std::move(wait)) {}
+  // Blocks until the call is answered. THROWS Error: peer_lost (a server, or what has ended the
+  // generation), mismatch (a server refused it), timed_out (the job's operation timeout).
+  void wait() { wait_(); }
+
+ private:
+  std::function<void()> wait_;
+};
+
+struct PushOptions {
+  std::optional<double> rate = {};              // instead of the rule's
+  double weight = 1;                            // of the update; at least 0
+  std::map<std::string, double> settings = {};  // instead of the rule's, by name
+};
+
+// THREAD: every method from one thread at a time, not the driver.
+class Table {
+ public:
+  // `members`: ranks that work and ranks that serve; without them all do both. Returns when all
+  // ranks of the job have called it. THROWS Error: misuse (the arguments make no sense, or the
+  // job has a table by this name).
+  Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members = {});
+  // This worker leaves, and waits until the workers of the ranges that it serves have left too.
+  ~Table();
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  bool is_worker() const;
+
+  // --- of workers; THROWS Error (misuse) elsewhere, or where a buffer does not fit the table ---
+
+  // First values: each worker calls it once, before all else. The answer comes when they are there.
+  Answer assign(ConstBuffer values);
+  // An update, for which this worker has pulled values. It is copied before the call returns, which
+  // waits while 8 pushes are unanswered. Answered once it is applied, or sure to be.
+  Answer push(ConstBuffer update, const PushOptions& options = {});
+  // Values that the synchrony allows this worker to read. `values` is written by wait(), and must
+  // live until then.
+  Answer pull(Buffer values);
+
+  std::int64_t clock() const;     // of this worker
+  std::uint64_t dropped() const;  // of its pushes, that came too late for their step
+
+ private:
+  class Impl;
+  const std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,81 @@
+#include "paceline/core/server/table/table_spec.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "paceline/core/base/seed.h"
+
+namespace paceline::server {
+namespace {
+
+std::uint64_t mix_text(std::uint64_t fingerprint, std::string_view text) {
+  for (const char one : text) fingerprint = mix(fingerprint, static_cast<unsigned char>(one));
+  return mix(fingerprint, text.size());
+}
+
+std::string complaint(const TableSpec& spec, const TableMembers& members) {
+  if (spec.elements == 0) return "it has no elements: give it one or more";
+  if (spec.dtype != Dtype::f32 && spec.dtype != Dtype::f64)
+    return fmt::format("its dtype is {}: servers compute in f32 or f64", name_of(spec.dtype));
+  if (spec.part_bytes < size_of(spec.dtype))
+    return fmt::format("its parts have {} bytes, less than an element", spec.part_bytes);
+  if (members.workers.empty()) return "it has no workers";
+  if (members.servers.empty()) return "it has no servers: start some, or let workers serve";
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> TableShape::gathered(std::size_t range, Bytes table) const {
+  std::vector<std::byte> elements;
+  elements.reserve(ranges[range].elements * element_bytes());
+  for (const Part& part : ranges[range].parts) {
+    const Bytes bytes = table.subspan(part.begin * element_bytes(), part.count * element_bytes());
+    elements.insert(elements.end(), bytes.begin(), bytes.end());
+  }
+  return elements;
+}
+
+void TableShape::scatter(std::size_t range, Bytes elements, MutableBytes table) const {
+  for (const Part& part : ranges[range].parts) {
+    const std::size_t bytes = part.count * element_bytes();
+    std::memcpy(table.data() + part.begin * element_bytes(), elements.data(), bytes);
+    elements = elements.subspan(bytes);
+  }
+}
+
+std::uint64_t TableShape::fingerprint() const {
+  std::uint64_t sum = mix_text(0, spec.name);
+  sum = mix(mix(mix(sum, spec.elements), static_cast<std::uint64_t>(spec.dtype)), spec.part_bytes);
+  sum = mix_text(mix_text(sum, spec.synchrony), rule.text());
+  for (const auto* list : {&members.workers, &members.servers}) {
+    sum = mix(sum, list->size());
+    for (const int member : *list) sum = mix(sum, static_cast<std::uint64_t>(member));
+  }
+  return sum;
+}
+
+Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members) {
+  const auto refused = [&](std::string_view why) {
+    return Failure{Fault::misuse, fmt::format("table '{}': {}", spec.name, why), {}};
+  };
+  if (const std::string why = complaint(spec, members); !why.empty()) return refused(why);
+  auto rule = parse_rule(spec.rule);
+  if (!rule) return refused(rule.error().what);
+  const auto consistency = parse_consistency(spec.synchrony);
+  if (!consistency) return refused(consistency.error().what);
+  const Pacing pacing = pacing_of(consistency.value());
+  const auto checked = check_pacing(pacing, static_cast<int>(members.workers.size()));
+  if (!checked) return refused(checked.error().what);
+  if (pacing.worker_updates != rule->entry.sums)
+    return refused(
+        fmt::format("its rule is {} and its synchrony {}: the rule add goes with "
+                    "update=worker, every other one with update=server",
+                    rule->entry.name, spec.synchrony));
+  auto ranges = partition(spec.elements, static_cast<int>(members.servers.size()),
+                          spec.part_bytes / size_of(spec.dtype));
+  return TableShape{spec, members, *std::move(rule), pacing, std::move(ranges)};
+}
+
+}  // namespace paceline::server

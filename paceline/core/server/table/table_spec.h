@@ -1,0 +1,53 @@
+// TableSpec: what users say of a table on servers, and TableShape: what its machines know of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/core/base/bytes.h"
+#include "paceline/core/server/consistency/consistency.h"
+#include "paceline/core/server/rules/rule.h"
+#include "paceline/core/server/table/range_partition.h"
+
+namespace paceline::server {
+
+// All workers and servers give the same.
+struct TableSpec {
+  std::string name;  // unique in the job
+  std::size_t elements = 0;
+  Dtype dtype = Dtype::f32;       // f32 or f64
+  std::string synchrony = "bsp";  // consistency/: "ssp:staleness=3"
+  std::string rule = "sgd";       // rules/: "adam:rate=0.01"; with update=worker "add"
+  std::size_t part_bytes = kPartBytes;
+};
+
+// The members that work on a table and those that serve it, ascending. A member may do both.
+struct TableMembers {
+  std::vector<int> workers, servers;
+  bool operator==(const TableMembers&) const = default;
+};
+
+// A TableSpec that makes sense, and what follows from it. A value.
+struct TableShape {
+  TableSpec spec;
+  TableMembers members;
+  RuleChoice rule;
+  Pacing pacing;
+  std::vector<Range> ranges;
+
+  std::size_t element_bytes() const { return size_of(spec.dtype); }
+  int server_of(std::size_t range) const {  // its member number
+    return members.servers[static_cast<std::size_t>(ranges[range].server)];
+  }
+  // The elements of a range, part after part, out of the whole table; and back into it.
+  std::vector<std::byte> gathered(std::size_t range, Bytes table) const;
+  void scatter(std::size_t range, Bytes elements, MutableBytes table) const;
+  // Equal on members that mean the same table.
+  std::uint64_t fingerprint() const;
+};
+
+// A failure (misuse) names the table, the setting and what is valid.
+Result<TableShape> shape_of(const TableSpec& spec, const TableMembers& members);
+
+}  // namespace paceline::server

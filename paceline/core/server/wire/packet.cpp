@@ -1,0 +1,85 @@
+#include "paceline/core/server/wire/packet.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "paceline/core/transport/frame/wire.h"
+
+namespace paceline::server {
+namespace {
+
+bool has_elements(PacketKind kind) {
+  return kind == PacketKind::assign || kind == PacketKind::push || kind == PacketKind::row;
+}
+
+Failure malformed(const Packet& packet, std::string_view why) {
+  return {Fault::io,
+          fmt::format("a packet of kind {} for range {} of a table on servers {}: a bug, please "
+                      "report it",
+                      static_cast<std::uint32_t>(packet.kind), packet.range, why),
+          {}};
+}
+
+// The weight and settings of a push. Returns whether they are numbers that can be computed with.
+bool read_numbers(transport::WireReader& reader, Packet& packet) {
+  packet.weight = reader.real();
+  for (std::uint32_t i = 0; i < packet.flags; ++i) packet.settings.push_back(reader.real());
+  return packet.weight >= 0 && std::isfinite(packet.weight) &&
+         std::ranges::all_of(packet.settings, [](double one) { return std::isfinite(one); });
+}
+
+}  // namespace
+
+machine::Message encode(const Packet& packet) {
+  transport::WireWriter writer;
+  writer.integer(packet.range)
+      .integer(packet.flags)
+      .integer(packet.sequence)
+      .integer(packet.clock)
+      .integer(packet.count);
+  if (packet.kind == PacketKind::push) {
+    writer.real(packet.weight);
+    for (const double setting : packet.settings) writer.real(setting);
+  }
+  if (packet.kind == PacketKind::failed) {
+    writer.text(std::string_view(packet.text).substr(0, kLongestText));
+  } else {
+    writer.raw(packet.elements);
+  }
+  return {.kind = static_cast<std::uint32_t>(packet.kind), .payload = std::move(writer).take()};
+}
+
+Result<Packet> parse_packet(const machine::Message& message, const PacketLimits& limits) {
+  transport::WireReader reader(message.payload);
+  Packet packet;
+  packet.kind = static_cast<PacketKind>(message.kind);
+  packet.range = reader.integer<std::uint32_t>();
+  packet.flags = reader.integer<std::uint32_t>();
+  packet.sequence = reader.integer<std::uint64_t>();
+  packet.clock = reader.integer<std::int64_t>();
+  packet.count = reader.integer<std::uint64_t>();
+  if (packet.kind < PacketKind::assign || packet.kind > PacketKind::failed)
+    return malformed(packet, "has no known kind");
+  if (packet.range >= limits.ranges) return malformed(packet, "names a range that is not there");
+  if (packet.kind == PacketKind::push) {
+    if (packet.flags > kMostSettings) return malformed(packet, "has too many settings");
+    if (!read_numbers(reader, packet))
+      return malformed(packet, "has a weight or setting that is no number");
+  }
+  if (packet.kind == PacketKind::failed) {
+    packet.text = reader.text(kLongestText);
+  } else if (has_elements(packet.kind)) {
+    const Bytes elements = reader.rest();
+    if (packet.count != elements.size() / limits.element_bytes ||
+        elements.size() % limits.element_bytes != 0)
+      return malformed(packet, "has not the number of elements that it says");
+    const Bytes all = reader.raw(elements.size());
+    packet.elements.assign(all.begin(), all.end());
+  }
+  if (!reader.ok_and_empty()) return malformed(packet, "has not the length of its kind");
+  return packet;
+}
+
+}  // namespace paceline::server

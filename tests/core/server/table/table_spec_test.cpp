@@ -1,0 +1,85 @@
+#include "paceline/core/server/table/table_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "paceline/core/base/seed.h"
+#include "tests/support/seed.h"
+
+namespace paceline::server {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const TableMembers kFourAndTwo = {{0, 1, 2, 3}, {4, 5}};
+
+std::string refusal_of(const TableSpec& spec, const TableMembers& members = kFourAndTwo) {
+  const auto shape = shape_of(spec, members);
+  return shape ? "" : shape.error().what;
+}
+
+TEST(TableSpec, WhatMakesNoSenseIsRefusedWithTheTablesNameAndTheRemedy) {
+  const TableSpec good = {.name = "w", .elements = 10};
+  EXPECT_EQ(refusal_of(good), "");
+  TableSpec spec = good;
+  spec.elements = 0;
+  EXPECT_THAT(refusal_of(spec), HasSubstr("table 'w': it has no elements"));
+  spec = good;
+  spec.dtype = Dtype::i32;
+  EXPECT_THAT(refusal_of(spec), HasSubstr("servers compute in f32 or f64"));
+  spec = good;
+  spec.synchrony = "sps";
+  EXPECT_THAT(refusal_of(spec), AllOf(HasSubstr("no synchrony 'sps'"),
+                                      HasSubstr("asp, backup_workers, bounded_delay, "
+                                                "bsp, ssp, timeout")));
+  spec.synchrony = "ssp:staleness=-1";
+  EXPECT_THAT(refusal_of(spec), HasSubstr("staleness of ssp is a whole number from 0"));
+  spec.synchrony = "backup_workers:spare=4";
+  EXPECT_THAT(refusal_of(spec), HasSubstr("spare is 4, and there are 4 workers"));
+  spec.synchrony = "timeout:quorum=5";
+  EXPECT_THAT(refusal_of(spec), HasSubstr("quorum is 5, and there are 4 workers"));
+  spec.synchrony = "ssp:update=worker";
+  EXPECT_THAT(refusal_of(spec), HasSubstr("the rule add goes with update=worker"));
+  spec.rule = "add";
+  EXPECT_EQ(refusal_of(spec), "");
+  EXPECT_THAT(refusal_of(good, {{0}, {}}), HasSubstr("it has no servers"));
+  EXPECT_THAT(refusal_of(good, {{}, {0}}), HasSubstr("it has no workers"));
+}
+
+TEST(TableSpec, RangesGiveBackWhatTheyGather) {
+  SeededNumbers numbers(test::seed(2910000));
+  for (int number = 0; number < 100; ++number) {
+    const TableShape shape =
+        shape_of(
+            {.name = "w", .elements = 1 + numbers.below(500), .part_bytes = 4 + numbers.below(100)},
+            kFourAndTwo)
+            .value();
+    std::vector<std::byte> table(shape.spec.elements * 4), copy(table.size());
+    for (std::byte& one : table) one = static_cast<std::byte>(numbers.below(256));
+    for (std::size_t range = 0; range < shape.ranges.size(); ++range)
+      shape.scatter(range, shape.gathered(range, table), copy);
+    EXPECT_EQ(copy, table);
+  }
+}
+
+TEST(TableSpec, FingerprintsDifferWhereTablesDo) {
+  const TableSpec spec = {.name = "w", .elements = 10};
+  std::vector<TableSpec> others(6, spec);
+  others[0].name = "v";
+  others[1].elements = 11;
+  others[2].dtype = Dtype::f64;
+  others[3].synchrony = "asp";
+  others[4].rule = "adam";
+  others[5].part_bytes = 1024;
+  const auto fingerprint = [](const TableSpec& one, const TableMembers& members) {
+    return shape_of(one, members).value().fingerprint();
+  };
+  for (const TableSpec& other : others)
+    EXPECT_NE(fingerprint(other, kFourAndTwo), fingerprint(spec, kFourAndTwo));
+  EXPECT_NE(fingerprint(spec, {{0, 1, 2}, {4, 5}}), fingerprint(spec, kFourAndTwo));
+  EXPECT_EQ(fingerprint(spec, kFourAndTwo), fingerprint(spec, kFourAndTwo));
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,106 @@
+#include "paceline/core/server/wire/packet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "paceline/core/base/seed.h"
+#include "paceline/core/server/machine/table_machine.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr PacketLimits kEightRanges = {.ranges = 8, .element_bytes = 4};
+
+Packet drawn_packet(SeededNumbers& numbers) {
+  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(10)),
+                .range = static_cast<std::uint32_t>(numbers.below(8)),
+                .flags = static_cast<std::uint32_t>(numbers.below(12)),
+                .sequence = numbers.below(12),
+                .clock = static_cast<std::int64_t>(numbers.below(12)) - 2};
+  if (packet.kind == PacketKind::push) {
+    packet.weight = numbers.unit();
+    packet.settings.assign(packet.flags, 0.5);
+  }
+  if (packet.kind == PacketKind::assign || packet.kind == PacketKind::push ||
+      packet.kind == PacketKind::row) {
+    packet.count = numbers.below(8);
+    packet.elements.resize(4 * packet.count);
+  }
+  if (packet.kind == PacketKind::failed) packet.text = "a text";
+  return packet;
+}
+
+TEST(Packet, ComesBackAsItWasSent) {
+  SeededNumbers numbers(test::seed(2920000));
+  for (int number = 0; number < 1000; ++number) {
+    const Packet packet = drawn_packet(numbers);
+    const machine::Message message = encode(packet);
+    auto parsed = parse_packet(message, kEightRanges);
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(encode(*parsed), message);
+  }
+}
+
+TEST(Packet, HasAHeaderOf32Bytes) {
+  EXPECT_EQ(encode({.kind = PacketKind::pull}).payload.size(), kPacketHeader);
+  EXPECT_EQ(encode({.kind = PacketKind::row, .count = 3, .elements = std::vector<std::byte>(12)})
+                .payload.size(),
+            kPacketHeader + 12);
+}
+
+TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {
+  const auto error_of = [](const Packet& packet) {
+    const auto parsed = parse_packet(encode(packet), kEightRanges);
+    return parsed ? "" : parsed.error().what;
+  };
+  EXPECT_THAT(error_of({.kind = PacketKind::pull, .range = 8}), testing::HasSubstr("a range"));
+  EXPECT_THAT(error_of({.kind = PacketKind::row, .count = 2}), testing::HasSubstr("elements"));
+  EXPECT_THAT(error_of({.kind = PacketKind::push, .flags = 17}), testing::HasSubstr("too many"));
+  EXPECT_THAT(
+      error_of({.kind = PacketKind::push, .weight = std::numeric_limits<double>::infinity()}),
+      testing::HasSubstr("no number"));
+  EXPECT_THAT(error_of({.kind = static_cast<PacketKind>(77)}), testing::HasSubstr("no known kind"));
+}
+
+// A client may send anything: the server holds no more than its table and a window of pushes a
+// worker, and never reads outside of what came.
+TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
+  const TableShape shape =
+      shape_of(
+          {.name = "w", .elements = 24, .synchrony = "bounded_delay:steps=7", .part_bytes = 12},
+          {{0, 1}, {2}})
+          .value();
+  SeededNumbers numbers(test::seed(2930000));
+  const int frames = test::is_nightly() ? 1'000'000 : 100'000;
+  auto server = std::make_unique<TableMachine>(shape, 2);
+  for (int number = 0; number < frames; ++number) {
+    if (number % 500 == 0) server = std::make_unique<TableMachine>(shape, 2);
+    Packet packet = drawn_packet(numbers);
+    packet.range %= 4;
+    if (numbers.below(4) > 0) {
+      packet.count = 3;
+      packet.elements.resize(12);
+      packet.flags = packet.kind == PacketKind::push ? 5 : packet.flags;
+      packet.settings.assign(packet.kind == PacketKind::push ? 5 : 0, 0.5);
+      if (packet.kind == PacketKind::assign) packet.sequence = shape.fingerprint();
+      if (packet.kind == PacketKind::leave && numbers.below(10) > 0) packet.kind = PacketKind::push;
+    }
+    machine::Message message = encode(packet);
+    if (numbers.below(4) == 0 && !message.payload.empty())
+      message.payload[numbers.below(message.payload.size())] ^= std::byte(1 << numbers.below(8));
+    if (numbers.below(8) == 0) message.payload.resize(numbers.below(80));
+    if (numbers.below(8) == 0) message.kind = static_cast<std::uint32_t>(numbers.below(20));
+    std::ignore = server->on_message(static_cast<int>(numbers.below(4)), message, {});
+    for (const auto& [range, machine] : server->ranges()) {
+      ASSERT_LE(machine.most_held(), static_cast<std::size_t>(kWindow)) << "frame " << number;
+      ASSERT_LE(machine.most_open_steps(), static_cast<std::size_t>(kWindow)) << "frame " << number;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::server
