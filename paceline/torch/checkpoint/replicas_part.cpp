@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "paceline/torch/checkpoint/checkpoint_part.h"
+#include "paceline/torch/checkpoint/held_tensor.h"
 
 namespace paceline::checkpointing {
 namespace {
@@ -32,15 +33,16 @@ class ReplicasPart final : public CheckpointPart {
       state.tensors.push_back(
           {kWeight, at::scalar_tensor(replicas_.weight().weight, at::kDouble), Held::by_each});
     for (const parallel::Parameter& master : replicas_.masters())
-      state.tensors.push_back({kMaster + master.name, master.tensor.detach()});
+      state.tensors.push_back(held(master));
     return state;
   }
 
   void check(const SavedItem& saved) override {
     std::vector<std::string> names = {kCompression, kWeight};
     for (const parallel::Parameter& master : replicas_.masters()) {
-      names.push_back(kMaster + master.name);
-      saved.require(names.back(), Held::by_all, master.tensor);
+      const ItemTensor one = held(master);
+      names.push_back(one.name);
+      saved.require(one);
     }
     saved.require_no_other(names);
     if (saved.find(kWeight, Held::by_each) != nullptr)
@@ -53,10 +55,7 @@ class ReplicasPart final : public CheckpointPart {
     replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {
                          return compression_of(saved, rank);
                        }});
-    for (const parallel::Parameter& master : replicas_.masters()) {
-      const auto& tensor = saved.require(kMaster + master.name, Held::by_all, master.tensor);
-      saved.read_into(tensor, master.tensor.detach());
-    }
+    for (const parallel::Parameter& master : replicas_.masters()) saved.read_into(held(master));
     // On another number of ranks the weights of then mean nothing.
     const auto* const weight = saved.find(kWeight, Held::by_each);
     if (weight == nullptr || saved.ranks() != ranks) return;
@@ -69,6 +68,11 @@ class ReplicasPart final : public CheckpointPart {
   static std::vector<std::byte> compression_of(const SavedItem& saved, int rank) {
     const auto* const found = saved.find_of(kCompression, rank);
     return found == nullptr ? std::vector<std::byte>() : saved.read_bytes(*found);
+  }
+
+  ItemTensor held(const parallel::Parameter& master) const {
+    return held_tensor({&data_parallel_}, kMaster + master.name, master.tensor,
+                       master.tensor.detach());
   }
 
   DataParallel& data_parallel_;

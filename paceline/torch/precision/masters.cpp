@@ -47,7 +47,7 @@ void halve_one(const Parameter& each, const Tensors& chosen, at::ScalarType type
   tensor.set_data(tensor.detach().to(type));
 }
 
-// The same placements with the masters in place of the model's tensors.
+// The same placements, of which the masters have a part as their tensors of the model have.
 parallel::Placements placements_of_masters(const parallel::ModelParts& parts) {
   Communicator* const group = parts.placements.group();
   if (group == nullptr) return {};
@@ -56,6 +56,8 @@ parallel::Placements placements_of_masters(const parallel::ModelParts& parts) {
     const auto* const found =
         parts.placements.find(each.computed.defined() ? each.computed : each.tensor);
     if (found == nullptr) continue;
+    placements.push_back(*found);
+    if (!each.computed.defined()) continue;
     placements.push_back(*found);
     placements.back().tensor = each.tensor;
   }

@@ -25,6 +25,7 @@ struct LayoutRun {
   const char* layout;
   int ranks;
   bool resume = false;
+  std::string precision = "none";
 
   struct Outcome {
     std::int64_t first = 0;
@@ -38,8 +39,9 @@ struct LayoutRun {
       DeviceMesh mesh(job, layout);
       tiny_gpt::Model model = model_of(resume ? 99 : 5);
       parallelize(*model, mesh, plan_of(kModel, /*is_sequence_parallel=*/false));
-      DataParallel parallel(*model, mesh);
-      torch::optim::Adam optimizer(model->parameters(), optim::AdamOptions(3e-3));
+      if (precision != "none") model->to(at::kFloat);
+      DataParallel parallel(*model, mesh, {.precision = precision});
+      torch::optim::Adam optimizer(parallel.parameters(), optim::AdamOptions(3e-3));
       Checkpoints checkpoints(job, directory, {.every = 10, .resume = resume});
       checkpoints.add("model", model);
       checkpoints.add("optimizer", optimizer);
@@ -93,6 +95,19 @@ TEST(CheckpointsOfSplitLayers, OfOneProcessGoOnAmongRanksThatShareLayers) {
   ASSERT_EQ(again.losses.size(), 10u);
   for (std::size_t i = 0; i < again.losses.size(); ++i)
     EXPECT_NEAR(again.losses[i], expected.losses[10 + i], 1e-9) << "step " << 10 + i;
+}
+
+TEST(CheckpointsOfSplitLayers, OfSixteenBitsHaveTheirMastersInPartsToo) {
+  const TemporaryFolder folder;
+  const LayoutRun first{folder.file("run"), "dp=2,tp=2", 4, false, "o2"};
+  first.run(10);
+  std::string loaded;
+  for (const auto& [layout, ranks] : {std::pair{"dp=2,tp=2", 4}, {"tp=4", 4}, {"dp=1", 1}}) {
+    const auto again = LayoutRun{folder.file("run"), layout, ranks, true, "o2"}.run(10);
+    EXPECT_EQ(again.first, 10) << layout;
+    if (loaded.empty()) loaded = again.sha256;
+    EXPECT_EQ(again.sha256, loaded) << layout;
+  }
 }
 
 TEST(CheckpointsOfSplitLayers, EachPartIsWrittenOnceAndMakesUpItsTensor) {
