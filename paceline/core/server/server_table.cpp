@@ -36,6 +36,8 @@ std::uint32_t number_of_table(std::string_view name) {
   return static_cast<std::uint32_t>(sum >> 32) | 1;
 }
 
+}  // namespace
+
 // Wakes those who wait for what a machine does.
 class WakingMachine final : public machine::Machine {
  public:
@@ -58,8 +60,6 @@ class WakingMachine final : public machine::Machine {
   machine::Machine& inside_;
   transport::Reactor& reactor_;
 };
-
-}  // namespace
 
 class Table::Impl {
  public:
