@@ -24,7 +24,7 @@ namespace paceline::server {
 inline constexpr std::int64_t kAnyClock = std::numeric_limits<std::int64_t>::min();
 inline constexpr std::int64_t kAnyLead = std::numeric_limits<std::int64_t>::max();
 
-// A worker has at most so many unanswered pushes to a range; a server holds no more of it.
+// The most pushes to a range that a worker may have unanswered; a server holds no more of them.
 inline constexpr int kWindow = 8;
 
 // The fate of a push whose step has closed without it.
@@ -40,7 +40,7 @@ struct Pacing {
   bool shows_on_arrival = false;  // not by steps: an update is seen at once
   bool worker_updates = false;    // workers step their own copies and push differences
   // Steps that close without some workers:
-  int spare = 0;                      // so many are not waited for
+  int spare = 0;                      // the number of workers that a step does not wait for
   std::optional<machine::Time> wait;  // after the first push, others are waited for so long
   int quorum = 1;                     // with `wait`: no step has fewer pushes
   Late late = Late::drop;
@@ -76,7 +76,8 @@ inline Pacing pacing_of(const ConsistencyChoice& choice) {
   return choice.entry.pacing(choice.settings);
 }
 
-// Whether so many workers can be paced so. A failure (misuse) names the setting and both numbers.
+// Whether this number of workers can be paced so. A failure (misuse) names the setting and both
+// numbers.
 Result<> check_pacing(const Pacing& pacing, int workers);
 
 // The setting of the models in which a worker may step its own copy: update=server or worker.

@@ -2,9 +2,10 @@
 // order, closes steps, and answers pulls when their rows may be read.
 //
 // Networks may delay, overtake, lose and double: a push carries a number, 1, 2, ... of its worker
-// and range. What is not above the last one taken is a repeat, and is answered again once it is
-// decided; the next one is taken; later ones are held. Taking whatever is above the highest number
-// seen would lose pushes that were overtaken. A server holds at most kWindow pushes of a worker.
+// and range. A push whose number is not above the last one taken is a repeat, and is answered again
+// once it is decided; the next one is taken; later ones are held. Taking whatever is above the
+// highest number seen would lose pushes that were overtaken. A server holds at most kWindow pushes
+// of a worker.
 //
 // Members come and go: a newcomer joins each range, takes the highest clock that they answer, tells
 // it to all of them, and begins. A worker that leaves or is lost takes back what was not yet
