@@ -22,7 +22,7 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverl
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)  # GCC 12 warns about its own std::string operator+ (its bug 105329)
 endif()
-if(PACELINE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC collects its garbage later: a twentieth less to compile
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC collects its garbage later: a twentieth less to compile, in 0.1 GiB more
   add_compile_options("SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=524288")
 endif()
 if(PACELINE_WARNINGS_AS_ERRORS)

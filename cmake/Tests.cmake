@@ -85,12 +85,12 @@ function(paceline_test target)
 endfunction()
 
 # paceline_without_threads(<variable> <file>...): the files that name nothing that makes threads ("threads" and "worlds" are
-# words of comments and the name of a header; thread_local makes none).
+# words of comments and the name of a header; thread_local makes none, and world_size is also a field of what is stored).
 function(paceline_without_threads variable)
   set(found)
   foreach(file IN LISTS ARGN)
     file(STRINGS "${file}" threads LIMIT_COUNT 1
-         REGEX "[Tt]hread[^s_]|[Ww]orld[^s]|[Rr]eactor|[Pp]rometheus|link_ends|mutex|atomic|async")
+         REGEX "[Tt]hread[^s_]|[Ww]orld[^s_]|run_ranks|[Rr]eactor|[Pp]rometheus|link_ends|mutex|atomic|async")
     if(NOT threads)
       list(APPEND found "${file}")
     endif()
