@@ -60,14 +60,12 @@ function(paceline_test target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
                                           GTest::gtest_main)
-  set(batch 4)
   if(NOT arg_LIBRARIES STREQUAL "paceline::torch")
-    set(batch 8)  # these files are small
     target_precompile_headers(${target} REUSE_FROM paceline_test_support)
   endif()
   # Half of a test's compilation are templates of gtest, fmt and containers (and torch's header), so some files are compiled
   # as one. Names of helpers must therefore differ within a room; tests of a catalogue's entries have a namespace each.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
   endif()

@@ -7,7 +7,7 @@
 namespace paceline {
 namespace {
 
-constexpr int kRanks = 2, kSteps = 60;
+constexpr int kRanks = 2, kStepsOfMenus = 60;
 const std::string kMenu = "top_k:ratio=0.02/0.004/0.1,min_compress_bytes=0,choose_every=6";
 
 // Two matrices and a vector, whose gradients are the factors that they are multiplied by.
@@ -44,7 +44,7 @@ Seen train_by_menu(Job& job, const DataParallelOptions& options) {
   DataParallel parallel(all, job, options);
   torch::optim::SGD optimizer(tensors, torch::optim::SGDOptions(1));
   Seen seen;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kStepsOfMenus; ++step) {
     optimizer.zero_grad();
     const auto own = gradients(job.rank(), step);
     // The vector first: gradients are not made in the order of registration.
@@ -72,7 +72,7 @@ TEST(DataParallelMenus, whatever_is_chosen_and_when_nothing_of_a_gradient_is_los
     for (const auto& parameter : three_parameters())
       expected.push_back(at::zeros(parameter.tensor.sizes()));
     for (int rank = 0; rank < kRanks; ++rank) {
-      for (int step = 0; step < kSteps; ++step) {
+      for (int step = 0; step < kStepsOfMenus; ++step) {
         const auto own = gradients(rank, step);
         for (std::size_t i = 0; i < own.size(); ++i) expected[i] -= own[i] / kRanks;
       }
@@ -101,7 +101,7 @@ TEST(DataParallelMenus, a_step_sends_little_once_gradients_are_steady_and_more_w
     EXPECT_EQ(sent(29), at_ease);
     EXPECT_EQ(sent(40), at_first) << "gradients were eight times as large at the look before";
     EXPECT_EQ(sent(59), at_ease);
-    EXPECT_EQ(seen.reports.back().looks, (kSteps - 1) / 6);
+    EXPECT_EQ(seen.reports.back().looks, (kStepsOfMenus - 1) / 6);
     EXPECT_GT(seen.reports.back().coded_bytes, 4 * (160 * 128 + 200 * 100));
   });
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <new>
 
 #include "paceline/core/base/deadline.h"
@@ -29,8 +30,11 @@ struct StatusPage::Page {
   RankStatus status;
 };
 static_assert(std::is_trivially_copyable_v<RankStatus>);
+constexpr std::size_t kSequenceOffset = 0, kStatusOffset = sizeof(std::uint64_t);
 
 StatusPage::StatusPage() {
+  static_assert(offsetof(Page, sequence) == kSequenceOffset);
+  static_assert(offsetof(Page, status) == kStatusOffset);
   if (auto memory = SharedMemory::create(sizeof(Page), kName)) {
     memory_.emplace(std::move(memory).value());
     page_ = new (memory_->bytes().data()) Page;
@@ -94,24 +98,34 @@ void StatusPage::report(std::int64_t step, double samples, double loss) {
   });
 }
 
+namespace {
+
+template <typename T>
+bool read_at(const FileDescriptor& file, std::size_t offset, T& value) {
+  return ::pread(file.get(), &value, sizeof(value), static_cast<off_t>(offset)) ==
+         static_cast<ssize_t>(sizeof(value));
+}
+
+}  // namespace
+
+// The sequence is read by calls of its own: within one call the system copies in an order of its
+// choice, so a sequence that is read together with the content says nothing about it.
 std::optional<RankStatus> read_status(const char* path) {
   const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   constexpr int kTries = 100;
   for (int i = 0; file.is_open() && i < kTries; ++i) {
-    struct {
-      std::uint64_t sequence;
-      RankStatus status;
-    } page;
-    std::uint64_t after = 0;
-    if (::pread(file.get(), &page, sizeof(page), 0) != static_cast<ssize_t>(sizeof(page)))
-      return std::nullopt;
-    if (::pread(file.get(), &after, sizeof(after), 0) != static_cast<ssize_t>(sizeof(after)))
-      return std::nullopt;
-    if (page.sequence != after || page.sequence % 2 != 0) continue;
-    if (page.status.magic != RankStatus::kMagic) return std::nullopt;
-    page.status.job.back() = page.status.waits_for.back() =
-        '\0';  // bytes of another process are never trusted
-    return page.status;
+    std::uint64_t before = 0, after = 0;
+    RankStatus status;
+    if (!read_at(file, kSequenceOffset, before)) return std::nullopt;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!read_at(file, kStatusOffset, status)) return std::nullopt;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!read_at(file, kSequenceOffset, after)) return std::nullopt;
+    if (before != after || before % 2 != 0) continue;
+    if (status.magic != RankStatus::kMagic) return std::nullopt;
+    // Bytes of another process are never trusted.
+    status.job.back() = status.waits_for.back() = '\0';
+    return status;
   }
   return std::nullopt;
 }

@@ -64,14 +64,16 @@ TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
 
 // PowerSGD of rank 1 turns n rows of m elements, n m in all, into n + m.
 TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
-  const Model model{.name = "one", .tensors = {{.bytes = 1 << 18, .rows = 256}}};
+  const std::size_t side = test::is_brief() ? 64 : 256;
+  const std::size_t bytes = side * side * sizeof(float);
+  const Model model{.name = "one", .tensors = {{.bytes = bytes, .rows = side}}};
   const Streamed streamed = streamed_like({&model, 1});
-  EXPECT_EQ(streamed.columns, 256U);
-  EXPECT_EQ(streamed.longest, 1U << 18);
+  EXPECT_EQ(streamed.columns, side);
+  EXPECT_EQ(streamed.longest, bytes);
   test::run_ranks(2, [&](Job& job) {
     const std::vector<std::string> codecs = {"power_sgd:rank=1"};
     const Costs costs = measured_costs(job.world(), codecs, streamed);
-    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, (256.0 + 256) / (256 * 256));
+    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, 2.0 / static_cast<double>(side));
   });
 }
 
@@ -79,7 +81,8 @@ TEST(MeasuredCosts, OfAMenuEachOfferHasItsOwn) {
   // With two ranks an all_gather takes as long as an all_reduce.
   test::run_ranks(3, [&](Job& job) {
     const std::vector<std::string> codecs = {"top_k:ratio=0.5/0.01"};
-    const Costs costs = measured_costs(job.world(), codecs, {.longest = 64 << 10});
+    const Costs costs =
+        measured_costs(job.world(), codecs, {.longest = test::is_brief() ? 16U << 10 : 64U << 10});
     const CodecCost& menu = costs.codec(codecs[0]);
     ASSERT_EQ(menu.offers.size(), 3u);
     EXPECT_NEAR(menu.offers[0].ratio, 2 * .5, .01);
