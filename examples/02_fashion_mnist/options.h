@@ -18,6 +18,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::string dtype = "float32";
   std::string schedule = "buckets", compression = "none", synchrony = "synchronous";
+  int zero = 0;                    // what ranks divide among them: DataParallelOptions::zero_stage
   double pace = 0;                 // milliseconds that a step takes at least
   std::string slow, corrupt;       // empty: no rank is
   std::optional<double> forecast;  // seconds that a step computes

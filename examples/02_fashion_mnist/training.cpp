@@ -62,7 +62,8 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
   parallel.synchrony = options.synchrony;
-  parallel.optimizer = optimizers_of(options.optimizer, descent);
+  parallel.zero_stage = options.zero;
+  if (options.zero == 0) parallel.optimizer = optimizers_of(options.optimizer, descent);
   return parallel;
 }
 
@@ -248,6 +249,7 @@ int train(paceline::Job& job, const Options& options) {
                                         {"parameters_sha256", sha256},
                                         {"peak_rss_bytes", peak_rss}};
   for (auto& figure : exchange_figures(parallel.last_step())) summary.push_back(figure);
+  for (auto& figure : sharding_figures(parallel)) summary.push_back(figure);
   if (options.forecast) {
     const double seconds =
         forecast_step_seconds(options.synchrony, *model, world, *options.forecast);

@@ -137,6 +137,18 @@ double DataParallel::clip_grad_norm(double max_norm) {
   return impl_->replicas.clip_grad_norm(max_norm);
 }
 
+std::vector<at::Tensor> DataParallel::parameters() const {
+  return impl_->replicas.parameters();
+}
+
+std::vector<at::Tensor> DataParallel::parameters(const std::string& name) const {
+  return impl_->replicas.parameters(name);
+}
+
+DataParallel::Gathered DataParallel::gathered() {
+  return Gathered(impl_->replicas.gathered());
+}
+
 void DataParallel::rebind(Communicator& group, int root) {
   impl_->rebind(group, root);
 }

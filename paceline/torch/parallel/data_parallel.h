@@ -117,6 +117,29 @@ class DataParallel {
   // (misuse): in the middle of a step; not finite.
   double clip_grad_norm(double max_norm);
 
+  // The tensors that an optimizer steps: the model's trained parameters, or with
+  // DataParallelOptions::zero_stage above 0 the segments of them that this rank owns, each of one
+  // dimension. The optimizer is one that treats each element by itself. They live as long as this.
+  std::vector<at::Tensor> parameters() const;
+  // Those of one parameter of the model, to make groups of options: one tensor, or none where this
+  // rank owns nothing of it. THROWS Error (misuse): there is none of this name.
+  std::vector<at::Tensor> parameters(const std::string& name) const;
+
+  // While it lives, the model's parameters are all in memory, up to date: to evaluate on some
+  // ranks, to save, to read past libtorch's operators. All ranks call it, between steps, and end it
+  // before the next. At zero_stage 0 it does nothing.
+  class Gathered {
+   public:
+    Gathered(Gathered&&) noexcept = default;
+    Gathered& operator=(Gathered&&) = delete;
+
+   private:
+    friend class DataParallel;
+    explicit Gathered(std::shared_ptr<void> held) : held_(std::move(held)) {}
+    std::shared_ptr<void> held_;
+  };
+  [[nodiscard]] Gathered gathered();
+
   // Goes on with another group of ranks, such as the next generation of a job: compares and
   // equalises the models as the constructor does, from rank `root` of the new group. The parameters
   // and buffers are those that this was made with, in their present shape and type (also after

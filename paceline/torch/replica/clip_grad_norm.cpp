@@ -46,6 +46,20 @@ double part_of(const at::Tensor& grad, double p) {
   }
 }
 
+// The norm of all gradients as one vector, over all ranks that have pieces of it.
+double norm_of(const std::vector<at::Tensor>& grads, const ClipOptions& options) {
+  const bool largest = std::isinf(options.norm_type);
+  double whole = 0;
+  for (const at::Tensor& grad : grads) {
+    const at::Tensor values = grad.layout() == at::kSparse ? grad.values() : grad;
+    const double part = part_of(values.contiguous(), options.norm_type);
+    whole = largest ? larger(whole, part) : whole + part;
+  }
+  if (options.over != nullptr)
+    whole = options.over->all_reduce(whole, largest ? ReduceOp::max : ReduceOp::sum);
+  return largest ? whole : std::pow(whole, 1 / options.norm_type);
+}
+
 }  // namespace
 
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
@@ -62,14 +76,7 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
     if (grad.layout() == at::kSparse && !grad.is_coalesced()) grad = grad.coalesce();
     grads.push_back(grad);
   }
-  double whole = 0;
-  for (const at::Tensor& grad : grads) {
-    const at::Tensor values = grad.layout() == at::kSparse ? grad.values() : grad;
-    const double part = part_of(values.contiguous(), options.norm_type);
-    whole = std::isinf(options.norm_type) ? larger(whole, part) : whole + part;
-  }
-  const double norm =
-      std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
+  const double norm = norm_of(grads, options);
   if (!std::isfinite(norm)) {
     if (!options.refuse_non_finite) return norm;
     throw_misuse(

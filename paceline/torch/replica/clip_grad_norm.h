@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "paceline/core/collective/group/communicator.h"
+
 namespace paceline {
 
 struct ClipOptions {
@@ -12,6 +14,9 @@ struct ClipOptions {
   // A norm that is NaN or infinite. True: misuse, gradients as they were. False: nothing is scaled,
   // and the caller sees the norm.
   bool refuse_non_finite = true;
+  // The ranks whose gradients are pieces of the ones to be clipped, which all of them do together:
+  // the norm is that of all pieces. Null: gradients are whole.
+  Communicator* over = nullptr;
 };
 
 // Scales the grads of `parameters` (those that have one) by min(1, max_norm / (norm + 1e-6)), where

@@ -69,6 +69,12 @@ struct DataParallelOptions {
   // zero_grad() is not needed, and clip_grad_norm() not possible. optimizer_factory.h tells how to
   // give groups of parameters their own options, and all of them a learning-rate schedule.
   OptimizerFactory optimizer = {};
+  // Divides the state among the ranks (ZeRO; docs/guide/sharding.md): 0 nothing; 1 the optimizer's
+  // state; 2 gradients too; 3 parameters too. Above 0 the optimizer is one over
+  // DataParallel::parameters(). The bits are those of stage 0.
+  int zero_stage = 0;
+  // The number of units of the model whose parameters are gathered ahead of their use, at stage 3.
+  int zero_prefetch = 1;
 };
 
 }  // namespace paceline

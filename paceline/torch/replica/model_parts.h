@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct ModelParts {
   std::vector<Parameter> sparse;  // trained, with gradients of some rows
   std::vector<Parameter> frozen;
   std::vector<Parameter> buffers;
+  // The elements of torch::nn::Sequential and ModuleList to which parameters belong, by name: those
+  // that are gathered together where parameters are sharded. All other parameters, and such as
+  // stand in several of them, are not here.
+  std::map<std::string, std::string> units;
 
   std::vector<at::Tensor> all() const;
   std::vector<Parameter> trained() const;  // the dense ones, then the sparse ones

@@ -41,7 +41,9 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"schedule", options.schedule},
           {"compression", options.compression},
           {"optimizer", options.optimizer ? "given" : "not given"},
-          {"synchrony", options.synchrony}};
+          {"synchrony", options.synchrony},
+          {"zero_stage", c10::str(options.zero_stage)},
+          {"zero_prefetch", c10::str(options.zero_prefetch)}};
 }
 
 // A step that ends in a mismatch mostly means a loop that is shorter on one rank.
@@ -142,6 +144,10 @@ void Replicas::hook() {
 }
 
 void Replicas::rebind(Communicator& group, int root) {
+  if (options_.zero_stage > 0) {
+    throw_misuse(c10::str("DataParallel::rebind: with zero_stage ", options_.zero_stage,
+                          " the state of each rank is of its own: make another DataParallel"));
+  }
   if (root < 0 || root >= group.size()) {
     throw_misuse(
         c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
@@ -152,6 +158,7 @@ void Replicas::rebind(Communicator& group, int root) {
   for (const Parameter& parameter : parts_.sparse) sparse.push_back(parameter.name);
   ModelParts now = parts_of(named, sparse);
   now.buffers = std::move(parts_.buffers);
+  now.units = std::move(parts_.units);
   parts_ = std::move(now);
   bind(group, root);
 }
@@ -174,13 +181,13 @@ Synchrony& Replicas::synchrony() const {
 
 // Looks at the parameters as the last optimizer step left them; nobody writes to them now. What
 // makes replicas differ from the beginning shows after the first step already.
-void Replicas::check_replicas() {
-  const std::int64_t step = synchrony().report().step + 1;
+void Replicas::check_replicas(std::int64_t step) {
   if (calls_ == nullptr || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
   if (step != 2 && step % options_.check_replicas_every != 0) return;
-  synchrony().drain();
+  if (synchrony().pieces_over() == nullptr) synchrony().drain();
+  const at::DisableRecordFunctionGuard unseen;  // it is no use of sharded parameters
   std::vector<std::string> names;
-  const auto all = parts_.trained_and_frozen();
+  const auto all = synchrony().holds_parameters() ? parts_.trained_and_frozen() : parts_.frozen;
   for (const Parameter& parameter : all) names.push_back(parameter.name);
   try {
     require_equal_replicas(*calls_, tensors_of(all), names, step);
@@ -249,10 +256,14 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
         "DataParallel::consensus() returned before training goes on");
   }
   EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
-  check_replicas();
+  const std::int64_t step = synchrony().report().step + 1;
+  // Ranks whose pieces others wait for within a backward pass must not wait before end_step().
+  const bool has_pieces = synchrony().pieces_over() != nullptr;
+  if (!has_pieces) check_replicas(step);
   const StepOutcome& outcome = ended.outcome =
       with_remedy([&] { return synchrony().end_step(updates); });
   report_step();
+  if (has_pieces && outcome.end != StepEnd::over) check_replicas(step);
   if (outcome.end == StepEnd::under_way) update_at_first_use();
   if (outcome.end != StepEnd::over && !synchrony().may_differ()) {
     if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
@@ -312,6 +323,8 @@ bool Replicas::synchronize() {
 }
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
+  if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
+    throw_misuse(complaint);
   const std::string stranger = stranger_of(optimizer);
   equalise_optimizers({&optimizer});
   synchronized_.reset();
@@ -381,7 +394,18 @@ double Replicas::clip_grad_norm(double max_norm) {
         "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
         "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
   }
-  return paceline::clip_grad_norm(synchrony().leaves(), max_norm);
+  return paceline::clip_grad_norm(synchrony().leaves(), max_norm,
+                                  {.over = synchrony().pieces_over()});
+}
+
+std::vector<at::Tensor> Replicas::parameters(const std::string& name) const {
+  const std::vector<Parameter> trained = parts_.trained();
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    if (trained[i].name != name) continue;
+    return synchrony().pieces_over() ? synchrony().leaves_of(i) : std::vector{trained[i].tensor};
+  }
+  throw_misuse(c10::str("DataParallel::parameters(\"", name,
+                        "\"): no trained parameter has this name; named_parameters() lists them"));
 }
 
 at::Tensor Replicas::mean(const at::Tensor& value) {
@@ -422,6 +446,8 @@ std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) cons
 }
 
 void Replicas::require_own_gradients(const torch::optim::Optimizer& optimizer) const {
+  if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
+    throw_misuse(complaint);
   if (const std::string stranger = stranger_of(optimizer); !stranger.empty())
     refuse_stranger(stranger);
 }

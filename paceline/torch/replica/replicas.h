@@ -48,6 +48,9 @@ class Replicas {
   bool step(PrepareOptimizer prepare);
   void finish();
   double clip_grad_norm(double max_norm);
+  std::vector<at::Tensor> parameters() const { return synchrony().leaves(); }
+  std::vector<at::Tensor> parameters(const std::string& name) const;
+  std::shared_ptr<void> gathered();
 
   // Goes on with this synchrony (DataParallelOptions::synchrony) from the consensus of the present
   // one. Collective.
@@ -89,7 +92,7 @@ class Replicas {
   void begin_synchrony(MadeSynchrony made);
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
-  void check_replicas();
+  void check_replicas(std::int64_t step);
   EndedStep end_step(OwnUpdates* updates);
   void refuse(const EndedStep& ended) const;
   void equalise_optimizers(const Optimizers& optimizers);
@@ -143,6 +146,7 @@ class Replicas::Consensus {
  private:
   Replicas& replicas_;
   std::vector<at::Tensor> tensors_, own_values_;
+  std::shared_ptr<void> gathered_;
 };
 
 }  // namespace paceline::parallel
