@@ -338,6 +338,7 @@ bool GradientAveraging::contributes(std::size_t bucket) const {
 
 void GradientAveraging::fill_the_rest() {
   for (std::size_t bucket = 0; bucket < present_plan().size(); ++bucket) {
+    if (is_sent_[bucket]) continue;
     const bool has_slots = contributes(bucket);
     if (has_slots) acquire_memory(bucket, /*in_backward=*/false);
     for (int index : present_plan()[bucket].gradients) {

@@ -49,7 +49,10 @@ void UnitGathers::begin(const std::vector<std::size_t>& units, bool in_training)
 }
 
 void UnitGathers::use_one(std::size_t unit, bool in_training) {
-  if (in_training) follow(unit);
+  if (in_training) {
+    if (!last_order_) (void)tell_use(unit + 1);
+    follow(unit);
+  }
   if (states_[unit] == State::absent) start(unit);
   wait(unit);
   if (!units_[unit].is_root) in_use_.push_back(unit);
@@ -100,24 +103,50 @@ void UnitGathers::finished(std::size_t unit) {
   empty(unit);
 }
 
+// A rank without a batch does not know the order before a step has shown it, so in the first one
+// each use is told. Ranks that have nothing to tell (0) hear it.
+std::size_t UnitGathers::tell_use(std::size_t use) {
+  const auto own = static_cast<double>(use), none = -static_cast<double>(units_.size() + 2);
+  std::vector<double> largest = {own, use > 0 ? -own : none};  // and the smallest, negated
+  group_.all_reduce(buffer_of(largest), {.op = ReduceOp::max}).wait();
+  if (largest[0] != -largest[1]) {
+    const auto name_of = [this](double one) {
+      const auto unit = static_cast<std::size_t>(one) - 1;
+      return unit < units_.size() ? c10::str("'", units_[unit].name, "'") : std::string("none");
+    };
+    throw Error({Fault::mismatch,
+                 c10::str("one rank uses ", name_of(-largest[1]), " next, and another ",
+                          name_of(largest[0]),
+                          ": all ranks must use the units of the model in the same order"),
+                 {}});
+  }
+  return static_cast<std::size_t>(largest[0]);
+}
+
 void UnitGathers::take_part_in_rest() {
-  if (stay_whole_ || has_changed_ || (!last_order_ && !order_.empty())) return;
-  if (!last_order_) {  // nothing is known yet: as lists of modules are used
-    last_order_.emplace();
-    for (std::size_t u = units_.size(); u-- > 0;) last_order_->push_back(u);
-    for (std::size_t u = 1; u < units_.size(); ++u)
-      if (!units_[u].is_root) last_order_->push_back(u);
+  if (stay_whole_ || has_changed_) return;
+  if (last_order_) {
+    for (; place_ < last_order_->size(); ++place_) take_part_in((*last_order_)[place_]);
+    order_ = *last_order_;
+    return;
   }
-  for (; place_ < last_order_->size(); ++place_) {
-    const std::size_t unit = (*last_order_)[place_];
-    const auto old = std::exchange(in_use_, {});
-    for (const std::size_t one : old) empty(one);
-    if (states_[unit] == State::absent) start(unit);
-    wait(unit);
-    tell(UnitEvent::Kind::begin, unit);
-    if (!units_[unit].is_root) in_use_.push_back(unit);
+  const std::size_t end = units_.size() + 1;
+  if (!order_.empty()) {
+    (void)tell_use(end);
+    return;
   }
-  order_ = *last_order_;
+  for (std::size_t use = tell_use(0); use != end; use = tell_use(0)) {
+    order_.push_back(use - 1);
+    take_part_in(order_.back());
+  }
+}
+
+void UnitGathers::take_part_in(std::size_t unit) {
+  for (const std::size_t one : std::exchange(in_use_, {})) empty(one);
+  if (states_[unit] == State::absent) start(unit);
+  wait(unit);
+  if (!units_[unit].is_root) in_use_.push_back(unit);
+  tell(UnitEvent::Kind::begin, unit);
 }
 
 void UnitGathers::start_all() {

@@ -74,6 +74,8 @@ class UnitGathers {
   void empty(std::size_t unit);
   void use_one(std::size_t unit, bool in_training);
   void follow(std::size_t unit);
+  std::size_t tell_use(std::size_t use);
+  void take_part_in(std::size_t unit);
   void start_ahead();
   void tell(UnitEvent::Kind kind, std::size_t unit);
   [[noreturn]] void explain(const Error& error, std::size_t unit) const;
