@@ -62,6 +62,17 @@ paceline::observe::Metrics exchange_figures(const paceline::StepReport& report) 
           {"distance", exchange.distance}};
 }
 
+paceline::observe::Metrics sharding_figures(paceline::DataParallel& parallel) {
+  const paceline::StepReport& report = parallel.last_step();
+  std::int64_t own = 0;
+  for (const at::Tensor& one : parallel.parameters())
+    own += static_cast<std::int64_t>(one.nbytes());
+  return {{"stepped_bytes", own},
+          {"gradient_memory_bytes", report.gradient_memory},
+          {"gathered_bytes", report.sharded.gathered_bytes},
+          {"whole_parameter_bytes", report.sharded.whole_memory}};
+}
+
 double forecast_step_seconds(const std::string& synchrony, const torch::nn::Module& model,
                              const paceline::Communicator& world, double compute) {
   namespace strategy = paceline::strategy;

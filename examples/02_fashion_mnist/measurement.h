@@ -44,6 +44,9 @@ std::vector<double> sums_over_workers(paceline::Communicator& world, std::vector
 // (mismatch) when workers differ in a single bit.
 std::string agreed_sha256(paceline::Communicator& world, const std::string& own);
 
+// The memory and the gathers of the last step with --zero, on this rank.
+paceline::observe::Metrics sharding_figures(paceline::DataParallel& parallel);
+
 // The exchanges of the strategy that keeps replicas in step, on this rank.
 paceline::observe::Metrics exchange_figures(const paceline::StepReport& report);
 

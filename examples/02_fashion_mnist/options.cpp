@@ -70,6 +70,12 @@ static std::string complaint_about_optimizer(const Options& options) {
   if (options.optimizer != "sgd" && gives_a_direction(options))
     return "--compression " + options.compression +
            " gives directions for plain SGD, no gradients: take --optimizer sgd";
+  if (options.zero > 0 && options.optimizer != "sgd" && options.optimizer != "adamw")
+    return name + " looks at whole tensors, of which each worker has a part with --zero " +
+           std::to_string(options.zero) + ": take sgd or adamw";
+  if (options.zero > 0 && !options.checkpoint_dir.empty())
+    return "--checkpoint-dir does not save what workers divide among them: take --zero 0, or "
+           "--save";
   if (options.momentum && !optimizer.has_momentum)
     return name + " has no --momentum: sgd and lars have one";
   return {};
@@ -144,6 +150,11 @@ int read_options(int argc, char** argv, Options& options) {
                  "Types in which a float32 model computes: none, o1 (libtorch chooses for each "
                  "operator), o2 (16 bits, with parameters of float32 beside it), with settings, "
                  "such as o2:dtype=fp16")
+      ->capture_default_str();
+  app.add_option("--zero", options.zero,
+                 "What the workers divide among them: 0 nothing, 1 the optimizer's state, 2 "
+                 "gradients too, 3 parameters too")
+      ->check(CLI::Range(0, 3))
       ->capture_default_str();
   app.add_option("--forecast", options.forecast,
                  "Tell what a step of this synchrony should take on these links, if it computes "

@@ -21,6 +21,7 @@ struct Options {
   std::int64_t memory_limit = 0;  // bytes; 0: none
   std::string schedule = "buckets", compression = "none", synchrony = "synchronous";
   std::string precision = "none";
+  int zero = 0;                    // what ranks divide among them: DataParallelOptions::zero_stage
   double pace = 0;                 // milliseconds that a step takes at least
   std::string slow, corrupt;       // empty: no rank is
   std::optional<double> forecast;  // seconds that a step computes

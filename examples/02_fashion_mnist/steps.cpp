@@ -51,6 +51,26 @@ class OfEachParameter final : public Steps {
   paceline::DataParallel& parallel_;
 };
 
+// sgd, adamw with --zero: one optimizer of what this worker owns.
+class OfSegments final : public Steps {
+ public:
+  OfSegments(paceline::Job& job, paceline::DataParallel& parallel,
+             std::unique_ptr<torch::optim::Optimizer> optimizer)
+      : job_(job), parallel_(parallel), optimizer_(std::move(optimizer)) {}
+
+  double make(std::int64_t, const PartOfBatch& part, double rate) override {
+    optimizer_->zero_grad();
+    const double loss = part.samples > 0 ? make_gradient(part, parallel_) : 0;
+    end_step(job_, parallel_, *optimizer_, rate);
+    return loss;
+  }
+
+ private:
+  paceline::Job& job_;
+  paceline::DataParallel& parallel_;
+  const std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
 // l_bfgs: an iteration on each batch. The rate is the first step that a line search tries, so it
 // stays as it is.
 class ByLineSearch final : public Steps {
@@ -190,6 +210,15 @@ class ByDifferences final : public Steps {
   optimizers::SVRG optimizer_;
 };
 
+std::unique_ptr<torch::optim::Optimizer> optimizer_of_segments(
+    const std::string& name, const Descent& descent, const std::vector<at::Tensor>& segments) {
+  const double rate = descent.learning_rate;
+  if (name == "adamw")
+    return std::make_unique<torch::optim::AdamW>(segments, torch::optim::AdamWOptions(rate));
+  return std::make_unique<torch::optim::SGD>(
+      segments, torch::optim::SGDOptions(rate).momentum(descent.momentum));
+}
+
 template <typename Kind, typename OptionsOfKind>
 paceline::OptimizerFactory one_for_each(const OptionsOfKind& options) {
   return [options](const at::Tensor& parameter) {
@@ -222,5 +251,9 @@ std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent
     return std::make_unique<ByCurvature>(rate, job, options, model, parallel, training, type);
   if (options.optimizer == "svrg")
     return std::make_unique<ByDifferences>(rate, job, model, parallel, training, type, epoch);
+  if (options.zero > 0) {
+    return std::make_unique<OfSegments>(
+        job, parallel, optimizer_of_segments(options.optimizer, descent, parallel.parameters()));
+  }
   return std::make_unique<OfEachParameter>(job, parallel);
 }

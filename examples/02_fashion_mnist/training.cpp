@@ -66,7 +66,8 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   parallel.compression = options.compression;
   parallel.synchrony = options.synchrony;
   parallel.precision = options.precision;
-  parallel.optimizer = optimizers_of(options.optimizer, descent);
+  parallel.zero_stage = options.zero;
+  if (options.zero == 0) parallel.optimizer = optimizers_of(options.optimizer, descent);
   return parallel;
 }
 
@@ -266,6 +267,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
                                         {"parameters_sha256", sha256},
                                         {"peak_rss_bytes", peak_rss}};
   for (auto& figure : exchange_figures(parallel.last_step())) summary.push_back(figure);
+  for (auto& figure : sharding_figures(parallel)) summary.push_back(figure);
   if (options.forecast) {
     const double seconds =
         forecast_step_seconds(options.synchrony, *model, world, *options.forecast);

@@ -131,6 +131,23 @@ TEST(Training, RefusesOptimizersThatItDoesNotKnowOrThatDoNotGoWithTheRest) {
   EXPECT_THAT(refusal({"--optimizer", "adamw", "--momentum", "0.5"}), HasSubstr("--momentum"));
 }
 
+// 15 images leave uneven parts to 2 ranks.
+TEST(Training, WithItsStateDividedAmongTheRanksGivesTheSameBits) {
+  const std::vector<std::string> arguments = {
+      "--model", "mlp", "--batch-size", "15", "--steps", "6", "--optimizer", "adamw", "--zero"};
+  const auto digest = [&](const std::string& transport, const char* stage) {
+    auto with_stage = arguments;
+    with_stage.emplace_back(stage);
+    return sha256(train(2, transport, with_stage));
+  };
+  const std::string want = digest("shm", "0");
+  EXPECT_EQ(digest("tcp", "2"), want);
+  EXPECT_EQ(digest("shm", "3"), want);
+  if (!is_nightly()) return;
+  for (const char* stage : {"1", "2", "3"})
+    for (const char* transport : {"shm", "tcp"}) EXPECT_EQ(digest(transport, stage), want) << stage;
+}
+
 TEST(Training, BySchedulesOfEveryKindGivesTheSameBits) {
   std::vector<std::string> digests;
   for (const char* schedule : {"buckets", "barrier", "wait_free", "priority", "general"}) {

@@ -2,9 +2,9 @@
 //
 //   tensors.h         a tensor's bytes as a Buffer, and a tensor over memory of ours
 //   gradient_hook.h   "a gradient arrives", "a gradient was accumulated", for one parameter
-//   first_use.h       "an operator is about to read this tensor for the first time"
-//   digest.h          a fingerprint of parameters
-//   ordered_fold.h    sums that are the same on all ranks
+//   first_use.h       "an operator is about to read this tensor for the first time", or this
+//   storage digest.h          a fingerprint of parameters ordered_fold.h    sums that are the same
+//   on all ranks
 //
 // It knows nothing of ranks and sends nothing. Start reading at tensors.h.
 #pragma once

@@ -11,7 +11,7 @@ namespace {
 
 // libtorch's callbacks carry no state of their own, so all share one.
 struct Watching {
-  std::vector<FirstUse*> all;
+  std::vector<OperatorWatch*> all;
   at::CallbackHandle handle = 0;
 };
 thread_local Watching watching;
@@ -22,7 +22,7 @@ const void* storage_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-struct FirstUseCallback {
+struct OperatorCallback {
   static std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
     for (const c10::IValue& input : function.inputs()) {
       if (input.isTensor()) {
@@ -31,13 +31,29 @@ struct FirstUseCallback {
         for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor);
       }
     }
+    for (OperatorWatch* one : watching.all) one->looked_at_all();
     return nullptr;
   }
 
   static void tell(const at::Tensor& tensor) {
-    for (FirstUse* one : watching.all) one->look_at(tensor);
+    for (OperatorWatch* one : watching.all) one->look_at(tensor);
   }
 };
+
+OperatorWatch::OperatorWatch() {
+  if (watching.all.empty()) {
+    watching.handle =
+        at::addThreadLocalCallback(at::RecordFunctionCallback(&OperatorCallback::on_operator)
+                                       .needsInputs(true)
+                                       .scopes({at::RecordScope::FUNCTION}));
+  }
+  watching.all.push_back(this);
+}
+
+OperatorWatch::~OperatorWatch() {
+  std::erase(watching.all, this);
+  if (watching.all.empty()) at::removeCallback(watching.handle);
+}
 
 FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen)
     : was_seen_(tensors.size()), seen_(std::move(seen)) {
@@ -45,23 +61,11 @@ FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen)
     places_.emplace(tensors[i].unsafeGetTensorImpl(), i);
     if (tensors[i].has_storage()) places_.emplace(storage_of(tensors[i]), i);
   }
-  if (watching.all.empty()) {
-    watching.handle =
-        at::addThreadLocalCallback(at::RecordFunctionCallback(&FirstUseCallback::on_operator)
-                                       .needsInputs(true)
-                                       .scopes({at::RecordScope::FUNCTION}));
-  }
-  watching.all.push_back(this);
 }
 
-FirstUse::~FirstUse() {
-  std::erase(watching.all, this);
-  if (watching.all.empty()) at::removeCallback(watching.handle);
-}
-
-void FirstUse::look_at(const at::Tensor& tensor) {
-  look_for(tensor.unsafeGetTensorImpl());
-  if (tensor.has_storage()) look_for(storage_of(tensor));
+void FirstUse::look_at(const at::Tensor& input) {
+  look_for(input.unsafeGetTensorImpl());
+  if (input.has_storage()) look_for(storage_of(input));
 }
 
 void FirstUse::look_for(const void* tensor_or_storage) {
@@ -76,6 +80,26 @@ void FirstUse::look_for(const void* tensor_or_storage) {
     was_seen_[place] = true;
     seen_(place);
   }
+}
+
+StorageUses::StorageUses(const std::vector<c10::Storage>& storages, Used used)
+    : used_(std::move(used)) {
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    places_.emplace(storages[i].unsafeGetStorageImpl(), i);
+}
+
+void StorageUses::look_at(const at::Tensor& input) {
+  if (!input.has_storage()) return;
+  const auto found = places_.find(storage_of(input));
+  if (found != places_.end() && std::ranges::find(found_, found->second) == found_.end())
+    found_.push_back(found->second);
+}
+
+void StorageUses::looked_at_all() {
+  if (found_.empty()) return;
+  const auto found = std::exchange(found_, {});
+  const at::DisableRecordFunctionGuard no_record;
+  used_(found);
 }
 
 }  // namespace paceline

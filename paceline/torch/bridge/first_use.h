@@ -1,7 +1,9 @@
-// Detects the first operator that reads a tensor.
+// Detects operators that are about to read tensors: the first one that reads a tensor, or each one
+// that reads a storage.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
 
 #include <cstddef>
 #include <functional>
@@ -11,28 +13,57 @@
 
 namespace paceline {
 
+// Sees the inputs of each operator of libtorch that runs on the thread that made it.
+class OperatorWatch {
+ protected:
+  OperatorWatch();
+  virtual ~OperatorWatch();
+
+ public:
+  OperatorWatch(const OperatorWatch&) = delete;
+  OperatorWatch& operator=(const OperatorWatch&) = delete;
+
+ private:
+  friend struct OperatorCallback;
+  virtual void look_at(const at::Tensor& input) = 0;
+  virtual void looked_at_all() {}  // the operator is about to run
+};
+
 // While it lives, it calls `seen` once for each of `tensors`, before the first operator of libtorch
 // that has the tensor, or another one over its memory such as a kept detach() or `.data()`, among
 // its inputs (or in a list of them) runs on this thread. Operators that `seen` itself runs do not
 // count. Accesses that bypass libtorch's dispatcher, such as data_ptr(), are not seen. `seen` must
 // not throw (libtorch would log it and go on), and must not destroy this object. COST: some 0.1 us
 // for each operator. THREAD: the one that made it.
-class FirstUse {
+class FirstUse final : OperatorWatch {
  public:
   using Seen = std::function<void(std::size_t place)>;
   FirstUse(const std::vector<at::Tensor>& tensors, Seen seen);
-  ~FirstUse();
-  FirstUse(const FirstUse&) = delete;
-  FirstUse& operator=(const FirstUse&) = delete;
 
  private:
-  friend struct FirstUseCallback;
-  void look_at(const at::Tensor& tensor);
+  void look_at(const at::Tensor& input) override;
   void look_for(const void* tensor_or_storage);
 
   std::unordered_multimap<const void*, std::size_t> places_;  // only those not seen yet
   std::vector<bool> was_seen_;
   Seen seen_;
+};
+
+// While it lives, it calls `used` before every operator that has one of `storages` among its
+// inputs, forward or backward, with the places of all that it has, each once. So memory may be put
+// into a storage that is empty. For the rest as FirstUse. The storages outlive this.
+class StorageUses final : OperatorWatch {
+ public:
+  using Used = std::function<void(const std::vector<std::size_t>& places)>;
+  StorageUses(const std::vector<c10::Storage>& storages, Used used);
+
+ private:
+  void look_at(const at::Tensor& input) override;
+  void looked_at_all() override;
+
+  std::unordered_map<const void*, std::size_t> places_;
+  std::vector<std::size_t> found_;  // of the present operator
+  Used used_;
 };
 
 }  // namespace paceline

@@ -3,9 +3,13 @@
 // GradientAveraging (gradient_averaging.h) is the Synchrony that averages gradients, one step after
 // the other. Gradients lie in buckets (gradient_buckets.h), a schedule says which travel together
 // (gradient_schedule.h, schedule_options.h), weights and used parameters are told beside them
-// (step_facts.h), and rows of sparse gradients go apart (sparse_gradients.h). parameter_watch.h
+// (step_facts.h), and rows of sparse gradients go apart (sparse_gradients.h). A receiver
+// (gradient_receiver.h) takes the means where each rank owns a piece; memory that comes and goes in
+// a step is memory_pool.h's. parameter_watch.h
 // sees misuse, training_state.h is what passes from step to step, recording.h writes down the
 // model. Start reading at gradient_averaging.h.
 #pragma once
 
 #include "paceline/torch/gradient/gradient_averaging.h"
+#include "paceline/torch/gradient/gradient_receiver.h"
+#include "paceline/torch/gradient/memory_pool.h"

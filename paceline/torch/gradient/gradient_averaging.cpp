@@ -49,12 +49,13 @@ std::unique_ptr<Synchrony> make_gradient_averaging(const ModelParts& parts, Comm
 }
 
 GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
-                                     const DataParallelOptions& options)
+                                     const DataParallelOptions& options, GradientReceiver* receiver)
     : parameters_(parts.trained()),
       shapes_(shapes_of(parts.dense)),
       stand_ins_(stand_ins_for(parts.dense)),
       dense_(parts.dense.size()),
       group_(group),
+      receiver_(receiver),
       schedule_(parts.dense, group.size(), options),
       passes_of_a_step_(options.backward_passes_per_step),
       facts_(group),
@@ -65,7 +66,9 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
     throw_misuse(c10::str("DataParallelOptions::backward_passes_per_step is ", passes_of_a_step_,
                           "; a step has at least one backward pass"));
   }
-  if (!alone() && dense_ > 0) {
+  if (receiver_ != nullptr) {
+    layout_ = {.groups = receiver_->buckets(), .alignment = kSlotAlignment};
+  } else if (!alone() && dense_ > 0) {
     layout_ = schedule_.first();
     path_ = layout_.path(group_);
   }
@@ -140,6 +143,7 @@ bool GradientAveraging::arriving(std::size_t i) {
   // But it keeps the order of messages, in which layers that communicate within backward may stand.
   if (!accumulating() && !alone() && is_dense(i)) {
     const at::NoGradGuard no_grad;
+    acquire_memory(buckets_->bucket_of(i), /*in_backward=*/true);
     contribute_without_gradient(i);
     filled(i);
     send_full_buckets();
@@ -174,6 +178,11 @@ std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
   if (alone() || !is_dense(i) || paused_ || !last_pass || weight_.weight == 0 || in_flight ||
       next_layout_)
     return nullptr;
+  try {
+    acquire_memory(buckets_->bucket_of(i), /*in_backward=*/true);
+  } catch (const Error&) {  // libtorch is in the middle of an operator: the next event throws it
+    return nullptr;
+  }
   return buckets_->lend(i);
 }
 
@@ -207,7 +216,31 @@ void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
   send_full_buckets();
 }
 
+// Memory that one bucket after the other has: one fills it while another is under way. Where a
+// backward pass is quicker than the messages, it waits.
+void GradientAveraging::acquire_memory(std::size_t bucket, bool in_backward) {
+  if (!needs_room() || buckets_->has_memory(bucket)) return;
+  std::vector<std::size_t> under_way;
+  for (std::size_t b = 0; b < receiver_->started(); ++b)
+    if (buckets_->has_memory(b)) under_way.push_back(b);
+  constexpr std::size_t kUnderWay = 1;
+  if (in_backward && under_way.size() > kUnderWay) {
+    communicating([&] {
+      for (std::size_t k = 0; k + kUnderWay < under_way.size(); ++k) {
+        receiver_->wait(under_way[k]);
+        release_memory(under_way[k]);
+      }
+    });
+  }
+  buckets_->acquire(bucket);
+}
+
+void GradientAveraging::release_memory(std::size_t bucket) {
+  if (needs_room() && buckets_->has_memory(bucket)) buckets_->release(bucket);
+}
+
 void GradientAveraging::take(std::size_t i, bool held_elsewhere) {
+  acquire_memory(buckets_->bucket_of(i), current_backward() >= 0);
   current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
   if (buckets_->take(i, held_elsewhere)) gradients_moved(buckets_->bucket_of(i));
 }
@@ -242,7 +275,8 @@ void GradientAveraging::filled(std::size_t i) {
 
 // The share of this rank's gradients is known only when all weights are.
 void GradientAveraging::send_full_buckets() {
-  if (full_.empty() || !facts_.knows_weights()) return;
+  // Memory comes back only from buckets that were sent, so these wait for the weights.
+  if (full_.empty() || (!facts_.knows_weights() && !needs_room())) return;
   communicating([this] {
     for (const std::size_t bucket : full_) send(bucket);
   });
@@ -266,10 +300,18 @@ void GradientAveraging::send(std::size_t bucket) {
     watch_.gradient_moved(i);
     watch_.gradient_sent(i);
   }
+  if (receiver_ != nullptr && !contributes(bucket)) {
+    receiver_->send(bucket, {}, nullptr);
+    return;
+  }
   if (schedule_.sees_gradients()) show(bucket);
   const Buffer gradients = buckets_->buffer(bucket);
   if (const double share = weights.share(group_.rank()); share != 1)
     scale(gradients.dtype, {gradients.data, gradients.size_bytes()}, share);
+  if (receiver_ != nullptr) {
+    receiver_->send(bucket, gradients, buckets_->memory(bucket));
+    return;
+  }
   path_->load(static_cast<int>(bucket), gradients);
   const int begin = layout_.plan.groups[bucket].begin;
   for (int place = 0; place < static_cast<int>(members.size()); ++place)
@@ -285,20 +327,41 @@ void GradientAveraging::show(std::size_t bucket) {
   }
 }
 
+// A bucket without memory to which nothing of this rank belongs.
+bool GradientAveraging::contributes(std::size_t bucket) const {
+  if (!needs_room() || buckets_->has_memory(bucket)) return true;
+  return weight_.weight > 0 &&
+         std::ranges::any_of(present_plan()[bucket].gradients, [this](int index) {
+           return parameters_[static_cast<std::size_t>(index)].tensor.grad().defined();
+         });
+}
+
 void GradientAveraging::fill_the_rest() {
-  for (std::size_t i = 0; i < dense_; ++i) {
-    Progress& progress = progress_[i];
-    if (progress.filled) continue;
-    // Under no_sync, and not again in the pass that ended it.
-    if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
-      take(i, true);
-      progress.fired = true;
-      watch_.gradient_moved(i);
-    } else {
-      contribute_without_gradient(i);
+  for (std::size_t bucket = 0; bucket < present_plan().size(); ++bucket) {
+    if (is_sent_[bucket]) continue;
+    const bool has_slots = contributes(bucket);
+    if (has_slots) acquire_memory(bucket, /*in_backward=*/false);
+    for (int index : present_plan()[bucket].gradients) {
+      const auto i = static_cast<std::size_t>(index);
+      Progress& progress = progress_[i];
+      if (progress.filled) continue;
+      // Under no_sync, and not again in the pass that ended it.
+      if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
+        take(i, true);
+        progress.fired = true;
+        watch_.gradient_moved(i);
+      } else if (has_slots) {
+        contribute_without_gradient(i);
+      }
+      filled(i);
     }
-    filled(i);
+    if (needs_room()) send_full_buckets();
   }
+}
+
+void GradientAveraging::tell_weight() {
+  if (failure_) std::rethrow_exception(failure_);
+  if (!facts_.has_told_weight()) communicating([this] { facts_.tell_weight(weight_); });
 }
 
 void GradientAveraging::begin() {
@@ -307,11 +370,17 @@ void GradientAveraging::begin() {
   lay_out_next();
   for (std::size_t i = 0; i < dense_; ++i)
     if (buckets_->is_kept_elsewhere(i)) buckets_->move_elsewhere(buckets_->bucket_of(i));
-  communicating([this] { facts_.tell_weight(weight_); });
+  tell_weight();
+  if (facts_.told() != weight_) {
+    throw_misuse(
+        "DataParallel::weight() was called after the forward pass of this step had begun, when "
+        "ranks with sharded parameters have told their weights already: call it before");
+  }
 }
 
 void GradientAveraging::end() {
   open_ = false;
+  for (std::size_t b = 0; b < present_plan().size(); ++b) release_memory(b);
   facts_.end();
   pass_ = {};
   passes_ = 0;
@@ -332,10 +401,13 @@ void GradientAveraging::expect_all() {
 }
 
 void GradientAveraging::lay_out() {
-  const std::size_t sent = path_ ? dense_ : 0;
-  buckets_ =
-      std::make_unique<GradientBuckets>(layout_.groups, tensors_of({parameters_.data(), sent}),
-                                        std::span(shapes_).first(sent), group_, layout_.alignment);
+  const std::size_t sent = path_ || receiver_ != nullptr ? dense_ : 0;
+  BucketMemory memory;
+  if (receiver_ != nullptr)
+    memory = {.bytes = receiver_->bytes(), .on_demand = !receiver_->keeps_memory()};
+  buckets_ = std::make_unique<GradientBuckets>(
+      layout_.groups, tensors_of({parameters_.data(), sent}), std::span(shapes_).first(sent),
+      group_, layout_.alignment, std::move(memory));
 }
 
 // The layout changes when the next step begins: by then its gradients are usually dropped, so that

@@ -17,7 +17,8 @@
 //
 // Beside it: what counts as misuse between backward() and end_step() is parameter_watch.h, which
 // gradients travel together and when gradient_schedule.h, how they travel
-// core/schedule/path/gradient_path.h, how rows of sparse gradients are averaged sparse_gradients.h.
+// core/schedule/path/gradient_path.h, or who takes them instead gradient_receiver.h, how rows of
+// sparse gradients are averaged sparse_gradients.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,6 +36,7 @@
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
+#include "paceline/torch/gradient/gradient_receiver.h"
 #include "paceline/torch/gradient/gradient_schedule.h"
 #include "paceline/torch/gradient/parameter_watch.h"
 #include "paceline/torch/gradient/step_facts.h"
@@ -48,8 +50,10 @@ namespace paceline::parallel {
 
 class GradientAveraging final : public Synchrony {
  public:
+  // `receiver`: takes the means instead of the parameters, and outlives this; null: there is none,
+  // and each parameter's grad becomes its mean. With one the group has several ranks.
   GradientAveraging(const ModelParts& parts, Communicator& group, Job* job,
-                    const DataParallelOptions& options);
+                    const DataParallelOptions& options, GradientReceiver* receiver = nullptr);
   ~GradientAveraging() override;
   GradientAveraging(const GradientAveraging&) = delete;
   GradientAveraging& operator=(const GradientAveraging&) = delete;
@@ -59,6 +63,8 @@ class GradientAveraging final : public Synchrony {
   std::shared_ptr<void> birthplace(std::size_t i) override;
   void before_use(std::size_t i) override;
   void weigh(const RankWeight& weight) override { weight_ = weight; }
+  // Tells this rank's weight already before the step's first gradient. It must not change then.
+  void tell_weight();
   void pause(bool paused) override { paused_ = paused; }
   bool in_step() const override { return open_; }
   bool has_gradients() const override;
@@ -105,6 +111,9 @@ class GradientAveraging final : public Synchrony {
   void take(std::size_t i, bool held_elsewhere);
   void gradients_moved(std::size_t bucket);
   void contribute_without_gradient(std::size_t i);
+  bool contributes(std::size_t bucket) const;
+  void acquire_memory(std::size_t bucket, bool in_backward);
+  void release_memory(std::size_t bucket);
   void filled(std::size_t i);
   void send_full_buckets();
   void send(std::size_t bucket);
@@ -143,6 +152,7 @@ class GradientAveraging final : public Synchrony {
   void leave_memory_of(const GradientBuckets& buckets, bool keep_values);
 
   bool alone() const { return group_.size() == 1; }
+  bool needs_room() const { return receiver_ != nullptr && !receiver_->keeps_memory(); }
   bool is_dense(std::size_t i) const { return i < dense_; }
   bool accumulating() const { return paused_ || passes_ < passes_of_a_step_; }
   const std::vector<schedule::Bucket>& present_plan() const { return buckets_->plan(); }
@@ -152,14 +162,16 @@ class GradientAveraging final : public Synchrony {
   std::vector<at::Tensor> stand_ins_;  // of the dense ones: their grads while gradients travel
   const std::size_t dense_;
   Communicator& group_;
+  GradientReceiver* const receiver_;
   GradientSchedule schedule_;
   const int passes_of_a_step_;
   StepFacts facts_;
   std::unique_ptr<GradientBuckets> buckets_;
-  std::unique_ptr<schedule::GradientPath> path_;  // none: alone, or no dense parameter
-  GradientLayout layout_;                         // of the buckets
-  std::optional<GradientLayout> next_layout_;     // of the path already; none: `layout_` goes on
-  std::vector<std::byte> codec_state_;            // kept while nothing is compressed
+  // None: alone, no dense parameter, or a receiver.
+  std::unique_ptr<schedule::GradientPath> path_;
+  GradientLayout layout_;                      // of the buckets
+  std::optional<GradientLayout> next_layout_;  // of the path already; none: `layout_` goes on
+  std::vector<std::byte> codec_state_;         // kept while nothing is compressed
   ParameterWatch watch_;
   std::unique_ptr<observe::ModelRecorder> recorder_;  // none: nobody asked for the model
 

@@ -83,6 +83,7 @@ StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
     send_full_buckets();
     current_.launched_in_backward = launched;
     current_.gradients_at_first_launch = first;
+    if (receiver_ != nullptr) receiver_->sent_all();
   }
   learn_what_was_used();
   if (alone()) return outcome;
@@ -132,12 +133,25 @@ bool GradientAveraging::wait_for(std::size_t bucket) {
             ") were averaged");
       },
       [&] {
+        if (receiver_ != nullptr) {
+          receiver_->wait(bucket);
+          return true;
+        }
         path_->wait(layout_.plan.groups[bucket].begin);
         return !path_->take_overflow(static_cast<int>(bucket));
       });
 }
 
 void GradientAveraging::hand_out(std::size_t bucket) {
+  if (receiver_ != nullptr) {
+    receiver_->hand_out(bucket, used_);
+    for (int index : present_plan()[bucket].gradients) {
+      const auto i = static_cast<std::size_t>(index);
+      if (used_[i]) parameters_[i].tensor.mutable_grad().reset();
+    }
+    release_memory(bucket);
+    return;
+  }
   for (int index : present_plan()[bucket].gradients) {
     const auto i = static_cast<std::size_t>(index);
     if (used_[i]) parameters_[i].tensor.mutable_grad() = buckets_->slot(i);
@@ -197,6 +211,7 @@ void GradientAveraging::report(const StepOutcome& outcome) {
     current_.wire_bytes = coded.wire - coded_before_.wire;
     coded_before_ = coded;
   }
+  current_.gradient_memory = static_cast<double>(buckets_->take_peak_bytes());
   current_.exchange = report_.exchange;
   if (!alone() && outcome.end != StepEnd::over) {
     current_.exchange.period = 1;
@@ -221,7 +236,7 @@ void GradientAveraging::record() {
 // Lanes of the next one are opened now, where all ranks stand; its memory is laid out when the step
 // begins.
 void GradientAveraging::decide_next_layout() {
-  if (alone() || dense_ == 0) return;
+  if (path_ == nullptr) return;
   auto layout = schedule_.next(group_, std::move(observed_));
   if (layout && !layout->is_like(layout_)) go_on_with(std::move(*layout));
 }

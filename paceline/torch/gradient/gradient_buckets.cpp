@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "paceline/torch/bridge/bridge.h"
@@ -12,8 +13,10 @@ namespace paceline::parallel {
 GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
                                  std::span<const at::Tensor> parameters,
                                  std::span<const at::Tensor> shapes, const Communicator& group,
-                                 std::size_t alignment)
+                                 std::size_t alignment, BucketMemory memory)
     : group_(group),
+      pool_(group),
+      on_demand_(memory.on_demand),
       alignment_(alignment),
       plan_(std::move(plan)),
       parameters_(parameters.begin(), parameters.end()),
@@ -23,23 +26,26 @@ GradientBuckets::GradientBuckets(std::vector<schedule::Bucket> plan,
       slots_(parameters.size()),
       lent_(parameters.size()),
       never_again_(parameters.size()) {
-  std::size_t total = 0;
-  for (const schedule::Bucket& bucket : plan_) total += laid_out_bytes(bucket);
-  if (total > 0) memory_.assign(plan_.size(), std::make_shared<Allocation>(group_.allocate(total)));
+  bytes_ = std::move(memory.bytes);
+  if (bytes_.empty()) {
+    for (const schedule::Bucket& bucket : plan_) {
+      bytes_.push_back(0);
+      for (int index : bucket.gradients)
+        bytes_.back() +=
+            aligned_size(shapes_[static_cast<std::size_t>(index)].nbytes(), alignment_);
+    }
+  }
+  memory_.resize(plan_.size());
+  const std::size_t total = std::accumulate(bytes_.begin(), bytes_.end(), std::size_t{0});
+  if (total > 0 && !on_demand_)
+    memory_.assign(plan_.size(), std::make_shared<Allocation>(group_.allocate(total)));
 
   std::size_t start = 0;
   for (std::size_t b = 0; b < plan_.size(); ++b) {
     for (int index : plan_[b].gradients) bucket_of_[static_cast<std::size_t>(index)] = b;
-    lay_out(b, memory_[b]->data() + start);
-    start += laid_out_bytes(plan_[b]);
+    if (memory_[b]) lay_out(b, memory_[b]->data() + start);
+    start += bytes_[b];
   }
-}
-
-std::size_t GradientBuckets::laid_out_bytes(const schedule::Bucket& bucket) const {
-  std::size_t bytes = 0;
-  for (int index : bucket.gradients)
-    bytes += aligned_size(shapes_[static_cast<std::size_t>(index)].nbytes(), alignment_);
-  return bytes;
 }
 
 void GradientBuckets::lay_out(std::size_t bucket, std::byte* start) {
@@ -53,12 +59,12 @@ void GradientBuckets::lay_out(std::size_t bucket, std::byte* start) {
 
 Buffer GradientBuckets::buffer(std::size_t bucket) const {
   const Dtype dtype = plan_[bucket].dtype;
-  return {starts_[bucket], laid_out_bytes(plan_[bucket]) / size_of(dtype), dtype};
+  return {starts_[bucket], bytes_[bucket] / size_of(dtype), dtype};
 }
 
 bool GradientBuckets::contains(const void* address) const {
   return std::ranges::any_of(memory_, [=](const auto& memory) {
-    return address >= memory->data() && address < memory->data() + memory->size();
+    return memory && address >= memory->data() && address < memory->data() + memory->size();
   });
 }
 
@@ -66,7 +72,7 @@ bool GradientBuckets::contains(const void* address) const {
 // storage.
 bool GradientBuckets::is_kept_elsewhere(std::size_t parameter) const {
   const at::Tensor& slot = slots_[parameter];
-  if (parameters_[parameter].grad().is_same(slot)) return false;
+  if (!slot.defined() || parameters_[parameter].grad().is_same(slot)) return false;
   return slot.use_count() > 1 || slot.storage().use_count() > 1;
 }
 
@@ -96,7 +102,7 @@ bool GradientBuckets::take(std::size_t parameter, bool held_elsewhere) {
 void GradientBuckets::move_elsewhere(std::size_t bucket) {
   const schedule::Bucket& plan = plan_[bucket];
   const auto old = slots_;
-  memory_[bucket] = std::make_shared<Allocation>(group_.allocate(laid_out_bytes(plan)));
+  memory_[bucket] = std::make_shared<Allocation>(group_.allocate(bytes_[bucket]));
   lay_out(bucket, memory_[bucket]->data());
   for (int index : plan.gradients) {
     const auto i = static_cast<std::size_t>(index);
@@ -105,6 +111,40 @@ void GradientBuckets::move_elsewhere(std::size_t bucket) {
     if (grad.defined() && is_same_memory(grad, old[i])) grad = slots_[i];
     lent_[i].reset();
   }
+}
+
+void GradientBuckets::acquire(std::size_t bucket) {
+  if (has_memory(bucket)) return;
+  memory_[bucket] = pool_.take(bytes_[bucket]);
+  std::byte* const start = memory_[bucket]->data();
+  lay_out(bucket, start);
+  // The gaps between gradients travel with them, so they hold no left-over.
+  std::size_t used = 0;
+  const auto clear = [&](std::size_t from, std::size_t to) {
+    std::fill(start + from, start + to, std::byte{0});
+  };
+  for (int index : plan_[bucket].gradients) {
+    const std::size_t bytes = shapes_[static_cast<std::size_t>(index)].nbytes();
+    clear(used + bytes, used + aligned_size(bytes, alignment_));
+    used += aligned_size(bytes, alignment_);
+  }
+  clear(used, bytes_[bucket]);
+}
+
+void GradientBuckets::release(std::size_t bucket) {
+  starts_[bucket] = nullptr;
+  for (int index : plan_[bucket].gradients) {
+    const auto i = static_cast<std::size_t>(index);
+    slots_[i].reset();
+    lent_[i].reset();
+  }
+  pool_.give_back(std::move(memory_[bucket]), bytes_[bucket]);
+  memory_[bucket].reset();
+}
+
+std::size_t GradientBuckets::take_peak_bytes() {
+  if (!on_demand_) return std::accumulate(bytes_.begin(), bytes_.end(), std::size_t{0});
+  return pool_.take_peak();
 }
 
 }  // namespace paceline::parallel

@@ -13,6 +13,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/gradient/memory_pool.h"
 
 namespace paceline::parallel {
 
@@ -23,6 +24,12 @@ inline std::size_t aligned_size(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
+// How much memory buckets have, and how long.
+struct BucketMemory {
+  std::vector<std::size_t> bytes = {};  // of each bucket; empty: what its gradients take
+  bool on_demand = false;               // only from acquire() to release()
+};
+
 class GradientBuckets {
  public:
   // `shapes`: of the parameters when the plan was made; those of a parameter that is converted
@@ -30,7 +37,7 @@ class GradientBuckets {
   // a multiple of all elements' sizes.
   GradientBuckets(std::vector<schedule::Bucket> plan, std::span<const at::Tensor> parameters,
                   std::span<const at::Tensor> shapes, const Communicator& group,
-                  std::size_t alignment = kSlotAlignment);
+                  std::size_t alignment = kSlotAlignment, BucketMemory memory = {});
 
   const std::vector<schedule::Bucket>& plan() const { return plan_; }
   // The memory of the bucket's gradients and, between them, zeros that align each slot.
@@ -57,14 +64,25 @@ class GradientBuckets {
   // again. REQUIRES: the bucket is not on its way.
   void move_elsewhere(std::size_t bucket);
 
+  std::shared_ptr<const void> memory(std::size_t bucket) const { return memory_[bucket]; }
+  // Without memory a bucket has no slots, and no other call but contains() may be about them.
+  bool has_memory(std::size_t bucket) const { return memory_[bucket] != nullptr; }
+  void acquire(std::size_t bucket);  // if it has none
+  // REQUIRES: on demand. No grad is a slot of it.
+  void release(std::size_t bucket);
+  // The most memory of all buckets at once, in bytes, since the last call.
+  std::size_t take_peak_bytes();
+
  private:
-  std::size_t laid_out_bytes(const schedule::Bucket& bucket) const;
   void lay_out(std::size_t bucket, std::byte* start);
 
   const Communicator& group_;
+  MemoryPool pool_;  // on demand
+  const bool on_demand_;
   std::size_t alignment_;
   std::vector<schedule::Bucket> plan_;
   std::vector<at::Tensor> parameters_, shapes_;
+  std::vector<std::size_t> bytes_;                   // by bucket
   std::vector<std::shared_ptr<Allocation>> memory_;  // by bucket
   std::vector<std::byte*> starts_;                   // by bucket
   std::vector<std::size_t> bucket_of_;               // by parameter

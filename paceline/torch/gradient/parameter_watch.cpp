@@ -11,10 +11,12 @@ namespace {
 
 // The bits of a few elements. libtorch's C++ SGD and clip_grad_norm_ write through `.data()`, which
 // leaves the version counter alone, so the version does not show every optimizer step; values do,
-// unless the gradient was zero in all of these places.
+// unless the gradient was zero in all of these places. 0: the memory is not there, as that of
+// sharded parameters out of their use.
 std::uint64_t probe(const at::Tensor& parameter) {
   constexpr std::size_t kProbes = 8;
-  if (parameter.layout() != at::kStrided || !parameter.is_contiguous() || parameter.numel() == 0)
+  if (parameter.layout() != at::kStrided || !parameter.is_contiguous() || parameter.numel() == 0 ||
+      parameter.storage().nbytes() == 0)
     return 0;
   const auto* bytes = static_cast<const std::byte*>(parameter.const_data_ptr());
   const std::size_t size = parameter.element_size(),
@@ -49,10 +51,11 @@ std::string ParameterWatch::changed_parameter() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Seen& before = seen_[i];
     const at::Tensor& now = parameters_[i].tensor;
-    if (before.made &&
-        (now._version() != before.parameter_version || probe(now) != before.parameter_probe)) {
+    if (!before.made) continue;
+    if (now._version() != before.parameter_version) return parameters_[i].name;
+    const std::uint64_t values = probe(now);
+    if (values != before.parameter_probe && values != 0 && before.parameter_probe != 0)
       return parameters_[i].name;
-    }
   }
   return {};
 }

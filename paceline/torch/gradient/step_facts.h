@@ -42,6 +42,7 @@ class StepFacts {
   // Tells this rank's weight, once a step. It does not wait.
   void tell_weight(const RankWeight& own);
   bool has_told_weight() const { return has_told_weight_; }
+  const RankWeight& told() const { return own_; }  // REQUIRES: it has
   // Whether all ranks have told theirs.
   bool knows_weights() const { return has_told_weight_ && told_weights_.done(); }
   // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not.

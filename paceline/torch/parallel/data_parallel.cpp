@@ -247,6 +247,14 @@ at::ScalarType DataParallel::input_type() const {
   return impl_->replicas.parts().trained().front().tensor.scalar_type();
 }
 
+std::vector<at::Tensor> DataParallel::parameters(const std::string& name) const {
+  return impl_->replicas.parameters(name);
+}
+
+DataParallel::Gathered DataParallel::gathered() {
+  return Gathered(impl_->replicas.gathered());
+}
+
 void DataParallel::rebind(Communicator& group, int root) {
   impl_->rebind(group, root);
 }

@@ -122,9 +122,29 @@ class DataParallel {
   // (misuse): in the middle of a step; not finite.
   double clip_grad_norm(double max_norm);
 
-  // The tensors that an optimizer steps: the model's trained parameters, or with the precision o2
-  // masters of float32 in place of those that the model has in 16 bits. They live as long as this.
+  // The tensors that an optimizer steps: the model's trained parameters; with the precision o2
+  // masters of float32 in place of those that the model has in 16 bits; with
+  // DataParallelOptions::zero_stage above 0 the segments of them that this rank owns, each of one
+  // dimension, for an optimizer that treats each element by itself. They live as long as this.
   std::vector<at::Tensor> parameters() const;
+  // Those of one parameter of the model, to make groups of options: one tensor, or none where this
+  // rank owns nothing of it. THROWS Error (misuse): there is none of this name.
+  std::vector<at::Tensor> parameters(const std::string& name) const;
+
+  // While it lives, the model's parameters are all in memory, up to date: to evaluate on some
+  // ranks, to save, to read past libtorch's operators. All ranks call it, between steps, and end it
+  // before the next. At zero_stage 0 it does nothing.
+  class Gathered {
+   public:
+    Gathered(Gathered&&) noexcept = default;
+    Gathered& operator=(Gathered&&) = delete;
+
+   private:
+    friend class DataParallel;
+    explicit Gathered(std::shared_ptr<void> held) : held_(std::move(held)) {}
+    std::shared_ptr<void> held_;
+  };
+  [[nodiscard]] Gathered gathered();
 
   // loss.backward(), with the loss scaled where the precision has fp16. It may be called several
   // times in a step that accumulates.

@@ -46,6 +46,22 @@ double part_of(const at::Tensor& grad, double p) {
   }
 }
 
+// The norm of all gradients as one vector, over all ranks that share them.
+double norm_of(const std::vector<at::Tensor>& grads, const std::vector<bool>& is_counted,
+               const ClipOptions& options, const NormShares& shares) {
+  const bool largest = std::isinf(options.norm_type);
+  double whole = 0;
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!is_counted[i]) continue;
+    const at::Tensor values = grads[i].layout() == at::kSparse ? grads[i].values() : grads[i];
+    const double part = part_of(values.contiguous(), options.norm_type);
+    whole = largest ? larger(whole, part) : whole + part;
+  }
+  for (Communicator* const group : shares.groups)
+    whole = group->all_reduce(whole, largest ? ReduceOp::max : ReduceOp::sum);
+  return largest ? whole : std::pow(whole, 1 / options.norm_type);
+}
+
 }  // namespace
 
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
@@ -69,18 +85,7 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
     if (grad.layout() == at::kSparse && !grad.is_coalesced()) grad = grad.coalesce();
     grads.push_back(grad);
   }
-  double whole = 0;
-  for (std::size_t i = 0; i < grads.size(); ++i) {
-    if (!is_counted[i]) continue;
-    const at::Tensor& grad = grads[i];
-    const at::Tensor values = grad.layout() == at::kSparse ? grad.values() : grad;
-    const double part = part_of(values.contiguous(), options.norm_type);
-    whole = std::isinf(options.norm_type) ? larger(whole, part) : whole + part;
-  }
-  const ReduceOp op = std::isinf(options.norm_type) ? ReduceOp::max : ReduceOp::sum;
-  for (Communicator* const group : shares.groups) whole = group->all_reduce(whole, op);
-  const double norm =
-      std::isinf(options.norm_type) ? whole : std::pow(whole, 1 / options.norm_type);
+  const double norm = norm_of(grads, is_counted, options, shares);
   if (!std::isfinite(norm)) {
     if (!options.refuse_non_finite) return norm;
     throw_misuse(

@@ -80,6 +80,12 @@ struct DataParallelOptions {
   // step() scales the mean gradients so that their global norm is at most this
   // (clip_grad_norm.h). 0: not. With it, and with o2 or fp16, no schedule crosses the barrier.
   double max_grad_norm = 0;
+  // Divides the state among the ranks (ZeRO; docs/guide/sharding.md): 0 nothing; 1 the optimizer's
+  // state; 2 gradients too; 3 parameters too. Above 0 the optimizer is one over
+  // DataParallel::parameters(). The bits are those of stage 0.
+  int zero_stage = 0;
+  // The number of units of the model whose parameters are gathered ahead of their use, at stage 3.
+  int zero_prefetch = 1;
 };
 
 }  // namespace paceline

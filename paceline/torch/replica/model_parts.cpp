@@ -7,6 +7,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/replica/module_units.h"
 
 namespace paceline::parallel {
 namespace {
@@ -135,7 +136,9 @@ ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::strin
   Sorting sorting(sparse, sparse_weights(model));
   for (const auto& item : model.named_parameters()) sorting.parameter(item.key(), item.value());
   for (const auto& item : model.named_buffers()) sorting.buffer(item.key(), item.value());
-  return std::move(sorting).finish();
+  ModelParts parts = std::move(sorting).finish();
+  parts.units = units_of(model);
+  return parts;
 }
 
 ModelParts parts_of(const std::vector<Parameter>& parameters,

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct ModelParts {
   std::vector<Parameter> buffers;
   // They tell which part of a parameter this rank holds, where several ranks are one replica.
   Placements placements = {};
+  // The elements of torch::nn::Sequential and ModuleList to which parameters belong, by name: those
+  // that are gathered together where parameters are sharded. All other parameters, and such as
+  // stand in several of them, are not here.
+  std::map<std::string, std::string> units;
 
   std::vector<at::Tensor> all() const;
   std::vector<Parameter> trained() const;  // the dense ones, then the sparse ones

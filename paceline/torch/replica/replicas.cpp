@@ -45,7 +45,9 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"optimizer", options.optimizer ? "given" : "not given"},
           {"synchrony", options.synchrony},
           {"precision", options.precision},
-          {"max_grad_norm", c10::str(options.max_grad_norm)}};
+          {"max_grad_norm", c10::str(options.max_grad_norm)},
+          {"zero_stage", c10::str(options.zero_stage)},
+          {"zero_prefetch", c10::str(options.zero_prefetch)}};
 }
 
 // A gradient of 16 bits goes on in its master's type, in which gradients add up and travel.
@@ -179,6 +181,10 @@ void Replicas::hook() {
 }
 
 void Replicas::rebind(Communicator& group, int root) {
+  if (options_.zero_stage > 0) {
+    throw_misuse(c10::str("DataParallel::rebind: with zero_stage ", options_.zero_stage,
+                          " the state of each rank is of its own: make another DataParallel"));
+  }
   if (root < 0 || root >= group.size()) {
     throw_misuse(
         c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
@@ -194,6 +200,7 @@ void Replicas::rebind(Communicator& group, int root) {
   for (Parameter& each : now.dense)
     for (const Parameter& before : named)
       if (each.tensor.is_same(before.tensor)) each.computed = before.computed;
+  now.units = std::move(parts_.units);
   parts_ = std::move(now);
   bind(group, root);
 }
@@ -216,13 +223,13 @@ Synchrony& Replicas::synchrony() const {
 
 // Looks at the parameters as the last optimizer step left them; nobody writes to them now. What
 // makes replicas differ from the beginning shows after the first step already.
-void Replicas::check_replicas() {
-  const std::int64_t step = synchrony().report().step + 1;
+void Replicas::check_replicas(std::int64_t step) {
   const bool is_alone = calls_ == nullptr && parts_.placements.group() == nullptr;
   if (is_alone || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
   if (step != 2 && step % options_.check_replicas_every != 0) return;
-  synchrony().drain();
-  const auto all = parts_.trained_and_frozen();
+  if (synchrony().pieces_over() == nullptr) synchrony().drain();
+  const at::DisableRecordFunctionGuard unseen;  // it is no use of sharded parameters
+  const auto all = synchrony().holds_parameters() ? parts_.trained_and_frozen() : parts_.frozen;
   try {
     if (calls_ != nullptr) require_equal_replicas(*calls_, all, step);
     if (Communicator* const group = parts_.placements.group()) {
@@ -297,10 +304,14 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
         "DataParallel::consensus() returned before training goes on");
   }
   EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
-  check_replicas();
+  const std::int64_t step = synchrony().report().step + 1;
+  // Ranks whose pieces others wait for within a backward pass must not wait before end_step().
+  const bool has_pieces = synchrony().pieces_over() != nullptr;
+  if (!has_pieces) check_replicas(step);
   const StepOutcome& outcome = ended.outcome =
       with_remedy([&] { return synchrony().end_step(updates); });
   report_step();
+  if (has_pieces && outcome.end != StepEnd::over) check_replicas(step);
   if (outcome.end == StepEnd::under_way) update_at_first_use();
   if (outcome.end != StepEnd::over && !synchrony().may_differ()) {
     if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
@@ -365,6 +376,8 @@ bool Replicas::synchronize() {
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
   if (parts_.placements.group() != nullptr) require_elementwise(optimizer);
   refuse_model_parameters(optimizer);
+  if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
+    throw_misuse(complaint);
   const std::string stranger = stranger_of(optimizer);
   equalise_optimizers({&optimizer});
   bool may_update = true;
@@ -444,7 +457,18 @@ double Replicas::clip_grad_norm(double max_norm) {
       return parts_.placements.is_counted(parameter);
     };
   }
+  if (Communicator* const group = synchrony().pieces_over()) shares.groups.push_back(group);
   return paceline::clip_grad_norm(synchrony().leaves(), max_norm, {}, shares);
+}
+
+std::vector<at::Tensor> Replicas::parameters(const std::string& name) const {
+  const std::vector<Parameter> trained = parts_.trained();
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    if (trained[i].name != name) continue;
+    return synchrony().pieces_over() ? synchrony().leaves_of(i) : std::vector{trained[i].tensor};
+  }
+  throw_misuse(c10::str("DataParallel::parameters(\"", name,
+                        "\"): no trained parameter has this name; named_parameters() lists them"));
 }
 
 at::Tensor Replicas::mean(const at::Tensor& value) {
@@ -485,6 +509,8 @@ std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) cons
 }
 
 void Replicas::require_own_gradients(const torch::optim::Optimizer& optimizer) const {
+  if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
+    throw_misuse(complaint);
   if (const std::string stranger = stranger_of(optimizer); !stranger.empty())
     refuse_stranger(stranger);
 }

@@ -53,6 +53,8 @@ class Replicas {
   std::vector<at::Tensor> parameters() const { return synchrony().leaves(); }
   void backward(const at::Tensor& loss);
   const DataParallelOptions& options() const { return options_; }
+  std::vector<at::Tensor> parameters(const std::string& name) const;
+  std::shared_ptr<void> gathered();
 
   // Goes on with this synchrony (DataParallelOptions::synchrony) from the consensus of the present
   // one. Collective.
@@ -97,7 +99,7 @@ class Replicas {
   void begin_synchrony(MadeSynchrony made);
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
-  void check_replicas();
+  void check_replicas(std::int64_t step);
   EndedStep end_step(OwnUpdates* updates);
   bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
   EndedStep end_gated_step(bool& may_update);
@@ -160,6 +162,7 @@ class Replicas::Consensus {
  private:
   Replicas& replicas_;
   std::vector<at::Tensor> tensors_, own_values_;
+  std::shared_ptr<void> gathered_;
 };
 
 }  // namespace paceline::parallel

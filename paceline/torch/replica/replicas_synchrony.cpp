@@ -29,6 +29,7 @@ Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(replicas) {
     for (const at::Tensor& tensor : tensors_) own_values_.push_back(tensor.detach().clone());
   }
   replicas.synchrony().write_consensus();
+  gathered_ = replicas.synchrony().gathered();
   replicas.is_in_consensus_ = true;
 }
 
@@ -38,7 +39,17 @@ Replicas::Consensus::~Consensus() {
   replicas_.is_in_consensus_ = false;
 }
 
+std::shared_ptr<void> Replicas::gathered() {
+  finish();
+  require_between_steps("gathered");
+  return synchrony().gathered();
+}
+
 void Replicas::change_synchrony(const std::string& text) {
+  if (options_.zero_stage > 0) {
+    throw_misuse(c10::str("DataParallel::synchrony(\"", text, "\"): zero_stage ",
+                          options_.zero_stage, " goes with \"synchronous\" alone"));
+  }
   finish();
   require_between_steps("synchrony");
   require_same_settings(*group_, {{"synchrony", text}});

@@ -15,6 +15,14 @@ struct ExchangeReport {
   double distance = 0;         // how far apart the replicas were at the last one, as its page tells
 };
 
+// The parameters of sharded replicas in a step, on this rank (docs/guide/sharding.md).
+struct ShardReport {
+  int gathers = 0;            // of units
+  double gathered_bytes = 0;  // of these units, with padding
+  double whole_memory = 0;    // the most bytes in which whole units lay at once
+  double piece_memory = 0;    // bytes of this rank's pieces of parameters, where they lie apart
+};
+
 }  // namespace parallel
 
 // The figures of the last step on this rank.
@@ -38,9 +46,12 @@ struct StepReport {
   // A gradient of some rank overflowed where it was compressed or computed in fp16, or was NaN: the
   // step was left out.
   bool overflowed = false;
+  // The most bytes of messages in which whole gradients lay at once.
+  double gradient_memory = 0;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before
   double under_way_seconds = 0;  // in which gradients were under way
   parallel::ExchangeReport exchange = {};
+  parallel::ShardReport sharded = {};
 };
 
 }  // namespace paceline

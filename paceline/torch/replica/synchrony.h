@@ -86,6 +86,18 @@ class Synchrony {
 
   // The tensors that an optimizer may step.
   virtual std::vector<at::Tensor> leaves() const = 0;
+  // Those among them that belong to a dense parameter, where they are not parameters themselves.
+  virtual std::vector<at::Tensor> leaves_of(std::size_t) const { return {}; }
+  // The ranks whose leaves together make up the parameters, which are pieces then; nothing is under
+  // way among them between two steps. Null: leaves are whole parameters.
+  virtual Communicator* pieces_over() const { return nullptr; }
+  // A text on an optimizer that must not step here; empty: it may.
+  virtual std::string complaint_about(const torch::optim::Optimizer&) const { return {}; }
+  // Collective, between steps: all parameters are in memory until the result is gone. Null: they
+  // always are.
+  virtual std::shared_ptr<void> gathered() { return nullptr; }
+  // Whether all parameters are in memory between steps.
+  virtual bool holds_parameters() const { return true; }
   // All ranks make each step together, so that they can be asked for something between two steps.
   virtual bool is_lockstep() const = 0;
   // Replicas may differ at the end of a step, and so may the states of their optimizers. If not,

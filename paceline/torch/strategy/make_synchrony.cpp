@@ -1,11 +1,13 @@
 #include "paceline/torch/strategy/make_synchrony.h"
 
+#include "paceline/torch/shard/shard.h"
 #include "paceline/torch/strategy/local/strategy_catalogue.h"
 
 namespace paceline::strategy {
 
 parallel::MadeSynchrony make_synchrony(const parallel::ModelParts& parts, Communicator& group,
                                        Job* job, const DataParallelOptions& options) {
+  if (options.zero_stage != 0) return {shard::make_sharded_averaging(parts, group, job, options)};
   const Choice choice = parse_strategy(options.synchrony).value();
   if (choice.strategy.check != nullptr)
     choice.strategy.check(choice.settings, group.size()).value();

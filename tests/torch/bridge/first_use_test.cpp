@@ -54,5 +54,51 @@ TEST(FirstUse, ManyWatchTheirOwnAndNoneAfterItsEnd) {
   EXPECT_EQ(of_b, 0);
 }
 
+// The memory of a layer comes before each operator that has it, also within backward, and goes
+// again.
+TEST(StorageUses, TellsOfEveryOperatorForwardAndBackward) {
+  torch::nn::Linear first(4, 3), second(3, 2);
+  const at::Tensor x = at::randn({5, 4});
+  const auto loss = [&] { return second(at::tanh(first(x))).square().sum(); };
+  loss().backward();
+  const at::Tensor want = first->weight.grad().clone();
+  first->weight.mutable_grad().reset();
+
+  // Both layers' weights live in storages that are empty outside of their use.
+  std::vector<at::Tensor> weights = {first->weight, second->weight}, values;
+  std::vector<c10::Storage> storages;
+  for (at::Tensor& weight : weights) {
+    values.push_back(weight.detach().clone());
+    storages.push_back(weight.storage());
+    storages.back().set_nbytes(0);
+    storages.back().unsafeGetStorageImpl()->set_data_ptr_noswap({nullptr, c10::kCPU});
+  }
+  std::vector<std::size_t> order;
+  {
+    const StorageUses uses(storages, [&](const std::vector<std::size_t>& places) {
+      for (const std::size_t place : places) {
+        if (!order.empty() && order.back() == place) continue;
+        order.push_back(place);
+        c10::StorageImpl* const storage = storages[place].unsafeGetStorageImpl();
+        storage->set_data_ptr_noswap({values[place].mutable_data_ptr(), c10::kCPU});
+        storage->set_nbytes(values[place].nbytes());
+        storages[1 - place].unsafeGetStorageImpl()->set_data_ptr_noswap({nullptr, c10::kCPU});
+        storages[1 - place].set_nbytes(0);
+      }
+    });
+    loss().backward();
+  }
+  EXPECT_EQ(order, (std::vector<std::size_t>{0, 1}))
+      << "x needs no gradient, so the backward pass does not read the first layer";
+  EXPECT_TRUE(at::equal(first->weight.grad(), want));
+  const at::Tensor joined = at::ones({2});
+  int together = 0;
+  const StorageUses uses(
+      {joined.storage(), x.storage()},
+      [&](const std::vector<std::size_t>& places) { together += places.size() == 2; });
+  (void)at::cat({joined, x.flatten(), joined});
+  EXPECT_EQ(together, 1) << "each once";
+}
+
 }  // namespace
 }  // namespace paceline

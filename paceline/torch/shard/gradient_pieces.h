@@ -1,0 +1,66 @@
+// This rank's pieces of mean gradients: each bucket is reduced to the owners of its pieces.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/gradient/gradient.h"
+#include "paceline/torch/shard/unit_memory.h"
+#include "paceline/torch/shard/units.h"
+
+namespace paceline::shard {
+
+// A reduce_scatter makes the sums of an all_reduce, in the same order: reproducible communicators
+// add in a balanced tree of ranks, whichever operation it is.
+class GradientPieces final : public parallel::GradientReceiver {
+ public:
+  // `lane` is for these messages alone. `keeps_memory`: pieces are parts of the buckets' memory.
+  // `leaves` get the gradients. `sent_all` is called as GradientReceiver::sent_all is. All outlive
+  // this.
+  GradientPieces(const Units& units, Communicator& lane, bool keeps_memory,
+                 const std::vector<Leaf>& leaves, std::function<void()> sent_all);
+
+  const std::vector<schedule::Bucket>& buckets() const override { return buckets_; }
+  const std::vector<std::size_t>& bytes() const override { return bytes_; }
+  bool keeps_memory() const override { return keeps_memory_; }
+  void send(std::size_t bucket, const Buffer& gradients,
+            std::shared_ptr<const void> memory) override;
+  std::size_t started() const override { return started_; }
+  void sent_all() override { sent_all_(); }
+  void wait(std::size_t bucket) override;
+  void hand_out(std::size_t bucket, const std::vector<bool>& used) override;
+
+  // No gradient of an earlier step is there any more. Called when a step has ended.
+  void end_step();
+  std::size_t bytes_of_pieces() const;  // that lie apart
+
+ private:
+  struct Message {
+    bool is_ready = false;
+    Buffer gradients = {};  // no data: zeros
+    std::shared_ptr<const void> memory = {};
+    Work work = {};
+  };
+  void start(std::size_t bucket);
+  ConstBuffer zeros(std::size_t bucket);
+  Buffer piece(std::size_t bucket) const;
+
+  const Units& units_;
+  Communicator& lane_;
+  const bool keeps_memory_;
+  const std::vector<Leaf>& leaves_;
+  const std::function<void()> sent_all_;
+  std::vector<schedule::Bucket> buckets_;
+  std::vector<std::size_t> bytes_;                   // by bucket
+  std::vector<std::shared_ptr<Allocation>> pieces_;  // by bucket; null: part of the bucket
+  std::shared_ptr<Allocation> zeros_;                // as long as the largest bucket
+  std::vector<Message> messages_;                    // by bucket
+  std::size_t started_ = 0;
+};
+
+}  // namespace paceline::shard

@@ -1,0 +1,170 @@
+#include "paceline/torch/shard/sharded_averaging.h"
+
+#include <torch/torch.h>
+
+#include <exception>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/shard/sharding_refusals.h"
+
+namespace paceline::shard {
+
+using parallel::GradientAveraging;
+
+std::unique_ptr<parallel::Synchrony> make_sharded_averaging(const parallel::ModelParts& parts,
+                                                            Communicator& group, Job* job,
+                                                            const DataParallelOptions& options) {
+  require_shardable(parts, options);
+  if (group.size() == 1) return parallel::make_gradient_averaging(parts, group, job, options);
+  return std::make_unique<ShardedAveraging>(parts, group, job, options);
+}
+
+ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicator& group, Job* job,
+                                   const DataParallelOptions& options)
+    : stage_(options.zero_stage),
+      parameters_(parts.dense),
+      lane_(group.split(0)),
+      gather_lane_(group.split(0)),
+      units_(Units::of(parts, group.size(), options)),
+      memory_(units_, parts, *gather_lane_, /*stays_whole=*/stage_ < 3),
+      gathers_(units_, memory_, *gather_lane_, /*stay_whole=*/stage_ < 3, options.zero_prefetch),
+      pieces_(units_, *lane_, /*keeps_memory=*/stage_ == 1, memory_.leaves(),
+              [this] { communicating([this] { gathers_.take_part_in_rest(); }); }),
+      averaging_(std::make_unique<GradientAveraging>(parts, group, job, options, &pieces_)),
+      uses_(std::make_unique<StorageUses>(
+          memory_.storages(), [this](const std::vector<std::size_t>& units) { used(units); })) {}
+
+ShardedAveraging::~ShardedAveraging() {
+  uses_.reset();
+  averaging_.reset();
+  if (has_failed_ || std::uncaught_exceptions() > 0) return;
+  try {
+    gathers_.hold(true);
+  } catch (const std::exception&) {  // parameters stay without memory, which libtorch tells
+  }
+}
+
+template <typename Call>
+void ShardedAveraging::communicating(const Call& call) {
+  try {
+    call();
+  } catch (const Error&) {
+    fail(std::current_exception());
+    throw;
+  }
+}
+
+void ShardedAveraging::fail(std::exception_ptr failure) {
+  has_failed_ = true;
+  averaging_->fail(std::move(failure));
+}
+
+// libtorch runs an operator on these units next. It would only log what is thrown here: the next
+// call throws it.
+void ShardedAveraging::used(const std::vector<std::size_t>& units) {
+  const bool in_backward = current_backward() >= 0,
+             in_training = at::GradMode::is_enabled() || in_backward;
+  const bool begins_pass = in_training && !in_backward && is_in_backward_;
+  if (in_training) is_in_backward_ = in_backward;
+  if (!begins_pass && gathers_.are_ready(units)) return;
+  const at::NoGradGuard no_grad;
+  try {
+    if (begins_pass) gathers_.begin_pass();
+    if (stage_ == 3 && in_training) averaging_->tell_weight();
+    gathers_.begin(units, in_training);
+  } catch (const std::exception&) {
+    fail(std::current_exception());
+    gathers_.poison(units);
+  }
+}
+
+void ShardedAveraging::arrived(std::size_t i, bool held_elsewhere) {
+  averaging_->arrived(i, held_elsewhere);
+  if (stage_ < 3) return;
+  if (const int now = current_backward(); now != backward_) {
+    backward_ = now;
+    left_.clear();
+    for (const Unit& unit : units_.all()) left_.push_back(unit.parameters.gradients.size());
+  }
+  const std::size_t unit = units_.unit_of(i);
+  if (--left_[unit] == 0) communicating([&] { gathers_.finished(unit); });
+}
+
+parallel::StepOutcome ShardedAveraging::end_step(parallel::OwnUpdates*) {
+  if (gathers_.is_held()) {
+    throw_misuse(
+        "a step was ended while DataParallel::gathered() holds all parameters: end its guard "
+        "before training goes on");
+  }
+  // A rank without a batch used nothing since the last step, and the others may have.
+  if (stage_ < 3) communicating([this] { gathers_.start_all(); });
+  const parallel::StepOutcome outcome = averaging_->end_step(nullptr);
+  if (outcome.end != parallel::StepEnd::over) communicating([this] { gathers_.forget(); });
+  pieces_.end_step();
+  gathers_.end_step();
+  report_ = averaging_->report();
+  report_.sharded = {
+      .gathers = gathers_.gathers(),
+      .gathered_bytes = gathers_.gathered_bytes(),
+      .whole_memory = static_cast<double>(stage_ < 3 ? units_.bytes() : memory_.pool().take_peak()),
+      .piece_memory = static_cast<double>(memory_.piece_bytes())};
+  return outcome;
+}
+
+void ShardedAveraging::stepped(const parallel::Optimizers& optimizers, double seconds) {
+  averaging_->stepped(optimizers, seconds);
+  if (stage_ < 3) communicating([this] { gathers_.start_all(); });
+}
+
+// After a step of the caller's own optimizer nothing may have been started.
+void ShardedAveraging::drain() {
+  communicating([this] {
+    if (stage_ < 3 && std::uncaught_exceptions() == 0) gathers_.start_all();
+    gathers_.wait_for_all();
+  });
+}
+
+std::vector<at::Tensor> ShardedAveraging::leaves() const {
+  std::vector<at::Tensor> all;
+  for (const Leaf& leaf : memory_.leaves()) all.push_back(leaf.tensor);
+  return all;
+}
+
+std::vector<at::Tensor> ShardedAveraging::leaves_of(std::size_t parameter) const {
+  std::vector<at::Tensor> found;
+  for (const Leaf& leaf : memory_.leaves())
+    if (leaf.segment.parameter == parameter) found.push_back(leaf.tensor);
+  return found;
+}
+
+std::string ShardedAveraging::complaint_about(const torch::optim::Optimizer& optimizer) const {
+  return complaint_about_optimizer(optimizer, parameters_, stage_);
+}
+
+std::shared_ptr<void> ShardedAveraging::gathered() {
+  if (gathers_.is_held())
+    throw_misuse("DataParallel::gathered() is in force already: end its guard first");
+  communicating([this] { gathers_.hold(true); });
+  return {this, [this](void*) { gathers_.hold(false); }};
+}
+
+Traffic ShardedAveraging::traffic() const {
+  Traffic sum = lane_->traffic();
+  sum += gather_lane_->traffic();
+  return sum;
+}
+
+parallel::SynchronyState ShardedAveraging::state() {
+  throw_misuse(c10::str("a checkpoint of a training with zero_stage ", stage_,
+                        " would lack the state of the other ranks: save the model under "
+                        "DataParallel::gathered(), or train with zero_stage 0"));
+}
+
+void ShardedAveraging::restore(const parallel::SavedSynchrony&) {
+  throw_misuse(c10::str("a training with zero_stage ", stage_,
+                        " cannot go on from a checkpoint: load the model before DataParallel is "
+                        "made, or train with zero_stage 0"));
+}
+
+}  // namespace paceline::shard

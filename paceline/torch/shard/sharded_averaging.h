@@ -1,0 +1,90 @@
+// ShardedAveraging: synchronous data parallelism in which each rank keeps a part of the state.
+// DataParallelOptions::zero_stage tells which: 1 the optimizer's state, 2 gradients too, 3
+// parameters too. It makes the bits of stage 0.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/gradient.h"
+#include "paceline/torch/shard/gradient_pieces.h"
+#include "paceline/torch/shard/unit_gathers.h"
+#include "paceline/torch/shard/unit_memory.h"
+#include "paceline/torch/shard/units.h"
+
+namespace paceline::shard {
+
+class ShardedAveraging final : public parallel::Synchrony {
+ public:
+  // REQUIRES: a group of several ranks, and options that fit (make_sharded_averaging checks them).
+  ShardedAveraging(const parallel::ModelParts& parts, Communicator& group, Job* job,
+                   const DataParallelOptions& options);
+  // Gives the parameters memory of their own. Collective where they are not whole; after a failure
+  // they stay without.
+  ~ShardedAveraging() override;
+  ShardedAveraging(const ShardedAveraging&) = delete;
+  ShardedAveraging& operator=(const ShardedAveraging&) = delete;
+
+  bool arriving(std::size_t i) override { return averaging_->arriving(i); }
+  void arrived(std::size_t i, bool held_elsewhere) override;
+  std::shared_ptr<void> birthplace(std::size_t i) override { return averaging_->birthplace(i); }
+  void before_use(std::size_t) override {}
+  void weigh(const parallel::RankWeight& weight) override { averaging_->weigh(weight); }
+  void pause(bool paused) override { averaging_->pause(paused); }
+  bool in_step() const override { return averaging_->in_step(); }
+  bool has_gradients() const override { return averaging_->has_gradients(); }
+  parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
+  void stepped(const parallel::Optimizers& optimizers, double seconds) override;
+  void drain() override;
+  bool is_under_way() const override { return false; }
+  void fail(std::exception_ptr failure) override;
+  std::vector<at::Tensor> leaves() const override;
+  std::vector<at::Tensor> leaves_of(std::size_t parameter) const override;
+  Communicator* pieces_over() const override { return lane_.get(); }
+  std::string complaint_about(const torch::optim::Optimizer& optimizer) const override;
+  std::shared_ptr<void> gathered() override;
+  bool holds_parameters() const override { return stage_ < 3; }
+  bool is_lockstep() const override { return true; }
+  bool may_differ() const override { return false; }
+  void write_consensus() override {}
+  parallel::SynchronyState state() override;
+  void restore(const parallel::SavedSynchrony& saved) override;
+  const StepReport& report() const override { return report_; }
+  const std::vector<schedule::Bucket>& buckets() const override { return averaging_->buckets(); }
+
+  // --- for tests ---
+  const Units& units() const { return units_; }
+  const UnitGathers& gathers() const { return gathers_; }
+  Traffic traffic() const;  // of pieces of gradients and parameters
+
+ private:
+  void used(const std::vector<std::size_t>& units);
+  template <typename Call>
+  void communicating(const Call& call);
+
+  const int stage_;
+  const std::vector<parallel::Parameter> parameters_;
+  std::unique_ptr<Communicator> lane_, gather_lane_;
+  const Units units_;
+  UnitMemory memory_;
+  UnitGathers gathers_;
+  GradientPieces pieces_;
+  std::unique_ptr<parallel::GradientAveraging> averaging_;
+  bool has_failed_ = false;
+  bool is_in_backward_ = false;    // at the last use
+  int backward_ = -1;              // whose gradients are counted
+  std::vector<std::size_t> left_;  // by unit: gradients that have not come in it
+  std::unique_ptr<StorageUses> uses_;
+  StepReport report_;
+};
+
+// The synchrony of options.zero_stage above 0. THROWS Error (misuse), by name: options that do not
+// go with it, or parameters.
+std::unique_ptr<parallel::Synchrony> make_sharded_averaging(const parallel::ModelParts& parts,
+                                                            Communicator& group, Job* job,
+                                                            const DataParallelOptions& options);
+
+}  // namespace paceline::shard

@@ -1,0 +1,94 @@
+#include "paceline/torch/shard/sharding_refusals.h"
+
+#include <torch/torch.h>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/optim/optim.h"
+
+namespace paceline::shard {
+namespace {
+
+const char* by_whole_tensors(const torch::optim::Optimizer& optimizer) {
+  namespace own = optimizers;
+  const auto is = [&]<typename Kind>(Kind*) {
+    return dynamic_cast<const Kind*>(&optimizer) != nullptr;
+  };
+  if (is(static_cast<torch::optim::LBFGS*>(nullptr))) return "torch::optim::LBFGS";
+  if (is(static_cast<own::LARS*>(nullptr))) return "LARS";
+  if (is(static_cast<own::LAMB*>(nullptr))) return "LAMB";
+  if (is(static_cast<own::QuasiNewton*>(nullptr))) return "QuasiNewton";
+  if (is(static_cast<own::OnlineLBFGS*>(nullptr))) return "OnlineLBFGS";
+  if (is(static_cast<own::SQN*>(nullptr))) return "SQN";
+  return nullptr;
+}
+
+}  // namespace
+
+void require_shardable(const parallel::ModelParts& parts, const DataParallelOptions& options) {
+  const std::string stage = c10::str("DataParallelOptions::zero_stage ", options.zero_stage);
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    throw_misuse(c10::str(stage, " ", what, ": ", remedy));
+  };
+  if (options.zero_stage < 0 || options.zero_stage > 3)
+    refuse("is none",
+           "0 shards nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too");
+  if (options.zero_prefetch < 0) {
+    throw_misuse(c10::str("DataParallelOptions::zero_prefetch is ", options.zero_prefetch,
+                          "; it is a number of units, 0 for none"));
+  }
+  if (options.optimizer) {
+    refuse(
+        "does not go with DataParallelOptions::optimizer, whose optimizers step whole parameters",
+        "give step() an optimizer over parallel.parameters()");
+  }
+  if (options.synchrony != "synchronous") {
+    refuse(c10::str("does not go with synchrony \"", options.synchrony,
+                    "\", in which each rank has parameters of its own"),
+           "take \"synchronous\"");
+  }
+  if (options.compression != "none") {
+    refuse(c10::str("does not go with compression \"", options.compression,
+                    "\", because gradients are reduced to their owners as they are"),
+           "take \"none\"");
+  }
+  if (options.schedule != "buckets") {
+    refuse(c10::str("does not go with schedule \"", options.schedule,
+                    "\", because units fix which gradients travel together"),
+           "take \"buckets\"");
+  }
+  if (!parts.sparse.empty()) {
+    refuse(c10::str("does not go with the sparse gradients of '", parts.sparse.front().name, "'"),
+           "make the embedding with sparse(false)");
+  }
+  for (const parallel::Parameter& one : parts.dense) {
+    if (one.tensor.element_size() == 2) {
+      refuse(c10::str("does not go with parameter '", one.name, "' ", describe(one.tensor),
+                      ": 16 bits are too few to add up small updates"),
+             "train in float32");
+    }
+  }
+}
+
+std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
+                                      const std::vector<parallel::Parameter>& parameters,
+                                      int stage) {
+  if (const char* const name = by_whole_tensors(optimizer); name != nullptr) {
+    return c10::str(name, " looks at whole tensors, and with zero_stage ", stage,
+                    " each rank has segments of them: take an optimizer that treats each element "
+                    "by itself, such as SGD, Adam or AdamW");
+  }
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& tensor : group.params()) {
+      for (const parallel::Parameter& one : parameters) {
+        if (!one.tensor.is_same(tensor)) continue;
+        return c10::str("the optimizer has the whole parameter '", one.name,
+                        "', of which this rank updates a segment alone with zero_stage ", stage,
+                        ": make it over parallel.parameters(), or parallel.parameters(name)");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,22 @@
+// Sharded replicas refuse what they cannot do, before the first step.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <string>
+#include <vector>
+
+#include "paceline/torch/replica/replica.h"
+
+namespace paceline::shard {
+
+// THROWS Error (misuse), by name: options that do not go with options.zero_stage, or parameters.
+void require_shardable(const parallel::ModelParts& parts, const DataParallelOptions& options);
+
+// A text on an optimizer that would step whole parameters, or looks at whole tensors; empty: it may
+// step the segments.
+std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,
+                                      const std::vector<parallel::Parameter>& parameters,
+                                      int stage);
+
+}  // namespace paceline::shard

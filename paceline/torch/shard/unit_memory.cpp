@@ -1,0 +1,142 @@
+#include "paceline/torch/shard/unit_memory.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+#include <utility>
+
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline::shard {
+namespace {
+
+void drop(void* owner) {
+  delete static_cast<std::shared_ptr<Allocation>*>(owner);
+}
+
+at::DataPtr data_of(const std::shared_ptr<Allocation>& memory) {
+  return {memory->data(), new std::shared_ptr<Allocation>(memory), &drop, c10::kCPU};
+}
+
+at::DataPtr no_data() {
+  return {nullptr, c10::kCPU};
+}
+
+}  // namespace
+
+UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Communicator& group,
+                       bool stays_whole)
+    : units_(units),
+      group_(group),
+      stays_whole_(stays_whole),
+      pool_(group),
+      whole_(units.size()),
+      pieces_(units.size()) {
+  const at::NoGradGuard no_grad;
+  for (const parallel::Parameter& one : parts.dense) parameters_.push_back(one.tensor);
+  for (std::size_t u = 0; u < units_.size(); ++u) move_in(u);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) make_leaf(i);
+}
+
+void UnitMemory::move_in(std::size_t unit) {
+  const Unit& of = units_[unit];
+  storages_.emplace_back(c10::Storage::use_byte_size_t(), std::size_t{0}, no_data());
+  fill(unit);
+  std::memset(whole_[unit]->data(), 0, of.bytes);
+  for (std::size_t k = 0; k < of.offsets.size(); ++k) {
+    at::Tensor& parameter = parameters_[static_cast<std::size_t>(of.parameters.gradients[k])];
+    const at::Tensor old = parameter.detach().alias();
+    const auto element = static_cast<std::size_t>(parameter.element_size());
+    const auto sizes = parameter.sizes().vec(),
+               strides = at::empty_like(old, at::kMeta).strides().vec();
+    parameter.set_(storages_[unit], static_cast<std::int64_t>(of.offsets[k] / element), sizes,
+                   strides);
+    parameter.copy_(old);
+  }
+  if (stays_whole_) return;
+  pieces_[unit] = std::make_shared<Allocation>(group_.allocate(units_.piece_bytes(unit)));
+  const std::size_t bytes = units_.piece_bytes(unit);
+  std::memcpy(pieces_[unit]->data(),
+              whole_[unit]->data() + bytes * static_cast<std::size_t>(group_.rank()), bytes);
+  empty(unit);
+}
+
+void UnitMemory::make_leaf(std::size_t parameter) {
+  const Segment segment = units_.segment(parameter, group_.rank());
+  if (segment.bytes == 0) return;
+  const at::Tensor& whole = parameters_[parameter];
+  const at::Tensor shape =
+      at::empty({static_cast<std::int64_t>(segment.bytes) / whole.element_size()},
+                whole.options().device(at::kMeta).requires_grad(false));
+  // Its storage is not the unit's, so that an optimizer's step is no use of the unit.
+  const auto& owner = stays_whole_ ? whole_[segment.unit] : pieces_[segment.unit];
+  at::Tensor leaf = tensor_over(piece_start(segment.unit) + segment.begin, shape, owner);
+  leaves_.push_back({segment, leaf.set_requires_grad(true)});
+}
+
+UnitMemory::~UnitMemory() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    if (!is_whole(u)) continue;
+    for (const int index : units_[u].parameters.gradients) {
+      at::Tensor& parameter = parameters_[static_cast<std::size_t>(index)];
+      const at::Tensor own = parameter.detach().clone();
+      parameter.set_(own.storage(), 0, own.sizes(), own.strides());
+    }
+  }
+  // An optimizer may hold them for longer than the job's memory lives.
+  for (Leaf& leaf : leaves_) {
+    leaf.tensor.mutable_grad().reset();
+    const at::Tensor own = leaf.tensor.detach().clone();
+    leaf.tensor.set_(own.storage(), 0, own.sizes(), own.strides());
+  }
+}
+
+void UnitMemory::fill(std::size_t unit) {
+  whole_[unit] = pool_.take(units_[unit].bytes);
+  storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(data_of(whole_[unit]));
+  storages_[unit].set_nbytes(units_[unit].bytes);
+}
+
+void UnitMemory::empty(std::size_t unit) {
+  storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(no_data());
+  storages_[unit].set_nbytes(0);
+  pool_.give_back(std::move(whole_[unit]), units_[unit].bytes);
+  whole_[unit].reset();
+}
+
+std::byte* UnitMemory::piece_start(std::size_t unit) const {
+  if (!stays_whole_) return pieces_[unit]->data();
+  return whole_[unit]->data() + units_.piece_bytes(unit) * static_cast<std::size_t>(group_.rank());
+}
+
+Buffer UnitMemory::whole(std::size_t unit) const {
+  const Dtype dtype = units_[unit].parameters.dtype;
+  return {whole_[unit]->data(), units_[unit].bytes / size_of(dtype), dtype};
+}
+
+ConstBuffer UnitMemory::piece(std::size_t unit) const {
+  const Dtype dtype = units_[unit].parameters.dtype;
+  return {piece_start(unit), units_.piece_bytes(unit) / size_of(dtype), dtype};
+}
+
+std::vector<std::shared_ptr<const void>> UnitMemory::owners(std::size_t unit) const {
+  return {whole_[unit], pieces_[unit]};
+}
+
+void UnitMemory::poison(std::size_t unit) {
+  const Buffer all = whole(unit);
+  const auto options = at::TensorOptions(scalar_type_of(all.dtype));
+  tensor_over(static_cast<std::byte*>(all.data),
+              at::empty({static_cast<std::int64_t>(all.count)}, options.device(at::kMeta)),
+              whole_[unit])
+      .fill_(std::numeric_limits<double>::quiet_NaN());
+}
+
+std::size_t UnitMemory::piece_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& piece : pieces_) bytes += piece ? piece->size() : 0;
+  return bytes;
+}
+
+}  // namespace paceline::shard

@@ -1,0 +1,73 @@
+// The memory of parameters in units: whole, where the model reads it, and this rank's piece, which
+// an optimizer steps.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/gradient/gradient.h"
+#include "paceline/torch/replica/replica.h"
+#include "paceline/torch/shard/units.h"
+
+namespace paceline::shard {
+
+// A tensor of one dimension over a segment: a leaf that an optimizer steps.
+struct Leaf {
+  Segment segment;
+  at::Tensor tensor;
+};
+
+// While it lives, the parameters of a unit are views of one storage. The values stay what they are,
+// and so do autograd's nodes. THREAD: one. THROWS Error (io): there is not enough memory.
+class UnitMemory {
+ public:
+  // `stays_whole`: whole units stay in memory, and pieces are parts of them. Else a unit is empty
+  // until fill(), and pieces lie apart. `units` and `group` outlive this.
+  UnitMemory(const Units& units, const parallel::ModelParts& parts, Communicator& group,
+             bool stays_whole);
+  // Parameters of whole units get memory of their own, with their values. Those of empty ones stay
+  // without.
+  ~UnitMemory();
+  UnitMemory(const UnitMemory&) = delete;
+  UnitMemory& operator=(const UnitMemory&) = delete;
+
+  bool is_whole(std::size_t unit) const { return whole_[unit] != nullptr; }
+  // Gives the unit memory of any content. REQUIRES: it is empty.
+  void fill(std::size_t unit);
+  // Takes it away; operators that read the parameters fail then.
+  void empty(std::size_t unit);
+
+  Buffer whole(std::size_t unit) const;  // REQUIRES: is_whole()
+  ConstBuffer piece(std::size_t unit) const;
+  // Handles that keep the memory alive while messages read and write it.
+  std::vector<std::shared_ptr<const void>> owners(std::size_t unit) const;
+  // Makes every number of a whole unit NaN.
+  void poison(std::size_t unit);
+
+  const std::vector<c10::Storage>& storages() const { return storages_; }  // by unit
+  const std::vector<Leaf>& leaves() const { return leaves_; }  // in the order of parameters
+  parallel::MemoryPool& pool() { return pool_; }
+  std::size_t piece_bytes() const;  // of all pieces, where they lie apart
+
+ private:
+  void move_in(std::size_t unit);
+  void make_leaf(std::size_t parameter);
+  std::byte* piece_start(std::size_t unit) const;
+
+  const Units& units_;
+  Communicator& group_;
+  const bool stays_whole_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<c10::Storage> storages_;               // by unit
+  parallel::MemoryPool pool_;                        // of whole units
+  std::vector<std::shared_ptr<Allocation>> whole_;   // by unit; null: empty
+  std::vector<std::shared_ptr<Allocation>> pieces_;  // by unit; null: part of the whole one
+  std::vector<Leaf> leaves_;
+};
+
+}  // namespace paceline::shard

@@ -1,0 +1,90 @@
+#include "paceline/torch/shard/sharding_refusals.h"
+
+#include "tests/torch/shard/sharded_training.h"
+
+namespace paceline {
+namespace {
+
+using namespace sharded_tests;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string refusal_of(const std::function<void(DataParallelOptions&)>& adjust,
+                       nn::Sequential model = mlp(at::kFloat)) {
+  std::string text;
+  test::run_ranks(1, [&](Job& job) {
+    DataParallelOptions options = options_of({2, 1});
+    adjust(options);
+    text = misuse_in([&] { const DataParallel parallel(model, job, options); });
+  });
+  return text;
+}
+
+TEST(ShardingRefusals, tell_the_option_and_the_remedy) {
+  EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = 4; }), HasSubstr("zero_stage 4 is none"));
+  EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = -1; }), HasSubstr("zero_stage -1 is none"));
+  EXPECT_THAT(refusal_of([](auto& o) { o.zero_prefetch = -1; }), HasSubstr("zero_prefetch is -1"));
+  EXPECT_THAT(refusal_of([](auto& o) {
+                o.optimizer = [](const at::Tensor& parameter) {
+                  return optimizer_of("sgd", {parameter});
+                };
+              }),
+              AllOf(HasSubstr("DataParallelOptions::optimizer"), HasSubstr("parameters()")));
+  EXPECT_THAT(refusal_of([](auto& o) { o.synchrony = "local_sgd:period=4"; }),
+              AllOf(HasSubstr("local_sgd:period=4"), HasSubstr("take \"synchronous\"")));
+  EXPECT_THAT(refusal_of([](auto& o) { o.compression = "fp16"; }),
+              AllOf(HasSubstr("\"fp16\""), HasSubstr("take \"none\"")));
+  EXPECT_THAT(refusal_of([](auto& o) { o.schedule = "priority"; }),
+              AllOf(HasSubstr("\"priority\""), HasSubstr("take \"buckets\"")));
+  EXPECT_THAT(refusal_of([](auto&) {}, mlp(at::kBFloat16)),
+              AllOf(HasSubstr("1.weight"), HasSubstr("float32")));
+  const nn::Sequential table(nn::Embedding(nn::EmbeddingOptions(5, 3).sparse(true)));
+  EXPECT_THAT(refusal_of([](auto&) {}, table), AllOf(HasSubstr("0.weight"), HasSubstr("sparse")));
+}
+
+// Before the first step: nothing is sent, and the replicas go on.
+TEST(ShardingRefusals, name_what_an_optimizer_must_not_step) {
+  std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
+  test::run_ranks(2, [&](Job& job) {
+    nn::Sequential& model = models[static_cast<std::size_t>(job.rank())];
+    DataParallel parallel(model, job, options_of({1, 1}));
+    torch::optim::SGD whole(model->parameters(), 0.1);
+    torch::optim::LBFGS curved(parallel.parameters());
+    const auto good = optimizer_of("sgd", parallel.parameters());
+    loss_of(model, 0, job.rank()).backward();
+    EXPECT_THAT(misuse_in([&] { parallel.step(whole); }),
+                AllOf(HasSubstr("'1.weight'"), HasSubstr("parallel.parameters()")));
+    EXPECT_THAT(misuse_in([&] { parallel.step(curved); }), HasSubstr("LBFGS"));
+    EXPECT_TRUE(parallel.step(*good));
+    EXPECT_THAT(misuse_in([&] { parallel.synchrony("local_sgd:period=2"); }),
+                HasSubstr("zero_stage"));
+    EXPECT_THAT(misuse_in([&] { parallel.rebind(job.world()); }), HasSubstr("zero_stage"));
+    EXPECT_THAT(misuse_in([&] { (void)parallel.replicas().state(); }),
+                AllOf(HasSubstr("checkpoint"), HasSubstr("gathered()")));
+  });
+}
+
+TEST(ShardingRefusals, a_weight_that_comes_after_the_forward_pass_is_too_late) {
+  std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
+  test::run_ranks(2, [&](Job& job) {
+    nn::Sequential& model = models[static_cast<std::size_t>(job.rank())];
+    DataParallel parallel(model, job, options_of({3, 1}));
+    const at::Tensor loss = loss_of(model, 0, job.rank());
+    parallel.weight(3);
+    EXPECT_THAT(misuse_in([&] { loss.backward(); }), HasSubstr("before"));
+  });
+}
+
+TEST(ShardingRefusals, stages_that_differ_between_ranks_are_a_mismatch) {
+  std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
+  EXPECT_THROW(
+      test::run_ranks(2,
+                      [&](Job& job) {
+                        nn::Sequential& model = models[static_cast<std::size_t>(job.rank())];
+                        const DataParallel parallel(model, job, options_of({job.rank(), 1}));
+                      }),
+      Error);
+}
+
+}  // namespace
+}  // namespace paceline
