@@ -18,7 +18,7 @@ set(PACELINE_TEST_ENVIRONMENT
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
-# Each executable leaves the results of its tests in this folder, for tests/skips.py.
+# Each entry leaves the results of its tests in this folder, for tests/skips.py.
 set(PACELINE_TEST_RESULTS "${CMAKE_CURRENT_BINARY_DIR}/test_results")
 
 set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Sanitize>:-Og>)
@@ -54,9 +54,10 @@ function(paceline_test_support)
   target_precompile_headers(paceline_test_support PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
 endfunction()
 
-# paceline_test(<target> SOURCES <file>... [LIBRARIES <target>...] [TIMEOUT <seconds>] [CORES <n>])
+# paceline_test(<target> SOURCES <file>... [LIBRARIES <target>...] [TIMEOUT <seconds>] [CORES <n>] [SHARDS <n>])
+# SHARDS: so many entries of ctest, each with a part of the executable's tests.
 function(paceline_test target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CORES" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CORES;SHARDS" "SOURCES;LIBRARIES")
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
                                           GTest::gtest_main)
@@ -72,14 +73,24 @@ function(paceline_test target)
   if(NOT arg_CORES)
     set(arg_CORES 1)
   endif()
-  add_test(NAME ${PACELINE_TEST_PREFIX}${target} COMMAND ${target})
-  set_tests_properties(${PACELINE_TEST_PREFIX}${target} PROPERTIES
-    TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_CORES}
-    ENVIRONMENT "${PACELINE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PACELINE_TEST_RESULTS}/${target}.xml")
-  set_property(GLOBAL APPEND PROPERTY PACELINE_TEST_EXECUTABLES ${target})
-  if(arg_CORES EQUAL 1)
-    set_tests_properties(${PACELINE_TEST_PREFIX}${target} PROPERTIES COST ${PACELINE_TEST_COST})
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
   endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    set(name ${target})
+    if(arg_SHARDS GREATER 1)
+      string(APPEND name "_${shard}")
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${PACELINE_TEST_PREFIX}${name} COMMAND ${target})
+    set_tests_properties(${PACELINE_TEST_PREFIX}${name} PROPERTIES
+      TIMEOUT ${arg_TIMEOUT} PROCESSORS ${arg_CORES}
+      ENVIRONMENT "${PACELINE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PACELINE_TEST_RESULTS}/${name}.xml;GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
+    set_property(GLOBAL APPEND PROPERTY PACELINE_TEST_ENTRIES ${name})
+    if(arg_CORES EQUAL 1)
+      set_tests_properties(${PACELINE_TEST_PREFIX}${name} PROPERTIES COST ${PACELINE_TEST_COST})
+    endif()
+  endforeach()
 endfunction()
 
 # paceline_without_threads(<variable> <file>...): the files that name nothing that makes threads ("threads" and "worlds" are
@@ -163,7 +174,7 @@ function(paceline_process_tests)
   endif()
   paceline_glob(sources "tests/processes/*_test.cpp")
   if(sources)
-    paceline_test(test_processes SOURCES ${sources} LIBRARIES paceline::app TIMEOUT 400 CORES 2)
+    paceline_test(test_processes SOURCES ${sources} LIBRARIES paceline::app TIMEOUT 400 SHARDS 2)
     get_property(started GLOBAL PROPERTY PACELINE_STARTED_BY_TESTS)
     if(TARGET paceline)
       list(APPEND started paceline)
@@ -202,13 +213,13 @@ endfunction()
 
 # paceline_skips_test(): runs when all tests of GoogleTest have; fails where one was skipped that may not be.
 function(paceline_skips_test)
-  get_property(executables GLOBAL PROPERTY PACELINE_TEST_EXECUTABLES)
-  list(JOIN executables "\n" lines)
+  get_property(entries GLOBAL PROPERTY PACELINE_TEST_ENTRIES)
+  list(JOIN entries "\n" lines)
   file(WRITE "${PACELINE_TEST_RESULTS}/tests" "${lines}\n")
-  list(TRANSFORM executables PREPEND "${PACELINE_TEST_PREFIX}")
+  list(TRANSFORM entries PREPEND "${PACELINE_TEST_PREFIX}")
   add_test(NAME ${PACELINE_TEST_PREFIX}skips
            COMMAND "${Python3_EXECUTABLE}" -B "${CMAKE_CURRENT_SOURCE_DIR}/tests/skips.py" --check "${PACELINE_TEST_RESULTS}")
-  set_tests_properties(${PACELINE_TEST_PREFIX}skips PROPERTIES TIMEOUT 60 DEPENDS "${executables}")
+  set_tests_properties(${PACELINE_TEST_PREFIX}skips PROPERTIES TIMEOUT 60 DEPENDS "${entries}")
 endfunction()
 
 # paceline_reader_tests(): tests/readers/<name>_test.py -> <name>, run by the .venv that holds the readers.

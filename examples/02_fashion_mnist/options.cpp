@@ -73,9 +73,6 @@ static std::string complaint_about_optimizer(const Options& options) {
   if (options.zero > 0 && options.optimizer != "sgd" && options.optimizer != "adamw")
     return name + " looks at whole tensors, of which each worker has a part with --zero " +
            std::to_string(options.zero) + ": take sgd or adamw";
-  if (options.zero > 0 && !options.checkpoint_dir.empty())
-    return "--checkpoint-dir does not save what workers divide among them: take --zero 0, or "
-           "--save";
   if (options.momentum && !optimizer.has_momentum)
     return name + " has no --momentum: sgd and lars have one";
   return {};

@@ -64,6 +64,9 @@ class OfSegments final : public Steps {
     end_step(job_, parallel_, *optimizer_, rate);
     return loss;
   }
+  void add_to(paceline::Checkpoints& checkpoints) override {
+    checkpoints.add("optimizer", *optimizer_);
+  }
 
  private:
   paceline::Job& job_;

@@ -33,6 +33,10 @@ int read_options(int argc, char** argv, RunOptions& options) {
                  "(context parallel), or several, as dp=2,tp=2 [all are replicas]");
   app.add_flag("--sequence-parallel", options.is_sequence_parallel,
                "Split the sequence too, between the layers that tp splits");
+  app.add_option("--zero", options.zero_stage,
+                 "What replicas divide among them: 1 the optimizer's state, 2 gradients too, 3 "
+                 "parameters too (ZeRO) [0: nothing]")
+      ->check(CLI::Range(0, 3));
   app.add_option("--features", model.features, "Width of the model")
       ->check(kPositive)
       ->capture_default_str();

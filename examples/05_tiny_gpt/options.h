@@ -12,6 +12,7 @@ struct RunOptions {
   Options model{.length = 64};
   std::string text;    // empty: the King James Bible
   std::string layout;  // empty: all workers are replicas
+  int zero_stage = 0;
   bool is_sequence_parallel = false;
   std::int64_t steps = 600;
   std::int64_t batch_size = 16;  // sequences, all ranks together

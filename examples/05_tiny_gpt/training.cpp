@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -46,7 +47,9 @@ double held_out_loss(Model& model, const at::Tensor& sequences, paceline::Device
   model->eval();
   const at::Tensor own = own_rows(sequences, mesh);
   double sum = 0;
-  for (const at::Tensor& some : own.split(16))
+  // All replicas make as many passes: with --zero 3 each gathers the parameters.
+  const std::int64_t passes = (sequences.size(0) / mesh.size("dp") + 15) / 16;
+  for (const at::Tensor& some : own.tensor_split(std::max<std::int64_t>(passes, 1)))
     sum += loss_of(model, some, mesh).item<double>() * static_cast<double>(some.size(0));
   model->train();
   return mesh.group("dp,cp").all_reduce(sum) /
@@ -91,8 +94,8 @@ class Training {
         mesh_(job,
               options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
         model_(make_model()),
-        parallel_(*model_, mesh_, {.dropout_seed = options.seed}),
-        optimizer_(model_->parameters(), torch::optim::AdamWOptions(options.learning_rate)) {
+        parallel_(*model_, mesh_, {.dropout_seed = options.seed, .zero_stage = options.zero_stage}),
+        optimizer_(parallel_.parameters(), torch::optim::AdamWOptions(options.learning_rate)) {
     if (!options.checkpoint_dir.empty()) {
       checkpoints_.emplace(
           job, options.checkpoint_dir,
@@ -180,16 +183,22 @@ class Training {
     if (metrics_) metrics_->write(metrics);
   }
 
+  std::string whole_sha256() {
+    const auto whole = parallel_.gathered();
+    return paceline::whole_sha256(*model_);
+  }
+
   void tell(std::int64_t first) {
     const std::int64_t timed = std::max<std::int64_t>(options_.steps - first - kWarmUpSteps, 0);
     const double rate =
         seconds_ > 0 ? static_cast<double>(timed * options_.batch_size) / seconds_ : 0;
-    const std::string sha256 = paceline::whole_sha256(*model_);
+    const std::string sha256 = whole_sha256();
     const std::string written =
         options_.sample > 0 ? sample(model_, text_, options_, mesh_) : std::string();
     write({{"event", "summary"},
            {"world_size", std::int64_t{mesh_.world().size()}},
            {"layout", mesh_.layout().text()},
+           {"zero_stage", std::int64_t{options_.zero_stage}},
            {"steps", options_.steps},
            {"train_loss", train_loss_},
            {"held_out_loss", held_out_loss_},

@@ -65,6 +65,22 @@ TEST(Layouts, AModelThatIsTooLargeForOneWorkerTrainsOnTwoThatShareIt) {
   EXPECT_THAT(two.output, HasSubstr("trained wide for 3 steps with 2 workers"));
 }
 
+TEST(Layouts, ADeepModelThatIsTooLargeForOneWorkerTrainsOnTwoThatDivideIt) {
+  const LayoutOptions deep =
+      fashion_mnist({"--model", "deep", "--memory-limit", "480MiB", "--momentum", "0",
+                     "--batch-size", "64", "--steps", "3"});
+  const Finished alone = run({.command = deep});
+  EXPECT_EQ(alone.exit_code, 1);
+  EXPECT_THAT(alone.error, AllOf(HasSubstr("memory ended"), HasSubstr("are 525 MiB")));
+  LayoutOptions divided = deep;
+  divided.insert(divided.end(), {"--zero", "3"});
+  ProcessOptions process = paceline_run({"-n", "2"}, divided);
+  process.environment["PACELINE_TRANSPORT"] = "tcp";
+  const Finished two = run(process);
+  EXPECT_EQ(two.exit_code, 0) << two.error;
+  EXPECT_THAT(two.output, HasSubstr("trained deep for 3 steps with 2 workers"));
+}
+
 TEST(Layouts, WhatGoesWithNoSharedLayersIsRefusedByName) {
   const std::vector<std::pair<LayoutOptions, std::string>> cases = {
       {{"--model", "cnn"}, "--model cnn has none that can be shared; mlp, wide and deep have"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace paceline::checkpoint {
 namespace {
@@ -18,7 +19,38 @@ bool is_empty(const Box& box) {
   return std::ranges::find(box.shape, 0U) != box.shape.end();
 }
 
+// Adds the boxes of a range of the elements that lie at `place` in the sides before `side`.
+void add_range(const Extents& shape, std::size_t side, const Extents& place, std::uint64_t begin,
+               std::uint64_t end, std::vector<Box>& boxes) {
+  if (begin == end) return;
+  std::uint64_t row = 1;  // the elements of one step along this side
+  for (std::size_t d = side + 1; d < shape.size(); ++d) row *= shape[d];
+  const auto add_within_row = [&](std::uint64_t first, std::uint64_t last) {
+    Extents inside = place;
+    inside[side] = first / row;
+    add_range(shape, side + 1, inside, first % row, last - inside[side] * row, boxes);
+  };
+  const std::uint64_t first_whole = (begin + row - 1) / row, past_whole = end / row;
+  if (first_whole > past_whole) return add_within_row(begin, end);
+  if (begin % row != 0) add_within_row(begin, first_whole * row);
+  if (first_whole < past_whole) {
+    Box box{.offset = place, .shape = shape};
+    box.offset[side] = first_whole;
+    for (std::size_t d = 0; d < side; ++d) box.shape[d] = 1;
+    box.shape[side] = past_whole - first_whole;
+    boxes.push_back(std::move(box));
+  }
+  if (end % row != 0) add_within_row(past_whole * row, end);
+}
+
 }  // namespace
+
+std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t begin, std::uint64_t end) {
+  std::vector<Box> boxes;
+  if (shape.empty() && begin < end) boxes.push_back({});  // a scalar's
+  else add_range(shape, 0, Extents(shape.size(), 0), begin, end, boxes);
+  return boxes;
+}
 
 std::optional<std::uint64_t> elements_of(const Extents& shape) {
   std::uint64_t elements = 1;

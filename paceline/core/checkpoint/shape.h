@@ -31,5 +31,9 @@ bool fit(const Extents& shape, const std::vector<Box>& boxes);
 bool tile(const Extents& shape, const std::vector<Box>& boxes);
 // The elements that lie in both; nothing: there are none. REQUIRES: boxes of one tensor.
 std::optional<Box> common_box(const Box& one, const Box& other);
+// The boxes that hold the elements from `begin` up to `end`, counted row after row, of a tensor of
+// this shape, in the order of these elements: at most two for each side but the last, and one.
+// REQUIRES: begin <= end <= *elements_of(shape).
+std::vector<Box> boxes_of_range(const Extents& shape, std::uint64_t begin, std::uint64_t end);
 
 }  // namespace paceline::checkpoint

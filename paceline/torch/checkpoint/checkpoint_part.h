@@ -38,9 +38,11 @@ using MakesPart = std::unique_ptr<CheckpointPart>;
 // Parameters and buffers. A tensor under several names is saved once, under the first of them in
 // alphabetical order, as safetensors.torch.save_model does.
 MakesPart model_part(const torch::nn::Module& model, HowHeld how_held);
-// The optimizers are asked for at each save and load; several of one type count as one.
+// The optimizers are asked for at each save and load; several of one type count as one. `ranks` are
+// those that save together; they outlive the part, and so do the names.
 using OptimizerSource = std::function<std::vector<torch::optim::Optimizer*>()>;
-MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held);
+MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
+                         Communicator& ranks);
 // The state that a DataParallel keeps beside model and optimizers: residuals, plan, weights.
 MakesPart replicas_part(DataParallel& data_parallel);
 // torch's stream of random numbers on the CPU, of each rank.

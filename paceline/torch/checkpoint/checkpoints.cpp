@@ -187,19 +187,27 @@ HowHeld Checkpoints::Impl::how_held() const {
 
 MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
   return optimizer_part([&optimizer] { return std::vector<torch::optim::Optimizer*>{&optimizer}; },
-                        names_, how_held());
+                        names_, how_held(), *group_);
 }
 
 void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parallel) {
-  for (const parallel::Parameter& master : data_parallel.replicas().masters())
+  const parallel::Replicas& replicas = data_parallel.replicas();
+  for (const parallel::Parameter& master : replicas.masters())
     names_.add(master.tensor, name + "." + master.name);
+  if (const parallel::ParameterPieces* const pieces = replicas.synchrony().pieces()) {
+    const std::vector<parallel::Parameter>& dense = replicas.parts().dense;
+    for (const parallel::ParameterPiece& piece : pieces->own)
+      names_.add_piece(piece.leaf, dense[piece.parameter].tensor);
+    for (std::size_t i = 0; i < dense.size(); ++i)
+      if (pieces->find(i) == nullptr) names_.add_elsewhere(dense[i].tensor);
+  }
   // Its synchrony decides which tensors are each rank's own.
   add(std::move(name), replicas_part(data_parallel), true);
   parallels_.push_back(&data_parallel);
   if (data_parallel.replicas().optimizers().empty()) return;
   add(kOptimizerItem,
       optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); }, names_,
-                     how_held()));
+                     how_held(), *group_));
 }
 
 // --- resuming ------------------------------------------------------------------------------------
@@ -276,6 +284,7 @@ void Checkpoints::Impl::load(std::uint64_t step) {
     for (std::size_t i = parts_.size(); i-- > 0;)
       if (parts_[i].is_loaded_first == first)
         together(*group_, [&] { parts_[i].part->load(items[i]); });
+  for (DataParallel* const each : parallels_) each->replicas().leaves_changed();
 }
 
 // --- saving --------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@
 
 namespace paceline::checkpointing {
 
-// `tensor` is the parameter or buffer itself, or as large as the part of it that this rank has. One
-// that none of `parallels` trains is alike on all ranks.
-ItemTensor held_tensor(const std::vector<DataParallel*>& parallels, const std::string& name,
-                       const at::Tensor& parameter, const at::Tensor& tensor);
+// See HowHeld. A tensor that none of `parallels` trains is alike on all ranks. THROWS Error
+// (misuse): a parameter that ranks divide does not lie row after row in memory.
+std::vector<ItemTensor> held_tensor(const std::vector<DataParallel*>& parallels,
+                                    const std::string& name, const at::Tensor& parameter,
+                                    const at::Tensor& tensor);
 
 }  // namespace paceline::checkpointing

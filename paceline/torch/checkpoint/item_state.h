@@ -35,9 +35,10 @@ struct ItemTensor {
 };
 
 // How a tensor of an item is held on this rank: `tensor` itself belongs to `parameter`, such as its
-// moments, or is the parameter, or a buffer.
-using HowHeld = std::function<ItemTensor(const std::string& name, const at::Tensor& parameter,
-                                         const at::Tensor& tensor)>;
+// moments, or is the parameter, or a buffer. Where ranks divide parameters, `parameter` may be a
+// piece of one, and `tensor` is as long; that may be several boxes, or an empty one.
+using HowHeld = std::function<std::vector<ItemTensor>(
+    const std::string& name, const at::Tensor& parameter, const at::Tensor& tensor)>;
 
 struct ItemState {
   JsonReader::Json values = JsonReader::Json::object();  // rank 0's count

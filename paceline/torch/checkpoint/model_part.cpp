@@ -1,7 +1,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 
@@ -14,18 +16,21 @@ class ModelPart final : public CheckpointPart {
       : model_(model), how_held_(std::move(how_held)) {}
 
   ItemState state() override {
-    ItemState state;
+    std::vector<std::pair<std::string, at::Tensor>> named;
     std::map<const c10::TensorImpl*, std::size_t> places;
     const auto add = [&](const std::string& name, const at::Tensor& tensor) {
       if (!tensor.defined()) return;
-      const auto [place, is_new] =
-          places.emplace(tensor.unsafeGetTensorImpl(), state.tensors.size());
-      if (is_new) state.tensors.push_back(how_held_(name, tensor, tensor.detach()));
-      std::string& kept = state.tensors[place->second].name;
+      const auto [place, is_new] = places.emplace(tensor.unsafeGetTensorImpl(), named.size());
+      if (is_new) named.emplace_back(name, tensor);
+      std::string& kept = named[place->second].first;
       kept = std::min(kept, name);
     };
     for (const auto& entry : model_.named_parameters()) add(entry.key(), entry.value());
     for (const auto& entry : model_.named_buffers()) add(entry.key(), entry.value());
+    ItemState state;
+    for (const auto& [name, tensor] : named)
+      std::ranges::move(how_held_(name, tensor, tensor.detach()),
+                        std::back_inserter(state.tensors));
     return state;
   }
 

@@ -4,10 +4,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/collective/group/values.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/optimizer_kinds.h"
@@ -39,8 +41,12 @@ struct OwnedParameter {
 
 class OptimizerPart final : public CheckpointPart {
  public:
-  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held)
-      : optimizers_(std::move(optimizers)), names_(names), how_held_(std::move(how_held)) {}
+  OptimizerPart(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
+                Communicator& ranks)
+      : optimizers_(std::move(optimizers)),
+        names_(names),
+        how_held_(std::move(how_held)),
+        ranks_(ranks) {}
 
   ItemState state() override;
   void check(const SavedItem& saved) override;
@@ -53,14 +59,15 @@ class OptimizerPart final : public CheckpointPart {
   void load_state(const SavedItem& saved, const OwnedParameter& parameter) const;
 
   // A tensor of the optimizer that is as large as the parameter.
-  ItemTensor slot_of(const OwnedParameter& parameter, std::string_view slot,
-                     const at::Tensor& tensor) const {
+  std::vector<ItemTensor> slot_of(const OwnedParameter& parameter, std::string_view slot,
+                                  const at::Tensor& tensor) const {
     return how_held_(slot_name(parameter.name, slot), parameter.tensor, tensor);
   }
 
   const OptimizerSource optimizers_;
   const ParameterNames& names_;
   const HowHeld how_held_;
+  Communicator& ranks_;
 };
 
 const OptimizerKind& OptimizerPart::kind() const {
@@ -103,24 +110,51 @@ std::vector<OwnedParameter> OptimizerPart::parameters() const {
   return all;
 }
 
+// Adds parameters of one group to those of the same options.
+void add_to_groups(Json& groups, const Json& options, const Json& parameters) {
+  const auto same = std::ranges::find_if(
+      groups, [&](const Json& group) { return group.at("options") == options; });
+  if (same == groups.end()) {
+    groups.push_back({{"options", options}, {"parameters", parameters}});
+    return;
+  }
+  for (const Json& name : parameters)
+    if (std::ranges::find((*same)["parameters"], name) == (*same)["parameters"].end())
+      (*same)["parameters"].push_back(name);
+}
+
+// What the ranks' optimizers have together, each of which steps pieces of some parameters.
+Json joined(const std::vector<std::string>& values_of_ranks) {
+  Json all;
+  for (const std::string& text : values_of_ranks) {
+    const Json values = Json::parse(text);
+    if (all.is_null()) {
+      all = values;
+      continue;
+    }
+    for (const Json& group : values.at("groups"))
+      add_to_groups(all["groups"], group.at("options"), group.at("parameters"));
+    all["steps"].update(values.at("steps"));
+  }
+  return all;
+}
+
 ItemState OptimizerPart::state() {
   const OptimizerKind& kind = this->kind();
   ItemState state;
   Json groups = Json::array(), steps = Json::object();
   for (const OwnedParameter& parameter : parameters()) {
-    const Json options = kind.options(parameter.group->options());
-    const auto same = std::ranges::find_if(
-        groups, [&](const Json& group) { return group.at("options") == options; });
-    if (same != groups.end()) (*same)["parameters"].push_back(parameter.name);
-    else groups.push_back({{"options", options}, {"parameters", {parameter.name}}});
+    add_to_groups(groups, kind.options(parameter.group->options()), {parameter.name});
     if (parameter.state() == nullptr) continue;
     const parallel::OptimizerSlots slots = kind.state.slots(*parameter.state());
     if (slots.step != nullptr) steps[parameter.name] = *slots.step;
     for (const parallel::OptimizerSlot& slot : slots.tensors)
       if (slot.tensor->defined())
-        state.tensors.push_back(slot_of(parameter, slot.name, *slot.tensor));
+        std::ranges::move(slot_of(parameter, slot.name, *slot.tensor),
+                          std::back_inserter(state.tensors));
   }
   state.values = {{"kind", kind.name()}, {"groups", groups}, {"steps", steps}};
+  if (names_.has_pieces()) state.values = joined(all_gather_bytes(ranks_, state.values.dump()));
   return state;
 }
 
@@ -135,11 +169,13 @@ std::map<std::string, Json> saved_options(const SavedItem& saved) {
   return options;
 }
 
+// `elsewhere`: parameters that only other ranks step.
 void check_options(const SavedItem& saved, const OptimizerKind& kind,
-                   const std::vector<OwnedParameter>& parameters) {
+                   const std::vector<OwnedParameter>& parameters,
+                   const std::vector<std::string>& elsewhere) {
   const auto options = saved_options(saved);
   std::map<const torch::optim::OptimizerParamGroup*, const OwnedParameter*> first_of;
-  std::set<std::string> known;
+  std::set<std::string> known(elsewhere.begin(), elsewhere.end());
   for (const OwnedParameter& parameter : parameters) {
     known.insert(parameter.name);
     const auto found = options.find(parameter.name);
@@ -169,11 +205,14 @@ void OptimizerPart::check_slots(const SavedItem& saved,
   const auto example = kind().state.make_state();
   for (const OwnedParameter& parameter : parameters) {
     for (const parallel::OptimizerSlot& slot : kind().state.slots(*example).tensors) {
-      const ItemTensor one = slot_of(parameter, slot.name, parameter.tensor);
-      names.push_back(one.name);
-      if (saved.find(one.name, one.held) != nullptr) saved.require(one);
+      names.push_back(slot_name(parameter.name, slot.name));
+      for (const ItemTensor& one : slot_of(parameter, slot.name, parameter.tensor))
+        if (saved.find(one.name, one.held) != nullptr) saved.require(one);
     }
   }
+  for (const std::string& parameter : names_.elsewhere())
+    for (const parallel::OptimizerSlot& slot : kind().state.slots(*example).tensors)
+      names.push_back(slot_name(parameter, slot.name));
   saved.require_no_other(names);
 }
 
@@ -186,7 +225,7 @@ void OptimizerPart::check(const SavedItem& saved) {
       refuse_item(saved, c10::str("it is of ", saved_kind, ", and this program's optimizer is ",
                                   kind.name()));
     }
-    check_options(saved, kind, all);
+    check_options(saved, kind, all, names_.elsewhere());
     for (const auto& [name, step] : saved.values().at("steps").items()) step.get<std::int64_t>();
   } catch (const Json::exception& error) {
     refuse_item(saved, c10::str("it is no optimizer's (", error.what(), ")"));
@@ -200,9 +239,9 @@ void OptimizerPart::load_state(const SavedItem& saved, const OwnedParameter& par
   const parallel::OptimizerSlots slots = kind().state.slots(*state);
   for (const parallel::OptimizerSlot& slot : slots.tensors) {
     const at::Tensor tensor = at::empty_like(parameter.tensor.detach());
-    const ItemTensor one = slot_of(parameter, slot.name, tensor);
-    if (saved.find(one.name, one.held) == nullptr) continue;
-    saved.read_into(one);
+    const std::vector<ItemTensor> parts = slot_of(parameter, slot.name, tensor);
+    if (saved.find(parts.front().name, parts.front().held) == nullptr) continue;
+    for (const ItemTensor& one : parts) saved.read_into(one);
     *slot.tensor = tensor;
     is_there = true;
   }
@@ -225,9 +264,9 @@ void OptimizerPart::load(const SavedItem& saved) {
 
 }  // namespace
 
-MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names,
-                         HowHeld how_held) {
-  return std::make_unique<OptimizerPart>(std::move(optimizers), names, std::move(how_held));
+MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names, HowHeld how_held,
+                         Communicator& ranks) {
+  return std::make_unique<OptimizerPart>(std::move(optimizers), names, std::move(how_held), ranks);
 }
 
 }  // namespace paceline::checkpointing

@@ -98,6 +98,11 @@ OwnShare own_share(const std::vector<NamedState>& states, Manifest manifest, int
       const std::string file = file_of(named.item, rank, ranks);
       const checkpoint::Piece piece{file, key_of(one, rank), box_of(one)};
       share.tensors.push_back({file, piece.key, one.tensor});
+      if (one.held == Held::in_parts && !item.tensors.empty() &&
+          item.tensors.back().name == one.name) {  // another box of it
+        item.tensors.back().pieces.push_back(piece);
+        continue;
+      }
       item.tensors.push_back(
           {.name = one.name,
            .dtype = dtype_of(one.tensor.scalar_type()).value(),

@@ -1,10 +1,12 @@
-// The names by which an optimizer's parameters are saved: those that they have in a model.
+// The names by which an optimizer's parameters are saved: those that they have in a model. Where
+// ranks divide parameters, an optimizer has pieces of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace paceline::checkpointing {
 
@@ -13,15 +15,31 @@ class ParameterNames {
   void add(const at::Tensor& tensor, std::string name) {
     names_.emplace(tensor.unsafeGetTensorImpl(), std::move(name));
   }
+  void add_piece(const at::Tensor& piece, const at::Tensor& parameter) {
+    parameters_.emplace(piece.unsafeGetTensorImpl(), parameter);
+  }
+  // Other ranks have all pieces of the parameter.
+  void add_elsewhere(const at::Tensor& parameter) { elsewhere_.push_back(parameter); }
+
   // Empty: it is in no model.
   const std::string& of(const at::Tensor& tensor) const {
     static const std::string none;
-    const auto found = names_.find(tensor.unsafeGetTensorImpl());
+    const auto piece = parameters_.find(tensor.unsafeGetTensorImpl());
+    const at::Tensor& parameter = piece == parameters_.end() ? tensor : piece->second;
+    const auto found = names_.find(parameter.unsafeGetTensorImpl());
     return found == names_.end() ? none : found->second;
+  }
+  bool has_pieces() const { return !parameters_.empty() || !elsewhere_.empty(); }
+  std::vector<std::string> elsewhere() const {
+    std::vector<std::string> names;
+    for (const at::Tensor& parameter : elsewhere_) names.push_back(of(parameter));
+    return names;
   }
 
  private:
   std::unordered_map<const c10::TensorImpl*, std::string> names_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> parameters_;  // by piece
+  std::vector<at::Tensor> elsewhere_;
 };
 
 }  // namespace paceline::checkpointing

@@ -1,6 +1,8 @@
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -33,16 +35,17 @@ class ReplicasPart final : public CheckpointPart {
       state.tensors.push_back(
           {kWeight, at::scalar_tensor(replicas_.weight().weight, at::kDouble), Held::by_each});
     for (const parallel::Parameter& master : replicas_.masters())
-      state.tensors.push_back(held(master));
+      std::ranges::move(held(master), std::back_inserter(state.tensors));
     return state;
   }
 
   void check(const SavedItem& saved) override {
     std::vector<std::string> names = {kCompression, kWeight};
     for (const parallel::Parameter& master : replicas_.masters()) {
-      const ItemTensor one = held(master);
-      names.push_back(one.name);
-      saved.require(one);
+      for (const ItemTensor& one : held(master)) {
+        names.push_back(one.name);
+        saved.require(one);
+      }
     }
     saved.require_no_other(names);
     if (saved.find(kWeight, Held::by_each) != nullptr)
@@ -55,7 +58,8 @@ class ReplicasPart final : public CheckpointPart {
     replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {
                          return compression_of(saved, rank);
                        }});
-    for (const parallel::Parameter& master : replicas_.masters()) saved.read_into(held(master));
+    for (const parallel::Parameter& master : replicas_.masters())
+      for (const ItemTensor& one : held(master)) saved.read_into(one);
     // On another number of ranks the weights of then mean nothing.
     const auto* const weight = saved.find(kWeight, Held::by_each);
     if (weight == nullptr || saved.ranks() != ranks) return;
@@ -70,7 +74,7 @@ class ReplicasPart final : public CheckpointPart {
     return found == nullptr ? std::vector<std::byte>() : saved.read_bytes(*found);
   }
 
-  ItemTensor held(const parallel::Parameter& master) const {
+  std::vector<ItemTensor> held(const parallel::Parameter& master) const {
     return held_tensor({&data_parallel_}, kMaster + master.name, master.tensor,
                        master.tensor.detach());
   }

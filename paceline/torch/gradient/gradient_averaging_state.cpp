@@ -103,7 +103,9 @@ void GradientAveraging::restore(const SavedSynchrony& saved) {
     codec_state_ = std::move(own);
     return;
   }
-  const bool goes_on = saved.ranks == group_.size() && state.options == schedule_.options();
+  // A receiver fixes which gradients travel together.
+  const bool goes_on = receiver_ == nullptr && saved.ranks == group_.size() &&
+                       state.options == schedule_.options();
   if (goes_on && state.decision) go_on_with(schedule_.restore(*state.decision));
   restore_codecs(std::move(own));
 }

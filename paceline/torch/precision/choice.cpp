@@ -89,6 +89,12 @@ void require_fitting(const Choice& choice, const DataParallelOptions& options, b
                           options.compression,
                           "\" may swallow: take dtype=bf16, or compression \"none\""));
   }
+  if (choice.mode == Mode::o2 && options.zero_stage > 0) {
+    throw_misuse(
+        c10::str("precision \"", options.precision,
+                 "\" keeps float32 masters of all parameters on every rank, and zero_stage ",
+                 options.zero_stage, " divides them: take precision \"o1\", or zero_stage 0"));
+  }
   if (!has_model && (choice.mode == Mode::o2 || choice.has_scaler())) {
     throw_misuse(c10::str("precision \"", options.precision,
                           "\" needs the model, and this was made from parameters alone: hand the "

@@ -3,14 +3,12 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/agreement.h"
-#include "paceline/torch/replica/clip_grad_norm.h"
 #include "paceline/torch/replica/replica_check.h"
 
 namespace paceline::parallel {
@@ -227,7 +225,7 @@ void Replicas::check_replicas(std::int64_t step) {
   const bool is_alone = calls_ == nullptr && parts_.placements.group() == nullptr;
   if (is_alone || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
   if (step != 2 && step % options_.check_replicas_every != 0) return;
-  if (synchrony().pieces_over() == nullptr) synchrony().drain();
+  if (synchrony().pieces() == nullptr) synchrony().drain();
   const at::DisableRecordFunctionGuard unseen;  // it is no use of sharded parameters
   const auto all = synchrony().holds_parameters() ? parts_.trained_and_frozen() : parts_.frozen;
   try {
@@ -306,7 +304,7 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
   EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
   const std::int64_t step = synchrony().report().step + 1;
   // Ranks whose pieces others wait for within a backward pass must not wait before end_step().
-  const bool has_pieces = synchrony().pieces_over() != nullptr;
+  const bool has_pieces = synchrony().pieces() != nullptr;
   if (!has_pieces) check_replicas(step);
   const StepOutcome& outcome = ended.outcome =
       with_remedy([&] { return synchrony().end_step(updates); });
@@ -438,39 +436,6 @@ void Replicas::finish() {
   first_use_.reset();
 }
 
-double Replicas::clip_grad_norm(double max_norm) {
-  if (synchrony().in_step()) {
-    throw_misuse(
-        "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where the "
-        "gradients are not those of the global batch yet: call synchronize() first");
-  }
-  if (synchrony().is_under_way()) {
-    throw_misuse(
-        "DataParallel::clip_grad_norm(): gradients of the last step are under way, each to be "
-        "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
-        "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
-  }
-  NormShares shares;
-  if (Communicator* const group = parts_.placements.group()) {
-    shares.groups.push_back(group);
-    shares.is_counted = [this](const at::Tensor& parameter) {
-      return parts_.placements.is_counted(parameter);
-    };
-  }
-  if (Communicator* const group = synchrony().pieces_over()) shares.groups.push_back(group);
-  return paceline::clip_grad_norm(synchrony().leaves(), max_norm, {}, shares);
-}
-
-std::vector<at::Tensor> Replicas::parameters(const std::string& name) const {
-  const std::vector<Parameter> trained = parts_.trained();
-  for (std::size_t i = 0; i < trained.size(); ++i) {
-    if (trained[i].name != name) continue;
-    return synchrony().pieces_over() ? synchrony().leaves_of(i) : std::vector{trained[i].tensor};
-  }
-  throw_misuse(c10::str("DataParallel::parameters(\"", name,
-                        "\"): no trained parameter has this name; named_parameters() lists them"));
-}
-
 at::Tensor Replicas::mean(const at::Tensor& value) {
   if (!synchrony().is_lockstep()) {
     throw_misuse(c10::str("DataParallel::mean() asks all ranks, and synchrony \"",
@@ -488,24 +453,6 @@ at::Tensor Replicas::mean(const at::Tensor& value) {
   std::vector<double> sums = {weight > 0 ? weight * value.item<double>() : 0, weight};
   (calls_ ? *calls_ : *group_).all_reduce(buffer_of(sums)).wait();
   return at::scalar_tensor(sums[0] / sums[1], at::kDouble);
-}
-
-// The parameter, if any, that has a gradient and which `optimizer` would step although its
-// gradient is not averaged.
-std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) const {
-  std::set<const c10::TensorImpl*> owned;
-  for (const at::Tensor& leaf : synchrony().leaves()) owned.insert(leaf.unsafeGetTensorImpl());
-  const auto& groups = optimizer.param_groups();
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (std::size_t i = 0; i < groups[g].params().size(); ++i) {
-      const at::Tensor& tensor = groups[g].params()[i];
-      if (!tensor.grad().defined() || owned.contains(tensor.unsafeGetTensorImpl())) continue;
-      for (const Parameter& frozen : parts_.frozen)
-        if (frozen.tensor.is_same(tensor)) return c10::str("'", frozen.name, "'");
-      return c10::str("parameter ", i, " of the optimizer's group ", g);
-    }
-  }
-  return {};
 }
 
 void Replicas::require_own_gradients(const torch::optim::Optimizer& optimizer) const {

@@ -73,6 +73,8 @@ class Replicas {
   // another synchrony.
   SynchronyState state();
   void restore(const SavedSynchrony& saved);
+  // What was written into parameters() is the model's now. Collective.
+  void leaves_changed() { synchrony().leaves_changed(); }
   // Those of DataParallelOptions::optimizer, by trained parameter; empty: the caller has one.
   std::vector<torch::optim::Optimizer*> optimizers() const;
 
@@ -117,6 +119,7 @@ class Replicas {
   std::string not_hooked_parameter() const;
   std::string unfrozen_parameter() const;
   std::string stranger_of(const torch::optim::Optimizer& optimizer) const;
+  std::function<bool(const at::Tensor&)> counted_leaves() const;
   void update_at_first_use();
 
   ModelParts parts_;

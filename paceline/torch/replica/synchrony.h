@@ -23,6 +23,7 @@
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
 #include "paceline/torch/replica/own_updates.h"
+#include "paceline/torch/replica/parameter_pieces.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony_state.h"
@@ -86,11 +87,11 @@ class Synchrony {
 
   // The tensors that an optimizer may step.
   virtual std::vector<at::Tensor> leaves() const = 0;
-  // Those among them that belong to a dense parameter, where they are not parameters themselves.
-  virtual std::vector<at::Tensor> leaves_of(std::size_t) const { return {}; }
-  // The ranks whose leaves together make up the parameters, which are pieces then; nothing is under
-  // way among them between two steps. Null: leaves are whole parameters.
-  virtual Communicator* pieces_over() const { return nullptr; }
+  // What the leaves are of the parameters, where ranks divide them; nothing is under way among
+  // these ranks between two steps. Null: leaves are whole parameters.
+  virtual const ParameterPieces* pieces() const { return nullptr; }
+  // Collective, between steps: the leaves were written, and the parameters take their values.
+  virtual void leaves_changed() {}
   // A text on an optimizer that must not step here; empty: it may.
   virtual std::string complaint_about(const torch::optim::Optimizer&) const { return {}; }
   // Collective, between steps: all parameters are in memory until the result is gone. Null: they

@@ -59,7 +59,14 @@ Buffer GradientPieces::piece(std::size_t bucket) const {
 }
 
 void GradientPieces::wait(std::size_t bucket) {
-  messages_[bucket].work.wait();
+  try {
+    messages_[bucket].work.wait();
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    failure.what = c10::str("while the gradients of '", units_[bucket].name,
+                            "' were reduced to their owners: ", failure.what);
+    throw Error(std::move(failure));
+  }
   messages_[bucket].work = {};
 }
 

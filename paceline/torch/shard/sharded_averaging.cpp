@@ -20,6 +20,19 @@ std::unique_ptr<parallel::Synchrony> make_sharded_averaging(const parallel::Mode
   return std::make_unique<ShardedAveraging>(parts, group, job, options);
 }
 
+namespace {
+
+parallel::ParameterPieces pieces_of(const UnitMemory& memory, Communicator& ranks) {
+  parallel::ParameterPieces pieces{.ranks = &ranks};
+  for (const Leaf& leaf : memory.leaves()) {
+    const auto begin = leaf.segment.place / leaf.tensor.element_size();
+    pieces.own.push_back({leaf.segment.parameter, static_cast<std::int64_t>(begin), leaf.tensor});
+  }
+  return pieces;
+}
+
+}  // namespace
+
 ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicator& group, Job* job,
                                    const DataParallelOptions& options)
     : stage_(options.zero_stage),
@@ -31,6 +44,7 @@ ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicat
       gathers_(units_, memory_, *gather_lane_, /*stay_whole=*/stage_ < 3, options.zero_prefetch),
       pieces_(units_, *lane_, /*keeps_memory=*/stage_ == 1, memory_.leaves(),
               [this] { communicating([this] { gathers_.take_part_in_rest(); }); }),
+      leaf_pieces_(pieces_of(memory_, *lane_)),
       averaging_(std::make_unique<GradientAveraging>(parts, group, job, options, &pieces_)),
       uses_(std::make_unique<StorageUses>(
           memory_.storages(), [this](const std::vector<std::size_t>& units) { used(units); })) {}
@@ -131,11 +145,13 @@ std::vector<at::Tensor> ShardedAveraging::leaves() const {
   return all;
 }
 
-std::vector<at::Tensor> ShardedAveraging::leaves_of(std::size_t parameter) const {
-  std::vector<at::Tensor> found;
-  for (const Leaf& leaf : memory_.leaves())
-    if (leaf.segment.parameter == parameter) found.push_back(leaf.tensor);
-  return found;
+void ShardedAveraging::leaves_changed() {
+  communicating([this] {
+    gathers_.forget();
+    if (stage_ == 3) return;
+    gathers_.start_all();
+    gathers_.wait_for_all();
+  });
 }
 
 std::string ShardedAveraging::complaint_about(const torch::optim::Optimizer& optimizer) const {
@@ -156,15 +172,11 @@ Traffic ShardedAveraging::traffic() const {
 }
 
 parallel::SynchronyState ShardedAveraging::state() {
-  throw_misuse(c10::str("a checkpoint of a training with zero_stage ", stage_,
-                        " would lack the state of the other ranks: save the model under "
-                        "DataParallel::gathered(), or train with zero_stage 0"));
+  return averaging_->state();
 }
 
-void ShardedAveraging::restore(const parallel::SavedSynchrony&) {
-  throw_misuse(c10::str("a training with zero_stage ", stage_,
-                        " cannot go on from a checkpoint: load the model before DataParallel is "
-                        "made, or train with zero_stage 0"));
+void ShardedAveraging::restore(const parallel::SavedSynchrony& saved) {
+  averaging_->restore(saved);
 }
 
 }  // namespace paceline::shard

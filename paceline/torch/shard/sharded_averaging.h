@@ -42,8 +42,8 @@ class ShardedAveraging final : public parallel::Synchrony {
   bool is_under_way() const override { return false; }
   void fail(std::exception_ptr failure) override;
   std::vector<at::Tensor> leaves() const override;
-  std::vector<at::Tensor> leaves_of(std::size_t parameter) const override;
-  Communicator* pieces_over() const override { return lane_.get(); }
+  const parallel::ParameterPieces* pieces() const override { return &leaf_pieces_; }
+  void leaves_changed() override;
   std::string complaint_about(const torch::optim::Optimizer& optimizer) const override;
   std::shared_ptr<void> gathered() override;
   bool holds_parameters() const override { return stage_ < 3; }
@@ -72,6 +72,7 @@ class ShardedAveraging final : public parallel::Synchrony {
   UnitMemory memory_;
   UnitGathers gathers_;
   GradientPieces pieces_;
+  const parallel::ParameterPieces leaf_pieces_;
   std::unique_ptr<parallel::GradientAveraging> averaging_;
   bool has_failed_ = false;
   bool is_in_backward_ = false;    // at the last use

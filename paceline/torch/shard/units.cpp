@@ -106,6 +106,7 @@ Segment Units::segment(std::size_t parameter, int rank) const {
   if (begin >= end) return segment;
   segment.begin = begin - from;
   segment.bytes = end - begin;
+  segment.place = begin - offset_[parameter];
   return segment;
 }
 

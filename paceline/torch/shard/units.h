@@ -28,6 +28,7 @@ struct Segment {
   std::size_t parameter = 0, unit = 0;
   std::size_t begin = 0;  // in the piece
   std::size_t bytes = 0;  // 0: the parameter has nothing there
+  std::size_t place = 0;  // of the first one in the parameter
 };
 
 class Units {

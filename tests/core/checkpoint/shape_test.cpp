@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/checkpoint/random_boxes.h"
@@ -38,6 +39,44 @@ bool covers_each_once(const Extents& shape, const std::vector<Box>& boxes) {
   for (const int count : times)
     if (count != 1) return false;
   return true;
+}
+
+// All elements of the box, as their places row after row.
+std::vector<std::uint64_t> places_in(const Extents& shape, const Box& box) {
+  std::vector<std::uint64_t> places = {0};
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    std::vector<std::uint64_t> more;
+    for (const std::uint64_t place : places)
+      for (std::uint64_t i = 0; i < box.shape[d]; ++i)
+        more.push_back(place * shape[d] + box.offset[d] + i);
+    places = more;
+  }
+  return places;
+}
+
+TEST(Shape, ARangeOfElementsIsAFewBoxesThatHoldThemInTheirOrder) {
+  SeededNumbers numbers(test::seed(2));
+  std::size_t most = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Extents shape(numbers.below(5));
+    for (std::uint64_t& side : shape) side = 1 + numbers.below(5);
+    const std::uint64_t all = *elements_of(shape);
+    const std::uint64_t begin = numbers.below(all + 1);
+    const std::uint64_t end = begin + numbers.below(all - begin + 1);
+    const auto boxes = boxes_of_range(shape, begin, end);
+    std::vector<std::uint64_t> held;
+    for (const Box& box : boxes) {
+      ASSERT_TRUE(fit(shape, {box}));
+      for (const std::uint64_t place : places_in(shape, box)) held.push_back(place);
+    }
+    std::vector<std::uint64_t> expected(end - begin);
+    std::iota(expected.begin(), expected.end(), begin);
+    ASSERT_EQ(held, expected);
+    const std::size_t few = shape.empty() ? 1 : 2 * shape.size() - 1;
+    ASSERT_LE(boxes.size(), few);
+    if (shape.size() == 3) most = std::max(most, boxes.size());
+  }
+  EXPECT_EQ(most, 5u) << "no range had as many boxes as may be";
 }
 
 TEST(Shape, BoxesTileATensorIfEachElementIsInOneOfThem) {

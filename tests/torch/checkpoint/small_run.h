@@ -42,8 +42,9 @@ struct Training {
     std::string digest;
     run_ranks(ranks, [&](Job& job) {
       auto net = std::make_shared<Net>(type);
-      const auto all = optimizer(net->parameters());
       DataParallel data_parallel(net, job, parallel);
+      const auto all =
+          optimizer(parallel.zero_stage > 0 ? data_parallel.parameters() : net->parameters());
       Checkpoints checkpoints(job, directory, {.every = every, .resume = resume});
       checkpoints.add("model", net);
       if (!parallel.optimizer) checkpoints.add("optimizer", *all);
@@ -62,6 +63,7 @@ struct Training {
       }
       EXPECT_EQ(checkpoints.finish(), 0);
       data_parallel.finish();
+      const auto whole = data_parallel.gathered();
       same.tell("parameters", net->parameters());
       if (job.rank() == 0) digest = sha256_of(net->parameters());
     });

@@ -1,5 +1,7 @@
 // Checkpoints of models whose layers ranks share, resumed on other layouts.
+#include <filesystem>
 #include <mutex>
+#include <tuple>
 
 #include "examples/05_tiny_gpt/model.h"
 #include "paceline/core/mesh/mesh.h"
@@ -26,6 +28,7 @@ struct LayoutRun {
   int ranks;
   bool resume = false;
   std::string precision = "none";
+  int zero_stage = 0;
 
   struct Outcome {
     std::int64_t first = 0;
@@ -40,14 +43,18 @@ struct LayoutRun {
       tiny_gpt::Model model = model_of(resume ? 99 : 5);
       parallelize(*model, mesh, plan_of(kModel, /*is_sequence_parallel=*/false));
       if (precision != "none") model->to(at::kFloat);
-      DataParallel parallel(*model, mesh, {.precision = precision});
+      DataParallel parallel(*model, mesh, {.precision = precision, .zero_stage = zero_stage});
       torch::optim::Adam optimizer(parallel.parameters(), optim::AdamOptions(3e-3));
       Checkpoints checkpoints(job, directory, {.every = 10, .resume = resume});
       checkpoints.add("model", model);
       checkpoints.add("optimizer", optimizer);
       checkpoints.add("parallel", parallel);
       const std::int64_t first = checkpoints.resume();
-      const std::string sha256 = whole_sha256(*model);
+      std::string sha256;
+      {
+        const auto whole = parallel.gathered();
+        sha256 = whole_sha256(*model);
+      }
       std::vector<double> losses;
       for (std::int64_t step = first; step < steps;) {
         optimizer.zero_grad();
@@ -107,6 +114,32 @@ TEST(CheckpointsOfSplitLayers, OfSixteenBitsHaveTheirMastersInPartsToo) {
     EXPECT_EQ(again.first, 10) << layout;
     if (loaded.empty()) loaded = again.sha256;
     EXPECT_EQ(again.sha256, loaded) << layout;
+  }
+}
+
+TEST(CheckpointsOfSplitLayers, OfDividedStateGoOnOnAnyOtherLayoutAndStage) {
+  const TemporaryFolder folder;
+  const std::string saved = folder.file("saved");
+  const auto expected = LayoutRun{folder.file("whole"), "dp=2,tp=2", 4, false, "none", 1}.run(20);
+  LayoutRun{saved, "dp=2,tp=2", 4, false, "none", 1}.run(10);
+  std::string loaded;
+  for (const auto& [layout, ranks, zero_stage] : {std::tuple{"dp=2,tp=2", 4, 1},
+                                                  {"dp=2,tp=2", 4, 3},
+                                                  {"dp=4", 4, 3},
+                                                  {"tp=4", 4, 0},
+                                                  {"dp=3", 3, 2},
+                                                  {"dp=1", 1, 0}}) {
+    const std::string again_in = folder.file(c10::str("run-", layout, "-", zero_stage));
+    std::filesystem::copy(saved, again_in, std::filesystem::copy_options::recursive);
+    const auto again = LayoutRun{again_in, layout, ranks, true, "none", zero_stage}.run(20);
+    EXPECT_EQ(again.first, 10) << layout;
+    if (loaded.empty()) loaded = again.sha256;
+    EXPECT_EQ(again.sha256, loaded) << layout << ", zero_stage " << zero_stage;
+    if (ranks == 3) continue;  // its replicas have other batches
+    ASSERT_EQ(again.losses.size(), 10u) << layout;
+    for (std::size_t i = 0; i < again.losses.size(); ++i)
+      EXPECT_NEAR(again.losses[i], expected.losses[10 + i], 1e-9)
+          << layout << ", zero_stage " << zero_stage << ", step " << 10 + i;
   }
 }
 

@@ -28,8 +28,10 @@ inline tiny_gpt::Model model_of_seed(double dropout = 0) {
   return model;
 }
 
+inline const torch::optim::AdamOptions kAdam(3e-3);
+
 inline torch::optim::Adam adam(const tiny_gpt::Model& model) {
-  return torch::optim::Adam(model->parameters(), torch::optim::AdamOptions(3e-3));
+  return torch::optim::Adam(model->parameters(), kAdam);
 }
 
 // Whole sequences of one more word than the model reads.

@@ -1,4 +1,5 @@
 // A small GPT in fp64 on every layout against one process.
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -54,16 +55,35 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();
 }
 
+// The gradient of a parameter of which each rank of the group has the next piece.
+at::Tensor joined_gradient(const at::Tensor& parameter, const std::vector<at::Tensor>& pieces,
+                           Communicator& group) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()));
+  for (const at::Tensor& piece : pieces) lengths[rank] += piece.numel();
+  group.all_reduce(buffer_of(lengths)).wait();
+  const at::Tensor whole = at::zeros({parameter.numel()}, at::kDouble);
+  std::int64_t begin = std::accumulate(lengths.begin(), lengths.begin() + group.rank(), 0L);
+  for (const at::Tensor& piece : pieces) {
+    whole.narrow(0, begin, piece.numel()).copy_(piece.grad().flatten());
+    begin += piece.numel();
+  }
+  EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), 0L), parameter.numel());
+  group.all_reduce(buffer_of(whole)).wait();
+  return whole.view(parameter.sizes());
+}
+
 struct Case {
   std::string layout;
   int ranks;
   bool is_sequence_parallel = false;
   double dropout = 0;
+  int zero_stage = 0;
 };
 
 void PrintTo(const Case& one, std::ostream* out) {
   *out << one.layout << (one.is_sequence_parallel ? ", sequence parallel" : "")
-       << (one.dropout > 0 ? ", dropout" : "");
+       << (one.dropout > 0 ? ", dropout" : "") << ", zero_stage " << one.zero_stage;
 }
 
 void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
@@ -71,8 +91,8 @@ void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
   tiny_gpt::Model model = model_of_seed(one.dropout);
   model->share_sequences(mesh.group("cp"));
   parallelize(*model, mesh, plan_of(kGpt, one.is_sequence_parallel));
-  DataParallel parallel(*model, mesh, {.check_replicas_every = 1});
-  auto optimizer = adam(model);
+  DataParallel parallel(*model, mesh, {.check_replicas_every = 1, .zero_stage = one.zero_stage});
+  torch::optim::Adam optimizer(parallel.parameters(), kAdam);
   for (int step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
     const at::Tensor loss = own_loss_of(model, words_of(step), mesh);
@@ -85,11 +105,17 @@ void train_and_compare(Job& job, const Case& one, const Outcome& expected) {
         << "step " << step;
     optimizer.step();
   }
+  const auto whole = parallel.gathered();
   const auto placements = tensor::placements_of(*model);
   const auto parameters = model->named_parameters();
+  Communicator& replicas = mesh.group("dp,cp");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& each = parameters[i].value();
-    EXPECT_LE(relative(placements.gathered(each, each.grad()), expected.clipped[i]), 1e-10)
+    const bool has_pieces = one.zero_stage > 0 && replicas.size() > 1;
+    const at::Tensor gradient =
+        has_pieces ? joined_gradient(each, parallel.parameters(parameters[i].key()), replicas)
+                   : each.grad();
+    EXPECT_LE(relative(placements.gathered(each, gradient), expected.clipped[i]), 1e-10)
         << "gradient of " << parameters[i].key();
     EXPECT_LE(relative(placements.gathered(each, each.detach()), expected.parameters[i]), 1e-8)
         << parameters[i].key();
@@ -124,7 +150,13 @@ std::vector<Case> cases() {
             {"cp=2", 2, false, kDropout},
             {"cp=4", 4},
             {"dp=2,cp=2", 4, false, kDropout},
-            {"cp=2,tp=2", 4, true, kDropout}};
+            {"cp=2,tp=2", 4, true, kDropout},
+            {"dp=2", 2, false, kDropout, 3},
+            {"dp=2,tp=2", 4, true, kDropout, 1},
+            {"dp=2,tp=2", 4, false, 0, 2},
+            {"dp=2,tp=2", 4, true, 0, 3},
+            {"dp=2,cp=2", 4, false, 0, 3},
+            {"dp=2,tp=4", 8, false, kDropout, 3}};
   }
   std::vector<Case> all;
   for (const int tp : {1, 2, 4}) {
@@ -133,8 +165,9 @@ std::vector<Case> cases() {
         if (kBatch % dp != 0) continue;  // replicas of one weight
         for (const bool is_sequence_parallel : {false, true})
           for (const double dropout : {0.0, kDropout})
-            all.push_back({c10::str("dp=", dp, ",cp=", cp, ",tp=", tp), dp * cp * tp,
-                           is_sequence_parallel, dropout});
+            for (const int zero_stage : {0, 1, 2, 3})
+              all.push_back({c10::str("dp=", dp, ",cp=", cp, ",tp=", tp), dp * cp * tp,
+                             is_sequence_parallel, dropout, zero_stage});
       }
     }
   }

@@ -124,7 +124,7 @@ TEST(Assent, ARankTellsAtMostTwoFramesARound) {
   constexpr int kTurns = 4;
   for (const auto& [ranks, processors] :
        {std::pair{2, 8}, {3, 8}, {7, 8}, {8, 8}, {9, 1}, {9, 20}, {16, 1}, {20, 20}, {40, 1}}) {
-    if (kSanitized && ranks > 20) continue;
+    if (kSanitized && ranks > 9) continue;
     const LocalWorldOptions options = {.share_memory = false,
                                        .processors = static_cast<double>(processors)};
     run_ranks(ranks, options, [&](Job& job) {

@@ -144,7 +144,7 @@ TEST(Board, ALaterPostOfTheSameOperationChangesNothing) {
 
 TEST(Board, RanksThatRunAheadNeverWriteOverWhatOthersStillRead) {
   constexpr int kRanks = 3;
-  constexpr std::uint64_t kOperations = test::kSanitized ? 2000 : 20000;
+  constexpr std::uint64_t kOperations = test::kSanitized ? 1000 : 20000;
   const Pages pages = pages_of(kRanks);
   std::atomic<int> wrong = 0;
   {

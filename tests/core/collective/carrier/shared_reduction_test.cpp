@@ -237,7 +237,7 @@ void run(const Setting& setting) {
 
 TEST(SharedReduction, GivesTheBalancedTreesBitsInEveryOrderOfEvents) {
   std::uint64_t seed = 0;
-  const int rounds = test::kSanitized ? 2 : 8;
+  const int rounds = test::kSanitized ? 1 : 8;
   for (int ranks = 2; ranks <= 6; ++ranks) {
     // Pieces of this length; the last ones, beside the ends of pieces and of all places.
     const std::size_t piece =

@@ -108,7 +108,7 @@ void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
 }
 
 TEST(CommunicatorSchedules, NoLegalScheduleIsTakenForAMismatch) {
-  const int by_day = kSanitized ? 500 : 10'000, at_night = kSanitized ? 10'000 : 1'000'000;
+  const int by_day = kSanitized ? 252 : 10'000, at_night = kSanitized ? 10'000 : 1'000'000;
   const int schedules = test::is_nightly() ? at_night : by_day;
   constexpr int kEach = kSanitized ? 63 : 250;  // by day 2 to 5 ranks on both transports
   for (int first = 0; first < schedules; first += kEach) {

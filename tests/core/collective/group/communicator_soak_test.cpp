@@ -19,7 +19,7 @@ namespace paceline::collective::testing {
 namespace {
 
 constexpr int kSoakRanks = 4, kThreads = 3;
-constexpr int kSteps = kSanitized ? 300 : 2000;  // over all threads
+constexpr int kSteps = kSanitized ? 200 : 2000;  // over all threads
 
 // Bytes. Sanitizers keep what was freed for a while, so they are asked for what was not.
 long memory_in_use() {

@@ -1,0 +1,78 @@
+// What an optimizer steps: whole parameters, or this rank's pieces of them.
+#include <torch/torch.h>
+
+#include <set>
+#include <unordered_set>
+
+#include "paceline/core/base/base.h"
+#include "paceline/torch/replica/clip_grad_norm.h"
+#include "paceline/torch/replica/replicas.h"
+
+namespace paceline::parallel {
+
+double Replicas::clip_grad_norm(double max_norm) {
+  if (synchrony().in_step()) {
+    throw_misuse(
+        "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where the "
+        "gradients are not those of the global batch yet: call synchronize() first");
+  }
+  if (synchrony().is_under_way()) {
+    throw_misuse(
+        "DataParallel::clip_grad_norm(): gradients of the last step are under way, each to be "
+        "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
+        "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
+  }
+  NormShares shares;
+  if (const ParameterPieces* const pieces = synchrony().pieces())
+    shares.groups.push_back(pieces->ranks);
+  if (Communicator* const group = parts_.placements.group()) {
+    shares.groups.push_back(group);
+    shares.is_counted = counted_leaves();
+  }
+  return paceline::clip_grad_norm(synchrony().leaves(), max_norm, {}, shares);
+}
+
+// Whether this rank counts a leaf in the norm: as it counts the parameter whose leaf it is.
+std::function<bool(const at::Tensor&)> Replicas::counted_leaves() const {
+  const ParameterPieces* const pieces = synchrony().pieces();
+  if (pieces == nullptr)
+    return [this](const at::Tensor& parameter) { return parts_.placements.is_counted(parameter); };
+  std::unordered_set<const c10::TensorImpl*> counted;
+  for (const ParameterPiece& piece : pieces->own)
+    if (parts_.placements.is_counted(parts_.dense[piece.parameter].tensor))
+      counted.insert(piece.leaf.unsafeGetTensorImpl());
+  return [counted](const at::Tensor& leaf) { return counted.contains(leaf.unsafeGetTensorImpl()); };
+}
+
+std::vector<at::Tensor> Replicas::parameters(const std::string& name) const {
+  const std::vector<Parameter> trained = parts_.trained();
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    if (trained[i].name != name) continue;
+    const ParameterPieces* const pieces = synchrony().pieces();
+    if (pieces == nullptr) return {trained[i].tensor};
+    const ParameterPiece* const piece = pieces->find(i);
+    return piece == nullptr ? std::vector<at::Tensor>() : std::vector{piece->leaf};
+  }
+  throw_misuse(c10::str("DataParallel::parameters(\"", name,
+                        "\"): no trained parameter has this name; named_parameters() lists them"));
+}
+
+// The parameter, if any, that has a gradient and which `optimizer` would step although its
+// gradient is not averaged.
+std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) const {
+  std::set<const c10::TensorImpl*> owned;
+  for (const at::Tensor& leaf : synchrony().leaves()) owned.insert(leaf.unsafeGetTensorImpl());
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 0; i < groups[g].params().size(); ++i) {
+      const at::Tensor& tensor = groups[g].params()[i];
+      if (!tensor.grad().defined() || owned.contains(tensor.unsafeGetTensorImpl())) continue;
+      for (const Parameter& frozen : parts_.frozen)
+        if (frozen.tensor.is_same(tensor)) return c10::str("'", frozen.name, "'");
+      return c10::str("parameter ", i, " of the optimizer's group ", g);
+    }
+  }
+  return {};
+}
+
+}  // namespace paceline::parallel
