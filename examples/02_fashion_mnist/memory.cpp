@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@ void limit_memory(std::int64_t bytes) {
   std::ifstream("/proc/self/statm") >> pages;
   rlimit limit{};
   limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + bytes);
+  // Tensors that are freed leave the address space at once.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   if (pages > 0 && ::setrlimit(RLIMIT_AS, &limit) == 0) return;
   throw paceline::Error({paceline::Fault::io,
                          std::string("--memory-limit cannot be set: ") + std::strerror(errno),

@@ -32,14 +32,16 @@ constexpr std::int64_t kWarmUpSteps =
     5;  // not timed: the first steps allocate memory and plan the schedule
 
 // Share of the first `images` test images that the model gets right; each replica looks at its part
-// of them.
+// of them. All make as many passes: with --zero 3 each pass gathers the parameters.
 double accuracy(paceline::Job& job, const Replica& replica, torch::nn::Sequential& model,
                 const data::LabelledImages& test, std::int64_t images, at::ScalarType type) {
   const torch::NoGradGuard no_grad;
   model->eval();
   double right = 0;
+  const std::int64_t most = (images + replica.replicas - 1) / replica.replicas,
+                     passes = std::max<std::int64_t>((most + 499) / 500, 1);
   for (const at::Tensor& some :
-       data::exact_share_of(images, replica.number, replica.replicas).split(500)) {
+       data::exact_share_of(images, replica.number, replica.replicas).tensor_split(passes)) {
     const data::Batch batch = data::take(test, some, type);
     right += model->forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
   }
@@ -69,6 +71,14 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   parallel.zero_stage = options.zero;
   if (options.zero == 0) parallel.optimizer = optimizers_of(options.optimizer, descent);
   return parallel;
+}
+
+// The model that all replicas stand for. With --zero 3 they do not differ, and a layer is gathered
+// when it is used: so the whole model need not fit.
+std::optional<paceline::DataParallel::Consensus> consensus_of(paceline::DataParallel& parallel,
+                                                              const Options& options) {
+  if (options.zero == 3) return std::nullopt;
+  return parallel.consensus();
 }
 
 // Whether a rank that the options name is there.
@@ -176,7 +186,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     const auto sums = sums_over_workers(world, {epoch_loss, epoch_samples});
     train_loss = sums[0] / sums[1];
     epoch_loss = epoch_samples = 0;
-    const auto consensus = parallel.consensus();
+    const auto consensus = consensus_of(parallel, options);
     const auto scope = parallel.autocast();
     test_accuracy = accuracy(job, replica, model, test, test_images, parallel.input_type());
     faces.epoch(step, timer.wall_seconds, train_loss, test_accuracy);
@@ -239,7 +249,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
     checkpoints->save(steps);
   std::string sha256;
   {
-    const auto consensus = parallel.consensus();
+    const auto consensus = consensus_of(parallel, options);
     if (turns.were_over())
       test_accuracy = accuracy(job, replica, model, test, test_images, parallel.input_type());
     if (!options.save.empty()) {

@@ -82,22 +82,24 @@ std::vector<ItemTensor> boxes_of(const Divided& divided, const HeldPart& part,
 std::vector<ItemTensor> held_tensor(const std::vector<DataParallel*>& parallels,
                                     const std::string& name, const at::Tensor& parameter,
                                     const at::Tensor& tensor) {
-  ItemTensor one{name, tensor};
+  Held held = Held::by_all;
+  HeldPart part;
   for (DataParallel* const each : parallels) {
     const parallel::Replicas& replicas = each->replicas();
     const parallel::Placements& placements = replicas.parts().placements;
+    // No operator touches a divided parameter here: that would be a use of it.
     if (const auto divided = divided_of(replicas, parameter)) {
       const bool is_parameter = divided->parameter.is_same(parameter);
       const at::Tensor values =
           is_parameter && divided->piece != nullptr ? divided->piece->leaf.detach() : tensor;
       return boxes_of(*divided, part_of(placements, divided->parameter, true), name, values);
     }
-    if (replicas.may_differ(parameter)) one.held = Held::by_each;
+    if (replicas.may_differ(parameter)) held = Held::by_each;
     if (placements.is_whole(parameter)) continue;
-    one.held = Held::in_parts;
-    one.part = part_of(placements, parameter, replicas.group().rank() == 0);
+    held = Held::in_parts;
+    part = part_of(placements, parameter, replicas.group().rank() == 0);
   }
-  return {one};
+  return {{name, tensor.detach(), held, part}};
 }
 
 }  // namespace paceline::checkpointing

@@ -29,8 +29,7 @@ class ModelPart final : public CheckpointPart {
     for (const auto& entry : model_.named_buffers()) add(entry.key(), entry.value());
     ItemState state;
     for (const auto& [name, tensor] : named)
-      std::ranges::move(how_held_(name, tensor, tensor.detach()),
-                        std::back_inserter(state.tensors));
+      std::ranges::move(how_held_(name, tensor, tensor), std::back_inserter(state.tensors));
     return state;
   }
 

@@ -22,6 +22,22 @@ void CoalescedTensors::broadcast(Communicator& group, int root) {
   if (group.rank() != root) unpack(bytes, tensors_);
 }
 
+void broadcast_all(const std::vector<at::Tensor>& tensors, Communicator& group, int root) {
+  constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+  std::vector<at::Tensor> some;
+  std::size_t bytes = 0;
+  const auto send = [&] {
+    CoalescedTensors(std::exchange(some, {}), group).broadcast(group, root);
+    bytes = 0;
+  };
+  for (const at::Tensor& tensor : tensors) {
+    if (bytes + tensor.nbytes() > kMostBytes && !some.empty()) send();
+    some.push_back(tensor);
+    bytes += tensor.nbytes();
+  }
+  if (!some.empty()) send();
+}
+
 void CoalescedTensors::average(Communicator& group, double share, int root) {
   if (tensors_.empty() || group.size() == 1) return;
   if (!others_) {

@@ -30,4 +30,8 @@ class CoalescedTensors {
   std::unique_ptr<CoalescedTensors> singles_, doubles_, others_;  // made by the first average()
 };
 
+// All ranks end with the values of rank `root`. A message holds at most 32 MiB, or one tensor, so
+// that little memory is needed beside that of the tensors.
+void broadcast_all(const std::vector<at::Tensor>& tensors, Communicator& group, int root);
+
 }  // namespace paceline::parallel

@@ -79,7 +79,7 @@ void equalise(const ModelParts& parts, Communicator& group, int root,
   if (group.size() == 1) return;
   require_agreement(group, parts.description());
   require_same_settings(group, compared_options(options));
-  CoalescedTensors(parts.all(), group).broadcast(group, root);
+  broadcast_all(parts.all(), group, root);
 }
 
 // Norms of shards are not those of the whole tensors, by which these optimizers step.

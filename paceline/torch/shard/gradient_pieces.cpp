@@ -88,6 +88,13 @@ void GradientPieces::end_step() {
   started_ = 0;
 }
 
+void GradientPieces::release() {
+  for (const Leaf& leaf : leaves_) const_cast<at::Tensor&>(leaf.tensor).mutable_grad().reset();
+  messages_.clear();
+  pieces_.clear();
+  zeros_.reset();
+}
+
 std::size_t GradientPieces::bytes_of_pieces() const {
   std::size_t bytes = 0;
   for (std::size_t u = 0; u < pieces_.size(); ++u)

@@ -38,6 +38,8 @@ class GradientPieces final : public parallel::GradientReceiver {
   // No gradient of an earlier step is there any more. Called when a step has ended.
   void end_step();
   std::size_t bytes_of_pieces() const;  // that lie apart
+  // Gives back all memory; no call but the destructor may follow.
+  void release();
 
  private:
   struct Message {

@@ -52,6 +52,7 @@ ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicat
 ShardedAveraging::~ShardedAveraging() {
   uses_.reset();
   averaging_.reset();
+  pieces_.release();  // whole parameters take their place
   if (has_failed_ || std::uncaught_exceptions() > 0) return;
   try {
     gathers_.hold(true);

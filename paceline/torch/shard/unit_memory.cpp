@@ -1,5 +1,6 @@
 #include "paceline/torch/shard/unit_memory.h"
 
+#include <malloc.h>
 #include <torch/torch.h>
 
 #include <cstring>
@@ -22,6 +23,15 @@ at::DataPtr no_data() {
   return {nullptr, c10::kCPU};
 }
 
+void give_own_memory(at::Tensor& tensor) noexcept {
+  try {
+    const at::Tensor own = tensor.detach().clone();
+    tensor.set_(own.storage(), 0, own.sizes(), own.strides());
+  } catch (const std::exception&) {
+    tensor.set_();
+  }
+}
+
 }  // namespace
 
 UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Communicator& group,
@@ -36,6 +46,9 @@ UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Co
   for (const parallel::Parameter& one : parts.dense) parameters_.push_back(one.tensor);
   for (std::size_t u = 0; u < units_.size(); ++u) move_in(u);
   for (std::size_t i = 0; i < parameters_.size(); ++i) make_leaf(i);
+#ifdef __GLIBC__
+  ::malloc_trim(0);  // what the parameters lay in before goes back to the system
+#endif
 }
 
 void UnitMemory::move_in(std::size_t unit) {
@@ -76,20 +89,26 @@ void UnitMemory::make_leaf(std::size_t parameter) {
 
 UnitMemory::~UnitMemory() {
   const at::NoGradGuard no_grad;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    if (!is_whole(u)) continue;
-    for (const int index : units_[u].parameters.gradients) {
-      at::Tensor& parameter = parameters_[static_cast<std::size_t>(index)];
-      const at::Tensor own = parameter.detach().clone();
-      parameter.set_(own.storage(), 0, own.sizes(), own.strides());
-    }
-  }
-  // An optimizer may hold them for longer than the job's memory lives.
-  for (Leaf& leaf : leaves_) {
-    leaf.tensor.mutable_grad().reset();
-    const at::Tensor own = leaf.tensor.detach().clone();
-    leaf.tensor.set_(own.storage(), 0, own.sizes(), own.strides());
-  }
+  for (Leaf& leaf : leaves_) take_out(leaf);
+  leaves_.clear();
+  pieces_.clear();
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    if (is_whole(u)) take_out(u);
+}
+
+// An optimizer may hold leaves, and a program parameters, for longer than the job's memory lives.
+// Where there is no memory for them, they stay without.
+void UnitMemory::take_out(Leaf& leaf) {
+  leaf.tensor.mutable_grad().reset();
+  if (leaf.tensor.use_count() > 1) give_own_memory(leaf.tensor);
+}
+
+void UnitMemory::take_out(std::size_t unit) {
+  for (const int index : units_[unit].parameters.gradients)
+    give_own_memory(parameters_[static_cast<std::size_t>(index)]);
+  storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(no_data());
+  storages_[unit].set_nbytes(0);
+  whole_[unit].reset();
 }
 
 void UnitMemory::fill(std::size_t unit) {

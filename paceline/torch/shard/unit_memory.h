@@ -30,8 +30,8 @@ class UnitMemory {
   // until fill(), and pieces lie apart. `units` and `group` outlive this.
   UnitMemory(const Units& units, const parallel::ModelParts& parts, Communicator& group,
              bool stays_whole);
-  // Parameters of whole units get memory of their own, with their values. Those of empty ones stay
-  // without.
+  // Parameters of whole units get memory of their own, with their values, while there is some; the
+  // others stay without.
   ~UnitMemory();
   UnitMemory(const UnitMemory&) = delete;
   UnitMemory& operator=(const UnitMemory&) = delete;
@@ -56,6 +56,8 @@ class UnitMemory {
 
  private:
   void move_in(std::size_t unit);
+  void take_out(Leaf& leaf);
+  void take_out(std::size_t unit);
   void make_leaf(std::size_t parameter);
   std::byte* piece_start(std::size_t unit) const;
 

@@ -94,7 +94,7 @@ void equalise_whole(const torch::nn::Module& model, const Region& region) {
         }))
       whole.push_back(tensor);
   for (const at::Tensor& buffer : model.buffers()) whole.push_back(buffer);
-  parallel::CoalescedTensors(std::move(whole), *region.group).broadcast(*region.group, 0);
+  parallel::broadcast_all(whole, *region.group, 0);
 }
 
 // Groups of ranks that hold the same shard, by their number of ranks; made by all ranks in one
@@ -141,6 +141,7 @@ void parallelize(torch::nn::Module& model, DeviceMesh& mesh, const TensorPlan& p
 }
 
 std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model) {
+  const at::NoGradGuard no_grad;
   const parallel::Placements placements = tensor::placements_of(model);
   std::vector<at::Tensor> whole;
   for (const at::Tensor& parameter : model.parameters())
@@ -150,6 +151,7 @@ std::vector<at::Tensor> whole_parameters(const torch::nn::Module& model) {
 
 std::string whole_sha256(const torch::nn::Module& model) {
   constexpr std::int64_t kMostBytes = 16 << 20;
+  const at::NoGradGuard no_grad;
   const parallel::Placements placements = tensor::placements_of(model);
   Sha256 digest;
   for (const at::Tensor& parameter : model.parameters()) {
