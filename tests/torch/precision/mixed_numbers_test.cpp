@@ -70,6 +70,21 @@ TEST(MixedNumbers, an_infinity_in_one_part_of_a_layer_stops_the_update_of_all) {
   }
 }
 
+TEST(MixedNumbers, an_infinity_in_one_piece_of_a_divided_state_stops_the_update_of_all) {
+  for (const int zero_stage : {1, 2, 3}) {
+    for (const auto& [layout, ranks] : {std::pair("dp=2", 2), std::pair("dp=2,tp=2", 4)}) {
+      run_ranks(ranks, [&](Job& job) {
+        DeviceMesh mesh(job, layout);
+        nn::Sequential model = small_model();
+        parallelize(*model, mesh, {{"0", column}, {"2", row}});
+        DataParallel parallel(
+            model, mesh, {.precision = kHalves[0], .max_grad_norm = 0.5, .zero_stage = zero_stage});
+        expect_skipped_by_all(parallel, model, job, mesh.rank("dp"));
+      });
+    }
+  }
+}
+
 TEST(MixedNumbers, the_scale_grows_after_exactly_so_many_good_steps) {
   run_ranks(2, [&](Job& job) {
     nn::Sequential model = small_model();

@@ -65,7 +65,8 @@ inline double scale_of(DataParallel& parallel) {
   return parallel.replicas().state().values.at("numbers").at("scale").get<double>();
 }
 
-inline std::string digest_of(const DataParallel& parallel, const nn::Sequential& model) {
+inline std::string digest_of(DataParallel& parallel, const nn::Sequential& model) {
+  const auto whole = parallel.gathered();
   return sha256_of(model->parameters()) + sha256_of(parallel.parameters());
 }
 

@@ -202,6 +202,28 @@ struct ShuffledImpl : nn::Module {
 };
 TORCH_MODULE(Shuffled);
 
+// A unit that is in use, and will be used again behind another one, holds back what comes after it.
+TEST(UnitGathers, start_in_the_order_of_uses_also_of_a_unit_that_is_used_twice) {
+  std::vector<Shuffled> models = {Shuffled(), Shuffled()};
+  test::run_ranks(2, [&](Job& job) {
+    Shuffled& model = models[static_cast<std::size_t>(job.rank())];
+    DataParallel parallel(model, job, options_of({3, 3}));
+    const auto optimizer = optimizer_of("sgd", parallel.parameters());
+    for (int step = 0; step < 4; ++step) {
+      optimizer->zero_grad();
+      model->loss({0, 1, 0, 2}).backward();
+      parallel.step(*optimizer);
+    }
+    std::vector<std::size_t> gathered, begun;
+    for (const UnitEvent& event : sharded(parallel).gathers().events()) {
+      if (event.kind == Kind::gather) gathered.push_back(event.unit);
+      if (event.kind == Kind::begin) begun.push_back(event.unit);
+    }
+    EXPECT_EQ(gathered, begun);
+    EXPECT_TRUE(sharded(parallel).gathers().gathers_ahead());
+  });
+}
+
 TEST(UnitGathers, an_order_that_changes_on_all_ranks_costs_the_gathers_ahead_alone) {
   const std::function<void(DataParallel&, Shuffled&, torch::optim::Optimizer&, int)> steps =
       [](auto& parallel, auto& model, auto& optimizer, int) {
