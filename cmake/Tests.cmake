@@ -27,7 +27,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 if(PACELINE_SANITIZE MATCHES "undefined")
   list(APPEND PACELINE_TEST_OPTIONS
-       -fno-sanitize=null,alignment,object-size,vptr,nonnull-attribute,returns-nonnull-attribute)
+       -fno-sanitize=alignment,nonnull-attribute,returns-nonnull-attribute)
 endif()
 
 # If presets share a ctest run, the longest ones (with sanitizers) come first, so that none of them runs alone at the end.

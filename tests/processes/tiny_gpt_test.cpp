@@ -166,8 +166,8 @@ double held_out_loss(int workers, const Words& options, int seed) {
   const TemporaryFolder folder;
   Words all = {"--seed", std::to_string(seed), "--metrics", folder.file("metrics")};
   all.insert(all.end(), options.begin(), options.end());
-  const Finished finished = run(paceline_run({"-n", std::to_string(workers)}, tiny_gpt(all)));
-  EXPECT_EQ(finished.exit_code, 0) << finished.error;
+  Process training(paceline_run({"-n", std::to_string(workers)}, tiny_gpt(all)));
+  EXPECT_EQ(exit_code(training.wait(Deadline::in(900s))), 0) << training.error();
   return figures_in(folder.file("metrics")).summary["held_out_loss"];
 }
 
@@ -179,6 +179,7 @@ TEST(TinyGptRuns, LearnsMoreThanPairsOfCharactersOnEveryLayout) {
     EXPECT_NEAR(held_out_loss(2, {"--layout", "tp=2"}, seed) / alone, 1, 0.01);
     EXPECT_NEAR(held_out_loss(2, {"--layout", "tp=2", "--sequence-parallel"}, seed) / alone, 1,
                 0.01);
+    EXPECT_NEAR(held_out_loss(2, {"--layout", "dp=2", "--zero", "3"}, seed) / alone, 1, 0.01);
   }
 }
 
