@@ -21,8 +21,8 @@ constexpr std::array kNames = {
     std::string_view(variable::kNodeRank), std::string_view(variable::kJob),
     std::string_view(variable::kGeneration), std::string_view(variable::kStore),
     std::string_view(variable::kSecretFd), std::string_view(variable::kSecretFile),
-    std::string_view(variable::kRole), std::string_view("PACELINE_SERVERS"),
-    std::string_view("PACELINE_SERVER_INDEX"),
+    std::string_view(variable::kRole), std::string_view(variable::kServers),
+    std::string_view(variable::kServerIndex),
     // torchrun
     std::string_view("RANK"), std::string_view("WORLD_SIZE"), std::string_view("LOCAL_RANK"),
     std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"),
