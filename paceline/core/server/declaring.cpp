@@ -11,7 +11,7 @@
 namespace paceline::server {
 namespace {
 
-// What a worker keeps to declare tables, as long as its job lives.
+// A worker keeps it to declare tables as long as its job lives.
 class Declarations final : public job::Companion {
  public:
   Declarations(Job& job)

@@ -41,7 +41,8 @@ std::string first_line(const std::string& text) {
 }
 
 // "rank 0 ended with code 1; ranks 2, 3 had to be stopped (SIGTERM)", without rank `root`. Servers
-// have groups of their own.
+// have groups of their own, and those that ended well are not told: they do so when the ranks
+// leave.
 std::string what_ranks_did(const std::vector<RankRecord>& records, int root) {
   struct Group {
     std::string text;
@@ -52,6 +53,7 @@ std::string what_ranks_did(const std::vector<RankRecord>& records, int root) {
   for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
     if (rank == root) continue;
     const RankRecord& record = records[static_cast<std::size_t>(rank)];
+    if (record.server && record.wait_status == 0) continue;
     const Group wanted{short_how(record), record.server.has_value()};
     auto group = std::ranges::find_if(groups, [&](const Group& one) {
       return one.text == wanted.text && one.serves == wanted.serves;

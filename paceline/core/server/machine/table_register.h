@@ -1,8 +1,8 @@
 // TableRegister and TableDeclarer: how the workers of a job declare a table to its servers.
 //
-// Each worker sends its specification to each server and waits for the answer of all. A server
-// compares what the workers say, opens the table when all have said the same, and then answers all
-// of them. Workers that differ are refused, and told by whom and in what they differ.
+// Each worker sends what it knows of the table to each server and waits for the answer of all. A
+// server compares what the workers say, opens the table when all have said the same, and then
+// answers all of them. Workers that differ are refused, and told by whom and in what they differ.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@
 namespace paceline::server {
 
 enum class RegisterKind : std::uint32_t {
-  declare = 1,  // a worker to a server: a specification (wire/declaration.h)
+  declare = 1,  // a worker to a server: a TableSpec (wire/declaration.h)
   open,         // a server to the workers: the table is there
   refused,      // a server to the workers: why it is not, as text
 };

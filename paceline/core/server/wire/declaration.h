@@ -1,4 +1,4 @@
-// A worker's word for a table to the servers of its job: the table's specification in bytes.
+// A worker's word for a table to the servers of its job: its TableSpec in bytes.
 //
 // It is text name, u64 elements, u8 dtype, text synchrony, text rule, u64 bytes of a part; a text
 // is a u32 length and its characters. All is little-endian.
@@ -15,10 +15,10 @@
 namespace paceline::server {
 
 std::vector<std::byte> encode(const TableSpec& spec);
-// Trusts nothing that it reads. The failure (io) says that the bytes are no specification.
+// Trusts nothing that it reads. The failure (io) says that the bytes are none.
 Result<TableSpec> parse_table_spec(Bytes bytes);
 
-// The first setting in which two specifications differ, and its values.
+// The first setting in which two tables differ, and its values.
 struct SpecDifference {
   std::string setting, one, other;
 };
