@@ -75,8 +75,8 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
 // Servers end when all ranks have left. One that waits for ranks that never joined does not.
 void Supervisor::look_at_servers(Moment when) {
   if (running_ranks_ > 0 || options_.servers == 0) return;
-  if (!all_ended()) return kill_at(when + options_.grace);
-  kill_at_ = end_by_ = {};
+  if (all_ended()) kill_at_ = end_by_ = {};
+  else if (end_by_.is_never()) kill_at(when + options_.grace);
 }
 
 Actions Supervisor::on_report(int rank, Failure failure) {

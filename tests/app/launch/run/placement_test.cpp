@@ -68,7 +68,8 @@ TEST(Placement, ServersGoToTheWorkersHostsInTurn) {
   options.servers = 3;
   const auto placement = place(options);
   EXPECT_THAT(servers_of(placement), ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
-  const auto orders = orders_for(options, placement, {.world_size = 3, .servers = 3}, 0);
+  const auto orders =
+      orders_for(options, placement, {.world_size = 3, .servers = 3, .store = "10.9.8.7:1"}, 0);
   const auto places = places_of(orders);
   ASSERT_EQ(places.size(), 3U);
   EXPECT_FALSE(places[0].server.has_value());
@@ -87,7 +88,8 @@ TEST(Placement, HostsOfServersTakeThemInTurnAndMayHaveRanksToo) {
               ElementsAre(IsEmpty(), ElementsAre(2), ElementsAre(0, 1, 3, 4)));
   EXPECT_EQ(placement.world_size, 2);
   EXPECT_EQ(placement.hosts[2].share, (HostShare{"c", 2, 0}));
-  const auto orders = orders_for(options, placement, {.world_size = 2, .servers = 5}, 2);
+  const auto orders =
+      orders_for(options, placement, {.world_size = 2, .servers = 5, .store = "10.9.8.7:1"}, 2);
   EXPECT_EQ(orders.nodes, 2) << "hosts with ranks";
   EXPECT_EQ(places_of(orders).size(), 4U);
   const auto text = describe(options, placement);

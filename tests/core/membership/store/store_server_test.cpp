@@ -125,7 +125,8 @@ TEST(StoreServer, AnotherWorldSizeIsObjectedToWithTheRemedy) {
 
 TEST(StoreServer, AWorldOfRanksAndServersIsTakenWholeAndRanksAloneCountAsJoined) {
   transport::Poller poller;
-  StoreServer server(poller, {.job = "test", .world_size = 2, .servers = 1});
+  StoreServer server(poller,
+                     {.job = "test", .world_size = 2, .servers = 1, .secret = Secret::random()});
   EXPECT_FALSE(server.anyone_joined());
   StoreMachine machine(2, 1);
   EXPECT_TRUE(machine.on_message(0, StoreMachine::hello(2, 3, 1), {}).empty()) << "a server";
