@@ -16,19 +16,18 @@ using ::testing::IsEmpty;
 constexpr std::uint64_t kTableSeed = 7;  // as in table_worker.cpp
 
 std::string values_of_one_loop(int workers) {
-  return fmt::format(
-      "{:a}", fmt::join(QuadraticWorld::serial<double>(kTableSeed, workers, 5, 0.125), " "));
+  return fmt::format("{:a}",
+                     fmt::join(QuadraticWorld::serial<double>(kTableSeed, workers, 5, 0.125), " "));
 }
 
 class ServersOnHosts : public SeveralHosts {
  protected:
   // Two hosts with a rank each, and a third for the two servers.
   static ProcessOptions run_dedicated(const std::string& behaviour) {
-    return on_host_1(3, "IFS=, read -r a b c <<<\"$PACELINE_NET_HOSTS\"; exec " +
-                            binary("paceline") +
-                            " run --hosts $a,$b --servers 2 --server-hosts $c --ssh \"" +
-                            hosts_script() + " ssh\" -- " + binary("table_worker") + " " +
-                            behaviour);
+    return on_host_1(
+        3, "IFS=, read -r a b c <<<\"$PACELINE_NET_HOSTS\"; exec " + binary("paceline") +
+               " run --hosts $a,$b --servers 2 --server-hosts $c --ssh \"" + hosts_script() +
+               " ssh\" -- " + binary("table_worker") + " " + behaviour);
   }
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "paceline/core/base/version.h"
-#include "paceline/core/membership/environment/member_name.h"
+#include "paceline/core/membership/handshake/member_name.h"
 
 namespace paceline::membership {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "paceline/core/base/processor_pools.h"
-#include "paceline/core/membership/environment/member_name.h"
+#include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/transport/transport.h"
 
 namespace paceline::membership {

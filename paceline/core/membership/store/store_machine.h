@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
-#include "paceline/core/membership/environment/member_name.h"
+#include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::membership {

@@ -27,11 +27,11 @@ Result<Environment> role_in(const Named& values) {
 }
 
 TEST(Role, AServerHasANumberAfterTheRanksAndNoRank) {
-  const auto e = role_in({{"PACELINE_ROLE", "server"},
-                          {"PACELINE_WORLD_SIZE", "4"},
-                          {"PACELINE_SERVERS", "2"},
-                          {"PACELINE_SERVER_INDEX", "1"},
-                          {"PACELINE_GENERATION", "3"}});
+  auto e = role_in({{"PACELINE_ROLE", "server"},
+                    {"PACELINE_WORLD_SIZE", "4"},
+                    {"PACELINE_SERVERS", "2"},
+                    {"PACELINE_SERVER_INDEX", "1"},
+                    {"PACELINE_GENERATION", "3"}});
   ASSERT_TRUE(e);
   EXPECT_TRUE(e->is_server());
   EXPECT_EQ(e->rank, -1);
@@ -41,10 +41,10 @@ TEST(Role, AServerHasANumberAfterTheRanksAndNoRank) {
 }
 
 TEST(Role, AWorkerKnowsHowManyServersThereAre) {
-  const auto e = role_in({{"PACELINE_ROLE", "worker"},
-                          {"PACELINE_RANK", "0"},
-                          {"PACELINE_WORLD_SIZE", "4"},
-                          {"PACELINE_SERVERS", "2"}});
+  auto e = role_in({{"PACELINE_ROLE", "worker"},
+                    {"PACELINE_RANK", "0"},
+                    {"PACELINE_WORLD_SIZE", "4"},
+                    {"PACELINE_SERVERS", "2"}});
   ASSERT_TRUE(e);
   EXPECT_FALSE(e->is_server());
   EXPECT_EQ(e->servers, 2);
@@ -70,7 +70,7 @@ TEST(Role, VariablesThatMakeNoSenseAreNamedWithTheRemedy) {
 }
 
 TEST(Role, OtherLaunchersStartNoServers) {
-  const auto refused = role_in(
+  auto refused = role_in(
       {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PACELINE_SERVERS", "2"}});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().what,

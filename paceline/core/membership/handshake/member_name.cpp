@@ -1,4 +1,4 @@
-#include "paceline/core/membership/environment/member_name.h"
+#include "paceline/core/membership/handshake/member_name.h"
 
 #include <fmt/format.h>
 
