@@ -15,10 +15,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, servers, node_rank
                                    secret, directory, command, environment)
 
 std::vector<Place> places_of(const AgentOrders& orders) {
-  const auto count = static_cast<std::size_t>(orders.count);
+  const bool binds = orders.bind && orders.count > 0;
   std::vector<Place> places;
   for (const ProcessorSet& processors :
-       orders.bind&& count > 0 ? binding(orders.count) : std::vector<ProcessorSet>(count)) {
+       binds ? binding(orders.count)
+             : std::vector<ProcessorSet>(static_cast<std::size_t>(orders.count))) {
     const int i = static_cast<int>(places.size());
     places.push_back({.rank = orders.first + i,
                       .local_rank = i,
