@@ -14,6 +14,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/run/emit_options.h"
+#include "paceline/app/cli/run/server_options.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
@@ -43,6 +44,8 @@ constexpr const char* kRunMore = R"(Examples:
   PACELINE_RUN_NP=2 PACELINE_RUN_GRACE=5s paceline run ./train
   paceline run --hosts a:2,b:2 ./train             over ssh: 2 ranks on each of the hosts a and b, in the current folder
   paceline run --hosts a:2,b:2 --dry-run ./train   shows what would be started where
+  paceline run -n 4 --servers 2 ./train            and 2 servers, which keep the workers' tables; their lines begin with
+                                                   "[server 0] ", and they end when all workers have left
   paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
                                                    on each of two nodes, without ssh: R is 0 on host a, 1 on the other
   paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/rank_0.log, ...
@@ -57,6 +60,7 @@ Options that torchrun has too are read from its PET_<OPTION> as well.
 
 What a program finds in its environment:
   PACELINE_RANK, PACELINE_WORLD_SIZE, PACELINE_LOCAL_RANK, ...   read by paceline::init()
+  PACELINE_ROLE, PACELINE_SERVERS                                worker, and the number of servers, if there are some
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same by torchrun's names
   OMP_NUM_THREADS                                                cores / N, unless it was set
   GLIBC_TUNABLES                                                 freed memory is kept, in huge pages, unless it or a
@@ -85,11 +89,12 @@ struct Given {
   std::string processes, grace, stop_grace, timeout, max_restarts, transport, determinism,
       operation_timeout, store;
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
+  std::string servers, server_hosts;
   std::string log_dir, redirects, tees;
   std::vector<std::string> passed;
   std::string bind;
   std::string target, image, volume;  // --emit...
-  bool no_prefix = false, dry_run = false, as_agent = false;
+  bool no_prefix = false, dry_run = false, as_agent = false, as_server = false;
 };
 
 class RunHelp : public CLI::Formatter {
@@ -136,6 +141,10 @@ void add_options(CLI::App& app, Given& given) {
   add("--ssh", given.ssh, "PACELINE_RUN_SSH", "CMD",
       "program that runs a command on a host, called as CMD host command (ssh -T -o "
       "BatchMode=yes ...)");
+  add("--servers", given.servers, "PACELINE_RUN_SERVERS", "N",
+      "servers beside the processes, which keep tables for them, on their hosts in turn (0)");
+  add("--server-hosts", given.server_hosts, "PACELINE_RUN_SERVER_HOSTS", "LIST",
+      "hosts of the servers instead, as c,d or c:2,d; they take them in turn");
   app.add_option("-x", given.passed,
                  "passes a variable to the workers on every host; PACELINE_* settings, "
                  "OMP_NUM_THREADS, GLIBC_TUNABLES and MALLOC_* are always passed")
@@ -167,7 +176,8 @@ void add_options(CLI::App& app, Given& given) {
   add("--emit-volume", given.volume, "PACELINE_RUN_EMIT_VOLUME", "NAME[:DIR]",
       "volume for checkpoints, and its folder in the containers (the program's --checkpoint-dir)");
   app.add_flag("--dry-run", given.dry_run, "show what would be started where, and start nothing");
-  app.add_flag("--as-agent", given.as_agent)->group("");  // --ssh starts it
+  app.add_flag("--as-agent", given.as_agent)->group("");    // --ssh starts it
+  app.add_flag("--as-server", given.as_server)->group("");  // --servers starts it
   app.add_flag("--no-prefix", given.no_prefix, "print lines without \"[rank] \" before them")
       ->envname("PACELINE_RUN_NO_PREFIX");
 }
@@ -271,7 +281,8 @@ void take_passed(const Given& given, launch::RunOptions& options) {
 
 void take_store(const Given& given, launch::RunOptions& options) {
   if (given.store.empty()) return;
-  const bool one_host = options.hosts.empty() && options.nodes.nodes == 1;
+  const bool one_host =
+      options.hosts.empty() && options.server_hosts.empty() && options.nodes.nodes == 1;
   const Address address = one_host ? parse_loopback_address("--store", given.store)
                                    : parse_address("--store", given.store);
   options.store_host = address.host;
@@ -299,9 +310,10 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     parse_duration("--operation-timeout", given.operation_timeout);
     options.operation_timeout = given.operation_timeout;
   }
-  take_hosts({given.hosts, given.hostfile, given.ssh},
+  take_hosts({given.hosts, given.hostfile, given.ssh, !given.server_hosts.empty()},
              given.processes.empty() ? 0 : options.processes, options);
   take_nodes(given, options);
+  take_servers({given.servers, given.server_hosts}, options);
   take_store(given, options);
   take_logs(given, options);
   take_passed(given, options);
@@ -356,6 +368,10 @@ std::string manifest(Given given, const std::vector<std::string>& command) {
                    "--nnodes for the nodes and -n for the processes on each",
                    name, target.name);
   }
+  PACELINE_CHECK(given.servers.empty() && given.server_hosts.empty(),
+                 "--servers: the manifest of --emit {} starts no servers; start the run by "
+                 "`paceline run --servers` itself, on hosts or with --nnodes",
+                 target.name);
   PACELINE_CHECK(!given.dry_run, "--dry-run: --emit starts nothing either; leave one out");
   EmitOptions emit = {.image = given.image, .volume = given.volume, .name = given.id};
   if (!given.nodes.empty()) emit.nodes = parse_count("--nnodes", given.nodes, 1, kMostProcesses);
@@ -402,6 +418,7 @@ int run_main(const std::vector<std::string>& arguments) {
   auto [words, command] = split_command(app, arguments);
   if (!parse(app, std::move(words))) return 0;
   if (given.as_agent) return be_agent();
+  if (given.as_server) return launch::run_server();
   take_other_names(given);
   if (!given.target.empty()) {
     fmt::print("{}", manifest(given, command));

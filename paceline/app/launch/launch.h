@@ -8,9 +8,10 @@
 // everything below itself when the launcher is gone. Output travels through pipes and
 // line_prefixer.h to sinks that never block the loop (output.h, sink.h). On another host the same
 // is done by an agent (agent.h), which the launcher reaches over ssh or which is that node's own
-// launcher (nodes.h): to run_job.h both are a WorkerHost. targets.h writes a run as a manifest of
-// another system instead of starting it. This room reads no command line (that is cli's) and links
-// no torch. Start reading at run_job.h and supervisor.h.
+// launcher (nodes.h): to run_job.h both are a WorkerHost. Servers are started as workers are, but
+// run this command itself (server_process.h). targets.h writes a run as a manifest of another
+// system instead of starting it. This room reads no command line (that is cli's) and links no
+// torch. Start reading at run_job.h and supervisor.h.
 #pragma once
 
 #include "paceline/app/launch/agent/agent.h"
@@ -19,3 +20,4 @@
 #include "paceline/app/launch/process/program.h"
 #include "paceline/app/launch/run/run_job.h"
 #include "paceline/app/launch/run/run_options.h"
+#include "paceline/app/launch/workers/server_process.h"

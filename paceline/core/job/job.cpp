@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "paceline/core/base/check.h"
 #include "paceline/core/collective/engine/engine_plugin.h"
 #include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/job/job_impl.h"
@@ -19,16 +20,19 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
     : environment(std::move(e)),
       reactor(std::make_shared<transport::Reactor>(reactor_options)),
       generation(std::make_shared<membership::Generation>(
-          membership::GenerationIdentity{.rank = environment.rank,
-                                         .size = environment.world_size,
+          membership::GenerationIdentity{.rank = environment.member(),
+                                         .size = environment.members(),
                                          .job = membership::job_fingerprint(environment.job),
-                                         .generation = environment.generation})),
+                                         .generation = environment.generation,
+                                         .servers = environment.servers})),
       uncaught(*reactor, *generation) {
+  if (environment.is_server()) return;
   reactor->status().join(environment.job, environment.generation, environment.rank,
                          environment.world_size);
 }
 
 Job::Impl::~Impl() {
+  companions.clear();
   world.reset();
   reactor->run([this] { generation->leave(); });
   job::flush(*reactor, *generation, Deadline::in(kLeave));
@@ -45,6 +49,12 @@ Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
 Job::~Job() = default;
 
+Role Job::role() const {
+  return impl_->environment.is_server() ? Role::server : Role::worker;
+}
+int Job::servers() const {
+  return impl_->environment.servers;
+}
 int Job::rank() const {
   return impl_->environment.rank;
 }
@@ -98,6 +108,10 @@ const std::string& Job::record_file() const {
 }
 
 Communicator& Job::world() {
+  PACELINE_CHECK(role() == Role::worker,
+                 "server {} has no rank in the world: it does its part by paceline::serve(job), "
+                 "and workers alone call world()",
+                 impl_->environment.server_index);
   const std::lock_guard lock(impl_->world_mutex);
   if (!impl_->world) {
     const auto& environment = impl_->environment;

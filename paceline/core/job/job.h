@@ -4,7 +4,8 @@
 // the group of all ranks and memory that they share. A world of threads in one process, for tests
 // and simulations, is made by local_world.h. Groups for the plugins of engines, which know their
 // library's own names for groups, are made by engine_group.h; job_links.h gives the links to rooms
-// whose machines run beside the groups. job_impl.h is for this room and for
+// whose machines run beside the groups, and companion.h keeps for them what lives as long as the
+// job. job_impl.h is for this room and for
 // tests alone.
 #pragma once
 
@@ -19,6 +20,10 @@
 
 namespace paceline {
 
+// Members of a job are workers, which have ranks, and servers, which keep tables for them
+// (docs/guide/server.md).
+enum class Role : std::uint8_t { worker, server };
+
 // Made by init(); ends (says goodbye to its peers, joins its thread) in the destructor.
 // THREAD: every method may be called from any thread; destruction must be the last use.
 class Job {
@@ -29,15 +34,18 @@ class Job {
   Job& operator=(Job&&) noexcept;
   ~Job();
 
-  int rank() const;
-  int world_size() const;
+  Role role() const;
+  int rank() const;        // -1 in a server: it has none
+  int world_size() const;  // the number of workers
+  int servers() const;     // the number of servers beside them
   int local_rank() const;
   int local_world_size() const;
   int node_rank() const;
   std::uint64_t generation() const;
   const std::string& id() const;
 
-  // The group of all ranks in the present generation. Lives as long as the Job.
+  // The group of all ranks in the present generation. Lives as long as the Job. THROWS Error
+  // (misuse) in a server.
   Communicator& world();
 
   // THROWS Error (io) that names the limit and the remedy when the memory cannot be had.

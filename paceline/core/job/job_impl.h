@@ -1,10 +1,12 @@
 // The parts of a Job. This header is for this room and its tests; users see job.h.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "paceline/core/job/companion.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/job/leaving.h"
 #include "paceline/core/membership/environment/environment.h"
@@ -36,8 +38,9 @@ class Job::Impl {
 
   topology::Profile agreed_profile() const;  // THROWS Error (misuse): the profile is none
 
+  std::map<std::string, std::shared_ptr<job::Companion>, std::less<>> companions;  // by name
   std::unique_ptr<Communicator> world;  // made by the first call of Job::world()
-  std::mutex world_mutex;
+  std::mutex world_mutex;               // guards both
 };
 
 }  // namespace paceline

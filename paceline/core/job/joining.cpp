@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <span>
 
 #include "paceline/core/base/own_lines.h"
 #include "paceline/core/membership/environment/configuration.h"
@@ -25,9 +26,9 @@ namespace {
 
 using transport::FileDescriptor;
 
-// 64 ranks on a host keep 4032 rings: small ones then.
-std::size_t ring_bytes(int world_size) {
-  const auto share = (std::size_t{4} << 20) / static_cast<std::size_t>(world_size);
+// 64 members on a host keep 4032 rings: small ones then.
+std::size_t ring_bytes(int members) {
+  const auto share = (std::size_t{4} << 20) / static_cast<std::size_t>(members);
   return std::bit_floor(std::clamp<std::size_t>(share, 64 << 10, 1 << 20));
 }
 
@@ -56,9 +57,11 @@ class Joining {
       : job_(job),
         environment_(job.environment),
         store_(store),
+        member_(environment_.member()),
+        members_(environment_.members()),
         own_(Hello{.purpose = Purpose::peer,
-                   .rank = environment_.rank,
-                   .world_size = environment_.world_size,
+                   .rank = member_,
+                   .world_size = members_,
                    .job = job.generation->identity().job,
                    .generation = environment_.generation}),
         deadline_(Deadline::in(environment_.operation_timeout)),
@@ -69,10 +72,10 @@ class Joining {
 
   void run() {
     listen();
-    store_.set(fmt::format("endpoint/{}", environment_.rank), encode(self_));
+    store_.set(fmt::format("endpoint/{}", member_), encode(self_));
     read_endpoints();
-    for (int peer = 0; peer < environment_.rank; ++peer) connect(peer);
-    while (linked_ < environment_.world_size - 1) {
+    for (int peer = 0; peer < member_; ++peer) connect(peer);
+    while (linked_ < members_ - 1) {
       if (deadline_.passed())
         throw Error(
             {Fault::timed_out, "not all ranks have connected" + acceptor_.crowd(), missing()});
@@ -80,16 +83,19 @@ class Joining {
       poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
       if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);
     }
+    const auto ranks =
+        std::span(endpoints_).first(static_cast<std::size_t>(environment_.world_size));
     job_.generation->set_shares_memory(
-        std::ranges::all_of(endpoints_, [this](const Endpoint& e) { return shares(e); }));
+        std::ranges::all_of(ranks, [this](const Endpoint& e) { return shares(e); }));
     const Hosts found = hosts();
-    const bool crowded = found.is_crowded(environment_.rank);
+    const bool crowded = found.is_crowded(member_);
     job_.reactor->run([&] { job_.reactor->set_options(reactor_options(crowded)); });
     job_.generation->set_hosts(found);
     job_.profile = endpoints_[0].profile;
   }
 
  private:
+  std::string name_of(int member) const { return job_.generation->identity().name_of(member); }
   bool offers_memory() const {
     return environment_.transport == TransportChoice::automatic ||
            environment_.transport == TransportChoice::shm;
@@ -99,7 +105,7 @@ class Joining {
     return offers_memory() && !e.unix_name.empty() && e.host == self_.host;
   }
 
-  // The way between two ranks, on which both decide alike.
+  // The way between two members, on which both decide alike.
   enum class Way { none, memory, fabric, tcp };
   Way way_to(const Endpoint& e) const {
     if (shares(e)) return Way::memory;
@@ -108,7 +114,7 @@ class Joining {
     return self_.tcp_carries && e.tcp_carries ? Way::tcp : Way::none;
   }
 
-  // They follow from endpoints that all ranks have read alike.
+  // They follow from endpoints that all members have read alike.
   Hosts hosts() const {
     Hosts hosts;
     std::map<std::string, int> numbers;
@@ -134,7 +140,7 @@ class Joining {
       const Secret random = Secret::random();
       std::memcpy(&incarnation, random.key().data(), sizeof incarnation);
       self_.unix_name = fmt::format("paceline.{}.{}.{}.{:016x}", environment_.job.substr(0, 40),
-                                    environment_.generation, environment_.rank, incarnation);
+                                    environment_.generation, member_, incarnation);
       acceptor_.listen(transport::listen_unix(self_.unix_name).value());
     }
     if (auto fabric = open_fabric(environment_.transport)) {
@@ -152,13 +158,14 @@ class Joining {
   }
 
   void read_endpoints() {
-    const auto published = store_.get_all("endpoint", environment_.world_size, deadline_);
+    const auto published = store_.get_all("endpoint", members_, deadline_);
     if (!published && published.error().fault == Fault::timed_out) throw who_has_not_joined();
     int peer = 0;
     for (const auto& endpoint : published.value()) {
       endpoints_.push_back(decode_endpoint(endpoint, peer).value());
-      const auto different = first_difference(self_.configuration, environment_.rank,
-                                              endpoints_.back().configuration, peer);
+      const auto different =
+          first_difference(self_.configuration, member_, endpoints_.back().configuration, peer,
+                           environment_.world_size);
       if (different) throw Error(*different);
       ++peer;
     }
@@ -167,18 +174,17 @@ class Joining {
   // The first rank whose endpoint is not there.
   Error who_has_not_joined() {
     int peer = 0;
-    for (; peer + 1 < environment_.world_size; ++peer) {
+    for (; peer + 1 < members_; ++peer) {
       const auto there = store_.get(fmt::format("endpoint/{}", peer), Deadline::in(kBetweenLooks));
       if (there) continue;
       if (there.error().fault != Fault::timed_out) return Error(there.error());
       break;
     }
-    return Error(
-        {Fault::timed_out,
-         fmt::format("rank {} has not joined within {} ms; did its process start, and does "
-                     "it call paceline::init()?",
-                     peer, environment_.operation_timeout.count()),
-         {peer}});
+    return Error({Fault::timed_out,
+                  fmt::format("{} has not joined within {} ms; did its process start, and does "
+                              "it call paceline::init()?",
+                              name_of(peer), environment_.operation_timeout.count()),
+                  {peer}});
   }
 
   void connect(int peer) {
@@ -186,11 +192,11 @@ class Joining {
     const Way way = way_to(endpoint);
     if (way == Way::none) {
       throw Error({Fault::mismatch,
-                   fmt::format("ranks {} and {} have no transport in common: PACELINE_TRANSPORT "
+                   fmt::format("{} and {} have no transport in common: PACELINE_TRANSPORT "
                                "must be the same on all ranks, and "
                                "shm needs one host, network namespace and user",
-                               environment_.rank, peer),
-                   {environment_.rank, peer}});
+                               name_of(member_), name_of(peer)),
+                   {member_, peer}});
     }
     auto socket = reach(endpoint, way == Way::memory);
     if (!socket) throw lost(peer, socket.error());
@@ -225,14 +231,13 @@ class Joining {
   Error lost(int peer, const Failure& why) {
     heed_ends(deadline_.sooner(Deadline::in(kVerdict)));  // it knows better why the peer is silent
     return Error({why.fault == Fault::refused ? Fault::refused : Fault::peer_lost,
-                  fmt::format("rank {} cannot be reached while joining: {}", peer, why.what),
+                  fmt::format("{} cannot be reached while joining: {}", name_of(peer), why.what),
                   {peer}});
   }
 
   void accepted(FileDescriptor socket, const Hello& hello) {
-    const bool expected = hello.purpose == Purpose::peer && hello.rank > environment_.rank &&
-                          hello.rank < environment_.world_size &&
-                          job_.generation->link(hello.rank) == nullptr;
+    const bool expected = hello.purpose == Purpose::peer && hello.rank > member_ &&
+                          hello.rank < members_ && job_.generation->link(hello.rank) == nullptr;
     if (!expected) return;
     attach(hello.rank, std::move(socket), way_to(endpoints_[static_cast<std::size_t>(hello.rank)]),
            1);
@@ -244,9 +249,9 @@ class Joining {
     const auto identity = job_.generation->stream_identity(peer);
     transport::LinkOwner& owner = job_.generation->link_owner();
     if (way == Way::memory) {
-      auto medium = transport::make_process_medium(std::move(socket), side,
-                                                   ring_bytes(environment_.world_size), deadline_)
-                        .value();
+      auto medium =
+          transport::make_process_medium(std::move(socket), side, ring_bytes(members_), deadline_)
+              .value();
       link(peer, [&] {
         return transport::make_shared_link(std::move(medium), identity, job_.generation->segments(),
                                            owner, *job_.reactor);
@@ -275,9 +280,8 @@ class Joining {
 
   std::vector<int> missing() const {
     std::vector<int> ranks;
-    for (int peer = 0; peer < environment_.world_size; ++peer) {
-      if (peer != environment_.rank && job_.generation->link(peer) == nullptr)
-        ranks.push_back(peer);
+    for (int peer = 0; peer < members_; ++peer) {
+      if (peer != member_ && job_.generation->link(peer) == nullptr) ranks.push_back(peer);
     }
     return ranks;
   }
@@ -285,6 +289,7 @@ class Joining {
   Job::Impl& job_;
   const Environment& environment_;
   StoreClient& store_;
+  const int member_, members_;
   const Hello own_;
   const Deadline deadline_;
   transport::Poller poller_;
@@ -321,9 +326,9 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
   if (hosted) job->hosted_store = meet(job->environment, *job->reactor);
   if (e.store.empty()) return job;
   Hello own{.purpose = Purpose::store,
-            .rank = e.rank,
+            .rank = e.member(),
             .target = kStoreRank,
-            .world_size = e.world_size,
+            .world_size = e.members(),
             .job = job->generation->identity().job,
             .generation = e.generation};
   job->store =
@@ -339,8 +344,9 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
         [&] { generation.fail(error.failure()); });  // peers that have linked up hear the cause
     throw;
   }
-  inform_debug(fmt::format("rank {} of {} has joined generation {} of job {}", e.rank, e.world_size,
-                           e.generation, e.job));
+  inform_debug(fmt::format("{} of {} has joined generation {} of job {}",
+                           generation.identity().name_of(e.member()),
+                           e.is_server() ? e.servers : e.world_size, e.generation, e.job));
   job->reactor->run([&] {
     store.serve_on(job->reactor->poller(), [&generation, hosted](const Failure& verdict) {
       // A store in rank 0 ends with it, also when all is well; the link to rank 0 tells which of

@@ -82,11 +82,12 @@ UncaughtExceptions::~UncaughtExceptions() {
 }
 
 void UncaughtExceptions::tell(const std::string& what) {
-  const int rank = generation_.identity().rank;
+  const membership::GenerationIdentity& own = generation_.identity();
+  const int rank = own.rank;
   const auto fail = [this, why = Failure{Fault::cancelled,
-                                         fmt::format("rank {} threw an exception that nobody "
+                                         fmt::format("{} threw an exception that nobody "
                                                      "caught, and ended: {}",
-                                                     rank, what),
+                                                     own.name_of(rank), what),
                                          {rank}}] { generation_.fail(why); };
   if (reactor_.driven_by_this_thread()) return fail();  // nobody else can drive
   reactor_.post(fail);

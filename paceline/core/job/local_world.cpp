@@ -19,18 +19,18 @@ std::pair<transport::FileDescriptor, transport::FileDescriptor> connected_pair()
   return {std::move(one).value(), std::move(other).value()};
 }
 
-membership::Hosts hosts_of(int world_size, const LocalWorldOptions& options) {
-  auto hosts = membership::Hosts::this_one(world_size, options.share_memory);
+membership::Hosts hosts_of(int members, const LocalWorldOptions& options) {
+  auto hosts = membership::Hosts::this_one(members, options.share_memory);
   if (options.processors > 0) hosts.pools.front().processors = options.processors;
   if (options.ranks_per_host < 1) return hosts;
-  for (int rank = 0; rank < world_size; ++rank)
+  for (int rank = 0; rank < members; ++rank)
     hosts.of_ranks[static_cast<std::size_t>(rank)] = rank / options.ranks_per_host;
   return hosts;
 }
 
 void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
             std::unique_ptr<transport::Link> link) {
-  const int rank = job.environment.rank;
+  const int rank = job.environment.member();
   job.generation->attach(
       peer, options.through ? options.through(rank, peer, std::move(link)) : std::move(link));
 }
@@ -58,16 +58,20 @@ void attach(Job::Impl& job, int peer, const LocalWorldOptions& options,
 
 std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& options) {
   PACELINE_CHECK(world_size >= 1, "a world of {} ranks: it needs at least one", world_size);
-  const membership::Hosts hosts = hosts_of(world_size, options);
+  const int members = world_size + options.servers;
+  const membership::Hosts hosts = hosts_of(members, options);
   const auto share_memory = [&](int one, int other) {
     return options.share_memory && hosts.of_ranks[static_cast<std::size_t>(one)] ==
                                        hosts.of_ranks[static_cast<std::size_t>(other)];
   };
   std::vector<std::unique_ptr<Job::Impl>> impls;
-  for (int rank = 0; rank < world_size; ++rank) {
+  for (int member = 0; member < members; ++member) {
     membership::Environment environment;
-    environment.rank = environment.local_rank = rank;
+    const bool serves = member >= world_size;
+    environment.rank = environment.local_rank = serves ? -1 : member;
     environment.world_size = environment.local_world_size = world_size;
+    environment.servers = options.servers;
+    environment.server_index = serves ? member - world_size : -1;
     environment.job = "local";
     environment.reproducible = options.reproducible;
     environment.operation_timeout = options.operation_timeout;
@@ -77,8 +81,8 @@ std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& optio
     impls.back()->generation->set_shares_memory(share_memory(0, world_size - 1));
     impls.back()->generation->set_hosts(hosts);
   }
-  for (int low = 0; low < world_size; ++low) {
-    for (int high = low + 1; high < world_size; ++high) {
+  for (int low = 0; low < members; ++low) {
+    for (int high = low + 1; high < members; ++high) {
       if (share_memory(low, high)) {
         auto [one, other] = transport::make_thread_mediums(kRingBytes);
         attach(*impls[static_cast<std::size_t>(low)], high, options, std::move(one));

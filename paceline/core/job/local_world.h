@@ -14,6 +14,7 @@
 namespace paceline {
 
 struct LocalWorldOptions {
+  int servers = 0;           // beside the ranks
   bool share_memory = true;  // false: TCP over loopback
   int ranks_per_host = 0;    // above 0: this many neighbours act as a host, with TCP to others
   double processors = 0;     // that the ranks believe to share; 0: those of this machine
@@ -26,7 +27,8 @@ struct LocalWorldOptions {
       through = {};
 };
 
-// Job i has rank i. Each must end before the process does; they may be moved to their threads.
+// Job i has rank i; the servers' jobs follow. Each must end before the process does; they may be
+// moved to their threads.
 std::vector<Job> make_local_world(int world_size, const LocalWorldOptions& options = {});
 
 }  // namespace paceline

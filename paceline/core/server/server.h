@@ -6,11 +6,13 @@
 // says how its memory is cut into ranges and which server has each. machine/ holds the protocol as
 // pure machines: a range on its server (range_machine.h), a worker (worker_machine.h), and all that
 // a member does (table_machine.h); wire/ holds its bytes. A Table (server_table.h) runs
-// them on the links of a job. Start reading at server_table.h, then consistency.h, then
-// range_machine.h.
+// them on the links of a job: on its servers, which run serve() (serve.h) and to which workers
+// declare tables (declaring.h, machine/table_register.h), or among its ranks. Start reading at
+// server_table.h, then consistency.h, then range_machine.h.
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"
 #include "paceline/core/server/rules/rule.h"
+#include "paceline/core/server/serve.h"
 #include "paceline/core/server/server_table.h"
 #include "paceline/core/server/table/table_spec.h"

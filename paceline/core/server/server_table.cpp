@@ -6,60 +6,27 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <numeric>
 
 #include "paceline/core/base/check.h"
-#include "paceline/core/base/seed.h"
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
+#include "paceline/core/server/declaring.h"
 #include "paceline/core/server/machine/table_machine.h"
+#include "paceline/core/server/waking_machine.h"
 
 namespace paceline::server {
 namespace {
 
 using machine::Actions;
-using machine::Message;
 using machine::Time;
 
-TableMembers all_ranks(const Job& job) {
-  TableMembers members;
-  members.workers.resize(static_cast<std::size_t>(job.world_size()));
-  std::iota(members.workers.begin(), members.workers.end(), 0);
-  members.servers = members.workers;
-  return members;
-}
-
-// The number that marks a table's frames: equal on all members.
-std::uint32_t number_of_table(std::string_view name) {
-  std::uint64_t sum = 0x7461626c65;
-  for (const char one : name) sum = mix(sum, static_cast<unsigned char>(one));
-  return static_cast<std::uint32_t>(sum >> 32) | 1;
+TableMembers members_of(const Job& job, const std::optional<TableMembers>& given) {
+  if (given) return *given;
+  return job.servers() > 0 ? TableMembers::of_servers(job.world_size(), job.servers())
+                           : TableMembers::of_ranks(job.world_size());
 }
 
 }  // namespace
-
-// Wakes those who wait for what a machine does.
-class WakingMachine final : public machine::Machine {
- public:
-  WakingMachine(machine::Machine& inside, transport::Reactor& reactor)
-      : inside_(inside), reactor_(reactor) {}
-  Actions on_message(int from, const Message& message, Time now) override {
-    reactor_.note_completion();
-    return inside_.on_message(from, message, now);
-  }
-  Actions on_timer(std::uint32_t timer, Time now) override {
-    reactor_.note_completion();
-    return inside_.on_timer(timer, now);
-  }
-  Actions on_lost(int peer, Time now) override {
-    reactor_.note_completion();
-    return inside_.on_lost(peer, now);
-  }
-
- private:
-  machine::Machine& inside_;
-  transport::Reactor& reactor_;
-};
 
 class Table::Impl {
  public:
@@ -68,7 +35,7 @@ class Table::Impl {
         links(job::links_of(job)),
         machine(shape, job.rank()),
         waking(machine, *links.reactor),
-        port(links.reactor, links.generation, number_of_table(shape.spec.name), waking) {}
+        port(links.reactor, links.generation, shape.number(), waking, {}, shape.members.all()) {}
 
   // Carries out on the driver what the worker does, and returns when it is sent.
   void perform(const char* what, const TableMachine::Work& work) {
@@ -88,7 +55,7 @@ class Table::Impl {
     };
     const bool over = links.reactor->drive_until(is_over, Deadline::in(links.timeout));
     if (done()) return;
-    job::check_alive(links);
+    check_alive(what);
     if (const auto failure = machine.failure()) throw Error(*failure);
     if (over) return;
     throw Error({Fault::timed_out,
@@ -96,6 +63,15 @@ class Table::Impl {
                              "the other workers' logs",
                              what, shape.spec.name, links.timeout.count()),
                  {}});
+  }
+  void check_alive(const char* what) const {
+    try {
+      job::check_alive(links);
+    } catch (const Error& error) {
+      Failure failure = error.failure();
+      failure.what = fmt::format("{} of table '{}': {}", what, shape.spec.name, failure.what);
+      throw Error(std::move(failure));
+    }
   }
   // Waits until the worker's side is as `holds` says.
   template <typename Holds>
@@ -139,11 +115,16 @@ class Table::Impl {
   const int exceptions = std::uncaught_exceptions();
 };
 
-// The barrier makes sure that no packet comes where the table is not there yet.
-Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members)
-    : impl_(std::make_shared<Impl>(job,
-                                   shape_of(spec, members ? *members : all_ranks(job)).value())) {
-  job.world().barrier().wait();
+// No packet comes where the table is not there yet: the barrier makes sure of that among ranks, and
+// the servers' answer elsewhere.
+Table::Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members) {
+  PACELINE_CHECK(
+      job.role() == Role::worker,
+      "table '{}': a server makes no tables; it gets the workers' by paceline::serve(job)",
+      spec.name);
+  impl_ = std::make_shared<Impl>(job, shape_of(spec, members_of(job, members)).value());
+  if (job.servers() > 0 && !members) declare(job, spec);
+  else job.world().barrier().wait();
 }
 
 // A worker that unwinds says nothing: its end tells the others.

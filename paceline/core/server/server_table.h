@@ -1,13 +1,13 @@
 // Table: a table on servers, as a worker holds it, on the links of a job.
 //
 //   server::Table table(job, {.name = "w", .elements = n, .synchrony = "ssp:staleness=3"});
-//   table.assign(buffer_of(values)).wait();              // all workers call it; the first one's
-//   count table.pull(buffer_of(values)).wait();                // values that the synchrony allows
+//   table.assign(buffer_of(values)).wait();  // all workers call it; the first one's count
+//   table.pull(buffer_of(values)).wait();    // values that the synchrony allows
 //   table.push(buffer_of(gradient), {.rate = 0.1}).wait();  // ends this worker's clock
 //
-// Every member of the job makes the table, workers and servers alike, with equal arguments; a
-// server that is no worker only keeps it. The server's work is done on the driver of the job's
-// reactor.
+// All workers make the table, with equal arguments and in the same order as their other tables. In
+// a job with servers (`paceline run --servers`, serve.h) these keep it. Without servers the ranks
+// themselves do, and their work as servers is done on the driver of the job's reactor.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,10 @@ struct PushOptions {
 // THREAD: every method from one thread at a time, not the driver.
 class Table {
  public:
-  // `members`: ranks that work and ranks that serve; without them all do both. Returns when all
-  // ranks of the job have called it. THROWS Error: misuse (the arguments make no sense, or the
-  // job has a table by this name).
+  // `members`: ranks that work and ranks that serve, in place of the job's servers; without either
+  // all ranks do both. Returns when all ranks of the job have called it, and the servers have the
+  // table. THROWS Error: misuse (the arguments make no sense, the job has a table by this name, or
+  // this is a server); mismatch (the workers differ in a table for the servers; both are named).
   Table(Job& job, const TableSpec& spec, const std::optional<TableMembers>& members = {});
   // This worker leaves, and waits until the workers of the ranges that it serves have left too.
   ~Table();
@@ -70,7 +71,7 @@ class Table {
 
  private:
   class Impl;
-  const std::shared_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace paceline::server

@@ -40,11 +40,16 @@ std::string parse_determinism(const std::string& text) {
 }
 
 void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& options) {
-  if (given.hosts.empty() && given.hostfile.empty()) {
-    PACELINE_CHECK(given.ssh.empty(),
+  const bool has_hosts = !given.hosts.empty() || !given.hostfile.empty();
+  if (!given.ssh.empty()) {
+    PACELINE_CHECK(has_hosts || given.has_server_hosts,
                    "--ssh: there is no other host to reach; name them by --hosts or --hostfile");
-    return;
+    std::istringstream words(given.ssh);
+    options.ssh.assign(std::istream_iterator<std::string>(words), {});
+    PACELINE_CHECK(!options.ssh.empty(),
+                   "--ssh: it is empty; give the command that reaches a host, or leave it out");
   }
+  if (!has_hosts) return;
   PACELINE_CHECK(given.hosts.empty() || given.hostfile.empty(),
                  "--hosts and --hostfile are both given; leave one out");
   const auto hosts =
@@ -53,11 +58,6 @@ void take_hosts(const GivenHosts& given, int processes, launch::RunOptions& opti
           : launch::parse_hostfile(text_of("--hostfile", given.hostfile), given.hostfile).value();
   options.hosts = launch::share_ranks(hosts, processes).value();
   options.processes = options.hosts.back().first + options.hosts.back().count;
-  if (given.ssh.empty()) return;
-  std::istringstream words(given.ssh);
-  options.ssh.assign(std::istream_iterator<std::string>(words), {});
-  PACELINE_CHECK(!options.ssh.empty(),
-                 "--ssh: it is empty; give the command that reaches a host, or leave it out");
 }
 
 }  // namespace paceline::cli

@@ -20,6 +20,7 @@ std::string parse_determinism(const std::string& text);
 // --hosts, --hostfile and --ssh.
 struct GivenHosts {
   std::string hosts, hostfile, ssh;
+  bool has_server_hosts = false;  // --ssh reaches these too
 };
 
 // Fills options.hosts, options.ssh and options.processes: `processes` of the hosts' slots (0: every

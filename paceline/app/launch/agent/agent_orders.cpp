@@ -8,17 +8,18 @@ namespace paceline::launch {
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, job, generation, max_restarts, store,
-                                   transport, determinism, operation_timeout, master_address,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobVariables, world_size, servers, job, generation, max_restarts,
+                                   store, transport, determinism, operation_timeout, master_address,
                                    master_port, usable_cores)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, node_rank, nodes, job, bind, secret,
-                                   directory, command, environment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentOrders, first, count, servers, node_rank, nodes, job, bind,
+                                   secret, directory, command, environment)
 
 std::vector<Place> places_of(const AgentOrders& orders) {
-  const auto count = static_cast<std::size_t>(orders.count);
+  const bool binds = orders.bind && orders.count > 0;
   std::vector<Place> places;
   for (const ProcessorSet& processors :
-       orders.bind ? binding(orders.count) : std::vector<ProcessorSet>(count)) {
+       binds ? binding(orders.count)
+             : std::vector<ProcessorSet>(static_cast<std::size_t>(orders.count))) {
     const int i = static_cast<int>(places.size());
     places.push_back({.rank = orders.first + i,
                       .local_rank = i,
@@ -27,6 +28,11 @@ std::vector<Place> places_of(const AgentOrders& orders) {
                       .nodes = orders.nodes,
                       .processors = processors});
   }
+  for (const int server : orders.servers)
+    places.push_back({.rank = orders.job.world_size + server,
+                      .server = server,
+                      .node_rank = orders.node_rank,
+                      .nodes = orders.nodes});
   return places;
 }
 

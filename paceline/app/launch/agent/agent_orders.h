@@ -10,7 +10,8 @@
 namespace paceline::launch {
 
 struct AgentOrders {
-  int first = 0, count = 0;  // ranks
+  int first = 0, count = 0;       // ranks
+  std::vector<int> servers = {};  // which servers, counted from 0
   int node_rank = 0, nodes = 1;
   JobVariables job = {};
   bool bind = true;                       // workers to processors of their own
@@ -21,7 +22,7 @@ struct AgentOrders {
   bool operator==(const AgentOrders&) const = default;
 };
 
-// The places of this host's workers.
+// The places of this host's workers, then of its servers.
 std::vector<Place> places_of(const AgentOrders& orders);
 
 std::string to_json(const AgentOrders& orders);

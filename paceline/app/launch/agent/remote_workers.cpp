@@ -88,6 +88,7 @@ RemoteWorkers::RemoteWorkers(transport::Poller& poller, Output& output, WorkerEv
       channel_(std::move(channel)),
       to_(poller, channel_.to.get(), {}) {
   for (int i = 0; i < orders.count; ++i) running_.insert(orders.first + i);
+  for (const int server : orders.servers) running_.insert(orders.job.world_size + server);
   output_.when_room(this, [this] { give_credit(); });
   watch(true);
   tell({.kind = Kind::orders, .text = to_json(orders)});

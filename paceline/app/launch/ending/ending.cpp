@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -39,31 +40,45 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// "rank 0 ended with code 1; ranks 2, 3 had to be stopped (SIGTERM)", without rank `root`.
+// "rank 0 ended with code 1; ranks 2, 3 had to be stopped (SIGTERM)", without rank `root`. Servers
+// have groups of their own, and those that ended well are not told: they do so when the ranks
+// leave.
 std::string what_ranks_did(const std::vector<RankRecord>& records, int root) {
-  std::vector<std::pair<std::string, std::vector<int>>>
-      groups;  // in the order of their lowest rank
+  struct Group {
+    std::string text;
+    bool serves;
+    std::vector<int> numbers = {};
+  };
+  std::vector<Group> groups;  // in the order of their lowest rank
   for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
     if (rank == root) continue;
-    const auto text = short_how(records[static_cast<std::size_t>(rank)]);
-    auto group = groups.begin();
-    while (group != groups.end() && group->first != text) ++group;
-    if (group == groups.end()) group = groups.insert(group, {text, {}});
-    group->second.push_back(rank);
+    const RankRecord& record = records[static_cast<std::size_t>(rank)];
+    if (record.server && record.wait_status == 0) continue;
+    const Group wanted{short_how(record), record.server.has_value()};
+    auto group = std::ranges::find_if(groups, [&](const Group& one) {
+      return one.text == wanted.text && one.serves == wanted.serves;
+    });
+    if (group == groups.end()) group = groups.insert(group, wanted);
+    group->numbers.push_back(record.server.value_or(rank));
   }
   std::string result;
-  for (const auto& [text, ranks] : groups) {
-    result += fmt::format("{}{} {}", result.empty() ? "" : "; ", name_ranks(ranks), text);
-  }
+  for (const auto& [text, serves, numbers] : groups)
+    result += fmt::format("{}{} {}", result.empty() ? "" : "; ",
+                          name_ranks(numbers, serves ? "server" : "rank"), text);
   return result;
+}
+
+std::string name_of(int rank, const RankRecord& record) {
+  return record.server ? fmt::format("server {}", *record.server) : fmt::format("rank {}", rank);
 }
 
 std::string about_failure(int root, const std::vector<RankRecord>& records, std::string_view host) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
-  std::string text = fmt::format("paceline: rank {} (pid {}, host {}) failed first: it {}\n", root,
+  const std::string name = name_of(root, record);
+  std::string text = fmt::format("paceline: {} (pid {}, host {}) failed first: it {}\n", name,
                                  record.pid, record.host.empty() ? host : record.host, how(record));
   if (record.report)
-    text += fmt::format("paceline: rank {} told: {}\n", root, first_line(record.report->what));
+    text += fmt::format("paceline: {} told: {}\n", name, first_line(record.report->what));
   if (WIFSIGNALED(*record.wait_status) && WTERMSIG(*record.wait_status) == SIGKILL) {
     text += "paceline: if nobody killed it, the machine ran out of memory: `dmesg` tells\n";
   }
@@ -90,7 +105,7 @@ std::string about_reason(const Outcome& outcome) {
 
 Failure verdict_about(int root, const std::vector<RankRecord>& records) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
-  std::string what = fmt::format("rank {} (pid {}{}) {}", root, record.pid,
+  std::string what = fmt::format("{} (pid {}{}) {}", name_of(root, record), record.pid,
                                  record.host.empty() ? "" : ", host " + record.host, how(record));
   if (record.report) what += fmt::format("; it told: {}", first_line(record.report->what));
   return {Fault::peer_lost, std::move(what), {root}};
@@ -113,8 +128,8 @@ std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord
          fmt::format("paceline: exit code {}\n", outcome.exit_code);
 }
 
-std::string name_ranks(const std::vector<int>& ascending) {
-  std::string text = ascending.size() == 1 ? "rank " : "ranks ";
+std::string name_ranks(const std::vector<int>& ascending, std::string_view one) {
+  std::string text = fmt::format("{}{} ", one, ascending.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < ascending.size();) {
     std::size_t last = i;
     while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;

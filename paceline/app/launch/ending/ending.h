@@ -22,7 +22,7 @@ std::string describe_generation(const Outcome& outcome, const std::vector<RankRe
 std::string describe_ending(const Outcome& outcome, const std::vector<RankRecord>& records,
                             std::string_view host);
 
-// "rank 3", "ranks 0, 2-5"
-std::string name_ranks(const std::vector<int>& ascending);
+// "rank 3", "ranks 0, 2-5"; `one`: what they are.
+std::string name_ranks(const std::vector<int>& ascending, std::string_view one = "rank");
 
 }  // namespace paceline::launch

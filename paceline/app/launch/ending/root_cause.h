@@ -1,4 +1,5 @@
-// Finds the rank that failed first from the records of all ranks. Pure.
+// Finds the rank that failed first from the records of all ranks. Servers count as ranks here, with
+// the numbers that follow. Pure.
 #pragma once
 
 #include <optional>
@@ -18,6 +19,7 @@ struct RankRecord {
   std::string not_started = {};         // why no process was started
   std::string lost = {};                // why its end is unknown, e.g. its host is unreachable
   std::string host = {};                // empty: the launcher's own
+  std::optional<int> server = {};       // which server it is; nothing: a rank
   std::optional<Failure> report = {};   // its report through the store before it ended
 
   bool ended() const { return wait_status.has_value(); }

@@ -29,8 +29,12 @@ Action kill() {
 
 Supervisor::Supervisor(Options options)
     : options_(std::move(options)),
-      records_(static_cast<std::size_t>(options_.world_size)),
-      running_(options_.world_size) {}
+      records_(static_cast<std::size_t>(options_.world_size + options_.servers)),
+      running_(options_.world_size + options_.servers),
+      running_ranks_(options_.world_size) {
+  for (int server = 0; server < options_.servers; ++server)
+    record(options_.world_size + server).server = server;
+}
 
 void Supervisor::on_started(int rank, int pid) {
   record(rank).pid = pid;
@@ -54,6 +58,7 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
   ended.stamp = stamp;
   ended.stopped = stop_asked_ && stamp >= *stop_asked_;
   --running_;
+  if (!ended.server) --running_ranks_;
   if (ended.failed() && !why_) {
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kStoppedBySigterm) {
       ended.stopped = true;
@@ -63,11 +68,19 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
     }
     fail(stamp);
   }
+  if (!why_) look_at_servers(stamp);
   return verdict_if_known(stamp);
 }
 
+// Servers end when all ranks have left. One that waits for ranks that never joined does not.
+void Supervisor::look_at_servers(Moment when) {
+  if (running_ranks_ > 0 || options_.servers == 0) return;
+  if (all_ended()) kill_at_ = end_by_ = {};
+  else if (end_by_.is_never()) kill_at(when + options_.grace);
+}
+
 Actions Supervisor::on_report(int rank, Failure failure) {
-  if (rank < 0 || rank >= options_.world_size) return {};
+  if (rank < 0 || rank >= static_cast<int>(records_.size())) return {};
   if (!record(rank).report)
     record(rank).report = std::move(failure);  // the first is nearest to the cause
   return {};

@@ -10,6 +10,7 @@
 //   a rank ends with code 143, as a program does that saved and stopped after SIGTERM: the others
 //     get SIGTERM too; stop_grace: kill
 //   --timeout: verdict, SIGTERM; grace: kill
+//   all ranks have ended well: servers that have not ended with them get grace; kill
 #pragma once
 
 #include <optional>
@@ -55,6 +56,7 @@ class Supervisor {
 
   struct Options {
     int world_size = 1;
+    int servers = 0;  // beside the ranks; their numbers follow
     Clock::duration grace = std::chrono::seconds(1);
     Clock::duration stop_grace = std::chrono::seconds(30);
     Deadline timeout_at = {};  // of the whole run
@@ -95,11 +97,12 @@ class Supervisor {
   void fail(Moment when);
   void stop(Outcome why, Moment now, Clock::duration until_kill);
   void kill_at(Moment when);
+  void look_at_servers(Moment when);
 
   Options options_;
   std::vector<RankRecord> records_;
-  int running_;
-  std::optional<Outcome> why_;  // empty while all is well
+  int running_, running_ranks_;  // the latter without servers
+  std::optional<Outcome> why_;   // empty while all is well
   bool told_ = false;
   std::optional<Moment> stop_asked_;  // a rank that ends later than this was stopped
   Deadline reports_by_, verdict_at_, term_at_, kill_at_, end_by_;

@@ -96,14 +96,14 @@ Result<> read_keys(std::string_view where, const std::vector<std::string_view>& 
 
 }  // namespace
 
-Result<std::vector<HostSlots>> parse_hosts(std::string_view text) {
+Result<std::vector<HostSlots>> parse_hosts(std::string_view text, std::string_view option) {
   std::vector<HostSlots> hosts;
   int depth = 0;
   for (std::size_t begin = 0, at = 0; at <= text.size(); ++at) {
     const char c = at < text.size() ? text[at] : ',';
     depth += c == '[' ? 1 : c == ']' ? -1 : 0;
     if (at < text.size() && (c != ',' || depth > 0)) continue;
-    const auto parsed = parse_host("--hosts", text.substr(begin, at - begin));
+    const auto parsed = parse_host(option, text.substr(begin, at - begin));
     if (!parsed) return parsed.error();
     for (const HostSlots& host : parsed.value()) add(hosts, host);
     begin = at + 1;

@@ -28,7 +28,8 @@ struct HostShare {
 
 // A host that is named twice has the sum of its slots. The failure (misuse) shows the wrong part or
 // line.
-Result<std::vector<HostSlots>> parse_hosts(std::string_view text);
+Result<std::vector<HostSlots>> parse_hosts(std::string_view text,
+                                           std::string_view option = "--hosts");
 Result<std::vector<HostSlots>> parse_hostfile(std::string_view text, std::string_view file);
 
 // Fills host after host; `processes` 0 fills every slot. A host that gets no rank is left out.

@@ -44,7 +44,7 @@ bool StreamMask::has(int rank, bool error) const {
   return ((own == by_rank_.end() ? everywhere_ : own->second) & (error ? kStderr : kStdout)) != 0;
 }
 
-LogFiles::LogFiles(LogOptions options) : options_(std::move(options)) {
+LogFiles::LogFiles(LogOptions options, int ranks) : options_(std::move(options)), ranks_(ranks) {
   if (options_.folder.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.folder, error);
@@ -55,7 +55,8 @@ LogFiles::LogFiles(LogOptions options) : options_(std::move(options)) {
 }
 
 std::string LogFiles::path(int rank) const {
-  return fmt::format("{}/rank_{}.log", options_.folder, rank);
+  return rank < ranks_ ? fmt::format("{}/rank_{}.log", options_.folder, rank)
+                       : fmt::format("{}/server_{}.log", options_.folder, rank - ranks_);
 }
 
 void LogFiles::write(int rank, bool error, std::string_view lines) {

@@ -1,6 +1,7 @@
 // Log files, one for each rank, and the choice of streams that appear on the terminal too.
 #pragma once
 
+#include <climits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,11 +32,12 @@ struct LogOptions {
   StreamMask tees = StreamMask(3);       // to the file and to the terminal
 };
 
-// Writes <folder>/rank_<n>.log, with whole lines and without a prefix, and <folder>/launcher.log.
+// Writes <folder>/rank_<n>.log and <folder>/server_<n>.log, with whole lines and without a prefix,
+// and <folder>/launcher.log. Servers have the numbers from `ranks` on.
 class LogFiles {
  public:
   // Makes the folder. THROWS Error (misuse) when it cannot be written.
-  explicit LogFiles(LogOptions options);
+  explicit LogFiles(LogOptions options, int ranks = INT_MAX);
 
   bool shows(int rank, bool error) const {
     return options_.folder.empty() || !options_.redirects.has(rank, error);
@@ -47,6 +49,7 @@ class LogFiles {
 
  private:
   const LogOptions options_;
+  const int ranks_;
   static void append(transport::FileDescriptor& file, const std::string& path,
                      std::string_view text);
 

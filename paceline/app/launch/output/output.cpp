@@ -13,12 +13,14 @@
 namespace paceline::launch {
 namespace {
 
-std::string prefix_of(int rank, bool coloured) {
+std::string prefix_of(int rank, int ranks, bool coloured) {
   constexpr std::array kColours = {
       36, 33, 32, 35, 34, 96, 93, 92, 95, 94};  // codes of terminal colours; red is left to errors
-  if (!coloured) return fmt::format("[{}] ", rank);
+  const std::string name =
+      rank < ranks ? std::to_string(rank) : fmt::format("server {}", rank - ranks);
+  if (!coloured) return fmt::format("[{}] ", name);
   return fmt::format("\033[{}m[{}]\033[0m ",
-                     kColours[static_cast<std::size_t>(rank) % kColours.size()], rank);
+                     kColours[static_cast<std::size_t>(rank) % kColours.size()], name);
 }
 
 }  // namespace
@@ -61,8 +63,9 @@ void Output::add(int rank, transport::FileDescriptor output_pipe,
 
 Output::Stream& Output::add_stream(int rank, bool is_error, transport::FileDescriptor from) {
   Sink& to = is_error ? error() : output();
-  const auto prefix =
-      options_.prefix ? prefix_of(rank, options_.colour && to.is_terminal()) : std::string();
+  const auto prefix = options_.prefix
+                          ? prefix_of(rank, options_.ranks, options_.colour && to.is_terminal())
+                          : std::string();
   streams_.push_back(Stream{rank, is_error, std::move(from), to, LinePrefixer(prefix)});
   return streams_.back();
 }

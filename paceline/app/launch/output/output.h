@@ -1,6 +1,7 @@
 // Passes the workers' stdout and stderr from their pipes, line by line, to the launcher's own.
 #pragma once
 
+#include <climits>
 #include <functional>
 #include <list>
 #include <map>
@@ -19,7 +20,8 @@ namespace paceline::launch {
 
 struct OutputOptions {
   bool prefix = true;
-  bool colour = true;  // colours the prefix on a terminal
+  bool colour = true;   // colours the prefix on a terminal
+  int ranks = INT_MAX;  // the numbers from here on are those of servers: "[server 0] "
 
   LogFiles* files = nullptr;  // a second place for lines, the only one for some
 

@@ -21,8 +21,8 @@ constexpr std::array kNames = {
     std::string_view(variable::kNodeRank), std::string_view(variable::kJob),
     std::string_view(variable::kGeneration), std::string_view(variable::kStore),
     std::string_view(variable::kSecretFd), std::string_view(variable::kSecretFile),
-    std::string_view(variable::kRole), std::string_view("PACELINE_SERVERS"),
-    std::string_view("PACELINE_SERVER_INDEX"),
+    std::string_view(variable::kRole), std::string_view(variable::kServers),
+    std::string_view(variable::kServerIndex),
     // torchrun
     std::string_view("RANK"), std::string_view("WORLD_SIZE"), std::string_view("LOCAL_RANK"),
     std::string_view("LOCAL_WORLD_SIZE"), std::string_view("GROUP_RANK"),
@@ -73,13 +73,22 @@ class Builder {
   Environment result_;
 };
 
-void set_ours(Builder& to, const JobVariables& job, const Place& place) {
-  to.set(variable::kRank, place.rank).set(variable::kWorldSize, job.world_size);
+void set_place(Builder& to, const JobVariables& job, const Place& place) {
+  to.set(variable::kRole, place.server ? "server" : "worker");
+  if (job.servers > 0) to.set(variable::kServers, job.servers);
+  if (place.server) {
+    to.set(variable::kServerIndex, *place.server);
+    return;
+  }
+  to.set(variable::kRank, place.rank);
   to.set(variable::kLocalRank, place.local_rank);
   to.set(variable::kLocalWorldSize, place.local_world_size);
-  to.set(variable::kNodeRank, place.node_rank)
-      .set(variable::kGeneration, job.generation)
-      .set(variable::kRole, "worker");
+}
+
+void set_ours(Builder& to, const JobVariables& job, const Place& place) {
+  set_place(to, job, place);
+  to.set(variable::kWorldSize, job.world_size);
+  to.set(variable::kNodeRank, place.node_rank).set(variable::kGeneration, job.generation);
   to.set(variable::kJob, job.job).set(variable::kStore, job.store);
   to.set_if_any(variable::kTransport, job.transport)
       .set_if_any(variable::kDeterminism, job.determinism);
@@ -126,7 +135,7 @@ Environment worker_environment(const Environment& inherited, const JobVariables&
                                const Place& place) {
   Builder result(inherited);
   set_ours(result, job, place);
-  set_torchruns(result, job, place);
+  if (!place.server) set_torchruns(result, job, place);
   if (!result.has("OMP_NUM_THREADS")) {
     const int share = job.usable_cores / place.local_world_size, own = place.processors.count();
     result.set("OMP_NUM_THREADS", std::max(1, own > 0 ? std::min(share, own) : share));

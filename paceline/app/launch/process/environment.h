@@ -2,6 +2,7 @@
 // ours, and nothing left of a launcher above us.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ using Environment = std::vector<std::string>;
 // The variables that are the same for all workers of a job. Empty settings are left as inherited.
 struct JobVariables {
   int world_size = 1;
+  int servers = 0;       // beside the workers
   std::string job = {};  // its id
   int generation = 1;    // counts the starts of the job
   int max_restarts = 0;
@@ -30,15 +32,17 @@ struct JobVariables {
   bool operator==(const JobVariables&) const = default;
 };
 
-// One worker's place in the job.
+// One process's place in the job. Servers have no rank: their numbers follow the workers' ranks.
 struct Place {
-  int rank = 0;
+  int rank = 0;                              // the number of the member
+  std::optional<int> server = {};            // which server it is; nothing: a worker
   int local_rank = 0, local_world_size = 1;  // among those on its host
   int node_rank = 0, nodes = 1;              // its host's number, and how many hosts there are
   ProcessorSet processors = {};              // where it runs; empty: as the launcher
 };
 
-// The shim adds PACELINE_SECRET_FILE, because that path contains the shim's process id.
+// A server gets no rank and none of torchrun's names. The shim adds PACELINE_SECRET_FILE, because
+// that path contains the shim's process id.
 Environment worker_environment(const Environment& inherited, const JobVariables& job,
                                const Place& place);
 

@@ -38,6 +38,7 @@ Attempt::Attempt(const AttemptParts& parts, int generation,
            .job = parts.job,
            .generation = static_cast<std::uint64_t>(generation),
            .world_size = parts.placement.world_size,
+           .servers = parts.options.servers,
            .secret = parts.secret,
            .on_report =
                [this](const membership::WorkerReport& report) {
@@ -46,6 +47,7 @@ Attempt::Attempt(const AttemptParts& parts, int generation,
            .on_saved = [saved = std::move(on_saved)](int, std::uint64_t step) { saved(step); }})),
       input_(parts.poller),
       supervisor_({.world_size = parts.placement.world_size,
+                   .servers = parts.options.servers,
                    .grace = parts.options.grace,
                    .stop_grace = parts.options.stop_grace,
                    .timeout_at = parts.timeout_at}) {}
@@ -73,6 +75,7 @@ WorkerEvents Attempt::events() {
 void Attempt::start(Agents agents) {
   const RunOptions& options = parts_.options;
   const JobVariables job{.world_size = parts_.placement.world_size,
+                         .servers = options.servers,
                          .job = parts_.job,
                          .generation = generation_,
                          .max_restarts = options.max_restarts,
@@ -112,7 +115,7 @@ void Attempt::start_here(const AgentOrders& orders) {
 
 void Attempt::start_there(std::size_t host, AgentOrders orders, Agents& agents) {
   const HostShare& share = parts_.placement.hosts[host].share;
-  for (int i = 0; i < share.count; ++i) supervisor_.on_host(share.first + i, share.name);
+  for (const Place& place : places_of(orders)) supervisor_.on_host(place.rank, share.name);
   if (parts_.options.nodes.nodes == 1) orders.secret = parts_.secret.hexadecimal();
   const auto known = agents.extract(host);
   AgentChannel channel =

@@ -48,23 +48,54 @@ bool chosen(const std::string& host) {
   return host != RunOptions().store_host;
 }
 
+// The host by this name, which is added where no rank is on it.
+PlacedHost& host_named(const std::string& name, int world_size, std::vector<PlacedHost>& hosts) {
+  const bool here = is_this_host(name);
+  const auto found = std::ranges::find_if(hosts, [&](const PlacedHost& host) {
+    return host.share.name == name || (here && host.here);
+  });
+  if (found != hosts.end()) return *found;
+  return hosts.emplace_back(PlacedHost{.share = {name, world_size, 0}, .here = here});
+}
+
+// Servers go in turn to the slots of their own hosts, or else to the workers' hosts.
+void place_servers(const RunOptions& options, int world_size, std::vector<PlacedHost>& hosts) {
+  std::vector<std::string> turns;
+  for (const HostSlots& host : options.server_hosts)
+    turns.insert(turns.end(), static_cast<std::size_t>(host.slots), host.name);
+  const std::size_t own = hosts.size();
+  for (int server = 0; server < options.servers; ++server) {
+    const auto turn = static_cast<std::size_t>(server);
+    PlacedHost& host = turns.empty() ? hosts[turn % own]
+                                     : host_named(turns[turn % turns.size()], world_size, hosts);
+    host.servers.push_back(server);
+  }
+}
+
+std::vector<PlacedHost> hosts_of(const RunOptions& options, int& world_size) {
+  std::vector<PlacedHost> hosts;
+  for (const HostShare& share : shares_of(options)) {
+    const bool here =
+        over_nodes(options) ? share.first == 0 : options.hosts.empty() || is_this_host(share.name);
+    hosts.push_back({.share = share, .here = here});
+    world_size += share.count;
+  }
+  place_servers(options, world_size, hosts);
+  return hosts;
+}
+
 }  // namespace
 
 Placement place(const RunOptions& options) {
   Placement result;
   std::vector<std::string> seen;  // our addresses as other hosts see them
-  for (const HostShare& share : shares_of(options)) {
-    const bool here =
-        over_nodes(options) ? share.first == 0 : options.hosts.empty() || is_this_host(share.name);
-    PlacedHost host{.share = share, .here = here};
-    if (!here) {
-      host.store_host = over_nodes(options)          ? options.nodes.endpoint.host
-                        : chosen(options.store_host) ? options.store_host
-                                                     : route_to(share.name);
-      seen.push_back(host.store_host);
-    }
-    result.world_size += share.count;
-    result.hosts.push_back(std::move(host));
+  result.hosts = hosts_of(options, result.world_size);
+  for (PlacedHost& host : result.hosts) {
+    if (host.here) continue;
+    host.store_host = over_nodes(options)          ? options.nodes.endpoint.host
+                      : chosen(options.store_host) ? options.store_host
+                                                   : route_to(host.share.name);
+    seen.push_back(host.store_host);
   }
   const bool one_address =
       std::ranges::all_of(seen, [&](const std::string& a) { return a == seen.front(); });
@@ -81,10 +112,12 @@ Placement place(const RunOptions& options) {
 AgentOrders orders_for(const RunOptions& options, const Placement& placement,
                        const JobVariables& job, std::size_t index) {
   const PlacedHost& host = placement.hosts.at(index);
+  const auto has_ranks = [](const PlacedHost& one) { return one.share.count > 0; };
   AgentOrders orders{.first = host.share.first,
                      .count = host.share.count,
+                     .servers = host.servers,
                      .node_rank = static_cast<int>(index),
-                     .nodes = static_cast<int>(placement.hosts.size()),
+                     .nodes = static_cast<int>(std::ranges::count_if(placement.hosts, has_ranks)),
                      .job = job,
                      .bind = options.bind,
                      .environment = options.passed};
@@ -98,11 +131,38 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   return orders;
 }
 
-std::string describe(const RunOptions& options, const Placement& placement) {
+// The command and the variables of a host's first rank.
+std::string describe_ranks(const RunOptions& options, const AgentOrders& orders) {
   std::vector<std::string> command;
   for (const std::string& word : options.command) command.push_back(shell_word(word));
+  std::string text = fmt::format("  command: {}\n  environment of rank {}:\n",
+                                 fmt::join(command, " "), orders.first);
+  const Place first{.rank = orders.first,
+                    .local_rank = 0,
+                    .local_world_size = orders.count,
+                    .node_rank = orders.node_rank,
+                    .nodes = orders.nodes};
+  for (const std::string& entry : worker_environment(options.passed, orders.job, first))
+    text += "    " + entry + "\n";
+  return text + fmt::format("    {}=(a file that only the worker's user can read)\n",
+                            membership::variable::kSecretFile);
+}
+
+// "ranks 0-3, server 1"
+std::string whom_it_has(const PlacedHost& host) {
+  std::vector<std::string> parts;
+  const int last = host.share.first + host.share.count - 1;
+  if (host.share.count > 0) parts.push_back(fmt::format("ranks {}-{}", host.share.first, last));
+  if (!host.servers.empty())
+    parts.push_back(fmt::format("server{} {}", host.servers.size() == 1 ? "" : "s",
+                                fmt::join(host.servers, ", ")));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string describe(const RunOptions& options, const Placement& placement) {
   const JobVariables job{
       .world_size = placement.world_size,
+      .servers = options.servers,
       .job = "(chosen at the start)",
       .store = fmt::format("HOST:{}", options.store_port == 0 ? "(any free port)"
                                                               : std::to_string(options.store_port)),
@@ -111,32 +171,22 @@ std::string describe(const RunOptions& options, const Placement& placement) {
       .operation_timeout = options.operation_timeout,
       .master_address = placement.master_address,
       .usable_cores = usable_cores()};
-  std::string text = fmt::format("{} ranks on {} host{}; the store listens on {}\n",
-                                 placement.world_size, placement.hosts.size(),
-                                 placement.hosts.size() == 1 ? "" : "s", placement.listen_host);
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::string text = fmt::format(
+      "{} ranks{} on {} host{}; the store listens on {}\n", placement.world_size,
+      options.servers > 0 ? fmt::format(" and {} servers", options.servers) : "",
+      placement.hosts.size(), placement.hosts.size() == 1 ? "" : "s", placement.listen_host);
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     const PlacedHost& host = placement.hosts[i];
-    const int last = host.share.first + host.share.count - 1;
-    text += fmt::format("\nhost {}: ranks {}-{}\n", host.share.name, host.share.first, last);
+    text += fmt::format("\nhost {}: {}\n", host.share.name, whom_it_has(host));
     if (over_nodes(options) && !host.here)
       text += "  started by: its own `paceline run --node-rank`\n";
     else if (!host.here)
-      text +=
-          fmt::format("  started by: {} {} {} run --as-agent\n", fmt::join(options.ssh, " "),
-                      host.share.name, std::filesystem::read_symlink("/proc/self/exe").string());
-    text += fmt::format("  command: {}\n  environment of rank {}:\n", fmt::join(command, " "),
-                        host.share.first);
-    const AgentOrders orders = orders_for(options, placement, job, i);
-    Environment given = options.passed;
-    const Place first{.rank = orders.first,
-                      .local_rank = 0,
-                      .local_world_size = orders.count,
-                      .node_rank = orders.node_rank,
-                      .nodes = orders.nodes};
-    for (const std::string& entry : worker_environment(given, orders.job, first))
-      text += "    " + entry + "\n";
-    text += fmt::format("    {}=(a file that only the worker's user can read)\n",
-                        membership::variable::kSecretFile);
+      text += fmt::format("  started by: {} {} {} run --as-agent\n", fmt::join(options.ssh, " "),
+                          host.share.name, own);
+    if (!host.servers.empty()) text += fmt::format("  servers: {} run --as-server\n", own);
+    if (host.share.count > 0)
+      text += describe_ranks(options, orders_for(options, placement, job, i));
   }
   return text;
 }

@@ -10,16 +10,17 @@
 namespace paceline::launch {
 
 struct PlacedHost {
-  HostShare share;
-  bool here = true;             // this process starts its workers; else an agent does
-  std::string store_host = {};  // our address as this host sees it
+  HostShare share;                // no ranks: it has servers alone
+  std::vector<int> servers = {};  // which, counted from 0
+  bool here = true;               // this process starts its workers; else an agent does
+  std::string store_host = {};    // our address as this host sees it
 };
 
 struct Placement {
   std::vector<PlacedHost> hosts;  // in the order of node ranks
-  int world_size = 0;
-  std::string listen_host;     // the store's
-  std::string master_address;  // rank 0's host
+  int world_size = 0;             // ranks
+  std::string listen_host;        // the store's
+  std::string master_address;     // rank 0's host
 };
 
 // THROWS Error (misuse): a host cannot be resolved, and nothing else tells how it reaches us. COST:

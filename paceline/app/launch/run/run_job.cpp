@@ -73,11 +73,13 @@ Run::Run(const RunOptions& options)
       open_files_(raise_open_files()),
       secret_(options.nodes.secret ? *options.nodes.secret : Secret::random()),
       job_(random_job_id()),
-      files_(options.logs),
-      output_(
-          poller_,
-          {.prefix = options.prefix, .colour = ::getenv("NO_COLOR") == nullptr, .files = &files_},
-          [this](int error) { on_output_lost(error); }),
+      files_(options.logs, placement_.world_size),
+      output_(poller_,
+              {.prefix = options.prefix,
+               .colour = ::getenv("NO_COLOR") == nullptr,
+               .ranks = placement_.world_size,
+               .files = &files_},
+              [this](int error) { on_output_lost(error); }),
       secret_file_(secret_file(secret_.hexadecimal())),
       restarts_(options.max_restarts, options.first_generation) {}
 
@@ -183,7 +185,7 @@ int Run::stopped_between_generations() {
 int Run::finish(const Outcome& outcome) {
   attempt_->end(outcome.exit_code);
   std::string last = describe_ending(outcome, attempt_->records(), host_name());
-  if (outcome.kind == Outcome::Kind::done && placement_.world_size > 1 &&
+  if (outcome.kind == Outcome::Kind::done && placement_.world_size + options_.servers > 1 &&
       !attempt_->anyone_joined())
     last += nobody_joined(placement_.world_size);
   if (const auto lost = output_.waiting(); lost > 0) {

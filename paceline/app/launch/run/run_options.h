@@ -16,6 +16,7 @@ namespace paceline::launch {
 
 struct RunOptions {
   int processes = 1;
+  int servers = 0;                   // processes of this command that keep tables for the job
   std::string program;               // the file to execute
   std::vector<std::string> command;  // argv, the program's name as the user wrote it first
 
@@ -43,6 +44,8 @@ struct RunOptions {
   // The ranks of each host; empty: all ranks are on this host. The other hosts are reached by
   // `ssh`.
   std::vector<HostShare> hosts = {};
+  // The hosts of servers, which take them in turn; empty: the workers' hosts do.
+  std::vector<HostSlots> server_hosts = {};
   std::vector<std::string> ssh = {"ssh", "-T",
                                   "-o",  "BatchMode=yes",
                                   "-o",  "ServerAliveInterval=2",

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "paceline/app/launch/process/descendants.h"
@@ -42,10 +43,16 @@ void LocalWorkers::start(const Place& place, Environment environment, int input)
   orders.environment = std::move(environment);
   orders.processors = place.processors;
   orders.input = input;
+  if (place.server) {
+    orders.program = std::filesystem::read_symlink("/proc/self/exe");
+    orders.command = {orders.program, "run", "--as-server"};
+  }
   auto started = WorkerProcess::start(orders);
-  if (!started)
-    throw Error(
-        {started.error().fault, fmt::format("rank {}: {}", rank, started.error().what), {}});
+  if (!started) {
+    const std::string name =
+        place.server ? fmt::format("server {}", *place.server) : fmt::format("rank {}", rank);
+    throw Error({started.error().fault, fmt::format("{}: {}", name, started.error().what), {}});
+  }
   WorkerProcess& worker = workers_.emplace(rank, std::move(*started)).first->second;
   output_.add(rank, worker.take_output(), worker.take_error());
   poller_.watch(worker.status(), EPOLLIN, [this, rank](std::uint32_t) { read_status(rank); });

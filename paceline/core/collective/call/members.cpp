@@ -26,7 +26,7 @@ Members::Members(std::shared_ptr<membership::Generation> generation, std::vector
 }
 
 std::vector<int> Members::all_of(const membership::Generation& generation) {
-  std::vector<int> all(static_cast<std::size_t>(generation.identity().size));
+  std::vector<int> all(static_cast<std::size_t>(generation.identity().ranks()));
   std::iota(all.begin(), all.end(), 0);
   return all;
 }

@@ -18,7 +18,7 @@ struct Attempt {
 };
 
 EnginePlace place_of(const membership::Generation& generation) {
-  const int rank = generation.identity().rank, size = generation.identity().size;
+  const int rank = generation.identity().rank, size = generation.identity().ranks();
   const auto& hosts = generation.hosts().of_ranks;
   const auto own = hosts.begin() + rank;
   return {rank, size, static_cast<int>(std::count(hosts.begin(), own, *own))};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "paceline/core/base/version.h"
+#include "paceline/core/membership/handshake/member_name.h"
 
 namespace paceline::membership {
 namespace {
@@ -53,27 +54,28 @@ std::string configuration_of(const Environment& environment) {
                      environment.operation_timeout.count());
 }
 
-std::optional<Failure> first_difference(const std::string& own, int own_rank,
-                                        const std::string& theirs, int their_rank) {
+std::optional<Failure> first_difference(const std::string& own, int own_member,
+                                        const std::string& theirs, int their_member, int ranks) {
   if (own == theirs) return std::nullopt;
   const Settings ours = parsed(own), others = parsed(theirs);
-  const bool own_first = own_rank < their_rank;
-  const int low = own_first ? own_rank : their_rank, high = own_first ? their_rank : own_rank;
+  const bool own_first = own_member < their_member;
+  const int low = own_first ? own_member : their_member;
+  const int high = own_first ? their_member : own_member;
   Settings names = ours;
   names.insert(names.end(), others.begin(), others.end());
   for (const auto& [name, ignored] : names) {
     const std::string a = value_in(ours, name), b = value_in(others, name);
     if (a == b) continue;
-    return Failure{
-        Fault::mismatch,
-        fmt::format("the ranks differ in their {}: rank {} has {}, rank {} has {}; {}", name, low,
-                    own_first ? a : b, high, own_first ? b : a, remedy_for(name)),
-        {low, high}};
+    return Failure{Fault::mismatch,
+                   fmt::format("the ranks differ in their {}: {} has {}, {} has {}; {}", name,
+                               member_name(low, ranks), own_first ? a : b, member_name(high, ranks),
+                               own_first ? b : a, remedy_for(name)),
+                   {low, high}};
   }
   return Failure{Fault::mismatch,
-                 fmt::format("ranks {} and {} list their settings in another order: install the "
+                 fmt::format("{} and {} list their settings in another order: install the "
                              "same version everywhere",
-                             low, high),
+                             member_name(low, ranks), member_name(high, ranks)),
                  {low, high}};
 }
 

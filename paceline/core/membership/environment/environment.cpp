@@ -6,45 +6,19 @@
 #include <cstdlib>
 #include <limits>
 
-#include "paceline/core/base/number.h"
 #include "paceline/core/membership/environment/ancestry.h"
 #include "paceline/core/membership/environment/launchers.h"
 #include "paceline/core/membership/environment/node_list.h"
+#include "paceline/core/membership/environment/role.h"
 #include "paceline/core/membership/environment/tf_config.h"
+#include "paceline/core/membership/environment/variable_numbers.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/handshake/handshake.h"
+#include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/membership/store/exchange.h"
 
 namespace paceline::membership {
 namespace {
-
-Failure senseless(const char* name, std::string_view value, std::string_view must) {
-  return {Fault::misuse,
-          fmt::format("{}={} makes no sense: it must be {}; {}", name, value, must,
-                      std::string_view(name).starts_with("PACELINE_")
-                          ? "start workers by `paceline run`, which sets it"
-                          : "the launcher sets it: leave it alone"),
-          {}};
-}
-
-Result<> read_number(const Variables& variables, const char* name, std::int64_t low,
-                     std::int64_t high, std::int64_t& into) {
-  const char* text = name == nullptr ? nullptr : variables(name);
-  if (text == nullptr) return Done{};
-  const auto number = number_in<std::int64_t>(text);
-  if (!number || *number < low || *number > high)
-    return senseless(name, text, fmt::format("a whole number from {} to {}", low, high));
-  into = *number;
-  return Done{};
-}
-
-Result<> read_int(const Variables& variables, const char* name, std::int64_t low, std::int64_t high,
-                  int& into) {
-  std::int64_t wide = into;
-  auto read = read_number(variables, name, low, high, wide);
-  into = static_cast<int>(wide);
-  return read;
-}
 
 Result<> read_secret(const Variables& variables, Environment& environment) {
   const char* file = variables(variable::kSecretFile);
@@ -126,8 +100,6 @@ Result<> choose_engine(const LauncherVariables* names, Environment& environment)
   environment.engine = fmt::format("mpi_{}", names->mpi);
   return Done{};
 }
-
-constexpr std::int64_t kMostRanks = 1 << 20;
 
 Result<> read_place(const Variables& variables, const LauncherVariables& names, Environment& e) {
   std::int64_t generation = 1, restarts = 0;
@@ -234,6 +206,24 @@ Result<Environment> read_tf_config(const Variables& variables, Environment e) {
   return e;
 }
 
+// A member of a job that our launcher started.
+Result<Environment> read_ours(const Variables& variables, Environment e) {
+  if (const char* job = variables(variable::kJob)) e.job = job;
+  const char* store = variables(variable::kStore);
+  if (e.members() == 1 && store == nullptr) return e;
+  if (store == nullptr) {
+    return Failure{Fault::misuse,
+                   fmt::format("{} is not set, so {} cannot find the other {} {}; start "
+                               "workers by `paceline run`",
+                               variable::kStore, member_name(e.member(), e.world_size),
+                               e.members() - 1, e.servers > 0 ? "ranks and servers" : "ranks"),
+                   {}};
+  }
+  e.store = store;
+  if (auto read = read_secret(variables, e); !read) return read.error();
+  return e;
+}
+
 }  // namespace
 
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {
@@ -254,6 +244,11 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
 
 Result<Environment> read_environment(const Variables& variables) {
   Environment environment;
+  if (auto read = read_choices(variables, environment); !read) return read.error();
+  const LauncherVariables* names = recognise(variables);
+  if (auto read = read_role(variables, names, environment); !read) return read.error();
+  if (auto chosen = choose_engine(names, environment); !chosen) return chosen.error();
+  if (environment.is_server()) return read_ours(variables, environment);
   const char* rank = variables(variable::kRank);
   const char* world_size = variables(variable::kWorldSize);
   if ((rank == nullptr) != (world_size == nullptr)) {
@@ -265,27 +260,11 @@ Result<Environment> read_environment(const Variables& variables) {
                     set, missing),
         {}};
   }
-  if (auto read = read_choices(variables, environment); !read) return read.error();
-  const LauncherVariables* names = recognise(variables);
-  if (auto chosen = choose_engine(names, environment); !chosen) return chosen.error();
   if (names == nullptr)
     return variables("TF_CONFIG") != nullptr ? read_tf_config(variables, environment) : environment;
   if (auto read = read_place(variables, *names, environment); !read) return read.error();
-  if (rank == nullptr)
-    return environment.world_size == 1 ? environment : read_foreign(variables, *names, environment);
-  if (const char* job = variables(variable::kJob)) environment.job = job;
-  const char* store = variables(variable::kStore);
-  if (environment.world_size == 1 && store == nullptr) return environment;
-  if (store == nullptr) {
-    return Failure{Fault::misuse,
-                   fmt::format("{} is not set, so rank {} cannot find the other {} ranks; start "
-                               "workers by `paceline run`",
-                               variable::kStore, environment.rank, environment.world_size - 1),
-                   {}};
-  }
-  environment.store = store;
-  if (auto read = read_secret(variables, environment); !read) return read.error();
-  return environment;
+  if (rank != nullptr) return read_ours(variables, environment);
+  return environment.world_size == 1 ? environment : read_foreign(variables, *names, environment);
 }
 
 Result<Environment> read_environment() {

@@ -31,11 +31,14 @@ struct Meeting {
   bool operator==(const Meeting&) const = default;
 };
 
+// A job may have servers beside its ranks: members without a rank, which keep tables for them.
 struct Environment {
   std::string launcher = "nobody";  // who started us, for texts
   Meeting meeting = {};
-  int rank = 0;
-  int world_size = 1;
+  int rank = 0;        // -1: a server
+  int world_size = 1;  // ranks
+  int servers = 0;
+  int server_index = -1;  // below 0: a worker
   int local_rank = 0;
   int local_world_size = 1;
   int node_rank = 0;
@@ -52,6 +55,11 @@ struct Environment {
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
   std::string
       record_file;  // for the model of rank 0's steps (schedule/replay/model_file.h); empty: none
+
+  bool is_server() const { return server_index >= 0; }
+  // This process's number among the members of a generation, and how many these are.
+  int member() const { return is_server() ? world_size + server_index : rank; }
+  int members() const { return world_size + servers; }
 };
 
 // nullptr for a variable that is not set; std::getenv by default.

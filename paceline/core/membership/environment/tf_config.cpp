@@ -67,8 +67,8 @@ Result<TfPlace> parse_tf_config(std::string_view text) {
   if (type == "evaluator") return TfPlace{};  // often it is not in the cluster at all
   if (type == "ps")
     return wrong(
-        "this process is to be a parameter server (\"ps\"), which Paceline does not have yet; "
-        "start chief and workers");
+        "this process is to be a parameter server (\"ps\"), which Paceline starts by `paceline run "
+        "--servers N` alone; start chief and workers");
   if (index < 0 || index >= static_cast<std::int64_t>(mates.size())) {
     return wrong(fmt::format("the task is {} {}, but the cluster has {} of that type", type, index,
                              mates.size()));

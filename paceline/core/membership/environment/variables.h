@@ -15,9 +15,11 @@ constexpr const char* kStore = "PACELINE_STORE";  // "host:port"
 constexpr const char* kSecretFd =
     "PACELINE_SECRET_FD";  // an inherited descriptor: 64 hexadecimal digits
 constexpr const char* kSecretFile = "PACELINE_SECRET_FILE";  // a file of mode 0600 that holds them
-constexpr const char* kRole = "PACELINE_ROLE";
-constexpr const char* kTransport = "PACELINE_TRANSPORT";                 // auto, shm, tcp, ucx, mpi
-constexpr const char* kDeterminism = "PACELINE_DETERMINISM";             // reproducible, fast
+constexpr const char* kRole = "PACELINE_ROLE";               // worker, server
+constexpr const char* kServers = "PACELINE_SERVERS";         // beside the ranks
+constexpr const char* kServerIndex = "PACELINE_SERVER_INDEX";  // a server's, which has no rank
+constexpr const char* kTransport = "PACELINE_TRANSPORT";       // auto, shm, tcp, ucx, mpi
+constexpr const char* kDeterminism = "PACELINE_DETERMINISM";   // reproducible, fast
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
 constexpr const char* kProfile = "PACELINE_PROFILE";  // a file that `bench calibrate` has written
 constexpr const char* kRecord =

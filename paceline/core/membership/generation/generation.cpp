@@ -208,10 +208,10 @@ Result<> Generation::borrowed(int peer, const FrameHeader& header, Bytes payload
 void Generation::lost(int peer, const Failure& why) {
   if (departed_.contains(peer) || leaving_) return;
   Failure loss{Fault::peer_lost,
-               fmt::format("rank {} was lost: {} (its process was killed, has crashed or was cut "
+               fmt::format("{} was lost: {} (its process was killed, has crashed or was cut "
                            "off; look for the first failure in "
-                           "the launcher's verdict and in the log of rank {})",
-                           peer, why.what, peer),
+                           "the launcher's verdict and in the log of {})",
+                           identity_.name_of(peer), why.what, identity_.name_of(peer)),
                {peer}};
   if (!borne_.contains(peer)) return fail(std::move(loss));
   losses_.emplace(peer, std::move(loss));

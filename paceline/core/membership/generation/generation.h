@@ -1,4 +1,4 @@
-// Generation: this rank's links to all other ranks of one generation, and the one place where a
+// Generation: this member's links to all other members of one generation, and the one place where a
 // failure becomes everybody's.
 //
 // The first failure that any rank sees ends the generation: it is told to all peers and to every
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "paceline/core/base/processor_pools.h"
+#include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/transport/transport.h"
 
 namespace paceline::membership {
@@ -36,9 +37,9 @@ class FrameSink {
       int peer) const = 0;  // what the peer has called here that this rank has not; empty: nothing
 };
 
-// The places of all ranks, which all of them know alike.
+// The places of all members, which all of them know alike.
 struct Hosts {
-  std::vector<int> of_ranks;         // by rank: its host; hosts are numbered by their first rank
+  std::vector<int> of_ranks;         // by member: its host; hosts are numbered by their first rank
   std::vector<ProcessorPool> pools;  // which ranks share processors, whatever their hosts
   bool share_memory = false;         // ranks of one host do
 
@@ -47,11 +48,16 @@ struct Hosts {
   static Hosts this_one(int ranks, bool share_memory);
 };
 
+// Members are numbered: first the ranks, by rank, then the servers, which have no rank.
 struct GenerationIdentity {
-  int rank = 0;
-  int size = 1;
+  int rank = 0;  // the member's number
+  int size = 1;  // all members
   std::uint64_t job = 0;
   std::uint64_t generation = 1;
+  int servers = 0;  // of them
+
+  int ranks() const { return size - servers; }
+  std::string name_of(int member) const { return member_name(member, ranks()); }
 };
 
 class Generation final : private transport::LinkOwner {

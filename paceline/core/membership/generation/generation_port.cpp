@@ -49,12 +49,14 @@ GenerationPort::GenerationPort(std::shared_ptr<transport::Reactor> reactor,
       peers_(members) {
   PACELINE_CHECK(generation_->reserve_group(group_), "the number {} is that of another group",
                  group_);
-  const auto& [rank, size, job, number] = generation_->identity();
-  for (int peer = 0; members.empty() && peer < size; ++peer) peers_.insert(peer);
-  peers_.erase(rank);
+  const GenerationIdentity& own = generation_->identity();
+  for (int rank = 0; members.empty() && rank < own.ranks(); ++rank) peers_.insert(rank);
+  peers_.erase(own.rank);
   reactor_->run([&] {
     generation_->bear_loss_of(may_be_lost);
     generation_->subscribe(group_, this);
+    for (const int peer : peers_)
+      if (generation_->has_departed(peer)) lose(peer);
   });
 }
 
@@ -62,9 +64,11 @@ GenerationPort::~GenerationPort() {
   reactor_->run([this] {
     self_.reset();
     generation_->subscribe(group_, deaf());
-    const int own = generation_->identity().rank;
-    for (const int peer : peers_)
-      drop(peer, {Fault::cancelled, fmt::format("the machine of rank {} has ended", own), {own}});
+    const GenerationIdentity& own = generation_->identity();
+    const Failure why{Fault::cancelled,
+                      fmt::format("the machine of {} has ended", own.name_of(own.rank)),
+                      {own.rank}};
+    for (const int peer : peers_) drop(peer, why);
     for (const auto& [timer, id] : timers_) reactor_->poller().cancel(id);
   });
 }
@@ -116,8 +120,8 @@ void GenerationPort::drop(int peer, const Failure& why) {
 Result<> GenerationPort::received(int peer, const FrameHeader& header, Bytes payload, bool) {
   if (header.type != FrameType::machine || header.sequence > UINT32_MAX)
     return Failure{Fault::io,
-                   fmt::format("rank {} sent a {} frame to a machine: a bug, please report it",
-                               peer, name_of(header.type)),
+                   fmt::format("{} sent a {} frame to a machine: a bug, please report it",
+                               generation_->identity().name_of(peer), name_of(header.type)),
                    {peer}};
   if (parted_.contains(peer)) return Done{};
   if (header.descriptor == kDrop) {
@@ -126,12 +130,12 @@ Result<> GenerationPort::received(int peer, const FrameHeader& header, Bytes pay
   }
   Begun& begun = begun_[peer];
   if (!continues(begun, header, payload))
-    return Failure{
-        Fault::io,
-        fmt::format("rank {} sent a piece of {} bytes, with {} to follow, where {} bytes "
-                    "of a machine's message were missing: a bug, please report it",
-                    peer, payload.size(), header.descriptor, begun.missing_bytes),
-        {peer}};
+    return Failure{Fault::io,
+                   fmt::format("{} sent a piece of {} bytes, with {} to follow, where {} bytes "
+                               "of a machine's message were missing: a bug, please report it",
+                               generation_->identity().name_of(peer), payload.size(),
+                               header.descriptor, begun.missing_bytes),
+                   {peer}};
   if (begun.payload.empty() && header.descriptor > 0)
     begun.payload.reserve(payload.size() + std::min(header.descriptor, kMostReserved));
   begun.payload.insert(begun.payload.end(), payload.begin(), payload.end());

@@ -1,8 +1,8 @@
 // Runs a pure machine (core/machine) among the members of a generation: what it sends travels as
 // frames over the links, its timers are the reactor's.
 //
-// Members are numbered: a rank's number is its rank. Servers, which are no ranks, will have the
-// numbers above. A message may be longer than a frame: it travels in pieces, which the receiver
+// Members are numbered: a rank's number is its rank, and the servers of the job have the numbers
+// above. A message may be longer than a frame: it travels in pieces, which the receiver
 // puts together in memory before its machine hears of it.
 #pragma once
 
@@ -25,7 +25,7 @@ class GenerationPort final : private machine::Port, private FrameSink {
   // the end of each member, and of all when the generation fails. The loss of a member that is
   // `may_be_lost` fails nobody: its machine hears of it, and calls that wait for it fail. All
   // members name the same. `members` are those that have such a machine, alike on all of them;
-  // empty: all. `machine` outlives this. THREAD: not the driver; the machine runs on it.
+  // empty: all ranks. `machine` outlives this. THREAD: not the driver; the machine runs on it.
   // THROWS Error (misuse): the number is in use.
   GenerationPort(std::shared_ptr<transport::Reactor> reactor,
                  std::shared_ptr<Generation> generation, std::uint32_t group,

@@ -119,6 +119,15 @@ Actions StoreMachine::admit(int id, const Message& hello) {
 }
 
 std::optional<Failure> StoreMachine::object_to_place(const Client& newcomer, int world_size) const {
+  if (world_size != world_size_ && servers_ > 0) {
+    return Failure{
+        Fault::mismatch,
+        fmt::format("{} takes the job to have {} ranks and servers, the launcher started "
+                    "{} and {}: do not set PACELINE_WORLD_SIZE or PACELINE_SERVERS in a "
+                    "program or wrapper; choose them by `paceline run -n` and --servers",
+                    name_of(newcomer.rank), world_size, ranks_, servers_),
+        {newcomer.rank}};
+  }
   if (world_size != world_size_) {
     return Failure{
         Fault::mismatch,
@@ -144,19 +153,19 @@ std::optional<Failure> StoreMachine::object_to_second(const Client& newcomer) co
     if (client.rank == newcomer.rank && client.generation == newcomer.generation &&
         !client.objected) {
       return Failure{Fault::mismatch,
-                     fmt::format("two processes call themselves rank {}: one worker must call "
+                     fmt::format("two processes call themselves {}: one worker must call "
                                  "paceline::init() once, and "
                                  "PACELINE_RANK must differ in each",
-                                 newcomer.rank),
+                                 name_of(newcomer.rank)),
                      {newcomer.rank}};
     }
   }
   if (published_.contains({newcomer.generation, newcomer.rank})) {
     return Failure{Fault::mismatch,
-                   fmt::format("the process of rank {} in generation {} has ended; another one "
+                   fmt::format("the process of {} in generation {} has ended; another one "
                                "belongs to the next generation: start all ranks again "
                                "(paceline run --max-restarts does)",
-                               newcomer.rank, newcomer.generation),
+                               name_of(newcomer.rank), newcomer.generation),
                    {newcomer.rank}};
   }
   return std::nullopt;

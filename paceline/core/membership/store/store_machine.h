@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/membership/handshake/member_name.h"
 #include "paceline/core/transport/frame/wire.h"
 
 namespace paceline::membership {
@@ -26,7 +27,9 @@ class StoreMachine final : public machine::Machine {
   // are the steps that they have saved, as {index: the rank, payload: the step}.
   static constexpr int kOwner = -1;
 
-  explicit StoreMachine(int world_size) : world_size_(world_size) {}
+  // The job has `ranks` and `servers`, which are numbered after them.
+  explicit StoreMachine(int ranks, int servers = 0)
+      : ranks_(ranks), servers_(servers), world_size_(ranks + servers) {}
 
   // The first message of a connection, which its owner makes from the handshake's facts.
   static machine::Message hello(int rank, int world_size, std::uint64_t generation);
@@ -51,6 +54,7 @@ class StoreMachine final : public machine::Machine {
     std::uint32_t request;
   };
 
+  std::string name_of(int member) const { return member_name(member, ranks_); }
   machine::Actions admit(int id, const machine::Message& hello);
   std::optional<Failure> object_to_place(const Client& newcomer, int world_size) const;
   std::optional<Failure> object_to_second(const Client& newcomer) const;
@@ -62,7 +66,7 @@ class StoreMachine final : public machine::Machine {
   machine::Actions refuse(int id, std::string_view what);
   void forget(int id);
 
-  const int world_size_;
+  const int ranks_, servers_, world_size_;  // the last: all members
   std::map<int, Client> clients_;
   std::set<std::pair<std::uint64_t, int>> published_;  // ranks that have set a key, by generation
   // Keys begin with their generation.

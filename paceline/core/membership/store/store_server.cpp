@@ -26,10 +26,10 @@ class StoreServer::Impl final : private machine::Port {
   Impl(transport::Poller& poller, StoreServerOptions options)
       : poller_(poller),
         options_(std::move(options)),
-        machine_(options_.world_size),
+        machine_(options_.world_size, options_.servers),
         acceptor_(poller,
                   Hello{.rank = kStoreRank,
-                        .world_size = options_.world_size,
+                        .world_size = options_.world_size + options_.servers,
                         .job = job_fingerprint(options_.job),
                         .generation = options_.generation},
                   options_.secret, [this](transport::FileDescriptor socket, const Hello& hello) {
@@ -43,7 +43,7 @@ class StoreServer::Impl final : private machine::Port {
 
   const std::string& address() const { return address_; }
 
-  bool anyone_joined() const { return next_client_ > 0; }
+  bool anyone_joined() const { return has_rank_joined_; }
 
   void tell(const Failure& verdict) { perform(machine_.tell(verdict), *this); }
 
@@ -51,6 +51,7 @@ class StoreServer::Impl final : private machine::Port {
   void admit(transport::FileDescriptor socket, const Hello& hello) {
     if (hello.purpose != Purpose::store) return;
     const int id = next_client_++;
+    has_rank_joined_ = has_rank_joined_ || hello.rank < options_.world_size;
     const transport::StreamIdentity identity{.job = job_fingerprint(options_.job),
                                              .generation = options_.generation,
                                              .own_rank = static_cast<std::uint32_t>(kStoreRank),
@@ -112,6 +113,7 @@ class StoreServer::Impl final : private machine::Port {
   StoreMachine machine_;
   std::map<int, std::unique_ptr<FrameConnection>> connections_;
   int next_client_ = 0;
+  bool has_rank_joined_ = false;
   std::optional<Failure> refusal_;  // of the frame that is being served
   Acceptor acceptor_;
 };

@@ -28,7 +28,8 @@ struct StoreServerOptions {
   int port = 0;                    // 0: any free one
   std::string job;                 // the job's id
   std::uint64_t generation = 1;
-  int world_size = 1;
+  int world_size = 1;  // ranks
+  int servers = 0;     // numbered after the ranks
   Secret secret;
   // Called from within Poller::wait.
   std::function<void(const WorkerReport&)> on_report = {};
@@ -46,7 +47,7 @@ class StoreServer {
 
   std::string address() const;  // "127.0.0.1:41234", for PACELINE_STORE
 
-  // Whether any rank has ever joined.
+  // Whether any rank has ever joined; servers do not count.
   bool anyone_joined() const;
 
   // Tells every connected worker that the run has failed, and why: their operations in flight end

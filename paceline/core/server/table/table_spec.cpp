@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "paceline/core/base/seed.h"
 
@@ -26,6 +27,33 @@ std::string complaint(const TableSpec& spec, const TableMembers& members) {
 }
 
 }  // namespace
+
+TableMembers TableMembers::of_ranks(int ranks) {
+  TableMembers members;
+  members.workers.resize(static_cast<std::size_t>(ranks));
+  std::iota(members.workers.begin(), members.workers.end(), 0);
+  members.servers = members.workers;
+  return members;
+}
+
+TableMembers TableMembers::of_servers(int workers, int servers) {
+  TableMembers members = of_ranks(workers);
+  members.servers.resize(static_cast<std::size_t>(servers));
+  std::iota(members.servers.begin(), members.servers.end(), workers);
+  return members;
+}
+
+std::set<int> TableMembers::all() const {
+  std::set<int> both(workers.begin(), workers.end());
+  both.insert(servers.begin(), servers.end());
+  return both;
+}
+
+std::uint32_t TableShape::number() const {
+  std::uint64_t sum = 0x7461626c65;
+  for (const char one : spec.name) sum = mix(sum, static_cast<unsigned char>(one));
+  return static_cast<std::uint32_t>(sum >> 32) | 1;
+}
 
 std::vector<std::byte> TableShape::gathered(std::size_t range, Bytes table) const {
   std::vector<std::byte> elements;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct TableSpec {
 // The members that work on a table and those that serve it, ascending. A member may do both.
 struct TableMembers {
   std::vector<int> workers, servers;
+  // All ranks do both.
+  static TableMembers of_ranks(int ranks);
+  // The servers of a job are numbered after its workers.
+  static TableMembers of_servers(int workers, int servers);
+  std::set<int> all() const;
   bool operator==(const TableMembers&) const = default;
 };
 
@@ -43,6 +49,8 @@ struct TableShape {
   // The elements of a range, part after part, out of the whole table; and back into it.
   std::vector<std::byte> gathered(std::size_t range, Bytes table) const;
   void scatter(std::size_t range, Bytes elements, MutableBytes table) const;
+  // The number that marks a table's frames: odd, and equal on all members.
+  std::uint32_t number() const;
   // Equal on members that mean the same table.
   std::uint64_t fingerprint() const;
 };

@@ -35,6 +35,22 @@ TEST(Ending, AFailedRunNamesTheFirstAndGroupsTheOthers) {
       "paceline: exit code 137\n");
 }
 
+TEST(Ending, ServersAreNamedApartFromRanksAndNotToldWhereTheyEndedWell) {
+  std::vector<RankRecord> records(6, record(7, 1 << 8));
+  for (int server = 0; server < 3; ++server)
+    records[static_cast<std::size_t>(3 + server)].server = server;
+  records[3] = {.pid = 123, .wait_status = SIGKILL, .server = 0};
+  records[5].wait_status = 0;
+  EXPECT_EQ(
+      describe_ending({.kind = Outcome::Kind::failed, .exit_code = 137, .root = 3}, records, "h"),
+      "paceline: server 0 (pid 123, host h) failed first: it was killed by signal 9 "
+      "(SIGKILL)\n"
+      "paceline: if nobody killed it, the machine ran out of memory: `dmesg` tells\n"
+      "paceline: ranks 0-2 ended with code 1; server 1 ended with code 1\n"
+      "paceline: exit code 137\n");
+  EXPECT_EQ(verdict_about(3, records).what, "server 0 (pid 123) was killed by signal 9 (SIGKILL)");
+}
+
 TEST(Ending, WhatTheFirstRankToldIsRepeatedInOneLine) {
   auto first = record(9, 1 << 8);
   first.report = Failure{Fault::misuse, "batch 0 is empty\nmore", {}};

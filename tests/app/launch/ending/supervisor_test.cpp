@@ -240,6 +240,37 @@ TEST(Supervisor, AProgramThatCannotBeStartedFailsTheRun) {
   EXPECT_EQ(supervisor.outcome().root, 1);
 }
 
+TEST(Supervisor, ServersThatDoNotEndWithTheRanksGetGraceAndTheRunIsDone) {
+  auto supervisor = started(2, {.servers = 2});
+  EXPECT_THAT(supervisor.on_exit(0, code(0), at(100)), IsEmpty());
+  EXPECT_TRUE(supervisor.next_timer().is_never()) << "a rank still runs";
+  EXPECT_THAT(supervisor.on_exit(1, code(0), at(200)), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(2, code(0), at(210)), IsEmpty());
+  EXPECT_FALSE(supervisor.all_ended());
+  EXPECT_THAT(timers_until(supervisor, 10'000), ElementsAre("1200 kill"));
+  EXPECT_THAT(supervisor.on_exit(3, SIGKILL, at(1201)), IsEmpty());
+  EXPECT_TRUE(supervisor.settled());
+  EXPECT_EQ(supervisor.outcome(), Outcome{}) << "nothing has failed";
+}
+
+TEST(Supervisor, ServersThatEndWithTheRanksLeaveNoTimer) {
+  auto supervisor = started(1, {.servers = 1});
+  EXPECT_THAT(supervisor.on_exit(0, code(0), at(200)), IsEmpty());
+  EXPECT_THAT(supervisor.on_exit(1, code(0), at(201)), IsEmpty());
+  EXPECT_TRUE(supervisor.settled());
+  EXPECT_TRUE(supervisor.next_timer().is_never());
+  EXPECT_TRUE(supervisor.end_by().is_never()) << "output may take its time";
+}
+
+TEST(Supervisor, AServerThatDiesFailsTheRunAndIsNamed) {
+  auto supervisor = started(2, {.servers = 1});
+  EXPECT_THAT(supervisor.on_exit(2, SIGKILL, at(0)), IsEmpty());
+  EXPECT_THAT(timers_until(supervisor, 1000),
+              testing::Contains("20 tell server 0 (pid 0) was killed by signal 9 (SIGKILL)"));
+  EXPECT_EQ(supervisor.outcome().exit_code, 137);
+  EXPECT_EQ(supervisor.outcome().root, 2);
+}
+
 // In any order of events a stopped run gets its kill and its end, a verdict is told at most once,
 // and the cause, if any, is a rank that failed.
 TEST(Supervisor, EveryStoppedRunEndsInBoundedTime) {

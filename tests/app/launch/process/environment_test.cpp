@@ -30,6 +30,24 @@ TEST(Environment, KeepsWhatIsTheUsers) {
   EXPECT_NE(std::find(result.begin(), result.end(), "EMPTY="), result.end());
 }
 
+TEST(Environment, AServerHasAnIndexAndNoRank) {
+  JobVariables job = job_of(4);
+  job.servers = 2;
+  const auto server = worker_environment({"RANK=9", "HOME=/root"}, job, {.rank = 5, .server = 1});
+  EXPECT_EQ(value(server, "PACELINE_ROLE"), "server");
+  EXPECT_EQ(value(server, "PACELINE_SERVERS"), "2");
+  EXPECT_EQ(value(server, "PACELINE_SERVER_INDEX"), "1");
+  EXPECT_EQ(value(server, "PACELINE_WORLD_SIZE"), "4");
+  EXPECT_EQ(value(server, "PACELINE_STORE"), "127.0.0.1:4000");
+  EXPECT_EQ(value(server, "HOME"), "/root");
+  for (const char* of_ranks : {"PACELINE_RANK", "PACELINE_LOCAL_RANK", "RANK", "WORLD_SIZE"})
+    EXPECT_EQ(value(server, of_ranks), "") << of_ranks;
+  const auto worker = worker_environment({}, job, place(1, 4));
+  EXPECT_EQ(value(worker, "PACELINE_ROLE"), "worker");
+  EXPECT_EQ(value(worker, "PACELINE_SERVERS"), "2");
+  EXPECT_EQ(value(worker, "PACELINE_SERVER_INDEX"), "");
+}
+
 TEST(Environment, EachNameOccursOnce) {
   const auto result = worker_environment({"RANK=9", "PACELINE_TRANSPORT=shm", "OMP_NUM_THREADS="},
                                          job_of(2), place(1, 2));

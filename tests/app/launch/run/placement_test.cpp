@@ -8,7 +8,9 @@
 namespace paceline::launch {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 RunOptions options_for(int processes, std::vector<HostShare> hosts,
                        const std::string& store_host = "127.0.0.1") {
@@ -53,6 +55,47 @@ TEST(Placement, AHostThatCannotBeResolvedIsNamedWithTheRemedy) {
     EXPECT_THAT(error.what(), HasSubstr("no-such-host.invalid"));
     EXPECT_THAT(error.what(), HasSubstr("--store"));
   }
+}
+
+std::vector<std::vector<int>> servers_of(const Placement& placement) {
+  std::vector<std::vector<int>> servers;
+  for (const PlacedHost& host : placement.hosts) servers.push_back(host.servers);
+  return servers;
+}
+
+TEST(Placement, ServersGoToTheWorkersHostsInTurn) {
+  auto options = options_for(3, {{"localhost", 0, 1}, {"far", 1, 2}}, "10.9.8.7");
+  options.servers = 3;
+  const auto placement = place(options);
+  EXPECT_THAT(servers_of(placement), ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
+  const auto orders =
+      orders_for(options, placement, {.world_size = 3, .servers = 3, .store = "10.9.8.7:1"}, 0);
+  const auto places = places_of(orders);
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_FALSE(places[0].server.has_value());
+  EXPECT_EQ(places[1].server, 0);
+  EXPECT_EQ(places[1].rank, 3) << "servers are numbered after the ranks";
+  EXPECT_EQ(places[2].server, 2);
+  EXPECT_EQ(places[2].rank, 5);
+}
+
+TEST(Placement, HostsOfServersTakeThemInTurnAndMayHaveRanksToo) {
+  auto options = options_for(2, {{"localhost", 0, 1}, {"a", 1, 1}}, "10.9.8.7");
+  options.servers = 5;
+  options.server_hosts = {{"c", 2}, {"a", 1}};
+  const auto placement = place(options);
+  EXPECT_THAT(servers_of(placement),
+              ElementsAre(IsEmpty(), ElementsAre(2), ElementsAre(0, 1, 3, 4)));
+  EXPECT_EQ(placement.world_size, 2);
+  EXPECT_EQ(placement.hosts[2].share, (HostShare{"c", 2, 0}));
+  const auto orders =
+      orders_for(options, placement, {.world_size = 2, .servers = 5, .store = "10.9.8.7:1"}, 2);
+  EXPECT_EQ(orders.nodes, 2) << "hosts with ranks";
+  EXPECT_EQ(places_of(orders).size(), 4U);
+  const auto text = describe(options, placement);
+  EXPECT_THAT(text, HasSubstr("2 ranks and 5 servers on 3 hosts"));
+  EXPECT_THAT(text, HasSubstr("host c: servers 0, 1, 3, 4\n"));
+  EXPECT_THAT(text, HasSubstr("host a: ranks 1-1; server 2\n"));
 }
 
 TEST(Placement, ItsDescriptionTellsWhatWouldBeStartedWhere) {

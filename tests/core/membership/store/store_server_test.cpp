@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/core/base/seed.h"
+#include "paceline/core/membership/store/store_machine.h"
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/socket/socket.h"
 #include "tests/core/membership/store_world.h"
@@ -120,6 +121,28 @@ TEST(StoreServer, AnotherWorldSizeIsObjectedToWithTheRemedy) {
             "wrapper; choose it by `paceline run -n 5`");
   test::wait_until([&] { return world.reports().size() == 1; });
   EXPECT_EQ(world.reports()[0].rank, 1);
+}
+
+TEST(StoreServer, AWorldOfRanksAndServersIsTakenWholeAndRanksAloneCountAsJoined) {
+  transport::Poller poller;
+  StoreServer server(poller,
+                     {.job = "test", .world_size = 2, .servers = 1, .secret = Secret::random()});
+  EXPECT_FALSE(server.anyone_joined());
+  StoreMachine machine(2, 1);
+  EXPECT_TRUE(machine.on_message(0, StoreMachine::hello(2, 3, 1), {}).empty()) << "a server";
+  const auto told = machine.on_message(1, StoreMachine::hello(0, 2, 1), {});
+  ASSERT_EQ(told.size(), 2u);
+  const auto verdict = transport::decode_failure(std::get<machine::Send>(told[0]).message.payload);
+  EXPECT_EQ(
+      verdict->what,
+      "rank 0 takes the job to have 2 ranks and servers, the launcher started 2 and 1: do not "
+      "set PACELINE_WORLD_SIZE or PACELINE_SERVERS in a program or wrapper; choose them by "
+      "`paceline run -n` and --servers");
+  const auto second = machine.on_message(2, StoreMachine::hello(2, 3, 1), {});
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_NE(transport::decode_failure(std::get<machine::Send>(second[0]).message.payload)
+                ->what.find("two processes call themselves server 0"),
+            std::string::npos);
 }
 
 TEST(StoreServer, ARankOutsideTheWorldIsObjectedTo) {

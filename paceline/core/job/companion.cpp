@@ -1,0 +1,16 @@
+#include "paceline/core/job/companion.h"
+
+#include "paceline/core/job/job_impl.h"
+
+namespace paceline::job {
+
+std::shared_ptr<Companion> companion(Job& job, std::string_view name,
+                                     const std::function<std::shared_ptr<Companion>()>& make) {
+  Job::Impl& impl = job.impl();
+  const std::lock_guard lock(impl.world_mutex);
+  if (const auto found = impl.companions.find(name); found != impl.companions.end())
+    return found->second;
+  return impl.companions.emplace(name, make()).first->second;
+}
+
+}  // namespace paceline::job

@@ -1,0 +1,81 @@
+// TableRegister and TableDeclarer: how the workers of a job declare a table to its servers.
+//
+// Each worker sends what it knows of the table to each server and waits for the answer of all. A
+// server compares what the workers say, opens the table when all have said the same, and then
+// answers all of them. Workers that differ are refused, and told by whom and in what they differ.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/table/table_spec.h"
+
+namespace paceline::server {
+
+enum class RegisterKind : std::uint32_t {
+  declare = 1,  // a worker to a server: a TableSpec (wire/declaration.h)
+  open,         // a server to the workers: the table is there
+  refused,      // a server to the workers: why it is not, as text
+};
+
+// A server's side. The table is opened outside: by whoever takes it, who then lets the register
+// hear, as from the server itself, `open` or `refused`. THREAD: the on_... methods on the driver,
+// the others on any; a mutex guards the state.
+class TableRegister final : public machine::Machine {
+ public:
+  // The members 0 .. workers - 1 are the workers, and `own` is this server.
+  TableRegister(int workers, int own) : workers_(workers), own_(own) {}
+
+  // The table that all workers have declared, once.
+  std::optional<TableSpec> take_agreed();
+  bool has_agreed() const;
+  bool all_have_left() const;  // nothing comes from any worker any more
+
+  machine::Actions on_message(int from, const machine::Message& message,
+                              machine::Time now) override;
+  machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
+  machine::Actions on_lost(int peer, machine::Time now) override;
+
+ private:
+  machine::Actions declare(int from, const machine::Message& message);
+  machine::Actions refuse(const std::string& why);
+  machine::Actions tell_all(const machine::Message& message) const;
+
+  const int workers_, own_;
+  mutable std::mutex mutex_;                // guards all that follows
+  std::map<int, TableSpec> declared_;       // by worker: its word for the table that is to come
+  bool is_agreed_ = false, taken_ = false;  // all say the same; someone opens it
+  std::optional<std::string> refusal_;      // of this table and of all that would follow
+  std::set<int> left_;
+};
+
+// A worker's side. THREAD: as the register's.
+class TableDeclarer final : public machine::Machine {
+ public:
+  // The members from first_server on are the servers.
+  TableDeclarer(int first_server, int servers) : first_(first_server), servers_(servers) {}
+
+  // The message that declares a table when this machine hears it as from its own member.
+  static machine::Message declaration(const TableSpec& spec);
+  // To be called before that message.
+  void expect_answers();
+  bool is_answered() const;  // by all servers, or refused by one, after which nothing is declared
+  std::optional<Failure> failure() const;
+
+  machine::Actions on_message(int from, const machine::Message& message,
+                              machine::Time now) override;
+  machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
+  machine::Actions on_lost(int peer, machine::Time now) override;
+
+ private:
+  const int first_, servers_;
+  mutable std::mutex mutex_;  // guards all that follows
+  int missing_ = 0;           // answers
+  std::optional<Failure> failure_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,113 @@
+#include "paceline/core/server/serve.h"
+
+#include <fmt/format.h>
+
+#include <list>
+#include <new>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/own_lines.h"
+#include "paceline/core/job/job_links.h"
+#include "paceline/core/membership/generation/generation_port.h"
+#include "paceline/core/server/declaring.h"
+#include "paceline/core/server/machine/table_machine.h"
+#include "paceline/core/server/machine/table_register.h"
+#include "paceline/core/server/waking_machine.h"
+
+namespace paceline {
+namespace server {
+namespace {
+
+using membership::GenerationPort;
+
+// A table as its server has it.
+class ServedTable {
+ public:
+  ServedTable(const job::JobLinks& links, TableShape of)
+      : shape_(std::move(of)),
+        machine_(shape_, links.generation->identity().rank),
+        waking_(machine_, *links.reactor),
+        port_(links.reactor, links.generation, shape_.number(), waking_, {}, shape_.members.all()) {
+  }
+
+  // All workers have left it. A table that is too short for all servers stays with those that have
+  // none of its ranges.
+  bool is_over() const { return !machine_.ranges().empty() && !machine_.serves_members(); }
+
+ private:
+  const TableShape shape_;
+  TableMachine machine_;
+  WakingMachine waking_;
+  GenerationPort port_;
+};
+
+class Serving {
+ public:
+  explicit Serving(Job& job)
+      : links_(job::links_of(job)),
+        members_(TableMembers::of_servers(job.world_size(), job.servers())),
+        own_(links_.generation->identity().rank),
+        register_(job.world_size(), own_),
+        waking_(register_, *links_.reactor),
+        port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {}, members_.all()) {}
+
+  void run() {
+    while (true) {
+      const auto is_something_to_do = [this] {
+        return register_.has_agreed() || register_.all_have_left() ||
+               links_.generation->is_failing() ||
+               std::ranges::any_of(tables_, &ServedTable::is_over);
+      };
+      links_.reactor->drive_until(is_something_to_do, Deadline::never());
+      job::check_alive(links_);
+      tables_.remove_if(std::mem_fn(&ServedTable::is_over));
+      if (const auto spec = register_.take_agreed()) open(*spec);
+      else if (register_.all_have_left()) return;
+    }
+  }
+
+ private:
+  void open(const TableSpec& spec) {
+    const auto tell = [this](RegisterKind kind, std::string_view text = {}) {
+      const Bytes bytes = std::as_bytes(std::span(text));
+      port_.tell(
+          {.kind = static_cast<std::uint32_t>(kind), .payload = {bytes.begin(), bytes.end()}});
+    };
+    try {
+      tables_.emplace_back(links_, shape_of(spec, members_).value());
+    } catch (const Error& error) {
+      return tell(RegisterKind::refused, error.what());
+    } catch (const std::bad_alloc&) {
+      return tell(
+          RegisterKind::refused,
+          fmt::format("{} has no memory for table '{}' of {} elements: start more servers, "
+                      "or place them on other hosts by --server-hosts",
+                      links_.generation->identity().name_of(own_), spec.name, spec.elements));
+    }
+    inform_debug(fmt::format("{} has table '{}' of {} elements",
+                             links_.generation->identity().name_of(own_), spec.name,
+                             spec.elements));
+    tell(RegisterKind::open);
+  }
+
+  const job::JobLinks links_;
+  const TableMembers members_;
+  const int own_;
+  TableRegister register_;
+  WakingMachine waking_;
+  GenerationPort port_;
+  std::list<ServedTable> tables_;
+};
+
+}  // namespace
+}  // namespace server
+
+void serve(Job& job) {
+  PACELINE_CHECK(job.role() == Role::server,
+                 "serve: this process is rank {}, a worker; servers are started by `paceline run "
+                 "--servers`",
+                 job.rank());
+  server::Serving(job).run();
+}
+
+}  // namespace paceline

@@ -1,0 +1,128 @@
+// A worker that trains a table on the job's servers.
+//
+//   table_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
+//
+//   train:STEPS     trains noisy quadratics, and says "values V0 V1 ..." of what it has at the end
+//   stream          says "ready PID", and trains for ever
+//   first           as stream in the first generation, as train:5 in later ones
+//   save            as stream until SIGTERM; then it reads the table, says "saved", and ends with
+//   143 wider           makes a table that has an element more than that of the others role says
+//   "role ROLE RANK WORLD_SIZE SERVERS" wait            joins, says "ready PID", and waits exit
+//   joins, and exits without leaving the job
+//
+// A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "paceline/core/job/job.h"
+#include "paceline/core/server/server.h"
+#include "tests/core/server/machine/quadratic_world.h"
+
+namespace {
+
+using paceline::Job;
+using paceline::server::Table;
+using paceline::test::QuadraticWorld;
+
+constexpr std::uint64_t kSeed = 7;  // as in servers_test.cpp
+
+std::atomic<bool> is_told_to_save = false;
+
+void say(const std::string& text) {
+  const std::string line = text + "\n";
+  if (::write(1, line.data(), line.size()) < 0) ::_exit(99);
+}
+
+void ready() {
+  say(fmt::format("ready {}", ::getpid()));
+}
+
+class Training {
+ public:
+  explicit Training(Job& job, std::size_t more = 0)
+      : rank_(job.rank()),
+        values_(QuadraticWorld::first(QuadraticWorld::kElements + more)),
+        table_(job, {.name = "w",
+                     .elements = values_.size(),
+                     .dtype = paceline::Dtype::f64,
+                     .part_bytes = 40}) {
+    table_.assign(paceline::buffer_of(values_)).wait();
+    pull();
+  }
+
+  void step() {
+    const auto gradient = QuadraticWorld::gradient(kSeed, rank_, table_.clock(), values_);
+    table_.push(paceline::const_buffer_of(gradient),
+                {.rate = 0.125, .weight = QuadraticWorld::weight(rank_)});
+    pull();
+  }
+  void pull() { table_.pull(paceline::buffer_of(values_)).wait(); }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  const int rank_;
+  std::vector<double> values_;
+  Table table_;
+};
+
+void train(Job& job, int steps) {
+  Training training(job);
+  for (int step = 0; step < steps; ++step) training.step();
+  say(fmt::format("values {:a}", fmt::join(training.values(), " ")));
+}
+
+void stream(Job& job) {
+  Training training(job);
+  training.step();
+  ready();
+  while (!is_told_to_save) training.step();
+  training.pull();
+  say("saved");
+}
+
+int behave(const std::string& behaviour) {
+  const std::string name = behaviour.substr(0, behaviour.find(':'));
+  Job job = paceline::init();
+  if (name == "train") train(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "first" && job.generation() > 1) train(job, 5);
+  else if (name == "first" || name == "stream") stream(job);
+  if (name == "save") {
+    ::signal(SIGTERM, [](int) { is_told_to_save = true; });
+    stream(job);
+    return 143;
+  }
+  if (name == "wider") Training(job, 1).step();
+  if (name == "role")
+    say(fmt::format("role {} {} {} {}", job.role() == paceline::Role::worker ? "worker" : "server",
+                    job.rank(), job.world_size(), job.servers()));
+  if (name == "wait") {
+    ready();
+    while (true) ::pause();
+  }
+  if (name == "exit") std::exit(0);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* rank = std::getenv("PACELINE_RANK");
+  const std::string mine = fmt::format("{}=", rank == nullptr ? "none" : rank);
+  std::string behaviour = argc > 1 ? argv[argc - 1] : "role";
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.starts_with(mine)) behaviour = argument.substr(mine.size());
+  }
+  try {
+    return behave(behaviour);
+  } catch (const paceline::Error& error) {
+    say(fmt::format("failed {}: {}", name_of(error.fault()), error.what()));
+    return 1;
+  }
+}

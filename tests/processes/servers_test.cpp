@@ -1,0 +1,178 @@
+// Servers as processes: what they keep for the workers, and how they end
+// (covers paceline/app/launch/workers/server_process.h).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/core/server/machine/quadratic_world.h"
+#include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr std::uint64_t kSeed = 7;  // as in table_worker.cpp
+
+ProcessOptions run_table(int workers, int servers, const std::vector<std::string>& behaviours,
+                         const std::vector<std::string>& options = {}) {
+  std::vector<std::string> all = {"-n", std::to_string(workers), "--servers",
+                                  std::to_string(servers)};
+  all.insert(all.end(), options.begin(), options.end());
+  std::vector<std::string> command = {binary("table_worker")};
+  command.insert(command.end(), behaviours.begin(), behaviours.end());
+  return paceline_run(all, command);
+}
+
+std::string serial_values(int workers, int steps) {
+  return fmt::format("{:a}",
+                     fmt::join(QuadraticWorld::serial<double>(kSeed, workers, steps, 0.125), " "));
+}
+
+// The process of a server of the job that `worker` belongs to; 0: there is none.
+pid_t server_of(pid_t worker, int index) {
+  for (const pid_t pid : processes_of_job(variable_of(worker, "PACELINE_JOB")))
+    if (variable_of(pid, "PACELINE_SERVER_INDEX") == std::to_string(index)) return pid;
+  return 0;
+}
+
+std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (const std::string& line : lines_of(text)) count += line.find(part) != std::string::npos;
+  return count;
+}
+
+TEST(Servers, ATableOfThreeWorkersOnTwoServersHasTheBitsOfOneLoop) {
+  for (const std::string& transport : transports()) {
+    const auto result = run(run_table(3, 2, {"train:5"}, {"--transport", transport}));
+    EXPECT_EQ(result.exit_code, 0) << transport << result.error;
+    EXPECT_EQ(told_by_all(result.output, "values", 3), serial_values(3, 5)) << transport;
+    EXPECT_EQ(result.error, "");
+  }
+}
+
+TEST(Servers, WorkersKnowTheirRoleAndCountThemselvesAlone) {
+  const auto result = run(run_table(2, 3, {"role"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("[0] role worker 0 2 3\n"));
+  EXPECT_THAT(result.output, HasSubstr("[1] role worker 1 2 3\n"));
+  const auto none = run(run_table(2, 0, {"role"}));
+  EXPECT_THAT(none.output, HasSubstr("[1] role worker 1 2 0\n"));
+}
+
+TEST(Servers, TheirLinesBeginWithTheirNumbers) {
+  ProcessOptions options = run_table(1, 2, {"train:1"});
+  options.environment["PACELINE_LOG"] = "debug";
+  const auto result = run(options);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("[server 0] paceline: server 0 of 2 has joined"));
+  EXPECT_THAT(result.error, HasSubstr("[server 1] paceline: server 1 has table 'w'"));
+}
+
+TEST(Servers, AKilledServerIsNamedToEveryWorkerWithTheTableAndEndsTheRun) {
+  Process launcher(run_table(3, 2, {"stream"}));
+  const auto pids = ready(launcher, 3);
+  ASSERT_EQ(pids.size(), 3U) << launcher.error();
+  const std::string job = variable_of(pids[0], "PACELINE_JOB");
+  const pid_t victim = server_of(pids[0], 1), other = server_of(pids[0], 0);
+  ASSERT_GT(victim, 0);
+  const auto begin = Clock::now();
+  ::kill(victim, SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137);
+  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_EQ(lines_with(launcher.output(), " of table 'w': server 1 "), 3U) << launcher.output();
+  EXPECT_EQ(lines_with(launcher.output(), "] failed peer lost: "), 3U) << launcher.output();
+  EXPECT_THAT(launcher.error(),
+              HasSubstr(fmt::format("paceline: server 1 (pid {}, host ", victim)));
+  EXPECT_THAT(launcher.error(), HasSubstr("failed first: it was killed by signal 9 (SIGKILL)"));
+  EXPECT_THAT(left_overs(job, {pids[0], pids[1], pids[2], other}, Deadline::in(0s)), IsEmpty());
+}
+
+TEST(Servers, AKilledServerEndsRanksThatOnlySumUpToo) {
+  Process launcher(
+      paceline_run({"-n", "2", "--servers", "1"}, {binary("collective_worker"), "stream"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  ::kill(server_of(pids[0], 0), SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137);
+  EXPECT_EQ(lines_with(launcher.output(), "server 0 "), 2U) << launcher.output();
+}
+
+TEST(Servers, AKilledWorkerEndsTheServersToo) {
+  Process launcher(run_table(2, 2, {"stream"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  const std::string job = variable_of(pids[0], "PACELINE_JOB");
+  const std::vector<pid_t> servers = {server_of(pids[0], 0), server_of(pids[0], 1)};
+  const auto begin = Clock::now();
+  ::kill(pids[1], SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 137);
+  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_THAT(launcher.error(), HasSubstr("paceline: rank 1 (pid "));
+  EXPECT_THAT(launcher.error(), HasSubstr("servers 0, 1 ended with code 1"));
+  EXPECT_THAT(left_overs(job, servers, Deadline::in(0s)), IsEmpty());
+}
+
+TEST(Servers, ProgramsThatNeverJoinLeaveNoServerBehind) {
+  const auto result = run(run_probe(2, {"exit:0"}, {"--servers", "2", "--grace", "300ms"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("no process joined the run"));
+  EXPECT_LT(result.took, 3s);
+}
+
+TEST(Servers, AWorkerThatExitsWithoutLeavingIsLostToThem) {
+  const auto result = run(run_table(2, 1, {"1=exit", "stream"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("rank 1 was lost"));
+}
+
+TEST(Servers, TheyStayWhileWorkersSaveAfterSigterm) {
+  Process launcher(run_table(2, 2, {"save"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  launcher.send(SIGTERM);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 143);
+  EXPECT_EQ(lines_with(launcher.output(), "] saved"), 2U) << launcher.output() << launcher.error();
+  EXPECT_THAT(launcher.error(), Not(HasSubstr("server")));
+}
+
+TEST(Servers, ARestartStartsServersAndWorkersTogether) {
+  Process launcher(run_table(2, 2, {"first"}, {"--max-restarts", "1"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  ::kill(server_of(pids[0], 0), SIGKILL);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(15s))), 0) << launcher.error();
+  EXPECT_THAT(launcher.error(), HasSubstr("paceline: server 0 (pid "));
+  EXPECT_THAT(launcher.error(), HasSubstr("restart in 1 s as generation 2"));
+  EXPECT_EQ(told_by_all(launcher.output(), "values", 2), serial_values(2, 5));
+}
+
+TEST(Servers, WorkersThatDifferInATableAreRefusedByName) {
+  const auto result = run(run_table(3, 2, {"1=wider", "stream"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(lines_with(result.output,
+                       "failed mismatch: the workers differ in the elements of "
+                       "table 'w': "),
+            3U)
+      << result.output;
+}
+
+TEST(Servers, TheirLogsHaveFilesOfTheirOwn) {
+  ProcessOptions options = run_table(1, 1, {"train:1"}, {"--log-dir", "."});
+  options.environment["PACELINE_LOG"] = "debug";
+  const TemporaryFolder folder;
+  options.directory = folder.path();
+  EXPECT_EQ(run(options).exit_code, 0);
+  std::ifstream file(folder.file("server_0.log"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(text, HasSubstr("server 0 has table 'w' of 23 elements"));
+}
+
+}  // namespace
+}  // namespace paceline::test
