@@ -9,9 +9,13 @@
 // them on the links of a job: on its servers, which run serve() (serve.h) and to which workers
 // declare tables (declaring.h, machine/table_register.h), or among its ranks. Start reading at
 // server_table.h, then consistency.h, then range_machine.h.
+//
+// Servers also sum arrays that workers push, in place of an all_reduce (push_pull.h; the machines
+// are sum_worker.h and sum_server.h).
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"
+#include "paceline/core/server/push_pull.h"
 #include "paceline/core/server/rules/rule.h"
 #include "paceline/core/server/serve.h"
 #include "paceline/core/server/server_table.h"
