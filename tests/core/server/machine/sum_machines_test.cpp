@@ -93,13 +93,14 @@ TEST(SumServer, AWorkerThatLeavesWhileOthersWaitIsNamed) {
 
 TEST(SumServer, AnyBytesAreTakenWithoutHarm) {
   SeededNumbers numbers(test::seed(2990000));
-  SumServer server(2);
+  std::optional<SumServer> server;
   for (int trial = 0; trial < (test::is_brief() ? 5'000 : 100'000); ++trial) {
+    if (trial % 10 == 0) server.emplace(2);  // it refuses all after workers that differ
     Message message = pushed(1, 2);
     for (int change = 0; change < 2; ++change)
       message.payload[static_cast<std::size_t>(numbers.unit() * 48)] =
           static_cast<std::byte>(numbers.unit() * 256);
-    std::ignore = server.on_message(trial % 2, message, {});
+    std::ignore = server->on_message(trial % 2, message, {});
   }
 }
 
