@@ -40,7 +40,7 @@ class GenerationPort final : private machine::Port, private FrameSink {
 
   // The machine hears the message as from this member itself: how it is begun. THREAD: any.
   void tell(machine::Message message);
-  // What the generation has failed with, from before the machine hears that all members are lost.
+  // The failure of the generation, from before the machine hears that all members are lost.
   // THREAD: driver.
   const std::optional<Failure>& failure() const { return failure_; }
 

@@ -31,7 +31,7 @@ class Carriage {
 inline constexpr int kLanes = 8;
 std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes = kLanes);
 
-// The job's servers form the sums (server/push_pull.h) that they can form, with the bits of the
+// The job's servers form the sums (push_pull.h) that they can form, with the bits of the
 // group's; whatever else an averaging exchanges travels in lanes. Collective. THROWS Error
 // (misuse): the job has no servers, or `group` has not all of its ranks in their order.
 std::unique_ptr<Carriage> carriage_on_servers(Job& job, Communicator& group, int lanes = kLanes);

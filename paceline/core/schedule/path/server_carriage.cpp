@@ -1,6 +1,6 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/schedule/path/carriage.h"
-#include "paceline/core/server/server.h"
+#include "paceline/core/schedule/path/push_pull.h"
 
 namespace paceline::schedule {
 namespace {
@@ -15,7 +15,7 @@ class OnServers final : public Carriage {
   int lanes() const override { return others_->lanes(); }
   Work start(int lane, const compress::Exchange& exchange) override {
     if (exchange.kind == compress::Exchange::Kind::all_reduce &&
-        server::PushPull::can_carry(exchange.op, exchange.input.dtype))
+        PushPull::can_carry(exchange.op, exchange.input.dtype))
       return servers_.all_reduce(exchange.input, exchange.output, exchange.op);
     return others_->start(lane, exchange);
   }
@@ -25,7 +25,7 @@ class OnServers final : public Carriage {
 
  private:
   std::unique_ptr<Carriage> others_;
-  server::PushPull servers_;
+  PushPull servers_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "paceline/core/server/push_pull.h"
+#include "paceline/core/schedule/path/push_pull.h"
 
 #include <fmt/format.h>
 
@@ -15,8 +15,13 @@
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/waking_machine.h"
 
-namespace paceline::server {
+namespace paceline::schedule {
 namespace {
+
+using server::kSumGroup;
+using server::SumWorker;
+using server::TableMembers;
+using server::WakingMachine;
 
 // A worker keeps it for all its PushPulls, as long as its job lives.
 class Sums final : public job::Companion {
@@ -96,7 +101,7 @@ PushPull::~PushPull() {
 }
 
 bool PushPull::can_carry(ReduceOp op, Dtype dtype) {
-  return can_sum(op, dtype);
+  return server::can_sum(op, dtype);
 }
 
 Work PushPull::all_reduce(ConstBuffer input, Buffer output, ReduceOp op) {
@@ -131,4 +136,4 @@ double PushPull::seconds_in_flight() const {
   return impl_->timing->seconds();
 }
 
-}  // namespace paceline::server
+}  // namespace paceline::schedule

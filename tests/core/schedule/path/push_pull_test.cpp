@@ -1,5 +1,5 @@
 // Sums on servers, as threads, beside the all_reduce of the same arrays.
-#include "paceline/core/server/push_pull.h"
+#include "paceline/core/schedule/path/push_pull.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,12 +8,12 @@
 #include <latch>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/server/serve.h"
+#include "paceline/core/server/server.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
-namespace paceline::server {
+namespace paceline::schedule {
 namespace {
 
 using testing::HasSubstr;
@@ -29,7 +29,7 @@ void push_and_pull(int workers, int servers, const std::function<void(Job&, Push
 }
 
 template <typename T>
-std::vector<T> drawn(std::uint64_t seed, int rank, std::size_t count) {
+std::vector<T> drawn_array(std::uint64_t seed, int rank, std::size_t count) {
   SeededNumbers numbers(mix(seed, static_cast<std::uint64_t>(rank)));
   std::vector<T> values(count);
   for (T& value : values) value = static_cast<T>(1000 * (numbers.unit() - 0.5));
@@ -39,7 +39,8 @@ std::vector<T> drawn(std::uint64_t seed, int rank, std::size_t count) {
 template <typename T>
 void expect_bits_of_all_reduce(Job& job, PushPull& servers, std::size_t count, ReduceOp op) {
   const std::uint64_t seed = test::seed(2980000) + count;
-  std::vector<T> pushed = drawn<T>(seed, job.rank(), count), summed = pushed, elsewhere(count);
+  std::vector<T> pushed = drawn_array<T>(seed, job.rank(), count), summed = pushed,
+                 elsewhere(count);
   job.world().all_reduce(buffer_of(summed), {.op = op}).wait();
   servers.all_reduce(const_buffer_of(pushed), buffer_of(elsewhere), op).wait();
   servers.all_reduce(buffer_of(pushed), op).wait();
@@ -47,7 +48,7 @@ void expect_bits_of_all_reduce(Job& job, PushPull& servers, std::size_t count, R
   EXPECT_TRUE(elsewhere == summed);
 }
 
-std::string failure_of(const std::function<void()>& call) {
+std::string told_failure_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -111,11 +112,12 @@ TEST(PushPull, WorkersThatDifferAreNamedWithBothSidesAndFailAllCalls) {
   push_and_pull(2, 2, [](Job& job, PushPull& sums) {
     std::vector<float> values(job.rank() == 0 ? 10 : 11);
     const std::string told =
-        failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); });
+        told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); });
     EXPECT_THAT(told, HasSubstr("mismatch: the workers differ in call 1 of push_pull: rank "));
     EXPECT_THAT(told, HasSubstr("rank 0 has 10 f32 for sum"));
     EXPECT_THAT(told, HasSubstr("rank 1 has 11 f32 for sum"));
-    EXPECT_EQ(failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }), told);
+    EXPECT_EQ(told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
+              told);
     job.world().barrier().wait();
   });
 }
@@ -124,7 +126,7 @@ TEST(PushPull, AWorkerThatHasLeftIsNamedToThoseThatCall) {
   push_and_pull(2, 1, [](Job& job, PushPull& sums) {
     if (job.rank() == 1) return;
     std::vector<float> values(10);
-    EXPECT_THAT(failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
+    EXPECT_THAT(told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
                 HasSubstr("rank 1 has left the job and rank 0 calls push_pull of 10 f32 for sum"));
   });
 }
@@ -135,9 +137,10 @@ TEST(PushPull, ACallThatAWorkerLeavesOutFailsAfterTheOperationTimeout) {
                 [&told](Job& job, PushPull& sums) {
                   if (job.rank() == 1) return told.wait();
                   std::vector<float> values(10);
-                  EXPECT_THAT(
-                      failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
-                      HasSubstr("push_pull of 10 f32 for sum is not done after 50 ms"));
+                  EXPECT_THAT(told_failure_of([&] {
+                                sums.all_reduce(buffer_of(values), ReduceOp::sum).wait();
+                              }),
+                              HasSubstr("push_pull of 10 f32 for sum is not done after 50 ms"));
                   told.count_down();
                 },
                 {.operation_timeout = std::chrono::milliseconds(50)});
@@ -152,7 +155,7 @@ TEST(PushPull, CallsUnderWayFailWithTheirObject) {
       if (job.rank() == 0) work = own.all_reduce(buffer_of(values), ReduceOp::sum);
     }
     if (job.rank() == 0) {
-      EXPECT_THAT(failure_of([&] { work.wait(); }), HasSubstr("its caller has ended"));
+      EXPECT_THAT(told_failure_of([&] { work.wait(); }), HasSubstr("its caller has ended"));
     }
     job.world().barrier().wait();
   });
@@ -162,18 +165,19 @@ TEST(PushPull, WhatServersCannotDoIsMisuse) {
   push_and_pull(1, 1, [](Job&, PushPull& sums) {
     std::vector<float> values(10);
     const Buffer halves{std::as_writable_bytes(std::span(values)).data(), 20, Dtype::bf16};
-    EXPECT_THAT(failure_of([&] { (void)sums.all_reduce(halves, ReduceOp::sum); }),
+    EXPECT_THAT(told_failure_of([&] { (void)sums.all_reduce(halves, ReduceOp::sum); }),
                 HasSubstr("servers form no sum of bf16"));
     EXPECT_THAT(
-        failure_of([&] {
+        told_failure_of([&] {
           (void)sums.all_reduce(buffer_of(values), {halves.data, 9, Dtype::f32}, ReduceOp::sum);
         }),
         HasSubstr("the input has 10 elements of f32, the output 9"));
   });
   test::run_ranks(1, [](Job& job) {
-    EXPECT_THAT(failure_of([&] { PushPull sums(job); }), HasSubstr("paceline run --servers N"));
+    EXPECT_THAT(told_failure_of([&] { PushPull sums(job); }),
+                HasSubstr("paceline run --servers N"));
   });
 }
 
 }  // namespace
-}  // namespace paceline::server
+}  // namespace paceline::schedule

@@ -1,6 +1,6 @@
 // PushPull: sums of the workers' arrays that the job's servers form, in place of an all_reduce.
 //
-//   server::PushPull servers(job);
+//   schedule::PushPull servers(job);
 //   servers.all_reduce(buffer_of(gradient), ReduceOp::average).wait();
 //
 // A worker pushes its array in parts of at most 1 MiB to the servers in turn, and pulls the sums:
@@ -15,7 +15,7 @@
 #include "paceline/core/collective/call/work.h"
 #include "paceline/core/job/job.h"
 
-namespace paceline::server {
+namespace paceline::schedule {
 
 // THREAD: any, but all workers make the same calls of one object in the same order.
 class PushPull {
@@ -45,4 +45,4 @@ class PushPull {
   const std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace paceline::server
+}  // namespace paceline::schedule
