@@ -8,8 +8,8 @@
 
 namespace paceline::server {
 
-// The group of the declarations' messages; a table's own number is odd.
-inline constexpr std::uint32_t kRegisterGroup = 0x74626c72;
+// The groups of the declarations' messages, and of push_pull's; a table's own number is odd.
+inline constexpr std::uint32_t kRegisterGroup = 0x74626c72, kSumGroup = 0x73756d72;
 
 // Returns when all servers have the table, which is when all workers have declared it. REQUIRES: a
 // worker of a job with servers; one call of a job at a time. THREAD: any but the driver. THROWS

@@ -10,6 +10,7 @@
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
+#include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
 #include "paceline/core/server/waking_machine.h"
@@ -49,7 +50,9 @@ class Serving {
         own_(links_.generation->identity().rank),
         register_(job.world_size(), own_),
         waking_(register_, *links_.reactor),
-        port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {}, members_.all()) {}
+        port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {}, members_.all()),
+        sums_(job.world_size()),
+        sums_port_(links_.reactor, links_.generation, kSumGroup, sums_, {}, members_.all()) {}
 
   void run() {
     while (true) {
@@ -96,6 +99,8 @@ class Serving {
   TableRegister register_;
   WakingMachine waking_;
   GenerationPort port_;
+  SumServer sums_;
+  GenerationPort sums_port_;
   std::list<ServedTable> tables_;
 };
 

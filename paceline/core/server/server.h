@@ -9,6 +9,10 @@
 // them on the links of a job: on its servers, which run serve() (serve.h) and to which workers
 // declare tables (declaring.h, machine/table_register.h), or among its ranks. Start reading at
 // server_table.h, then consistency.h, then range_machine.h.
+//
+// Servers also sum arrays that workers push, in place of an all_reduce: the machines are
+// sum_worker.h and sum_server.h, their bytes sum_piece.h, and the room schedule carries gradients
+// by them, with what tables have too (declaring.h, waking_machine.h).
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"

@@ -159,7 +159,8 @@ Result<> GenerationPort::borrowed(int peer, const FrameHeader& header, Bytes) {
 }
 
 // The links of a generation that has failed carry nothing any more.
-void GenerationPort::failed(const Failure&) {
+void GenerationPort::failed(const Failure& why) {
+  failure_ = why;
   for (const int peer : peers_) lose(peer);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -39,6 +40,9 @@ class GenerationPort final : private machine::Port, private FrameSink {
 
   // The machine hears the message as from this member itself: how it is begun. THREAD: any.
   void tell(machine::Message message);
+  // The failure of the generation, from before the machine hears that all members are lost.
+  // THREAD: driver.
+  const std::optional<Failure>& failure() const { return failure_; }
 
  private:
   void send(int to, const machine::Message& message) override;
@@ -73,6 +77,7 @@ class GenerationPort final : private machine::Port, private FrameSink {
   const Clock::time_point begin_ = Clock::now();
   // THREAD: the driver alone, from here on.
   std::map<std::uint32_t, transport::Poller::TimerId> timers_;
+  std::optional<Failure> failure_;
   std::set<int> parted_;        // nothing comes from them any more
   std::map<int, Begun> begun_;  // by sender
   // Ends with this object, which a task may outlive.

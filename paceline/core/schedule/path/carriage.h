@@ -1,11 +1,12 @@
 // Carriage: how the messages of a gradient path travel, so that a path needs no communicator of its
-// own kind: over groups of ranks today, through servers later.
+// own kind: over groups of ranks, or through servers.
 #pragma once
 
 #include <memory>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/averaging/averaging.h"
+#include "paceline/core/job/job.h"
 
 namespace paceline::schedule {
 
@@ -29,5 +30,10 @@ class Carriage {
 // Each lane is a group of its own, split from `group`. Collective. THROWS Error as split() does.
 inline constexpr int kLanes = 8;
 std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes = kLanes);
+
+// The job's servers form the sums (push_pull.h) that they can form, with the bits of the
+// group's; whatever else an averaging exchanges travels in lanes. Collective. THROWS Error
+// (misuse): the job has no servers, or `group` has not all of its ranks in their order.
+std::unique_ptr<Carriage> carriage_on_servers(Job& job, Communicator& group, int lanes = kLanes);
 
 }  // namespace paceline::schedule

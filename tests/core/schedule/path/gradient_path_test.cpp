@@ -13,6 +13,7 @@
 #include "paceline/core/job/local_world.h"
 #include "paceline/core/schedule/policy/policies.h"
 #include "paceline/core/schedule/policy/simulate.h"
+#include "paceline/core/server/server.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
@@ -77,14 +78,17 @@ struct Gradients {
   std::vector<std::vector<float>> groups_;
 };
 
-// The gradients on each rank after three steps.
+// The gradients on each rank after three steps, summed on servers where the options have some.
 std::vector<std::vector<float>> trained(const Plan& plan, int ranks,
                                         const LocalWorldOptions& options, int lanes = kLanes) {
   const Model model = small_model();
   std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
   test::run_ranks(ranks, options, [&](Job& job) {
+    if (job.role() == Role::server) return serve(job);
     Gradients gradients(model, plan);
-    GradientPath path(carriage_in_lanes(job.world(), lanes), model, plan, gradients.buffers());
+    GradientPath path(options.servers > 0 ? carriage_on_servers(job, job.world(), lanes)
+                                          : carriage_in_lanes(job.world(), lanes),
+                      model, plan, gradients.buffers());
     auto& result = results[static_cast<std::size_t>(job.rank())];
     for (int step = 0; step < 3; ++step) {
       for (int place = 0; place < model.size(); ++place) {
@@ -127,6 +131,30 @@ std::vector<float> means(const Plan& plan, int ranks) {
     }
   }
   return result;
+}
+
+// Also covers paceline/core/schedule/path/server_carriage.cpp.
+TEST(GradientPath, EveryPlanGivesTheSameBitsOnServers) {
+  for (const int ranks : test::is_brief() ? std::vector{3} : std::vector{1, 2, 3}) {
+    for (const int servers : test::is_brief() ? std::vector{2} : std::vector{1, 2}) {
+      for (const Plan& plan : plans()) {
+        const auto expected = means(plan, ranks);
+        for (const int lanes : {1, kLanes}) {
+          for (const auto& result : trained(plan, ranks, {.servers = servers}, lanes))
+            EXPECT_EQ(result, expected) << plan.name << ", " << servers << " servers";
+        }
+      }
+    }
+  }
+}
+
+TEST(GradientPath, ServersSumWhatAllWorkersPushAndNoPart) {
+  const LocalWorldOptions options = {.servers = 1};
+  test::run_ranks(2, options, [](Job& job) {
+    if (job.role() == Role::server) return serve(job);
+    const auto half = job.world().split(job.rank());
+    EXPECT_THROW(carriage_on_servers(job, *half), Error);
+  });
 }
 
 TEST(GradientPath, EveryPlanGivesTheBitsOfTheMeanOnEveryRank) {

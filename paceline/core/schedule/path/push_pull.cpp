@@ -1,0 +1,139 @@
+#include "paceline/core/schedule/path/push_pull.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/collective/call/work_state.h"
+#include "paceline/core/job/companion.h"
+#include "paceline/core/job/job_links.h"
+#include "paceline/core/membership/generation/generation_port.h"
+#include "paceline/core/server/declaring.h"
+#include "paceline/core/server/machine/sum_worker.h"
+#include "paceline/core/server/table/table_spec.h"
+#include "paceline/core/server/waking_machine.h"
+
+namespace paceline::schedule {
+namespace {
+
+using server::kSumGroup;
+using server::SumWorker;
+using server::TableMembers;
+using server::WakingMachine;
+
+// A worker keeps it for all its PushPulls, as long as its job lives.
+class Sums final : public job::Companion {
+ public:
+  explicit Sums(Job& job)
+      : links(job::links_of(job)),
+        machine(job.world_size(), job.servers(), links.timeout,
+                [this](Failure found) { return port.failure().value_or(std::move(found)); }),
+        waking(machine, *links.reactor),
+        port(links.reactor, links.generation, kSumGroup, waking, {},
+             TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
+
+  std::uint32_t next_channel() { return ++channels_; }
+
+  const job::JobLinks links;
+  SumWorker machine;
+  WakingMachine waking;
+  membership::GenerationPort port;
+
+ private:
+  std::atomic<std::uint32_t> channels_ = 0;
+};
+
+std::shared_ptr<Sums> sums_of(Job& job) {
+  PACELINE_CHECK(job.role() == Role::worker && job.servers() > 0,
+                 "push_pull needs a worker of a job with servers: start it by `paceline run "
+                 "--servers N`");
+  const auto made = [&job] { return std::make_shared<Sums>(job); };
+  return std::static_pointer_cast<Sums>(job::companion(job, "sums on servers", made));
+}
+
+// How long a call was under way.
+class Timing {
+ public:
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    if (under_way_++ == 0) since_ = Clock::now();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    if (--under_way_ == 0) past_ += Clock::now() - since_;
+  }
+  double seconds() const {
+    const std::lock_guard lock(mutex_);
+    const Clock::duration now = under_way_ > 0 ? Clock::now() - since_ : Clock::duration::zero();
+    return std::chrono::duration<double>(past_ + now).count();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  int under_way_ = 0;
+  Clock::time_point since_;
+  Clock::duration past_ = {};
+};
+
+}  // namespace
+
+class PushPull::Impl {
+ public:
+  explicit Impl(Job& job) : sums(sums_of(job)), channel(sums->next_channel()) {}
+
+  const std::shared_ptr<Sums> sums;
+  const std::uint32_t channel;
+  const std::shared_ptr<Timing> timing = std::make_shared<Timing>();
+  const std::shared_ptr<std::atomic<std::int64_t>> waited =
+      std::make_shared<std::atomic<std::int64_t>>(0);
+  std::mutex mutex;
+  std::uint64_t calls = 0;  // guarded by mutex, so that calls begin in the order of their numbers
+};
+
+PushPull::PushPull(Job& job) : impl_(std::make_unique<Impl>(job)) {}
+
+// Posts keep their order, so the calls have failed when the reactor has run what follows.
+PushPull::~PushPull() {
+  impl_->sums->port.tell({.kind = SumWorker::kCancel, .index = impl_->channel});
+  impl_->sums->links.reactor->run([] {});
+}
+
+bool PushPull::can_carry(ReduceOp op, Dtype dtype) {
+  return server::can_sum(op, dtype);
+}
+
+Work PushPull::all_reduce(ConstBuffer input, Buffer output, ReduceOp op) {
+  PACELINE_CHECK(can_carry(op, input.dtype), "push_pull: servers form no {} of {}", name_of(op),
+                 name_of(input.dtype));
+  PACELINE_CHECK(input.dtype == output.dtype && input.count == output.count,
+                 "push_pull: the input has {} elements of {}, the output {} of {}", input.count,
+                 name_of(input.dtype), output.count, name_of(output.dtype));
+  PACELINE_CHECK(input.memory.kind == Memory::Kind::host && output.memory == input.memory,
+                 "push_pull: servers reach host memory alone");
+  if (input.count == 0) return {};
+  Sums& sums = *impl_->sums;
+  auto state = std::make_shared<Work::State>(sums.links.reactor, impl_->waited);
+  state->description =
+      fmt::format("push_pull {}[{}] {}", name_of(input.dtype), input.count, name_of(op));
+  const std::lock_guard lock(impl_->mutex);
+  impl_->timing->begin();
+  sums.machine.put({.channel = impl_->channel,
+                    .number = ++impl_->calls,
+                    .input = input,
+                    .output = output,
+                    .op = op,
+                    .done = [state, timing = impl_->timing](std::optional<Failure> failure) {
+                      timing->end();
+                      state->finish(std::move(failure));
+                    }});
+  sums.port.tell({.kind = SumWorker::kBegin});
+  return Work(state);
+}
+
+double PushPull::seconds_in_flight() const {
+  return impl_->timing->seconds();
+}
+
+}  // namespace paceline::schedule

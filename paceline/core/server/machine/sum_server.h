@@ -1,0 +1,52 @@
+// SumServer: a server's side of push_pull. It holds each part until all workers have pushed theirs,
+// sums them by the balanced tree in the order of the workers (base/reduce.h), and sends the sum to
+// all of them: the bits of a reproducible all_reduce.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/wire/sum_piece.h"
+
+namespace paceline::server {
+
+// THREAD: one.
+class SumServer final : public machine::Machine {
+ public:
+  // The members 0 .. workers - 1 are the workers.
+  explicit SumServer(int workers) : workers_(workers), held_(static_cast<std::size_t>(workers)) {}
+
+  // A worker that has pushed more parts without an answer is dropped, so this much it can make the
+  // server hold.
+  static constexpr std::size_t kMostHeld = 8;
+
+  machine::Actions on_message(int from, const machine::Message& message,
+                              machine::Time now) override;
+  machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
+  machine::Actions on_lost(int peer, machine::Time now) override;
+
+ private:
+  using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;  // channel, call, begin
+  struct Gathering {
+    SumPiece piece;
+    std::map<int, std::vector<std::byte>> parts;  // by worker
+  };
+
+  machine::Actions take(int from, const ReadPiece& read);
+  machine::Actions answer(Gathering gathering);
+  machine::Actions refuse(const std::string& why);
+  std::optional<std::string> missed(const Gathering& gathering) const;
+
+  const int workers_;
+  std::map<Key, Gathering> open_;
+  std::vector<std::size_t> held_;  // parts, by worker
+  std::set<int> left_;
+  bool is_over_ = false;  // all were refused
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,178 @@
+#include "paceline/core/server/machine/sum_worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "paceline/core/server/table/range_partition.h"
+
+namespace paceline::server {
+namespace {
+
+using machine::Actions;
+using machine::Message;
+using machine::Send;
+using machine::Time;
+
+// Short arrays are shared out too, as far as the parts are worth a message.
+constexpr std::size_t kLeastPart = 64 << 10;
+
+std::size_t elements_of_part(std::size_t bytes, std::size_t servers, std::size_t element) {
+  const std::size_t share = (bytes + servers - 1) / servers;
+  return std::max<std::size_t>(1, std::clamp(share, kLeastPart, kPartBytes) / element);
+}
+
+std::string text_of_call(const SumCall& call) {
+  return fmt::format("push_pull of {} {} for {}", call.input.count, name_of(call.input.dtype),
+                     name_of(call.op));
+}
+
+}  // namespace
+
+void SumWorker::put(SumCall call) {
+  const std::lock_guard lock(mutex_);
+  put_.push_back(std::move(call));
+}
+
+Actions SumWorker::on_message(int from, const Message& message, Time now) {
+  if (message.kind == kBegin) return from < first_ ? begin(now) : Actions{};
+  if (message.kind == kCancel && from < first_) {
+    cancel(message.index);
+    return {};
+  }
+  if (from < first_ || failure_) return {};
+  if (message.kind != static_cast<std::uint32_t>(SumKind::refused)) return take(from, message);
+  fail({Fault::mismatch,
+        {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()},
+        {}});
+  return {};
+}
+
+void SumWorker::cancel(std::uint32_t channel) {
+  while (true) {
+    const auto at = open_.lower_bound({channel, 0});
+    if (at == open_.end() || at->first.first != channel) return;
+    end(at,
+        Failure{Fault::cancelled, text_of_call(at->second.call) + ": its caller has ended", {}});
+  }
+}
+
+Actions SumWorker::begin(Time now) {
+  std::deque<SumCall> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    calls.swap(put_);
+  }
+  for (SumCall& call : calls) {
+    const Key key = {call.channel, call.number};
+    const auto at = open_.emplace(key, Open{std::move(call), 0, now + timeout_}).first;
+    if (failure_) end(at, failure_);
+    else cut(at->second.call);
+  }
+  Actions actions = push();
+  if (!open_.empty() && !is_armed_) actions.push_back(machine::Arm{0, now + timeout_});
+  is_armed_ = is_armed_ || !open_.empty();
+  return actions;
+}
+
+// The server of a part follows from the call, since workers may begin calls of different channels
+// in different orders.
+void SumWorker::cut(const SumCall& call) {
+  std::size_t turn = call.channel + call.number;
+  const std::size_t length =
+      elements_of_part(call.input.bytes().size(), sides_.size(), size_of(call.input.dtype));
+  for (std::size_t begin = 0; begin < call.input.count; begin += length) {
+    sides_[turn++ % sides_.size()].waiting.push_back(
+        {.channel = call.channel,
+         .call = call.number,
+         .begin = begin,
+         .count = std::min(length, call.input.count - begin),
+         .all = call.input.count,
+         .dtype = call.input.dtype,
+         .op = call.op});
+    ++open_.at({call.channel, call.number}).missing;
+  }
+}
+
+Actions SumWorker::push() {
+  Actions actions;
+  for (std::size_t server = 0; server < sides_.size(); ++server) {
+    Side& side = sides_[server];
+    for (; side.under_way < kWindow && !side.waiting.empty(); side.waiting.pop_front()) {
+      const SumPiece& piece = side.waiting.front();
+      const auto call = open_.find({piece.channel, piece.call});
+      if (call == open_.end()) continue;  // it has failed
+      const std::size_t element = size_of(piece.dtype);
+      actions.push_back(Send{first_ + static_cast<int>(server),
+                             encode(SumKind::push, piece,
+                                    call->second.call.input.bytes().subspan(
+                                        piece.begin * element, piece.count * element))});
+      ++side.under_way;
+    }
+  }
+  return actions;
+}
+
+Actions SumWorker::take(int server, const Message& message) {
+  const auto read = parse_sum_piece(message);
+  Side& side = sides_.at(static_cast<std::size_t>(server - first_));
+  if (!read || message.kind != static_cast<std::uint32_t>(SumKind::sum) || side.under_way == 0)
+    return {machine::Drop{server, {Fault::io, "a sum that makes no sense", {server}}}};
+  --side.under_way;
+  const auto& [piece, elements] = read.value();
+  const auto at = open_.find({piece.channel, piece.call});
+  if (at != open_.end()) {
+    const Buffer& output = at->second.call.output;
+    const std::size_t begin = piece.begin * size_of(piece.dtype);
+    if (piece.dtype != output.dtype || piece.all != output.count)
+      return {machine::Drop{server, {Fault::io, "a sum of another call", {server}}}};
+    std::memcpy(output.data + begin, elements.data(), elements.size());
+    if (--at->second.missing == 0) end(at, std::nullopt);
+  }
+  return push();
+}
+
+Actions SumWorker::on_timer(std::uint32_t, Time now) {
+  std::optional<Time> next;
+  for (auto at = open_.begin(); at != open_.end(); ++at) {
+    if (at->second.until <= now) {
+      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
+      fail({Fault::timed_out,
+            fmt::format("{} is not done after {} ms; a rank may be stopped, or may not have called "
+                        "it: look at the other ranks' logs",
+                        text_of_call(at->second.call), ms),
+            {}});
+      return {};
+    }
+    next = next ? std::min(*next, at->second.until) : at->second.until;
+  }
+  is_armed_ = next.has_value();
+  Actions actions;
+  if (next) actions.push_back(machine::Arm{0, *next});
+  return actions;
+}
+
+Actions SumWorker::on_lost(int peer, Time) {
+  if (peer >= first_)
+    fail({Fault::peer_lost,
+          fmt::format("server {} has ended; look at its lines in the run's output", peer - first_),
+          {peer}});
+  return {};
+}
+
+// The order of the calls is lost, so none that comes later can be carried out.
+void SumWorker::fail(Failure failure) {
+  if (failure_) return;
+  failure_ = why_ ? why_(std::move(failure)) : std::move(failure);
+  for (Side& side : sides_) side.waiting.clear();
+  while (!open_.empty()) end(open_.begin(), failure_);
+}
+
+void SumWorker::end(std::map<Key, Open>::iterator at, std::optional<Failure> failure) {
+  const auto done = std::move(open_.extract(at).mapped().call.done);
+  done(std::move(failure));
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,88 @@
+// SumWorker: a worker's side of push_pull. It cuts each call's array into parts, pushes them to the
+// servers in turn, and writes the sums where the caller wants them.
+//
+// All workers push a channel's calls in one order, a few parts to each server at a time: with
+// staggered orders servers would hold parts of calls that others have not begun.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "paceline/core/machine/machine.h"
+#include "paceline/core/server/wire/sum_piece.h"
+
+namespace paceline::server {
+
+// A call: its memory must stay until `done`, which is called once, on the driver, with what it
+// failed with or nothing.
+struct SumCall {
+  std::uint32_t channel = 0;
+  std::uint64_t number = 0;  // 1, 2, ... of the channel
+  ConstBuffer input;
+  Buffer output;
+  ReduceOp op = ReduceOp::sum;
+  std::function<void(std::optional<Failure>)> done;
+};
+
+// THREAD: put() on any, a mutex guards what it puts; all else on the driver.
+class SumWorker final : public machine::Machine {
+ public:
+  // The servers have the numbers from `first_server` on. A call that takes longer than `timeout`
+  // fails. The first failure ends all calls, also those to come; `why` may know a better one.
+  SumWorker(int first_server, int servers, machine::Time timeout,
+            std::function<Failure(Failure)> why = {})
+      : first_(first_server),
+        timeout_(timeout),
+        why_(std::move(why)),
+        sides_(static_cast<std::size_t>(servers)) {}
+
+  static constexpr std::size_t kWindow = 4;  // parts under way to a server
+
+  // The call begins when the machine hears, as from itself, kBegin. kCancel, with a channel as its
+  // index, ends that channel's calls.
+  static constexpr std::uint32_t kBegin = UINT32_MAX, kCancel = UINT32_MAX - 1;
+  void put(SumCall call);
+
+  machine::Actions on_message(int from, const machine::Message& message,
+                              machine::Time now) override;
+  machine::Actions on_timer(std::uint32_t timer, machine::Time now) override;
+  machine::Actions on_lost(int peer, machine::Time now) override;
+
+ private:
+  using Key = std::pair<std::uint32_t, std::uint64_t>;  // channel, call
+  struct Open {
+    SumCall call;
+    std::size_t missing = 0;  // sums
+    machine::Time until = {};
+  };
+  struct Side {  // of a server
+    std::deque<SumPiece> waiting;
+    std::size_t under_way = 0;
+  };
+
+  machine::Actions begin(machine::Time now);
+  void cancel(std::uint32_t channel);
+  machine::Actions take(int server, const machine::Message& message);
+  machine::Actions push();
+  void cut(const SumCall& call);
+  void fail(Failure failure);
+  void end(std::map<Key, Open>::iterator at, std::optional<Failure> failure);
+
+  const int first_;
+  const machine::Time timeout_;
+  const std::function<Failure(Failure)> why_;
+  std::mutex mutex_;
+  std::deque<SumCall> put_;  // guarded by mutex_
+  std::map<Key, Open> open_;
+  std::vector<Side> sides_;  // by server
+  bool is_armed_ = false;    // the timer
+  std::optional<Failure> failure_;
+};
+
+}  // namespace paceline::server

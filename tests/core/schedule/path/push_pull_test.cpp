@@ -1,0 +1,183 @@
+// Sums on servers, as threads, beside the all_reduce of the same arrays.
+#include "paceline/core/schedule/path/push_pull.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <latch>
+
+#include "paceline/core/base/seed.h"
+#include "paceline/core/server/server.h"
+#include "tests/support/local_world.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+
+namespace paceline::schedule {
+namespace {
+
+using testing::HasSubstr;
+
+void push_and_pull(int workers, int servers, const std::function<void(Job&, PushPull&)>& work,
+                   LocalWorldOptions options = {}) {
+  options.servers = servers;
+  test::run_ranks(workers, options, [&](Job& job) {
+    if (job.role() == Role::server) return serve(job);
+    PushPull on_servers(job);
+    work(job, on_servers);
+  });
+}
+
+template <typename T>
+std::vector<T> drawn_array(std::uint64_t seed, int rank, std::size_t count) {
+  SeededNumbers numbers(mix(seed, static_cast<std::uint64_t>(rank)));
+  std::vector<T> values(count);
+  for (T& value : values) value = static_cast<T>(1000 * (numbers.unit() - 0.5));
+  return values;
+}
+
+template <typename T>
+void expect_bits_of_all_reduce(Job& job, PushPull& servers, std::size_t count, ReduceOp op) {
+  const std::uint64_t seed = test::seed(2980000) + count;
+  std::vector<T> pushed = drawn_array<T>(seed, job.rank(), count), summed = pushed,
+                 elsewhere(count);
+  job.world().all_reduce(buffer_of(summed), {.op = op}).wait();
+  servers.all_reduce(const_buffer_of(pushed), buffer_of(elsewhere), op).wait();
+  servers.all_reduce(buffer_of(pushed), op).wait();
+  EXPECT_TRUE(pushed == summed) << count << " of " << name_of(dtype_of<T>());
+  EXPECT_TRUE(elsewhere == summed);
+}
+
+std::string told_failure_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", name_of(error.fault()), error.what());
+  }
+  return "none";
+}
+
+TEST(PushPull, SumsHaveTheBitsOfAllReduceForAnyNumberOfWorkersAndServers) {
+  for (const bool share_memory : {true, false}) {
+    for (const int workers : {1, 2, 3, 5, 8}) {
+      if (test::is_brief() && (share_memory ? workers == 5 : workers != 3)) continue;
+      for (const int servers : {1, 2, 4}) {
+        push_and_pull(workers, servers,
+                      [](Job& job, PushPull& sums) {
+                        for (const std::size_t count : {std::size_t{0}, std::size_t{1},
+                                                        std::size_t{1000}, std::size_t{70'001}}) {
+                          expect_bits_of_all_reduce<float>(job, sums, count, ReduceOp::average);
+                          expect_bits_of_all_reduce<double>(job, sums, count, ReduceOp::sum);
+                        }
+                        expect_bits_of_all_reduce<std::int64_t>(job, sums, 77, ReduceOp::max);
+                      },
+                      {.share_memory = share_memory});
+      }
+    }
+  }
+}
+
+TEST(PushPull, LongArraysTravelInManyPartsAndManyCallsAtATime) {
+  push_and_pull(3, 2, [](Job& job, PushPull& sums) {
+    expect_bits_of_all_reduce<float>(job, sums, (std::size_t{1} << 20) + 3, ReduceOp::average);
+    std::vector<std::vector<float>> many(100, std::vector<float>(5000));
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      many[i].assign(many[i].size(), static_cast<float>(i) + static_cast<float>(job.rank()));
+      works.push_back(sums.all_reduce(buffer_of(many[i]), ReduceOp::sum));
+    }
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      works[i].wait();
+      EXPECT_THAT(many[i], testing::Each(static_cast<float>(3 * i + 3)));
+    }
+    EXPECT_GT(sums.seconds_in_flight(), 0);
+  });
+}
+
+TEST(PushPull, EachObjectHasAnOrderOfItsOwn) {
+  push_and_pull(2, 2, [](Job& job, PushPull& first) {
+    PushPull second(job);
+    std::vector<float> one(10, 1), two(20, 2);
+    Work works[2];
+    for (const int which : {job.rank(), 1 - job.rank()})
+      works[which] = which == 0 ? first.all_reduce(buffer_of(one), ReduceOp::sum)
+                                : second.all_reduce(buffer_of(two), ReduceOp::sum);
+    for (const Work& work : works) work.wait();
+    EXPECT_THAT(one, testing::Each(2.0f));
+    EXPECT_THAT(two, testing::Each(4.0f));
+  });
+}
+
+TEST(PushPull, WorkersThatDifferAreNamedWithBothSidesAndFailAllCalls) {
+  push_and_pull(2, 2, [](Job& job, PushPull& sums) {
+    std::vector<float> values(job.rank() == 0 ? 10 : 11);
+    const std::string told =
+        told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); });
+    EXPECT_THAT(told, HasSubstr("mismatch: the workers differ in call 1 of push_pull: rank "));
+    EXPECT_THAT(told, HasSubstr("rank 0 has 10 f32 for sum"));
+    EXPECT_THAT(told, HasSubstr("rank 1 has 11 f32 for sum"));
+    EXPECT_EQ(told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
+              told);
+    job.world().barrier().wait();
+  });
+}
+
+TEST(PushPull, AWorkerThatHasLeftIsNamedToThoseThatCall) {
+  push_and_pull(2, 1, [](Job& job, PushPull& sums) {
+    if (job.rank() == 1) return;
+    std::vector<float> values(10);
+    EXPECT_THAT(told_failure_of([&] { sums.all_reduce(buffer_of(values), ReduceOp::sum).wait(); }),
+                HasSubstr("rank 1 has left the job and rank 0 calls push_pull of 10 f32 for sum"));
+  });
+}
+
+TEST(PushPull, ACallThatAWorkerLeavesOutFailsAfterTheOperationTimeout) {
+  std::latch told(1);
+  push_and_pull(2, 1,
+                [&told](Job& job, PushPull& sums) {
+                  if (job.rank() == 1) return told.wait();
+                  std::vector<float> values(10);
+                  EXPECT_THAT(told_failure_of([&] {
+                                sums.all_reduce(buffer_of(values), ReduceOp::sum).wait();
+                              }),
+                              HasSubstr("push_pull of 10 f32 for sum is not done after 50 ms"));
+                  told.count_down();
+                },
+                {.operation_timeout = std::chrono::milliseconds(50)});
+}
+
+TEST(PushPull, CallsUnderWayFailWithTheirObject) {
+  push_and_pull(2, 1, [](Job& job, PushPull&) {
+    std::vector<float> values(10);
+    Work work;
+    {
+      PushPull own(job);
+      if (job.rank() == 0) work = own.all_reduce(buffer_of(values), ReduceOp::sum);
+    }
+    if (job.rank() == 0) {
+      EXPECT_THAT(told_failure_of([&] { work.wait(); }), HasSubstr("its caller has ended"));
+    }
+    job.world().barrier().wait();
+  });
+}
+
+TEST(PushPull, WhatServersCannotDoIsMisuse) {
+  push_and_pull(1, 1, [](Job&, PushPull& sums) {
+    std::vector<float> values(10);
+    const Buffer halves{std::as_writable_bytes(std::span(values)).data(), 20, Dtype::bf16};
+    EXPECT_THAT(told_failure_of([&] { (void)sums.all_reduce(halves, ReduceOp::sum); }),
+                HasSubstr("servers form no sum of bf16"));
+    EXPECT_THAT(
+        told_failure_of([&] {
+          (void)sums.all_reduce(buffer_of(values), {halves.data, 9, Dtype::f32}, ReduceOp::sum);
+        }),
+        HasSubstr("the input has 10 elements of f32, the output 9"));
+  });
+  test::run_ranks(1, [](Job& job) {
+    EXPECT_THAT(told_failure_of([&] { PushPull sums(job); }),
+                HasSubstr("paceline run --servers N"));
+  });
+}
+
+}  // namespace
+}  // namespace paceline::schedule
