@@ -19,7 +19,8 @@ struct Options {
   std::string dtype = "float32";
   std::string layout;             // empty: all workers are replicas
   std::int64_t memory_limit = 0;  // bytes; 0: none
-  std::string schedule = "buckets", compression = "none", synchrony = "synchronous";
+  std::string schedule = "buckets", compression = "none", aggregate = "collective",
+              synchrony = "synchronous";
   std::string precision = "none";
   int zero = 0;                    // what ranks divide among them: DataParallelOptions::zero_stage
   double pace = 0;                 // milliseconds that a step takes at least

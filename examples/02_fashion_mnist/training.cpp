@@ -66,6 +66,7 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   paceline::DataParallelOptions parallel;
   parallel.schedule = options.schedule;
   parallel.compression = options.compression;
+  parallel.aggregate = options.aggregate;
   parallel.synchrony = options.synchrony;
   parallel.precision = options.precision;
   parallel.zero_stage = options.zero;

@@ -20,9 +20,10 @@ double accuracy(const std::string& precision) {
   for (int seed = 1; seed <= kSeeds; ++seed) {
     const TemporaryFolder folder;
     const std::string metrics = folder.file("metrics.jsonl");
-    Process run(paceline_run({"-n", "2"}, {binary("fashion_mnist"), "--model", "cnn", "--threads",
-                                           "1", "--epochs", "4", "--metrics", metrics, "--seed",
-                                           std::to_string(seed), "--precision", precision}));
+    Process run(paceline_run(
+        {"-n", "2"}, {binary("fashion_mnist"), "--model", "cnn", "--threads", "1", "--epochs", "4",
+                      "--metrics", metrics, "--seed", std::to_string(seed), "--precision",
+                      precision, "--learning-rate", "0.05"}));
     EXPECT_EQ(exit_code(run.wait(Deadline::in(900s))), 0) << run.error();
     nlohmann::json summary;
     std::ifstream lines(metrics);

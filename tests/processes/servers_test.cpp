@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/core/server/machine/quadratic_world.h"
 #include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
@@ -173,6 +175,77 @@ TEST(Servers, TheirLogsHaveFilesOfTheirOwn) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(text, HasSubstr("server 0 has table 'w' of 23 elements"));
 }
+
+#ifdef PACELINE_WITH_TORCH
+// The parameters that three workers end with, who average by each schedule.
+std::string parameters_after(const std::vector<std::string>& launcher,
+                             const std::vector<std::string>& options) {
+  const TemporaryFolder folder;
+  std::vector<std::string> run_options = {"-n", "3"};
+  run_options.insert(run_options.end(), launcher.begin(), launcher.end());
+  std::vector<std::string> command = {binary("fashion_mnist"),
+                                      "--model",
+                                      "mlp",
+                                      "--steps",
+                                      "8",
+                                      "--batch-size",
+                                      "31",
+                                      "--threads",
+                                      "1",
+                                      "--test-images",
+                                      "50",
+                                      "--metrics",
+                                      folder.file("metrics")};
+  command.insert(command.end(), options.begin(), options.end());
+  Process training(paceline_run(run_options, command));
+  EXPECT_EQ(exit_code(training.wait(Deadline::in(60s))), 0) << training.error();
+  nlohmann::json last;
+  std::ifstream file(folder.file("metrics"));
+  for (std::string line; std::getline(file, line);) last = nlohmann::json::parse(line);
+  return last.value("parameters_sha256", "");
+}
+
+// 31 images leave parts of different sizes to the workers.
+TEST(Servers, GradientsThatTheyAverageHaveTheBitsOfCollectivesBySchedulesOfEveryKind) {
+  for (const char* dtype : {"float32", "float64"}) {
+    const std::string expected = parameters_after({}, {"--dtype", dtype});
+    ASSERT_NE(expected, "");
+    int turn = 0;
+    for (const char* schedule : {"buckets", "barrier", "wait_free", "priority"}) {
+      const std::string transport = transports()[static_cast<std::size_t>(turn++) % 2];
+      EXPECT_EQ(
+          parameters_after({"--servers", "2", "--transport", transport},
+                           {"--dtype", dtype, "--schedule", schedule, "--aggregate", "server"}),
+          expected)
+          << schedule << " over " << transport << ", " << dtype;
+    }
+  }
+}
+
+TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--compression", "int8"}, "does not go with compression \"int8\""},
+      {{"--synchrony", "local_sgd:period=4"}, "synchrony \"local_sgd:period=4\""},
+      {{"--zero", "1"}, "does not go with zero_stage 1"},
+      {{"--dtype", "bfloat16"}, "whose gradients servers do not sum"}};
+  for (const auto& [options, expected] : cases) {
+    std::vector<std::string> command = {
+        binary("fashion_mnist"), "--model", "linear", "--steps", "1", "--aggregate", "server"};
+    command.insert(command.end(), options.begin(), options.end());
+    const auto finished = run(paceline_run({"-n", "2", "--servers", "1"}, command));
+    EXPECT_EQ(finished.exit_code, 2) << expected;
+    EXPECT_THAT(finished.error, HasSubstr(expected));
+  }
+  const auto alone = run(paceline_run({"-n", "2"}, {binary("fashion_mnist"), "--model", "linear",
+                                                    "--steps", "1", "--aggregate", "server"}));
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_THAT(alone.error, HasSubstr("`paceline run --servers N`"));
+  const auto unknown = run(paceline_run({"-n", "1"}, {binary("fashion_mnist"), "--model", "linear",
+                                                      "--steps", "1", "--aggregate", "nobody"}));
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.error, HasSubstr("there are \"collective\" and \"server\""));
+}
+#endif
 
 }  // namespace
 }  // namespace paceline::test

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/torch/gradient/aggregate.h"
 #include "paceline/torch/gradient/recording.h"
 
 namespace paceline::parallel {
@@ -55,6 +56,7 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
       stand_ins_(stand_ins_for(parts.dense)),
       dense_(parts.dense.size()),
       group_(group),
+      with_servers_(job_with_servers(parts, group, job, options)),
       receiver_(receiver),
       schedule_(parts.dense, group.size(), options),
       passes_of_a_step_(options.backward_passes_per_step),
@@ -70,7 +72,7 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
     layout_ = {.groups = receiver_->buckets(), .alignment = kSlotAlignment};
   } else if (!alone() && dense_ > 0) {
     layout_ = schedule_.first();
-    path_ = layout_.path(group_);
+    path_ = layout_.path(group_, with_servers_);
   }
   lay_out();
   end();

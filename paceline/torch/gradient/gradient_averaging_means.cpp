@@ -245,7 +245,7 @@ void GradientAveraging::go_on_with(GradientLayout layout) {
   drain();
   auto state = codec_state();
   next_layout_ = std::move(layout);
-  path_ = next_layout_->path(group_);
+  path_ = next_layout_->path(group_, with_servers_);
   restore_codecs(std::move(state));
   under_way_before_ = path_->seconds_under_way();
   coded_before_ = path_->codec_work();

@@ -104,8 +104,8 @@ void GradientAveraging::restore(const SavedSynchrony& saved) {
     return;
   }
   // A receiver fixes which gradients travel together.
-  const bool goes_on = receiver_ == nullptr && saved.ranks == group_.size() &&
-                       state.options == schedule_.options();
+  const bool goes_on =
+      receiver_ == nullptr && saved.ranks == group_.size() && state.options == schedule_.options();
   if (goes_on && state.decision) go_on_with(schedule_.restore(*state.decision));
   restore_codecs(std::move(own));
 }

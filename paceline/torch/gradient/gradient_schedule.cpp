@@ -49,15 +49,18 @@ std::size_t matrix_rows(const at::Tensor& tensor) {
 }
 
 // The path is told in each step where the gradients of each group lie.
-std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group) const {
+std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group,
+                                                             Job* with_servers) const {
   std::vector<Buffer> nowhere_yet;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const auto bytes = static_cast<std::size_t>(schedule::bytes_of(model, plan.groups[g]));
     nowhere_yet.push_back({nullptr, bytes / size_of(groups[g].dtype), groups[g].dtype});
   }
+  const int lanes = is_in_order ? 1 : schedule::kLanes;
   return std::make_unique<schedule::GradientPath>(
-      schedule::carriage_in_lanes(group, is_in_order ? 1 : schedule::kLanes), model, plan,
-      std::move(nowhere_yet));
+      with_servers == nullptr ? schedule::carriage_in_lanes(group, lanes)
+                              : schedule::carriage_on_servers(*with_servers, group, lanes),
+      model, plan, std::move(nowhere_yet));
 }
 
 bool GradientLayout::compresses() const {

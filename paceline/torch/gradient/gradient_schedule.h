@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
@@ -27,8 +28,8 @@ struct GradientLayout {
   schedule::Model model = {};  // of the plan
   bool is_in_order = true;     // messages travel one after the other
 
-  // Collective.
-  std::unique_ptr<schedule::GradientPath> path(Communicator& group) const;
+  // Collective. `with_servers`: the job whose servers form the means; null: the group does.
+  std::unique_ptr<schedule::GradientPath> path(Communicator& group, Job* with_servers) const;
   bool compresses() const;
   std::vector<std::uint32_t> parameters() const;  // in send order
   // The groups, in the order of their first messages, up to the first that was not sent.

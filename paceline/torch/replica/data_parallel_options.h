@@ -64,6 +64,9 @@ struct DataParallelOptions {
   // compressed least; the choice is made again every choose_every steps
   // (docs/compression/menus.md).
   std::string compression = "none";
+  // Who averages the gradients: "collective", the ranks among themselves; "server", the servers of
+  // the job (`paceline run --servers N`; docs/guide/server.md), with the same bits.
+  std::string aggregate = "collective";
   // Makes the optimizers that step() without an argument uses, one for each parameter. With them
   // the schedules priority and general may cross the barrier: step() returns before all gradients
   // are back, and each parameter is updated when an operator first reads it. (What reads its memory

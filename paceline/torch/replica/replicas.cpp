@@ -40,6 +40,7 @@ std::vector<Setting> compared_options(const DataParallelOptions& options) {
           {"check_replicas_every", c10::str(options.check_replicas_every)},
           {"schedule", options.schedule},
           {"compression", options.compression},
+          {"aggregate", options.aggregate},
           {"optimizer", options.optimizer ? "given" : "not given"},
           {"synchrony", options.synchrony},
           {"precision", options.precision},

@@ -32,8 +32,9 @@ inline constexpr int kLanes = 8;
 std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes = kLanes);
 
 // The job's servers form the sums (push_pull.h) that they can form, with the bits of the
-// group's; whatever else an averaging exchanges travels in lanes. Collective. THROWS Error
-// (misuse): the job has no servers, or `group` has not all of its ranks in their order.
+// group's; whatever else an averaging exchanges travels in lanes. The exchanges of all lanes must
+// start in one order on all ranks, as plain messages do. Collective. THROWS Error (misuse): the job
+// has no servers, or `group` has not all of its ranks in their order.
 std::unique_ptr<Carriage> carriage_on_servers(Job& job, Communicator& group, int lanes = kLanes);
 
 }  // namespace paceline::schedule
