@@ -16,7 +16,6 @@
 #include "paceline/core/server/waking_machine.h"
 
 namespace paceline::schedule {
-namespace {
 
 using server::kSumGroup;
 using server::SumWorker;
@@ -24,7 +23,7 @@ using server::TableMembers;
 using server::WakingMachine;
 
 // A worker keeps it for all its PushPulls, as long as its job lives.
-class Sums final : public job::Companion {
+class PushPull::Sums final : public job::Companion {
  public:
   explicit Sums(Job& job)
       : links(job::links_of(job)),
@@ -45,7 +44,7 @@ class Sums final : public job::Companion {
   std::atomic<std::uint32_t> channels_ = 0;
 };
 
-std::shared_ptr<Sums> sums_of(Job& job) {
+std::shared_ptr<PushPull::Sums> PushPull::sums_of(Job& job) {
   PACELINE_CHECK(job.role() == Role::worker && job.servers() > 0,
                  "push_pull needs a worker of a job with servers: start it by `paceline run "
                  "--servers N`");
@@ -54,7 +53,7 @@ std::shared_ptr<Sums> sums_of(Job& job) {
 }
 
 // How long a call was under way.
-class Timing {
+class PushPull::Timing {
  public:
   void begin() {
     const std::lock_guard lock(mutex_);
@@ -76,8 +75,6 @@ class Timing {
   Clock::time_point since_;
   Clock::duration past_ = {};
 };
-
-}  // namespace
 
 class PushPull::Impl {
  public:

@@ -41,7 +41,10 @@ class PushPull {
   double seconds_in_flight() const;
 
  private:
+  class Sums;
+  class Timing;
   class Impl;
+  static std::shared_ptr<Sums> sums_of(Job& job);
   const std::unique_ptr<Impl> impl_;
 };
 
