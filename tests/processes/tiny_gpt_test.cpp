@@ -130,7 +130,7 @@ std::map<int, pid_t> gpt_workers(const std::string& job_folder) {
   return workers;
 }
 
-// What the launcher says when rank 1 of two is killed in the middle of its training.
+// The words of the launcher when rank 1 of two is killed in the middle of its training.
 std::string verdict_on_killed(const Words& options, const std::string& transport) {
   const TemporaryFolder folder;
   Words all = {"--metrics", folder.file("metrics"), "--steps", "100000"};

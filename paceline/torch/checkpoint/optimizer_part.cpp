@@ -123,7 +123,7 @@ void add_to_groups(Json& groups, const Json& options, const Json& parameters) {
       (*same)["parameters"].push_back(name);
 }
 
-// What the ranks' optimizers have together, each of which steps pieces of some parameters.
+// The values of all ranks' optimizers together, each of which steps pieces of some parameters.
 Json joined(const std::vector<std::string>& values_of_ranks) {
   Json all;
   for (const std::string& text : values_of_ranks) {

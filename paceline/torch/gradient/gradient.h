@@ -5,7 +5,7 @@
 // (gradient_schedule.h, schedule_options.h), weights and used parameters are told beside them
 // (step_facts.h), and rows of sparse gradients go apart (sparse_gradients.h). A receiver
 // (gradient_receiver.h) takes the means where each rank owns a piece; memory that comes and goes in
-// a step is memory_pool.h's. parameter_watch.h
+// a step is memory_pool.h's; aggregate.h tells who forms the means. parameter_watch.h
 // sees misuse, training_state.h is what passes from step to step, recording.h writes down the
 // model. Start reading at gradient_averaging.h.
 #pragma once

@@ -64,7 +64,7 @@ struct DataParallelOptions {
   // compressed least; the choice is made again every choose_every steps
   // (docs/compression/menus.md).
   std::string compression = "none";
-  // Who averages the gradients: "collective", the ranks among themselves; "server", the servers of
+  // The gradients are averaged by "collective", the ranks among themselves; or "server", those of
   // the job (`paceline run --servers N`; docs/guide/server.md), with the same bits.
   std::string aggregate = "collective";
   // Makes the optimizers that step() without an argument uses, one for each parameter. With them

@@ -73,7 +73,7 @@ class Replicas {
   // another synchrony.
   SynchronyState state();
   void restore(const SavedSynchrony& saved);
-  // What was written into parameters() is the model's now. Collective.
+  // The model takes the values that were written into parameters(). Collective.
   void leaves_changed() { synchrony().leaves_changed(); }
   // Those of DataParallelOptions::optimizer, by trained parameter; empty: the caller has one.
   std::vector<torch::optim::Optimizer*> optimizers() const;

@@ -1,4 +1,4 @@
-// What an optimizer steps: whole parameters, or this rank's pieces of them.
+// The leaves that an optimizer steps: whole parameters, or this rank's pieces of them.
 #include <torch/torch.h>
 
 #include <set>

@@ -87,7 +87,7 @@ class Synchrony {
 
   // The tensors that an optimizer may step.
   virtual std::vector<at::Tensor> leaves() const = 0;
-  // What the leaves are of the parameters, where ranks divide them; nothing is under way among
+  // The leaves as pieces of the parameters, where ranks divide them; nothing is under way among
   // these ranks between two steps. Null: leaves are whole parameters.
   virtual const ParameterPieces* pieces() const { return nullptr; }
   // Collective, between steps: the leaves were written, and the parameters take their values.

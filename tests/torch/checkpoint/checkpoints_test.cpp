@@ -19,7 +19,7 @@ TEST(Checkpoints, EachCompressionGoesOnWithWhatItHeldBack) {
   std::size_t turn = 0;
   for (const compress::Method& method : compress::built_in_methods()) {
     for (const std::string schedule : {"buckets", "wait_free", "barrier"}) {
-      // By day each method with one schedule, one after the other.
+      // Each method is tried by day with one schedule, in turn.
       const std::size_t now = turn++;
       if (now % 3 != now / 3 % 3 && !test::is_nightly()) continue;
       SCOPED_TRACE(c10::str(method.name, " under ", schedule));
