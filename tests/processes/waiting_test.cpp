@@ -37,7 +37,7 @@ TEST_P(Waiting, BurnsLessThanAFiftiethOfACoreAfterTenMilliseconds) {
 // Rank 1 computes for a few milliseconds in each tenth of a second, so its part of the sum takes
 // longer than after how many seconds without movement a stall is told.
 TEST(LongReduction, OnABoardThatIsSlowButMovesIsNotToldAsAStall) {
-  constexpr std::chrono::milliseconds kLong = 7s, kPause = 100ms, kTurn = 1ms;
+  constexpr std::chrono::milliseconds kLong = 8s, kPause = 100ms, kTurn = 1ms;
   Process launcher(
       paceline_run({"-n", "2", "--transport", "shm"}, {binary("collective_worker"), "long:512"}));
   const auto pids = ready(launcher, 2);

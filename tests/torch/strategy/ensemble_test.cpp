@@ -78,9 +78,9 @@ TEST(Ensemble, LossIsThePlainOneForSamplesThatWereNotRelabelled) {
     const at::Tensor rows = at::arange(20), logits = net->forward(data.x).detach();
     const double plain = nn::functional::cross_entropy(logits, data.y).item<double>();
     Ensemble ensemble(*net, job.world(), {.relabelled = 0});
-    EXPECT_EQ(ensemble.loss(logits, data.y, rows).item<double>(), plain);
+    EXPECT_DOUBLE_EQ(ensemble.loss(logits, data.y, rows).item<double>(), plain);
     ensemble.relabel(data.x, [&](const at::Tensor& x) { return net->forward(x); });
-    EXPECT_EQ(ensemble.loss(logits, data.y, rows).item<double>(), plain);
+    EXPECT_DOUBLE_EQ(ensemble.loss(logits, data.y, rows).item<double>(), plain);
   });
 }
 

@@ -64,16 +64,16 @@ TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
 
 // PowerSGD of rank 1 turns n rows of m elements, n m in all, into n + m.
 TEST(MeasuredCosts, ACodecOfMatricesIsMeasuredOnRowsAsTheModelHasThem) {
-  const std::size_t side = test::is_brief() ? 64 : 256;
-  const std::size_t bytes = side * side * sizeof(float);
-  const Model model{.name = "one", .tensors = {{.bytes = bytes, .rows = side}}};
+  constexpr std::size_t kSide = 256;
+  const std::size_t bytes = kSide * kSide * sizeof(float);
+  const Model model{.name = "one", .tensors = {{.bytes = bytes, .rows = kSide}}};
   const Streamed streamed = streamed_like({&model, 1});
-  EXPECT_EQ(streamed.columns, side);
+  EXPECT_EQ(streamed.columns, kSide);
   EXPECT_EQ(streamed.longest, bytes);
   test::run_ranks(2, [&](Job& job) {
     const std::vector<std::string> codecs = {"power_sgd:rank=1"};
     const Costs costs = measured_costs(job.world(), codecs, streamed);
-    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, 2.0 / static_cast<double>(side));
+    EXPECT_DOUBLE_EQ(costs.codec("power_sgd:rank=1").ratio, 2.0 / static_cast<double>(kSide));
   });
 }
 
