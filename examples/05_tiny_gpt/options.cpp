@@ -58,7 +58,9 @@ int read_options(int argc, char** argv, RunOptions& options) {
   app.add_option("--batch-size", options.batch_size, "Sequences in a step, all workers together")
       ->check(kPositive)
       ->capture_default_str();
-  app.add_option("--learning-rate", options.learning_rate, "Learning rate of AdamW")
+  app.add_option(
+         "--learning-rate", options.learning_rate,
+         "Highest learning rate of AdamW: it rises for a tenth of the steps, then falls to a tenth")
       ->check(CLI::Range(1e-9, 1e3))
       ->capture_default_str();
   app.add_option("--max-grad-norm", options.max_grad_norm,
