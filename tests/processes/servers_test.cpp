@@ -7,11 +7,10 @@
 
 #include <fstream>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/core/server/machine/quadratic_world.h"
 #include "tests/support/launched.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/training_run.h"
 
 namespace paceline::test {
 namespace {
@@ -177,39 +176,25 @@ TEST(Servers, TheirLogsHaveFilesOfTheirOwn) {
 }
 
 #ifdef PACELINE_WITH_TORCH
-// The parameters that three workers end with, who average by each schedule.
+// The digest of the parameters that three workers end with.
 std::string parameters_after(const std::vector<std::string>& launcher,
                              const std::vector<std::string>& options) {
   const TemporaryFolder folder;
+  const TrainingFiles files(folder.path());
   std::vector<std::string> run_options = {"-n", "3"};
   run_options.insert(run_options.end(), launcher.begin(), launcher.end());
-  std::vector<std::string> command = {binary("fashion_mnist"),
-                                      "--model",
-                                      "mlp",
-                                      "--steps",
-                                      "8",
-                                      "--batch-size",
-                                      "31",
-                                      "--threads",
-                                      "1",
-                                      "--test-images",
-                                      "50",
-                                      "--metrics",
-                                      folder.file("metrics")};
-  command.insert(command.end(), options.begin(), options.end());
-  Process training(paceline_run(run_options, command));
+  std::vector<std::string> all = {"--model", "mlp", "--batch-size", "31"};
+  all.insert(all.end(), options.begin(), options.end());
+  Process training(paceline_run(run_options, files.command(/*steps=*/8, /*every=*/0, all)));
   EXPECT_EQ(exit_code(training.wait(Deadline::in(60s))), 0) << training.error();
-  nlohmann::json last;
-  std::ifstream file(folder.file("metrics"));
-  for (std::string line; std::getline(file, line);) last = nlohmann::json::parse(line);
-  return last.value("parameters_sha256", "");
+  return files.sha256();
 }
 
 // 31 images leave parts of different sizes to the workers.
 TEST(Servers, GradientsThatTheyAverageHaveTheBitsOfCollectivesBySchedulesOfEveryKind) {
   for (const char* dtype : {"float32", "float64"}) {
     const std::string expected = parameters_after({}, {"--dtype", dtype});
-    ASSERT_NE(expected, "");
+    ASSERT_NE(expected, "no summary");
     int turn = 0;
     for (const char* schedule : {"buckets", "barrier", "wait_free", "priority"}) {
       const std::string transport = transports()[static_cast<std::size_t>(turn++) % 2];
@@ -220,6 +205,22 @@ TEST(Servers, GradientsThatTheyAverageHaveTheBitsOfCollectivesBySchedulesOfEvery
           << schedule << " over " << transport << ", " << dtype;
     }
   }
+}
+
+// Collectives would go on without the server, so this shows also that gradients travel there.
+TEST(Servers, OneThatIsStoppedIsToldByTheGradientsThatItHolds) {
+  const TemporaryFolder folder;
+  const TrainingFiles files(folder.path());
+  Process launcher(
+      paceline_run({"-n", "2", "--servers", "1", "--operation-timeout", "1s", "--grace", "300ms"},
+                   files.command(/*steps=*/1'000'000, /*every=*/0,
+                                 {"--model", "linear", "--aggregate", "server"})));
+  ASSERT_TRUE(launcher.wait_for_output("[0] step ", Deadline::in(30s))) << launcher.error();
+  ::kill(server_of(files.workers().at(0), 0), SIGSTOP);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(15s))), 1);
+  EXPECT_THAT(launcher.error(), HasSubstr("were averaged: push_pull of "));
+  EXPECT_THAT(launcher.error(), HasSubstr("is not done after 1000 ms"));
+  EXPECT_THAT(launcher.error(), HasSubstr("server 0 had to be stopped (SIGKILL)"));
 }
 
 TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {

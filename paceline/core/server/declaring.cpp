@@ -19,7 +19,7 @@ class Declarations final : public job::Companion {
         machine_(job.world_size(), job.servers()),
         waking_(machine_, *links_.reactor),
         port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {},
-              members_of(links_.generation->identity())) {}
+              TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
 
   void declare(const TableSpec& spec) {
     machine_.expect_answers();
@@ -41,12 +41,6 @@ class Declarations final : public job::Companion {
   }
 
  private:
-  static std::set<int> members_of(const membership::GenerationIdentity& identity) {
-    std::set<int> members;
-    for (int member = 0; member < identity.size; ++member) members.insert(member);
-    return members;
-  }
-
   const job::JobLinks links_;
   TableDeclarer machine_;
   WakingMachine waking_;

@@ -49,12 +49,8 @@ std::optional<Divided> divided_of(const parallel::Replicas& replicas, const at::
 std::vector<ItemTensor> boxes_of(const Divided& divided, const HeldPart& part,
                                  const std::string& name, const at::Tensor& values) {
   const at::Tensor& parameter = divided.parameter;
-  if (divided.piece == nullptr) {
-    auto none = parameter.sizes().vec();
-    none.insert(none.begin(), 0);
-    none.resize(std::max<std::size_t>(part.whole.size(), 1));
-    return {{name, at::empty(none, parameter.scalar_type()), Held::in_parts, part}};
-  }
+  if (divided.piece == nullptr)
+    return {{name, at::empty({0}, parameter.scalar_type()), Held::in_parts, part}};
   if (!parameter.is_contiguous()) {
     throw_misuse(c10::str("a checkpoint cannot hold the pieces of tensor '", name, "', ",
                           describe(parameter),

@@ -1,4 +1,5 @@
-// Reads variables that are whole numbers, and says what is wrong with those that make no sense.
+// These functions read environment variables that must be whole numbers, and name those that are
+// not.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ std::shared_ptr<PushPull::Sums> PushPull::sums_of(Job& job) {
   return std::static_pointer_cast<Sums>(job::companion(job, "sums on servers", made));
 }
 
-// How long a call was under way.
+// Timing adds up the seconds in which a call was under way.
 class PushPull::Timing {
  public:
   void begin() {

@@ -21,8 +21,7 @@ namespace paceline::schedule {
 class PushPull {
  public:
   // All workers make it, in the same order as others; it waits for nobody, and must end before the
-  // job. THROWS Error (misuse): a
-  // job without servers, or a server.
+  // job. THROWS Error (misuse): a job without servers, or a server.
   explicit PushPull(Job& job);
   ~PushPull();  // its calls under way fail
   PushPull(const PushPull&) = delete;

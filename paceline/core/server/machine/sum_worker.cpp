@@ -140,8 +140,8 @@ Actions SumWorker::on_timer(std::uint32_t, Time now) {
     if (at->second.until <= now) {
       const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
       fail({Fault::timed_out,
-            fmt::format("{} is not done after {} ms; a rank may be stopped, or may not have called "
-                        "it: look at the other ranks' logs",
+            fmt::format("{} is not done after {} ms; a rank or a server may be stopped, or a rank "
+                        "may not have called it: look at the other ranks' logs",
                         text_of_call(at->second.call), ms),
             {}});
       return {};

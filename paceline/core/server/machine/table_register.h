@@ -22,9 +22,9 @@ enum class RegisterKind : std::uint32_t {
   refused,      // a server to the workers: why it is not, as text
 };
 
-// A server's side. The table is opened outside: by whoever takes it, who then lets the register
-// hear, as from the server itself, `open` or `refused`. THREAD: the on_... methods on the driver,
-// the others on any; a mutex guards the state.
+// TableRegister is a server's side. It opens no table itself: the caller of take_agreed() does, and
+// then sends the register a message from the server itself, `open` or `refused`. THREAD: the on_...
+// methods on the driver, the others on any; a mutex guards the state.
 class TableRegister final : public machine::Machine {
  public:
   // The members 0 .. workers - 1 are the workers, and `own` is this server.
@@ -53,7 +53,7 @@ class TableRegister final : public machine::Machine {
   std::set<int> left_;
 };
 
-// A worker's side. THREAD: as the register's.
+// TableDeclarer is a worker's side. THREAD: as the register's.
 class TableDeclarer final : public machine::Machine {
  public:
   // The members from first_server on are the servers.

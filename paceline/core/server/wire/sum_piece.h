@@ -29,11 +29,12 @@ struct SumPiece {
 };
 
 machine::Message encode(SumKind kind, const SumPiece& piece, Bytes elements);
-// Its elements lie in the message. A failure (io) says what is wrong with the bytes.
+// The elements of a piece that was read lie in its message, which must outlive this.
 struct ReadPiece {
   SumPiece piece;
   Bytes elements;
 };
+// Fails with io, and names what is wrong with the bytes.
 Result<ReadPiece> parse_sum_piece(const machine::Message& message);
 
 // Servers sum what they need not round in between: f32, f64 and integers.
