@@ -19,7 +19,8 @@ bool is_half(Dtype dtype);
 void widen(Dtype dtype, Bytes from, std::span<float> to);
 
 // Rounds to the nearest, ties to even. Values that are too large become infinite; a NaN becomes
-// quiet and keeps sign and upper payload. REQUIRES: is_half(dtype); to.size() == 2 * from.size().
+// quiet and keeps sign and upper payload. `to` may be the first half of `from`. REQUIRES:
+// is_half(dtype); to.size() == 2 * from.size().
 void narrow(Dtype dtype, std::span<const float> from, MutableBytes to);
 
 // Tells whether no value is infinite or NaN. REQUIRES: is_half(dtype).

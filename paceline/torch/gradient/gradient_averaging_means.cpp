@@ -103,6 +103,7 @@ StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
     overflowed |= !wait_for(bucket);
     hand_out(bucket);
   }
+  if (receiver_ != nullptr) overflowed = receiver_->take_overflow();
   if (!overflowed) return outcome;
   drop_gradients(parameters_.size());
   outcome.end = StepEnd::skipped;

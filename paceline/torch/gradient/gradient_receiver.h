@@ -36,6 +36,9 @@ class GradientReceiver {
   virtual void wait(std::size_t bucket) = 0;
   // Makes them the grads of what an optimizer steps. `used`: by dense parameter.
   virtual void hand_out(std::size_t bucket, const std::vector<bool>& used) = 0;
+  // All buckets were handed out. Collective: whether a mean overflowed on some rank because it
+  // travelled in fewer bits; then all grads that were handed out are gone.
+  virtual bool take_overflow() = 0;
 };
 
 }  // namespace paceline::parallel

@@ -5,49 +5,65 @@
 #include <algorithm>
 #include <utility>
 
+#include "paceline/core/base/half.h"
 #include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::shard {
 
-GradientPieces::GradientPieces(const Units& units, Communicator& lane, bool keeps_memory,
-                               const std::vector<Leaf>& leaves, std::function<void()> sent_all)
+GradientPieces::GradientPieces(const Units& units, Communicator& lane, std::optional<Dtype> wire,
+                               bool keeps_memory, const std::vector<Leaf>& leaves,
+                               std::function<void()> sent_all)
     : units_(units),
       lane_(lane),
+      wire_(wire),
       keeps_memory_(keeps_memory),
       leaves_(leaves),
       sent_all_(std::move(sent_all)),
       pieces_(units.size()),
+      halves_(units.size()),
       messages_(units.size()) {
   for (std::size_t u = 0; u < units.size(); ++u) {
     buckets_.push_back(units[u].parameters);
     bytes_.push_back(units[u].bytes);
     if (!keeps_memory_)
       pieces_[u] = std::make_shared<Allocation>(lane_.allocate(units.piece_bytes(u)));
+    if (wire_)
+      halves_[u] = std::make_shared<Allocation>(
+          lane_.allocate(units.piece_bytes(u) / size_of(Dtype::f32) * size_of(*wire_)));
   }
 }
 
 void GradientPieces::send(std::size_t bucket, const Buffer& gradients,
                           std::shared_ptr<const void> memory) {
-  messages_[bucket] = {true, gradients, std::move(memory)};
+  messages_[bucket] = {.is_ready = true, .gradients = gradients, .memory = std::move(memory)};
   while (started_ < messages_.size() && messages_[started_].is_ready) start(started_++);
 }
 
 void GradientPieces::start(std::size_t bucket) {
   Message& message = messages_[bucket];
-  const Buffer& given = message.gradients;
-  const ConstBuffer gradients =
-      given.data == nullptr ? zeros(bucket) : ConstBuffer{given.data, given.count, given.dtype};
-  message.work = lane_.reduce_scatter(gradients, piece(bucket), {.op = ReduceOp::average});
+  const ConstBuffer gradients = as_sent(bucket);
+  message.work = lane_.reduce_scatter(gradients, piece_on_wire(bucket), {.op = ReduceOp::average});
   message.work.keep(std::vector<std::shared_ptr<const void>>{
-      given.data == nullptr ? zeros_ : message.memory, pieces_[bucket]});
+      gradients.data == message.gradients.data ? message.memory : zeros_, pieces_[bucket],
+      halves_[bucket]});
   if (!keeps_memory_) message.memory.reset();  // it is given back once it was read
+}
+
+// 16 bits are written over the gradients that they round.
+ConstBuffer GradientPieces::as_sent(std::size_t bucket) {
+  const Buffer& given = messages_[bucket].gradients;
+  if (given.data == nullptr) return zeros(bucket);
+  if (!wire_) return {given.data, given.count, given.dtype};
+  narrow(*wire_, {reinterpret_cast<const float*>(given.data), given.count},
+         {given.data, given.count * size_of(*wire_)});
+  return {given.data, given.count, *wire_};
 }
 
 // Many messages may read them at once.
 ConstBuffer GradientPieces::zeros(std::size_t bucket) {
   if (!zeros_) zeros_ = std::make_shared<Allocation>(lane_.allocate(std::ranges::max(bytes_)));
   const Dtype dtype = buckets_[bucket].dtype;
-  return {zeros_->data(), bytes_[bucket] / size_of(dtype), dtype};
+  return {zeros_->data(), bytes_[bucket] / size_of(dtype), wire_.value_or(dtype)};
 }
 
 Buffer GradientPieces::piece(std::size_t bucket) const {
@@ -58,16 +74,50 @@ Buffer GradientPieces::piece(std::size_t bucket) const {
   return {start + bytes * static_cast<std::size_t>(lane_.rank()), bytes / size_of(dtype), dtype};
 }
 
+Buffer GradientPieces::piece_on_wire(std::size_t bucket) const {
+  if (!wire_) return piece(bucket);
+  return {halves_[bucket]->data(), piece(bucket).count, *wire_};
+}
+
+// Between gradients there may be any bits.
+void GradientPieces::widen_piece(std::size_t bucket) {
+  const Buffer halves = piece_on_wire(bucket);
+  const Bytes bytes(halves.data, halves.size_bytes());
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.segment.unit != bucket) continue;
+    const auto count = static_cast<std::size_t>(leaf.tensor.numel());
+    const std::size_t first = leaf.segment.begin / size_of(Dtype::f32), each = size_of(*wire_);
+    has_overflowed_ |= !all_finite(*wire_, bytes.subspan(first * each, count * each));
+  }
+  widen(*wire_, bytes, {reinterpret_cast<float*>(piece(bucket).data), halves.count});
+}
+
+bool GradientPieces::take_overflow() {
+  if (!wire_) return false;
+  auto flag = static_cast<std::uint8_t>(has_overflowed_);
+  lane_.all_reduce(buffer_of(std::span(&flag, 1)), {.op = ReduceOp::max}).wait();
+  has_overflowed_ = false;
+  if (flag != 0) drop_grads();
+  return flag != 0;
+}
+
+void GradientPieces::drop_grads() {
+  for (const Leaf& leaf : leaves_) const_cast<at::Tensor&>(leaf.tensor).mutable_grad().reset();
+}
+
 void GradientPieces::wait(std::size_t bucket) {
+  Message& message = messages_[bucket];
+  if (std::exchange(message.is_home, true)) return;
   try {
-    messages_[bucket].work.wait();
+    message.work.wait();
   } catch (const Error& error) {
     Failure failure = error.failure();
     failure.what = c10::str("while the gradients of '", units_[bucket].name,
                             "' were reduced to their owners: ", failure.what);
     throw Error(std::move(failure));
   }
-  messages_[bucket].work = {};
+  message.work = {};
+  if (wire_) widen_piece(bucket);
 }
 
 void GradientPieces::hand_out(std::size_t bucket, const std::vector<bool>& used) {
@@ -89,17 +139,11 @@ void GradientPieces::end_step() {
 }
 
 void GradientPieces::release() {
-  for (const Leaf& leaf : leaves_) const_cast<at::Tensor&>(leaf.tensor).mutable_grad().reset();
+  drop_grads();
   messages_.clear();
   pieces_.clear();
+  halves_.clear();
   zeros_.reset();
-}
-
-std::size_t GradientPieces::bytes_of_pieces() const {
-  std::size_t bytes = 0;
-  for (std::size_t u = 0; u < pieces_.size(); ++u)
-    if (pieces_[u]) bytes += units_.piece_bytes(u);
-  return bytes;
 }
 
 }  // namespace paceline::shard

@@ -1,4 +1,5 @@
-// This rank's pieces of mean gradients: each bucket is reduced to the owners of its pieces.
+// This rank's pieces of mean gradients: each bucket is reduced to the owners of its pieces, as it
+// is or in 16 bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
@@ -19,11 +21,12 @@ namespace paceline::shard {
 // add in a balanced tree of ranks, whichever operation it is.
 class GradientPieces final : public parallel::GradientReceiver {
  public:
-  // `lane` is for these messages alone. `keeps_memory`: pieces are parts of the buckets' memory.
-  // `leaves` get the gradients. `sent_all` is called as GradientReceiver::sent_all is. All outlive
-  // this.
-  GradientPieces(const Units& units, Communicator& lane, bool keeps_memory,
-                 const std::vector<Leaf>& leaves, std::function<void()> sent_all);
+  // `lane` is for these messages alone. `wire`: the type in which gradients of f32 travel, f16 or
+  // bf16; none: their own. `keeps_memory`: pieces are parts of the buckets' memory. `leaves` get
+  // the gradients. `sent_all` is called as GradientReceiver::sent_all is. All outlive this.
+  GradientPieces(const Units& units, Communicator& lane, std::optional<Dtype> wire,
+                 bool keeps_memory, const std::vector<Leaf>& leaves,
+                 std::function<void()> sent_all);
 
   const std::vector<schedule::Bucket>& buckets() const override { return buckets_; }
   const std::vector<std::size_t>& bytes() const override { return bytes_; }
@@ -34,35 +37,42 @@ class GradientPieces final : public parallel::GradientReceiver {
   void sent_all() override { sent_all_(); }
   void wait(std::size_t bucket) override;
   void hand_out(std::size_t bucket, const std::vector<bool>& used) override;
+  bool take_overflow() override;
 
   // No gradient of an earlier step is there any more. Called when a step has ended.
   void end_step();
-  std::size_t bytes_of_pieces() const;  // that lie apart
   // Gives back all memory; no call but the destructor may follow.
   void release();
 
  private:
   struct Message {
-    bool is_ready = false;
+    bool is_ready = false, is_home = false;
     Buffer gradients = {};  // no data: zeros
     std::shared_ptr<const void> memory = {};
     Work work = {};
   };
   void start(std::size_t bucket);
+  ConstBuffer as_sent(std::size_t bucket);
   ConstBuffer zeros(std::size_t bucket);
   Buffer piece(std::size_t bucket) const;
+  Buffer piece_on_wire(std::size_t bucket) const;
+  void widen_piece(std::size_t bucket);
+  void drop_grads();
 
   const Units& units_;
   Communicator& lane_;
+  const std::optional<Dtype> wire_;
   const bool keeps_memory_;
   const std::vector<Leaf>& leaves_;
   const std::function<void()> sent_all_;
   std::vector<schedule::Bucket> buckets_;
   std::vector<std::size_t> bytes_;                   // by bucket
   std::vector<std::shared_ptr<Allocation>> pieces_;  // by bucket; null: part of the bucket
+  std::vector<std::shared_ptr<Allocation>> halves_;  // by bucket: pieces as they travelled
   std::shared_ptr<Allocation> zeros_;                // as long as the largest bucket
   std::vector<Message> messages_;                    // by bucket
   std::size_t started_ = 0;
+  bool has_overflowed_ = false;  // a piece of this step, of this rank
 };
 
 }  // namespace paceline::shard

@@ -47,10 +47,10 @@ void require_shardable(const parallel::ModelParts& parts, const DataParallelOpti
                     "\", in which each rank has parameters of its own"),
            "take \"synchronous\"");
   }
-  if (options.compression != "none") {
+  if (options.compression != "none" && !wire_of(options.compression)) {
     refuse(c10::str("does not go with compression \"", options.compression,
-                    "\", because gradients are reduced to their owners as they are"),
-           "take \"none\"");
+                    "\", because gradients are reduced to their owners element by element"),
+           "take \"none\", \"fp16\" or \"bf16\"");
   }
   if (options.schedule != "buckets") {
     refuse(c10::str("does not go with schedule \"", options.schedule,
@@ -68,6 +68,12 @@ void require_shardable(const parallel::ModelParts& parts, const DataParallelOpti
              "train in float32");
     }
   }
+}
+
+std::optional<Dtype> wire_of(const std::string& compression) {
+  if (compression == "fp16") return Dtype::f16;
+  if (compression == "bf16") return Dtype::bf16;
+  return {};
 }
 
 std::string complaint_about_optimizer(const torch::optim::Optimizer& optimizer,

@@ -145,5 +145,19 @@ TEST(Half, RefusesOtherTypesAndLengths) {
   EXPECT_THROW(narrow(Dtype::bf16, floats, bytes.first(6)), Error);
 }
 
+TEST(Half, NarrowsIntoTheMemoryThatItReads) {
+  test::for_each_target([] {
+    for (const Format& f : kFormats) {
+      for (const std::size_t count : {1u, 15u, 16u, 17u, 1000u}) {
+        std::vector<float> values(count);
+        for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * i % 60000) / 7;
+        const std::vector<std::uint16_t> apart = narrowed(f.dtype, values);
+        narrow(f.dtype, values, std::as_writable_bytes(std::span(values)).first(2 * count));
+        EXPECT_EQ(std::memcmp(values.data(), apart.data(), 2 * count), 0) << count;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace paceline

@@ -202,6 +202,64 @@ TEST(ShardedAveraging, clips_by_the_norm_of_one_process) {
   }
 }
 
+// Stage 0 sends its first step as it is, whose gradients are zeros here.
+TEST(ShardedAveraging, sends_gradients_in_16_bits_with_the_bits_of_stage_0) {
+  const Steps steps = [](auto& parallel, auto& model, auto& optimizer, int rank) {
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      (loss_of(model, step, rank) * (step == 0 ? 0 : 1)).backward();
+      parallel.step(optimizer);
+    }
+  };
+  const auto make = [] { return mlp(at::kFloat); };
+  for (const std::string compression : {"fp16", "bf16"}) {
+    const auto sends = [](const std::string& text) {
+      return [text](DataParallelOptions& options) {
+        options.compression = text;
+        options.static_order = true;
+      };
+    };
+    for (const int ranks : {2, 3, 4}) {
+      const std::string want = digest_after<nn::Sequential>(
+          ranks, {}, "adam", make, steps, {}, sends(compression + ":min_compress_bytes=0"));
+      for (const Stage& stage : kSharded) {
+        const LocalWorldOptions world{.share_memory = stage.prefetch == 1};
+        EXPECT_EQ(digest_after<nn::Sequential>(ranks, stage, "adam", make, steps, world,
+                                               sends(compression)),
+                  want)
+            << stage << ", " << compression << ", " << ranks << " ranks";
+      }
+    }
+  }
+}
+
+TEST(ShardedAveraging, leaves_out_a_step_that_overflows_in_16_bits_on_all_ranks) {
+  for (const Stage& stage : kSharded) {
+    std::vector<nn::Sequential> models = {mlp(at::kFloat), mlp(at::kFloat)};
+    test::run_ranks(2, [&](Job& job) {
+      nn::Sequential& model = models[static_cast<std::size_t>(job.rank())];
+      DataParallelOptions options = options_of(stage);
+      options.compression = "fp16";
+      DataParallel parallel(model, job, options);
+      const auto optimizer = optimizer_of("adam", parallel.parameters());
+      const auto digest = [&] {
+        const auto whole = parallel.gathered();
+        return digest_of(*model);
+      };
+      for (int step = 0; step < 4; ++step) {
+        const std::string before = digest();
+        const bool overflows = step == 2;
+        (loss_of(model, step, job.rank()) * (overflows && job.rank() == 1 ? 1e9 : 1)).backward();
+        parallel.step(*optimizer);
+        EXPECT_EQ(parallel.last_step().overflowed, overflows) << stage;
+        EXPECT_EQ(digest() == before, overflows) << stage;
+        for (const at::Tensor& leaf : parallel.parameters())
+          EXPECT_EQ(leaf.grad().defined(), !overflows) << stage;
+      }
+    });
+  }
+}
+
 // Ranks own nothing of a parameter that is smaller than a piece.
 TEST(ShardedAveraging, more_ranks_than_elements_train) {
   const auto make = [] {

@@ -32,8 +32,8 @@ TEST(ShardingRefusals, tell_the_option_and_the_remedy) {
               AllOf(HasSubstr("DataParallelOptions::optimizer"), HasSubstr("parameters()")));
   EXPECT_THAT(refusal_of([](auto& o) { o.synchrony = "local_sgd:period=4"; }),
               AllOf(HasSubstr("local_sgd:period=4"), HasSubstr("take \"synchronous\"")));
-  EXPECT_THAT(refusal_of([](auto& o) { o.compression = "fp16"; }),
-              AllOf(HasSubstr("\"fp16\""), HasSubstr("take \"none\"")));
+  EXPECT_THAT(refusal_of([](auto& o) { o.compression = "int8"; }),
+              AllOf(HasSubstr("\"int8\""), HasSubstr("\"none\", \"fp16\" or \"bf16\"")));
   EXPECT_THAT(refusal_of([](auto& o) { o.precision = "o2"; }),
               AllOf(HasSubstr("\"o2\""), HasSubstr("zero_stage 2"), HasSubstr("\"o1\"")));
   EXPECT_THAT(refusal_of([](auto& o) { o.schedule = "priority"; }),

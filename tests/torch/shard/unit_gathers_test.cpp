@@ -20,12 +20,15 @@ ShardedAveraging& sharded(DataParallel& parallel) {
 // Runs `ranks` threads that each train `model()` for some steps; then `look` sees them.
 template <typename Model>
 void train_and_look(int ranks, const Stage& stage, const std::function<Model()>& make_model,
-                    int steps, const std::function<void(DataParallel&, Model&, int rank)>& look) {
+                    int steps, const std::function<void(DataParallel&, Model&, int rank)>& look,
+                    const std::string& compression = "none") {
   std::vector<Model> models;
   for (int rank = 0; rank < ranks; ++rank) models.push_back(make_model());
   test::run_ranks(ranks, [&](Job& job) {
     Model& model = models[static_cast<std::size_t>(job.rank())];
-    DataParallel parallel(model, job, options_of(stage));
+    DataParallelOptions options = options_of(stage);
+    options.compression = compression;
+    DataParallel parallel(model, job, options);
     const auto optimizer = optimizer_of("adam", parallel.parameters());
     for (int step = 0; step < steps; ++step) {
       optimizer->zero_grad();
@@ -64,6 +67,26 @@ TEST(UnitGathers, move_the_bytes_of_the_formula) {
       EXPECT_EQ(sent, (ranks - 1) * all) << stage << ", " << ranks << " ranks, all of them";
     }
   }
+}
+
+TEST(UnitGathers, gradients_in_16_bits_are_half_the_bytes) {
+  std::mutex mutex;
+  double sent = 0, padded = 0;
+  train_and_look<nn::Sequential>(
+      3, {2, 1}, [] { return mlp(at::kFloat); }, 1,
+      [&](DataParallel& parallel, nn::Sequential& model, int rank) {
+        ShardedAveraging& synchrony = sharded(parallel);
+        const auto before = synchrony.traffic().bytes_sent;
+        const auto optimizer = optimizer_of("sgd", parallel.parameters());
+        loss_of(model, 7, rank).backward();
+        parallel.step(*optimizer);
+        parallel.finish();
+        const std::lock_guard lock(mutex);
+        sent += static_cast<double>(synchrony.traffic().bytes_sent - before);
+        padded = static_cast<double>(synchrony.units().bytes());
+      },
+      "bf16");
+  EXPECT_EQ(sent, 2 * (padded + padded / 2));
 }
 
 // The largest sum of neighbours, so many at once; the root stands last and does not count.
