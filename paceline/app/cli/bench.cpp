@@ -4,13 +4,14 @@
 #include "paceline/app/cli/bench/bench_choose.h"
 #include "paceline/app/cli/bench/bench_collective.h"
 #include "paceline/app/cli/bench/bench_schedule.h"
+#include "paceline/app/cli/bench/bench_server.h"
 #include "paceline/app/cli/shared/subcommand_group.h"
 
 namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> benches() {
-  return {bench_calibrate(), bench_choose(), bench_collective(), bench_schedule()};
+  return {bench_calibrate(), bench_choose(), bench_collective(), bench_schedule(), bench_server()};
 }
 
 constexpr SubcommandGroup kBench = {

@@ -14,7 +14,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/app/cli/run/emit_options.h"
-#include "paceline/app/cli/run/server_options.h"
+#include "paceline/app/cli/shared/given_servers.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 
-#include "paceline/app/measure/contestant.h"
 #include "paceline/app/measure/quantile.h"
 #include "paceline/app/measure/start_line.h"
 #include "paceline/app/measure/yardstick.h"
@@ -56,7 +55,7 @@ class Race {
         common_(CommonMemory::create(group, common_bytes(candidates))),
         line_(group, common_ ? &*common_ : nullptr) {
     for (Lane& lane : lanes_)
-      lane.contestant = make_contestant(group, lane.measured.candidate, memory_);
+      lane.contestant = options.make(group, lane.measured.candidate, memory_);
     if (options.yardstick) add_yardstick();
   }
 

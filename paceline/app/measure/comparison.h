@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "paceline/app/measure/candidate.h"
+#include "paceline/app/measure/contestant.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
@@ -29,6 +31,10 @@ struct CompareOptions {
   // with no start line between, timed on rank 0. Otherwise buffers are rewritten and read.
   bool back_to_back = false;
   std::function<void(int block, int blocks)> on_block = {};  // called when one has ended
+  // Makes the contestant of a candidate; all ranks make them in the same order.
+  std::function<std::unique_ptr<Contestant>(Communicator& group, const Candidate& candidate,
+                                            MutableBytes memory)>
+      make = make_contestant;
 };
 
 // The same on all ranks of the group.

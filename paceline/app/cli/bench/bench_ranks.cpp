@@ -31,7 +31,11 @@ int start_ranks(const RanksOptions& given, int ranks, std::vector<std::string> w
   if (!given.transport.empty()) parse_own_transport(given.transport);
   launch::RunOptions options;
   options.processes = ranks;
-  take_hosts(given.hosts, ranks, options);
+  options.transport = given.transport;
+  GivenHosts hosts = given.hosts;
+  hosts.has_server_hosts = !given.servers.hosts.empty();
+  take_hosts(hosts, ranks, options);
+  take_servers(given.servers, options);
   PACELINE_CHECK(ranks > 0 || !options.hosts.empty(),
                  "how many ranks? Give their number, as --ranks 2, or --hosts");
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/app/cli/shared/given_servers.h"
 #include "paceline/app/cli/shared/job_options.h"
 #include "paceline/core/job/job.h"
 
@@ -19,8 +20,9 @@ namespace paceline::cli {
 struct RanksOptions {
   std::string ranks, transport, determinism;
   GivenHosts hosts;
-  bool as_rank = false;   // started by run_on_ranks
-  bool progress = false;  // print the progress on stderr, which ends at a terminal
+  GivenServers servers = {};  // of benches that have their options
+  bool as_rank = false;       // started by run_on_ranks
+  bool progress = false;      // print the progress on stderr, which ends at a terminal
 };
 
 void add_ranks_options(CLI::App& app, RanksOptions& given);

@@ -24,7 +24,7 @@ std::vector<std::string> lines_of(const Program& program, int rank) {
   return lines;
 }
 
-std::string shortened(const std::string& tree) {
+std::string shortened_tree(const std::string& tree) {
   if (tree.size() <= kLongestTree) return tree;
   constexpr std::size_t kEnd = 20;
   return tree.substr(0, kLongestTree - kEnd) + " .. " + tree.substr(tree.size() - kEnd);
@@ -57,7 +57,7 @@ std::string programs_header(const collective::Algorithm& algorithm, const collec
   const char* others = algorithm.determinism == collective::DeterminismClass::d3
                            ? "as every other"
                            : "others in other orders";
-  return text + fmt::format("chunk 0 is summed as {} ({}){}\n", shortened(proof.tree), others,
+  return text + fmt::format("chunk 0 is summed as {} ({}){}\n", shortened_tree(proof.tree), others,
                             proof.balanced_tree ? ": the balanced tree" : "");
 }
 

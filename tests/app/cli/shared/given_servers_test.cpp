@@ -1,4 +1,4 @@
-#include "paceline/app/cli/run/server_options.h"
+#include "paceline/app/cli/shared/given_servers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

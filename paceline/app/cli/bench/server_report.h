@@ -1,0 +1,47 @@
+// The measurements of `paceline bench server` as a table and as JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/app/measure/measure.h"
+
+namespace paceline::cli {
+
+// The job that was measured.
+struct ServedJob {
+  int workers = 1, servers = 1;
+  std::string transport, placement;  // of the servers: "colocated" or "dedicated"
+};
+
+// One operation at one length.
+struct ServerRow {
+  std::string operation;  // all_reduce is the workers' own
+  std::size_t bytes = 0;
+  double p50_us = 0;
+  double ratio = 0;  // of its rate to the all_reduce's, the median of the blocks; 0: not compared
+  std::int64_t errors = 0;
+
+  double gigabytes_per_second() const;
+};
+
+// One model of consistency.
+struct ClockRow {
+  std::string synchrony;
+  double clocks_per_second = 0;
+  double time_of_first = 0;  // the time of a clock over that of the first row
+};
+
+// A row for each candidate. An all_reduce among them is what the others are compared with.
+std::vector<ServerRow> server_rows(const measure::Comparison& comparison);
+
+std::string server_head();
+std::string server_line(const ServerRow& row);
+std::string clock_head();
+std::string clock_line(const ClockRow& row);
+std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
+                        const std::vector<ClockRow>& clocks);
+
+}  // namespace paceline::cli

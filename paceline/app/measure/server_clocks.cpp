@@ -1,0 +1,48 @@
+#include "paceline/app/measure/server_clocks.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "paceline/core/base/deadline.h"
+#include "paceline/core/base/seed.h"
+#include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/server/server.h"
+
+namespace paceline::measure {
+
+double Slowness::factor_of(int of, std::int64_t clock, int ranks) const {
+  if (rank >= 0) return of == rank ? factor : 1;
+  SeededNumbers numbers(seed + static_cast<std::uint64_t>(clock));
+  return numbers.next() % static_cast<std::uint64_t>(ranks) == static_cast<std::uint64_t>(of)
+             ? factor
+             : 1;
+}
+
+double clocks_per_second(Job& job, const ClockOptions& options) {
+  server::Table table(job, {.name = fmt::format("bench/clocks/{}", options.synchrony),
+                            .elements = options.elements,
+                            .synchrony = options.synchrony,
+                            .rule = "sgd"});
+  std::vector<float> values(options.elements, 0), update(options.elements, 1);
+  table.assign(buffer_of(values)).wait();
+  table.pull(buffer_of(values)).wait();
+  job.world().barrier().wait();
+  const auto begin = Clock::now();
+  while (table.clock() < options.clocks) {
+    const double factor =
+        options.slow ? options.slow->factor_of(job.rank(), table.clock(), job.world_size()) : 1;
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.pace * factor));
+    server::Answer pushed = table.push(buffer_of(update), {.rate = 1e-3});
+    table.pull(buffer_of(values)).wait();
+    pushed.wait();
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::vector<double> rate = {static_cast<double>(table.clock()) / seconds};
+  job.world().all_reduce(buffer_of(rate), {.op = ReduceOp::average}).wait();
+  return rate[0];
+}
+
+}  // namespace paceline::measure

@@ -1,0 +1,38 @@
+// How many clocks a second the workers of a table go, under a model of consistency, when some of
+// them are slow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "paceline/core/job/job.h"
+
+namespace paceline::measure {
+
+// Workers that take longer for a clock: always the same one, or in each clock another one that is
+// drawn by the seed.
+struct Slowness {
+  int rank = -1;  // the slow one; -1: one is drawn for each clock
+  double factor = 1;
+  std::uint64_t seed = 1;
+
+  // How many times as long as `pace` this rank's clock lasts. All ranks draw the same.
+  double factor_of(int rank, std::int64_t clock, int ranks) const;
+};
+
+struct ClockOptions {
+  std::string synchrony = "bsp";
+  std::size_t elements = 1 << 16;  // of the table, f32
+  double pace = 0.02;              // seconds that a clock takes at least, without its messages
+  std::optional<Slowness> slow = {};
+  std::int64_t clocks = 50;  // of each worker
+};
+
+// The mean of the workers' clocks a second, each over the time that it took itself: the same on all
+// of them. A worker computes (sleeps), pushes an update and pulls. Collective. THROWS Error: misuse
+// (no such synchrony, or it does not fit the workers), and what Table throws.
+double clocks_per_second(Job& job, const ClockOptions& options);
+
+}  // namespace paceline::measure

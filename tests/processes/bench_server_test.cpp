@@ -1,0 +1,72 @@
+// `paceline bench server` with real workers and servers: covers
+// paceline/app/cli/bench/bench_server.h and paceline/app/measure/server_contestant.h.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launched.h"
+
+namespace paceline::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+Finished bench_server(const std::vector<std::string>& words) {
+  ProcessOptions options{.command = {binary("paceline"), "bench", "server"}};
+  options.command.insert(options.command.end(), words.begin(), words.end());
+  return run(options, Deadline::in(60s));
+}
+
+TEST(BenchServer, MeasuresEveryOperationAndFindsItsResultsRight) {
+  for (const char* transport : {"shm", "tcp"}) {
+    const auto done = bench_server({"--ranks", "3", "--servers", "2", "--transport", transport,
+                                    "--sizes", "4,5000,3MiB", "--blocks", "1", "--json", "-"});
+    ASSERT_EQ(done.exit_code, 0) << done.error;
+    std::map<std::string, std::vector<std::size_t>> sizes;
+    for (const json& row : json::parse(done.output)) {
+      sizes[row.at("operation")].push_back(row.at("bytes"));
+      EXPECT_EQ(row.at("errors"), 0) << row;
+      EXPECT_EQ(row.at("workers"), 3);
+      EXPECT_EQ(row.at("servers"), 2);
+      EXPECT_EQ(row.at("transport"), transport);
+      EXPECT_EQ(row.contains("ratio_to_all_reduce"), row.at("operation") != "all_reduce");
+    }
+    for (const char* operation : {"all_reduce", "push_pull", "push", "pull"})
+      EXPECT_EQ(sizes[operation], (std::vector<std::size_t>{4, 5000, 3 << 20})) << operation;
+  }
+}
+
+// One of three workers takes 4 times as long, by sleeping: under bsp all wait for it.
+TEST(BenchServer, AWorkerThatIsAlwaysSlowSlowsItselfAloneUnderAsp) {
+  const auto done = bench_server({"--ranks",  "3",           "--servers",
+                                  "1",        "--sizes",     "4",
+                                  "--blocks", "1",           "--operations",
+                                  "pull",     "--synchrony", "bsp",
+                                  "asp",      "--pace",      "25",
+                                  "--slow",   "0:4",         "--clocks",
+                                  "8",        "--json",      "-"});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  std::map<std::string, double> time;
+  for (const json& row : json::parse(done.output))
+    if (row.at("operation") == "clock") time[row.at("synchrony")] = row.at("time_to_first");
+  EXPECT_EQ(time["bsp"], 1);
+  EXPECT_LT(time["asp"], 0.7) << "by the model 1 / (4 (1 + 1 + 1/4) / 3) = 0.33";
+}
+
+TEST(BenchServer, WrongUseIsTwoAndNamesTheRemedy) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"--ranks", "2"}, "--ranks 4 --servers 2"},
+      {{"--ranks", "2", "--servers", "1", "--operations", "add"}, "push_pull"},
+      {{"--ranks", "2", "--servers", "1", "--synchrony", "backup_workers:spare=2"}, "spare"},
+      {{"--ranks", "2", "--server-hosts", "a"}, "--servers 2"}};
+  for (const auto& [words, remedy] : wrong) {
+    const auto done = bench_server(words);
+    EXPECT_EQ(done.exit_code, 2) << remedy;
+    EXPECT_THAT(done.error, HasSubstr(remedy));
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test
