@@ -31,6 +31,15 @@ if(NOT EXISTS "${PACELINE_EMPTY_SOURCE}")
   file(WRITE "${PACELINE_EMPTY_SOURCE}" "// Generated: nothing is in here.\n")
 endif()
 
+# paceline_batches(<target> <size>): up to so many of its files are compiled as one, because reading headers and making the same
+# templates is half of a file's compilation, and most of it where torch is. So the files of a room share no private name
+# (tests/house/unity.py). scripts/nightly compiles each file by itself, which shows forgotten includes.
+function(paceline_batches target size)
+  if(PACELINE_BATCHES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  endif()
+endfunction()
+
 # paceline_floor(core|torch|app): the library paceline_<floor>, also called paceline::<floor>.
 function(paceline_floor floor)
   paceline_glob(sources "paceline/${floor}/*.cpp")
@@ -55,15 +64,13 @@ function(paceline_floor floor)
     # Most of its files include these headers; reading them is a third of their compilation.
     target_precompile_headers(${target} PRIVATE
       <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
-    if(PACELINE_SANITIZE)
-      paceline_unity_of_core(${target} ${sources})
-    endif()
+    paceline_batches_of_core(${target} ${sources})
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
     paceline_torch_header(${target})
-    # Reading torch's header, even precompiled, is most of each file's compilation, so some files share it. What is left is
-    # mostly torch's templates, which are a third faster to compile at -O1; the loops over elements keep -O3.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # A file that reads torch's header, even precompiled, makes the templates of its inline functions: 8 s, whatever else is
+    # in it. What is left is mostly torch's templates too, a third faster to compile at -O1; loops over elements keep -O3.
+    paceline_batches(${target} 24)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     paceline_glob(loops "paceline/torch/*.cpp")
     list(FILTER loops INCLUDE REGEX "${loops_of_torch}")
@@ -72,13 +79,12 @@ function(paceline_floor floor)
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json ${PACELINE_HWLOC_LIBRARY})
     target_include_directories(${target} SYSTEM PUBLIC ${PACELINE_HWLOC_INCLUDE})
     # The command parses, starts and prints: the fast code is in core, and the code that measures it in app/measure. A
-    # precompiled CLI11 would not help, because each file compiles half of it anyway: so the precompiled header is core's,
-    # and some files are compiled as one.
+    # precompiled CLI11 would not help, because each file compiles half of it anyway: so the precompiled header is core's.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
     paceline_glob(measuring "paceline/app/measure/*.cpp")
     set_source_files_properties(${measuring} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
     target_precompile_headers(${target} REUSE_FROM paceline_core)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    paceline_batches(${target} 12)
   endif()
 endfunction()
 
@@ -88,16 +94,14 @@ function(paceline_torch_loops target)
   add_library(${target}_loops OBJECT ${ARGN})
   target_link_libraries(${target}_loops PRIVATE paceline::core torch::cpu torch::c10)
   paceline_torch_header(${target}_loops)
-  set_target_properties(${target}_loops PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  paceline_batches(${target}_loops 8)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_loops>)
 endfunction()
 
-# paceline_unity_of_core(<target> <file>...): where the floor is compiled again for its tests alone, some files are compiled
-# as one, so they share no private name (tests/house/unity.py). In release each is compiled by itself, which shows forgotten
-# includes. Two kinds of files are left out: a catalogue's entries, which all have the same names, and those that Highway
-# compiles once for each instruction set.
-function(paceline_unity_of_core target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+# paceline_batches_of_core(<target> <file>...): two kinds of files stay by themselves: a catalogue's entries, which all have
+# the same names, and those that Highway compiles once for each instruction set.
+function(paceline_batches_of_core target)
+  paceline_batches(${target} 16)
   foreach(file IN LISTS ARGN)
     file(STRINGS "${file}" highway LIMIT_COUNT 1 REGEX "HWY_TARGET_INCLUDE")
     if(highway OR file MATCHES "/(algorithms|graphs|methods|policies)/")

@@ -21,7 +21,7 @@ function(paceline_examples)
       else()
         target_link_libraries(${name} PRIVATE paceline::core)
       endif()
-      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)  # as the torch floor
+      paceline_batches(${name} 24)  # as the torch floor
       set_property(GLOBAL APPEND PROPERTY PACELINE_STARTED_BY_TESTS ${name})
     endif()
   endforeach()

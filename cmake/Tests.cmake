@@ -21,9 +21,12 @@ set(PACELINE_TEST_ENVIRONMENT
 # Each entry leaves the results of its tests in this folder, for tests/skips.py.
 set(PACELINE_TEST_RESULTS "${CMAKE_CURRENT_BINARY_DIR}/test_results")
 
-set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-O1> $<$<CONFIG:Sanitize>:-Og>)
+set(PACELINE_TEST_OPTIONS $<$<CONFIG:Release,Sanitize>:-Og>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  list(APPEND PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-Wno-free-nonheap-object>)  # at -O1 it doubts std::string's own memory
+  list(APPEND PACELINE_TEST_OPTIONS $<$<CONFIG:Release>:-Wno-free-nonheap-object>)  # at -Og it doubts std::string's own memory
+endif()
+if(PACELINE_BATCHES)
+  list(APPEND PACELINE_TEST_OPTIONS -Wno-shadow)  # of another test's constants
 endif()
 if(PACELINE_SANITIZE MATCHES "undefined")
   list(APPEND PACELINE_TEST_OPTIONS
@@ -64,9 +67,8 @@ function(paceline_test target)
   if(NOT arg_LIBRARIES STREQUAL "paceline::torch")
     target_precompile_headers(${target} REUSE_FROM paceline_test_support)
   endif()
-  # Half of a test's compilation are templates of gtest, fmt and containers (and torch's header), so some files are compiled
-  # as one. Names of helpers must therefore differ within a room; tests of a catalogue's entries have a namespace each.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  # Names of helpers must differ within a room; tests of a catalogue's entries have a namespace each.
+  paceline_batches(${target} 16)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)  # under the thread sanitizer a room takes ten times as long
   endif()
@@ -123,6 +125,7 @@ function(paceline_floor_tests floor)
       endif()
       if(floor STREQUAL "torch")
         paceline_torch_header(test_${floor}_${room})
+        target_compile_options(test_${floor}_${room} PRIVATE -Wno-maybe-uninitialized)  # GCC guesses wrong in torch's templates at -Og
       endif()
     endif()
   endforeach()

@@ -5,7 +5,7 @@
 // parts (chunk.h),
 // failures as values and as exceptions (result.h), what callers must have made sure of (check.h),
 // proposals for misspelt names (suggestion.h), numbers in texts (number.h), deadlines (deadline.h),
-// real time (stopwatch.h), checksums (crc32c.h, sha256.h),
+// seconds of work (stopwatch.h), checksums (crc32c.h, sha256.h),
 // files that survive a crash (disk.h, durable_file.h), seeded numbers (seed.h), JSON that people
 // wrote (json_reader.h), lines for the user (own_lines.h), processors and who shares them
 // (processors.h, processor_pools.h), spans of time on a trace (trace_log.h), shared objects that

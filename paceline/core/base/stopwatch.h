@@ -1,5 +1,7 @@
-// Measures seconds of real time, for figures that people read.
+// Measures seconds of real time, and of a thread, for figures that people read.
 #pragma once
+
+#include <time.h>
 
 #include <chrono>
 
@@ -30,5 +32,12 @@ class StopwatchScope {
   double& sum_;
   const Stopwatch watch_;
 };
+
+// Processor seconds that this thread has used.
+inline double thread_seconds() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 }  // namespace paceline

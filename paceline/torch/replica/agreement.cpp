@@ -45,7 +45,7 @@ std::vector<std::string> texts_if_different(Communicator& group, const std::stri
   return all_gather_bytes(group, text);
 }
 
-std::string difference_of(const Setting& setting, const std::vector<std::string>& texts,
+std::string difference_of(const GivenOption& setting, const std::vector<std::string>& texts,
                           std::size_t index) {
   const std::string expected = line_at(texts[0], index);
   for (std::size_t r = 1; r < texts.size(); ++r) {
@@ -68,9 +68,9 @@ void require_agreement(Communicator& group, const std::vector<std::string>& line
   }
 }
 
-void require_same_settings(Communicator& group, const std::vector<Setting>& settings) {
+void require_same_settings(Communicator& group, const std::vector<GivenOption>& settings) {
   std::string text;
-  for (const Setting& setting : settings) text += setting.value + '\n';
+  for (const GivenOption& setting : settings) text += setting.value + '\n';
   const std::vector<std::string> texts = texts_if_different(group, text);
   if (texts.empty()) return;
   std::string differences;

@@ -14,12 +14,12 @@ namespace paceline::parallel {
 void require_agreement(Communicator& group, const std::vector<std::string>& lines);
 
 // One option of a user's, and its value as messages tell it, in one line.
-struct Setting {
+struct GivenOption {
   std::string name, value;
 };
 
 // Every rank hands in the same names. One small all_gather when all agree. THROWS Error (mismatch),
 // on every rank, that tells each setting that differs, with rank 0's value and the other one.
-void require_same_settings(Communicator& group, const std::vector<Setting>& settings);
+void require_same_settings(Communicator& group, const std::vector<GivenOption>& settings);
 
 }  // namespace paceline::parallel

@@ -30,7 +30,7 @@ std::string name_of(BufferMode mode) {
 }
 
 // Those that must be the same on all ranks.
-std::vector<Setting> compared_options(const DataParallelOptions& options) {
+std::vector<GivenOption> compared_options(const DataParallelOptions& options) {
   return {{"first_bucket_bytes", c10::str(options.first_bucket_bytes)},
           {"bucket_bytes", c10::str(options.bucket_bytes)},
           {"buffers", name_of(options.buffers)},

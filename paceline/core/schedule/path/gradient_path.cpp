@@ -1,12 +1,11 @@
 #include "paceline/core/schedule/path/gradient_path.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "paceline/core/base/check.h"
+#include "paceline/core/base/stopwatch.h"
 #include "paceline/core/compress/methods/compression.h"
 
 namespace paceline::schedule {
@@ -31,13 +30,6 @@ std::vector<std::size_t> element_bytes_of(const std::vector<Buffer>& groups) {
 
 compress::Exchange mean_of(const Buffer& elements) {
   return {.input = elements, .output = elements, .op = ReduceOp::average};
-}
-
-// Processor seconds of this thread.
-double worked_seconds() {
-  timespec time = {};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
@@ -280,13 +272,13 @@ void GradientPath::send(int message) {
 
 void GradientPath::encode(int message, const Buffer& elements) {
   const auto m = static_cast<std::size_t>(message);
-  const double begin = worked_seconds();
+  const double begin = thread_seconds();
   auto first = coded_[m].averaging->begin({reinterpret_cast<float*>(elements.data), elements.count},
                                           coded_[m].step++);
   {
     const std::lock_guard lock(mutex_);
     is_held_[lane_of(message)] = true;
-    codec_work_.encode += worked_seconds() - begin;
+    codec_work_.encode += thread_seconds() - begin;
     codec_work_.bytes += static_cast<double>(elements.size_bytes());
   }
   if (!first) return decode(message, 0);
@@ -294,9 +286,9 @@ void GradientPath::encode(int message, const Buffer& elements) {
 }
 
 void GradientPath::go_on(int message) {
-  const double begin = worked_seconds();
+  const double begin = thread_seconds();
   auto next = coded_[static_cast<std::size_t>(message)].averaging->next();
-  const double seconds = worked_seconds() - begin;
+  const double seconds = thread_seconds() - begin;
   if (!next) return fail(std::make_exception_ptr(Error(next.error())));
   if (!*next) return decode(message, seconds);
   {
@@ -331,7 +323,7 @@ void GradientPath::transfer(int message, const compress::Exchange& exchange) {
 // `taken`: processor seconds that the message has taken before.
 void GradientPath::decode(int message, double taken) {
   const auto m = static_cast<std::size_t>(message);
-  const double begin = worked_seconds();
+  const double begin = thread_seconds();
   {
     const std::lock_guard lock(mutex_);
     window_.end(message);
@@ -343,7 +335,7 @@ void GradientPath::decode(int message, double taken) {
     const std::lock_guard lock(mutex_);
     is_held_[lane_of(message)] = false;
     if (overflowed) overflowed_[static_cast<std::size_t>(dispatch_.messages()[m].group)] = true;
-    codec_work_.decode += taken + worked_seconds() - begin;
+    codec_work_.decode += taken + thread_seconds() - begin;
     ++under_way_;
   }
   came_back(message, finished);

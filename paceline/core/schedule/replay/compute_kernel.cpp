@@ -4,7 +4,6 @@
 #define HWY_TARGET_INCLUDE "paceline/core/schedule/replay/compute_kernel.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/seed.h"
+#include "paceline/core/base/stopwatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace paceline::schedule {
@@ -66,12 +66,6 @@ std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(drawn.below(2001)) / 1000 - 1;
   return values;
-}
-
-double thread_seconds() {
-  timespec time = {};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
