@@ -222,6 +222,34 @@ TEST(Servers, GradientsThatTheyAverageHaveTheBitsOfCollectivesBySchedulesOfEvery
   }
 }
 
+TEST(Servers, ParametersThatTheyKeepHaveTheSameBitsUnderAllThatWaitsForAll) {
+  const std::vector<std::string> servers = {"--servers", "2", "--transport"};
+  std::string expected;
+  for (const std::string& transport : transports()) {
+    std::vector<std::string> launcher = servers;
+    launcher.push_back(transport);
+    for (const char* synchrony : {"bsp", "ssp:staleness=0", "bounded_delay:steps=0"}) {
+      const std::string found = parameters_after(launcher, {"--synchrony", synchrony});
+      ASSERT_NE(found, "") << synchrony;
+      if (expected.empty()) expected = found;
+      EXPECT_EQ(found, expected) << synchrony << " over " << transport;
+    }
+  }
+}
+
+// All workers end with one model, which parameters_after() compares.
+TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
+  int turn = 0;
+  for (const char* synchrony : {"asp", "ssp:staleness=3", "ssp:update=worker", "bounded_delay",
+                                "backup_workers", "timeout:milliseconds=5,late=drop"}) {
+    const std::string transport = transports()[static_cast<std::size_t>(turn++) % 2];
+    EXPECT_NE(parameters_after({"--servers", "2", "--transport", transport},
+                               {"--synchrony", synchrony, "--pace", "5", "--slow", "drawn:3"}),
+              "")
+        << synchrony;
+  }
+}
+
 TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--compression", "int8"}, "does not go with compression \"int8\""},
@@ -235,6 +263,12 @@ TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
     const auto finished = run(paceline_run({"-n", "2", "--servers", "1"}, command));
     EXPECT_EQ(finished.exit_code, 2) << expected;
     EXPECT_THAT(finished.error, HasSubstr(expected));
+  }
+  for (const char* synchrony : {"bsp", "asp:update=worker"}) {
+    const auto without = run(paceline_run(
+        {"-n", "2"}, {binary("fashion_mnist"), "--model", "linear", "--synchrony", synchrony}));
+    EXPECT_EQ(without.exit_code, 2);
+    EXPECT_THAT(without.error, HasSubstr("this job has none; start it with `paceline run"));
   }
   const auto alone = run(paceline_run({"-n", "2"}, {binary("fashion_mnist"), "--model", "linear",
                                                     "--steps", "1", "--aggregate", "server"}));

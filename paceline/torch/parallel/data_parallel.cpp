@@ -34,10 +34,11 @@ void require_synchronous(const DataParallelOptions& options) {
 void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony) {
   auto choice = strategy::parse_strategy(synchrony);
   if (mesh.size("cp") == 1 || !choice || !choice->strategy.on_servers) return;
-  throw_misuse("DataParallel: the mesh has an axis cp, whose ranks share sequences, and synchrony '" +
-               synchrony +
-               "' keeps the parameters of each rank apart: take a mesh of dp alone, or "
-               "\"synchronous\"");
+  throw_misuse(
+      "DataParallel: the mesh has an axis cp, whose ranks share sequences, and synchrony '" +
+      synchrony +
+      "' keeps the parameters of each rank apart: take a mesh of dp alone, or "
+      "\"synchronous\"");
 }
 
 ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh& mesh,
@@ -190,8 +191,9 @@ DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
 
 DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(halved_parts_of(model, split_parts_of(model, mesh, options), options),
-                                   mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
+    : impl_(std::make_unique<Impl>(
+          halved_parts_of(model, split_parts_of(model, mesh, options), options),
+          mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
   impl_->place_in_batch(mesh);

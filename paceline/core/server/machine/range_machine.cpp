@@ -211,8 +211,8 @@ void RangeMachine::close_steps(Time now) {
     for (const Push& push : pushes) --senders_.at(push.worker).gathered;
     std::vector<Push> late;
     if (shape_->pacing.spare > 0) {
-      const auto first = std::min(std::ssize(pushes), std::ssize(shape_->members.workers) -
-                                                          shape_->pacing.spare);
+      const auto first =
+          std::min(std::ssize(pushes), std::ssize(shape_->members.workers) - shape_->pacing.spare);
       late.assign(std::make_move_iterator(pushes.begin() + first),
                   std::make_move_iterator(pushes.end()));
       pushes.erase(pushes.begin() + first, pushes.end());

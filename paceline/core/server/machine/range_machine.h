@@ -64,9 +64,9 @@ class RangeMachine {
     std::size_t gathered = 0;            // taken, and in an open step
     std::optional<Pull> pull;            // that waits for its row
     std::uint32_t last_pull = 0;
-    bool is_owed = false;  // an answer
-    std::optional<Rest> rest = {};      // it asked for one
-    std::uint32_t last_rest = 0;        // the number of the last that has ended
+    bool is_owed = false;           // an answer
+    std::optional<Rest> rest = {};  // it asked for one
+    std::uint32_t last_rest = 0;    // the number of the last that has ended
   };
 
   void assign(int from, const Packet& packet);

@@ -61,10 +61,8 @@ void RangeValue::wake() {
 }
 
 int RangeValue::counted_in(std::int64_t step) const {
-  return static_cast<int>(
-      std::ranges::count_if(clocks_, [&](const auto& one) {
-        return one.second <= step && !rests(one.first);
-      }));
+  return static_cast<int>(std::ranges::count_if(
+      clocks_, [&](const auto& one) { return one.second <= step && !rests(one.first); }));
 }
 
 std::int64_t RangeValue::clock() const {

@@ -270,8 +270,7 @@ void WorkerMachine::send_to_server(std::size_t range, const Message& message) {
 // that it may show.
 void WorkerMachine::ask(std::size_t range) {
   const Side& side = sides_[range];
-  const bool needs_own =
-      is_resting_ || (!shape_.pacing.by_steps && !shape_.pacing.worker_updates);
+  const bool needs_own = is_resting_ || (!shape_.pacing.by_steps && !shape_.pacing.worker_updates);
   send(range, {.kind = is_resting_ ? PacketKind::rest : PacketKind::pull,
                .flags = pull_,
                .sequence = needs_own ? side.pushes : 0,

@@ -121,7 +121,7 @@ class WorkerMachine {
   bool has_pushed_ = false;  // at this clock
   bool may_push_ = true;     // it has read what this clock needs
   bool is_pulling_ = false;
-  bool is_resting_ = false;  // its pull is a rest
+  bool is_resting_ = false;                                                    // its pull is a rest
   std::uint32_t pull_ = 0;                                                     // number
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
   RuleState state_;

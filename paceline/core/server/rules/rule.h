@@ -33,8 +33,8 @@ struct RuleStep {
 // The state of a rule for all elements of a table. A value.
 struct RuleState {
   static constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;  // a double counts them
-  std::int64_t steps = 0;                          // that the rule has made
-  std::vector<std::vector<std::byte>> slots = {};  // Rule::slots of them, or none
+  std::int64_t steps = 0;                                            // that the rule has made
+  std::vector<std::vector<std::byte>> slots = {};                    // Rule::slots of them, or none
 };
 
 struct Rule {

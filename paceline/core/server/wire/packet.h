@@ -32,7 +32,7 @@ enum class PacketKind : std::uint32_t {
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
   // range's; count: the clock that the range has of this worker; flags: own pushes dropped]
-  row,  // [flags: number of the pull; sequence: own pushes in it; clock: the row's]
+  row,     // [flags: number of the pull; sequence: own pushes in it; clock: the row's]
   rested,  // all rest: the row that all have, and the rule's state [flags: number of the rest;
            // sequence: steps of the rule; clock: that at which all workers go on]
   left,

@@ -108,11 +108,9 @@ std::string difference(const OptimizerRule& one, const OptimizerRule& other) {
 }
 
 OptimizerRule rule_of_group(const optim::Optimizer& optimizer,
-                            const optim::OptimizerParamGroup& group,
-                            const std::string& synchrony) {
-  const auto found = std::ranges::find_if(kinds(), [&](const Kind& one) {
-    return one.is(optimizer);
-  });
+                            const optim::OptimizerParamGroup& group, const std::string& synchrony) {
+  const auto found =
+      std::ranges::find_if(kinds(), [&](const Kind& one) { return one.is(optimizer); });
   if (found == kinds().end())
     refuse(synchrony,
            "and they have no rule for this one: take SGD, Adagrad, RMSprop, Adam or AdamW");

@@ -25,8 +25,8 @@ Job& job_that_serves(const server::ConsistencyChoice& choice, const StrategyCont
   if (const auto fits = server::check_pacing(server::pacing_of(choice), ranks); !fits)
     throw_misuse(c10::str("synchrony '", choice.text(), "': ", fits.error().what));
   if (!context.parts.sparse.empty())
-    refuse(c10::str("does not go with the sparse gradients of '",
-                    context.parts.sparse.front().name, "'"),
+    refuse(c10::str("does not go with the sparse gradients of '", context.parts.sparse.front().name,
+                    "'"),
            "make the embedding with sparse(false)");
   for (const parallel::Parameter& one : context.parts.dense) {
     if (one.tensor.scalar_type() == at::kFloat || one.tensor.scalar_type() == at::kDouble) continue;

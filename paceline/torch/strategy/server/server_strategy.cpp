@@ -19,8 +19,7 @@ Strategy server_strategy(std::string_view name, std::string_view reference) {
           },
           // A push, and then a pull.
           .traffic = [](const Settings&, const TrafficModel& model) -> std::vector<Traffic> {
-            const Traffic one{
-                .operation = Operation::send, .elements = model.elements, .peers = 1};
+            const Traffic one{.operation = Operation::send, .elements = model.elements, .peers = 1};
             return {one, one};
           },
           .on_servers = true};

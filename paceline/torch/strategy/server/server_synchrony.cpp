@@ -39,17 +39,6 @@ std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& parameters) {
   return tensors;
 }
 
-// A slot of a rule, as a tensor over its memory.
-at::Tensor tensor_over(std::vector<std::byte>& slot, const at::Tensor& like) {
-  return at::from_blob(slot.data(), like.sizes(), like.options());
-}
-
-std::vector<at::Tensor> tensors_over(server::RuleState& state, const at::Tensor& like) {
-  std::vector<at::Tensor> tensors;
-  for (auto& slot : state.slots) tensors.push_back(tensor_over(slot, like));
-  return tensors;
-}
-
 at::Tensor vector_of(const FlatModel& model) {
   return at::zeros({model.elements()}, at::TensorOptions().dtype(model.type()));
 }
@@ -120,8 +109,8 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
 
 OptimizerRule ServerSynchrony::taken_rule() {
   if (!rule_)
-    throw_misuse(c10::str("synchrony '", name(), "' has servers step in the optimizer's place: ",
-                          "call step(optimizer)"));
+    throw_misuse(c10::str("synchrony '", name(),
+                          "' has servers step in the optimizer's place: ", "call step(optimizer)"));
   OptimizerRule rule = *std::exchange(rule_, std::nullopt);
   if (!rule_name_.empty() && rule_name_ != rule.name) {
     throw_misuse(c10::str("the servers keep the state of the rule ", rule_name_,
@@ -158,9 +147,8 @@ void ServerSynchrony::stepped(const Optimizers&, double) {
 }
 
 // This rank's weight over those of all, as each said it last.
-double ServerSynchrony::share() {
-  const double told = table_->figures().weight;
-  const double others = told > 0 ? told - last_weight_ : first_weights_ - weight().weight;
+double ServerSynchrony::share() const {
+  const double others = weights_.all - weights_.own;
   return weight().weight / (weight().weight + std::max(0.0, others));
 }
 
@@ -168,10 +156,10 @@ void ServerSynchrony::push_and_pull(double weight, const std::map<std::string, d
   const Stopwatch watch;
   rests_ = false;
   rule_state_ = {};
-  last_weight_ = weight;
   table_->push(buffer_of(vector_), {.weight = weight, .settings = settings});
   table_->pull(buffer_of(vector_)).wait();
   model_.write(vector_);
+  weights_ = {table_->figures().weight, weight};
   ++exchange_.exchanges;
   exchange_.bytes += static_cast<double>(vector_.nbytes());
   exchange_.period = 1;
@@ -181,7 +169,8 @@ void ServerSynchrony::push_and_pull(double weight, const std::map<std::string, d
 // The model may have been loaded since DataParallel was made.
 void ServerSynchrony::open_table() {
   if (table_) return;
-  if (pacing_.worker_updates) first_weights_ = group_.all_reduce(weight().weight);
+  if (pacing_.worker_updates && weights_.all == 0)
+    weights_ = {group_.all_reduce(weight().weight), weight().weight};
   table_ = std::make_unique<server::Table>(
       job_, server::TableSpec{.name = TableNames::next(job_),
                               .elements = static_cast<std::size_t>(model_.elements()),
@@ -230,7 +219,15 @@ void ServerSynchrony::write_consensus() {
 SynchronyState ServerSynchrony::state() {
   if (!rests_) rest();
   return {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
-          .own = packed(tensors_over(rule_state_, vector_))};
+          .own = packed(kept_tensors(rule_state_, weights_))};
+}
+
+std::vector<at::Tensor> ServerSynchrony::kept_tensors(server::RuleState& rule,
+                                                      Weights& weights) const {
+  std::vector<at::Tensor> tensors = {at::from_blob(&weights, {2}, at::kDouble)};
+  for (auto& slot : rule.slots)
+    tensors.push_back(at::from_blob(slot.data(), vector_.sizes(), vector_.options()));
+  return tensors;
 }
 
 void ServerSynchrony::restore(const SavedSynchrony& saved) {
@@ -240,8 +237,10 @@ void ServerSynchrony::restore(const SavedSynchrony& saved) {
     server::RuleState state{.steps = saved.values.at("steps").get<std::int64_t>()};
     const int slots = rule.empty() ? 0 : server::parse_rule(rule).value().entry.slots;
     state.slots.assign(static_cast<std::size_t>(slots), std::vector<std::byte>(vector_.nbytes()));
-    unpack_own(saved, tensors_over(state, vector_));
+    Weights weights;
+    unpack_own(saved, kept_tensors(state, weights));
     table_.reset();
+    weights_ = saved.ranks == group_.size() ? weights : Weights();
     rule_name_ = rule;
     rule_state_ = std::move(state);
     rests_ = true;

@@ -38,23 +38,32 @@ class ServerSynchrony final : public LocalGradients {
   void restore(const parallel::SavedSynchrony& saved) override;
 
  private:
+  // As they were said in the last step, or before the first one.
+  struct Weights {
+    double all = 0;  // of all ranks
+    double own = 0;  // of this one
+  };
+  // What goes on from step to step, over its memory.
+  std::vector<at::Tensor> kept_tensors(server::RuleState& rule, Weights& weights) const;
   void require_batch() const;
   void open_table();
   void push_and_pull(double weight, const std::map<std::string, double>& settings);
   OptimizerRule taken_rule();
   void push_gradient(const OptimizerRule& rule, double weight);
-  double share();
+  double share() const;
   void end_report();
   // All ranks read the same version in each step.
-  bool is_in_step() const { return pacing_.by_steps && pacing_.lead == 0 && !pacing_.skips_steps(); }
+  bool is_in_step() const {
+    return pacing_.by_steps && pacing_.lead == 0 && !pacing_.skips_steps();
+  }
 
   const server::ConsistencyChoice choice_;
   const server::Pacing pacing_;
   Job& job_;
   Communicator& group_;
   const FlatModel model_;
-  const at::Tensor vector_;   // what is pushed, or was pulled
-  const at::Tensor begin_;    // update=worker: the parameters before the optimizer steps
+  const at::Tensor vector_;  // what is pushed, or was pulled
+  const at::Tensor begin_;   // update=worker: the parameters before the optimizer steps
   const std::vector<at::Tensor> buffers_;  // that a consensus makes equal
   std::unique_ptr<server::Table> table_;   // none before the first step
   std::optional<OptimizerRule> rule_;      // of the step that is about to end
@@ -62,8 +71,7 @@ class ServerSynchrony final : public LocalGradients {
   // Of the servers when all rested; empty while ranks go on.
   server::RuleState rule_state_;
   bool rests_ = true, has_stepped_ = false;
-  double first_weights_ = 0;  // of all ranks
-  double last_weight_ = 0;    // of this rank, in its last push
+  Weights weights_;
   parallel::ExchangeReport exchange_;
 };
 

@@ -4,7 +4,8 @@
 namespace paceline::strategy::catalogue {
 
 Strategy bsp() {
-  return server_strategy("bsp", "Valiant, A bridging model for parallel computation, CACM 33, 1990");
+  return server_strategy("bsp",
+                         "Valiant, A bridging model for parallel computation, CACM 33, 1990");
 }
 
 }  // namespace paceline::strategy::catalogue

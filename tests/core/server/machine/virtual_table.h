@@ -173,9 +173,7 @@ class TableTrainer final : public machine::Machine {
     const bool is_over = read.clock >= training_.steps || training_.is_over(read);
     update_ = is_over ? std::vector<double>{} : training_.update(member_, clock_, read.values);
     if (training_.keeps_reads) training_.reads.push_back(std::move(read));
-    phase_ = !is_over           ? Phase::computing
-             : training_.rests ? Phase::resting
-                               : Phase::done;
+    phase_ = !is_over ? Phase::computing : training_.rests ? Phase::resting : Phase::done;
     if (phase_ == Phase::resting)
       return work([](Worker& one, machine::Time) { return one.rest(); }, now);
     if (is_over) return {};

@@ -79,14 +79,10 @@ TEST(ServerRefusals, NameGroupsAndMeshesThatAreNotAllWorkers) {
   run_ranks(2, {.servers = 1}, [](Job& job) {
     if (job.role() == Role::server) return serve(job);
     TaskNet net("linear");
-    EXPECT_THAT(misuse_of([&] {
-                  DataParallel parallel(net, job.world(), {.synchrony = "bsp"});
-                }),
+    EXPECT_THAT(misuse_of([&] { DataParallel parallel(net, job.world(), {.synchrony = "bsp"}); }),
                 HasSubstr("make DataParallel with the job"));
     DeviceMesh mesh(job, "cp=2");
-    EXPECT_THAT(misuse_of([&] {
-                  DataParallel parallel(net, mesh, {.synchrony = "bsp"});
-                }),
+    EXPECT_THAT(misuse_of([&] { DataParallel parallel(net, mesh, {.synchrony = "bsp"}); }),
                 AllOf(HasSubstr("axis cp"), HasSubstr("dp alone")));
   });
 }

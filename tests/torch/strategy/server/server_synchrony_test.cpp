@@ -21,7 +21,8 @@ Make with(const Options& options) {
 
 // All ranks end with equal bits; returns them.
 at::Tensor common(const Trained& trained, const std::string& what) {
-  for (const at::Tensor& one : trained.replicas) EXPECT_TRUE(one.equal(trained.replicas[0])) << what;
+  for (const at::Tensor& one : trained.replicas)
+    EXPECT_TRUE(one.equal(trained.replicas[0])) << what;
   return trained.replicas[0];
 }
 
@@ -75,10 +76,8 @@ TEST(ServerSynchrony, WhatWaitsForAllHasTheBitsOfBsp) {
 
 // Momenta that each rank keeps have the mean that one momentum has, if ranks count alike.
 TEST(ServerSynchrony, WorkersThatStepTheirCopiesInStepAreSynchronousTraining) {
-  SharedTask task{.ranks = 3,
-                  .steps = 100,
-                  .batch = SharedTask::even_batches,
-                  .tells_weights = false};
+  SharedTask task{
+      .ranks = 3, .steps = 100, .batch = SharedTask::even_batches, .tells_weights = false};
   for (const bool nesterov : {false, true}) {
     task.optimizer = SharedTask::momentum_sgd(0.1, 0.9, nesterov);
     task.servers = 0;
@@ -104,8 +103,8 @@ TEST(ServerSynchrony, OfOneRankIsThePlainLoop) {
   SharedTask task{.ranks = 1, .steps = 30};
   const at::Tensor expected = train_on_ranks(task, "synchronous").replicas[0];
   task.servers = 2;
-  for (const char* text : {"bsp", "ssp", "asp", "ssp:update=worker", "asp:update=worker",
-                           "timeout", "bounded_delay:steps=0"})
+  for (const char* text : {"bsp", "ssp", "asp", "ssp:update=worker", "asp:update=worker", "timeout",
+                           "bounded_delay:steps=0"})
     EXPECT_LE(difference(train_on_ranks(task, text).replicas[0], expected), 1e-12) << text;
 }
 
@@ -161,8 +160,8 @@ at::Tensor moved_by(const std::string& synchrony, const std::vector<int>& steps)
 TEST(ServerSynchrony, AfterFinishEveryUpdateIsInAllReplicasOnce) {
   const std::vector<int> steps = {3, 5, 9};
   const double expected = -0.125 * (3 * 1 + 5 * 2 + 9 * 3) / 3.0;
-  for (const char* text : {"ssp:staleness=1", "ssp:staleness=7", "asp", "ssp:update=worker",
-                           "asp:update=worker"}) {
+  for (const char* text :
+       {"ssp:staleness=1", "ssp:staleness=7", "asp", "ssp:update=worker", "asp:update=worker"}) {
     for (int repeat = 0; repeat < 5; ++repeat) {
       const at::Tensor moved = moved_by(text, steps);
       EXPECT_LE((moved - expected).abs().max().item<double>(), 1e-12) << text;
@@ -171,9 +170,9 @@ TEST(ServerSynchrony, AfterFinishEveryUpdateIsInAllReplicasOnce) {
 }
 
 TEST(ServerSynchrony, AfterFinishReplicasAreEqualWhateverStepsTheRanksHaveMade) {
-  for (const char* text : {"bsp", "bounded_delay:steps=2", "bounded_delay:steps=2,exact=on",
-                           "backup_workers:spare=1", "timeout:milliseconds=5",
-                           "timeout:milliseconds=5,late=apply_late"})
+  for (const char* text :
+       {"bsp", "bounded_delay:steps=2", "bounded_delay:steps=2,exact=on", "backup_workers:spare=1",
+        "timeout:milliseconds=5", "timeout:milliseconds=5,late=apply_late"})
     EXPECT_LT(moved_by(text, {3, 5, 9}).max().item<double>(), 0) << text;
 }
 
@@ -222,9 +221,9 @@ TEST(ServerSynchrony, ConsensusMakesBuffersEqualAndGivesThemBack) {
 
 // Two loops of equal ranks on one batch, whose optimum is that of the batch.
 TEST(ServerSynchrony, AsynchronousAndPartialStepsConvergeToTheOptimum) {
-  const SharedTask plain{.ranks = 1, .steps = 600, .batch = [](int, int) {
-                           return std::optional(samples(1, 20));
-                         },
+  const SharedTask plain{.ranks = 1,
+                         .steps = 600,
+                         .batch = [](int, int) { return std::optional(samples(1, 20)); },
                          .optimizer = SharedTask::momentum_sgd(0.1, 0),
                          .model = "linear"};
   const at::Tensor optimum = train_on_ranks(plain, "synchronous").replicas[0];
