@@ -1,4 +1,4 @@
-// What a loop has to know of the synchrony of its replicas.
+// A loop has to know this of the synchrony of its replicas.
 #pragma once
 
 #include <cstdint>

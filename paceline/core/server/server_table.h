@@ -34,7 +34,7 @@ class Answer {
   std::function<void()> wait_;
 };
 
-// What a table tells of itself, by its first range.
+// A table tells this of itself, by its first range.
 struct TableFigures {
   std::uint64_t version = 0;  // steps by which the values were made that this worker read last
   std::uint64_t used = 0;     // updates of this worker in them

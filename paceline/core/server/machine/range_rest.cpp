@@ -5,8 +5,8 @@
 
 namespace paceline::server {
 
-// Where messages may be lost, a rest that has ended is asked for again by those that have not heard
-// of it.
+// A rest that has ended is asked for again by those that have not heard of it, where messages may
+// be lost.
 void RangeMachine::rest(int from, const Packet& packet) {
   Sender& sender = senders_.at(from);
   if (packet.flags < sender.last_pull || !has_values_) return;

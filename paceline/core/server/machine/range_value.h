@@ -77,7 +77,7 @@ class RangeValue {
   };
   // The values for a reader that needs this clock at least.
   View view(std::int64_t least) const;
-  // What a row with this view tells the reader, which has read it from here on.
+  // A row with this view tells the reader so. The reader has read it from here on.
   RowFacts facts_for(int reader, const View& view);
   std::uint64_t version_read_by(int worker) const;
   // The values, then the slots of the rule's state, which has made rule_steps().

@@ -66,7 +66,7 @@ class WorkerMachine {
   const std::vector<std::byte>& values() const { return values_; }
   // The rule's state after a rest, once: it is gone then.
   RuleState take_state() { return std::exchange(state_, {}); }
-  // What the last row of the first range told, and the updates of this worker by their staleness.
+  // The last row of the first range told these; and the updates of this worker by their staleness.
   const RowFacts& facts() const { return facts_; }
   const std::map<std::uint64_t, std::uint64_t>& staleness() const { return staleness_; }
   std::int64_t clock() const { return clock_; }

@@ -39,7 +39,7 @@ enum class PacketKind : std::uint32_t {
   failed,  // what the table has ended with, as text
 };
 
-// What a row tells beside its values. An update is one push of a worker that the values hold.
+// A row tells this beside its values. An update is one push of a worker that the values hold.
 struct RowFacts {
   std::uint64_t version = 0;    // steps by which the values were made
   std::uint64_t applied = 0;    // updates of the reader in them

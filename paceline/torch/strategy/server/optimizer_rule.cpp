@@ -15,7 +15,7 @@ namespace {
 
 namespace optim = torch::optim;
 
-// What servers make of the options of an optimizer, or why they cannot.
+// Servers make this of the options of an optimizer, or cannot, as the complaint tells.
 struct Translated {
   OptimizerRule rule;
   std::string complaint = {};
@@ -98,7 +98,7 @@ const std::array<Kind, 5>& kinds() {
                         "optimizer of any kind steps"));
 }
 
-// Where two settings of one rule differ: "rate is 0.1 and 0.2".
+// The first difference of two rules: "rate is 0.1 and 0.2".
 std::string difference(const OptimizerRule& one, const OptimizerRule& other) {
   if (one.name != other.name) return c10::str("they are ", one.name, " and ", other.name);
   for (const auto& [name, value] : one.settings)

@@ -1,4 +1,4 @@
-// What does not go with parameters on servers.
+// Refuses what does not go with parameters on servers.
 #pragma once
 
 #include "paceline/core/server/server.h"

@@ -38,12 +38,12 @@ class ServerSynchrony final : public LocalGradients {
   void restore(const parallel::SavedSynchrony& saved) override;
 
  private:
-  // As they were said in the last step, or before the first one.
+  // They were said in the last step, or before the first one.
   struct Weights {
     double all = 0;  // of all ranks
     double own = 0;  // of this one
   };
-  // What goes on from step to step, over its memory.
+  // Tensors over the memory of what goes on from step to step.
   std::vector<at::Tensor> kept_tensors(server::RuleState& rule, Weights& weights) const;
   void require_batch() const;
   void open_table();
@@ -68,7 +68,7 @@ class ServerSynchrony final : public LocalGradients {
   std::unique_ptr<server::Table> table_;   // none before the first step
   std::optional<OptimizerRule> rule_;      // of the step that is about to end
   std::string rule_name_;  // of the table, or of the one that was saved; empty: none yet
-  // Of the servers when all rested; empty while ranks go on.
+  // The servers' state when all rested; empty while ranks go on.
   server::RuleState rule_state_;
   bool rests_ = true, has_stepped_ = false;
   Weights weights_;

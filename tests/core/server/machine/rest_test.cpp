@@ -1,6 +1,7 @@
 // Workers that rest at whatever clocks they are: nobody waits for them, all that was pushed is
 // applied, and all read the same.
-// Also covers paceline/core/server/machine/range_rest.cpp and worker_rest.cpp there.
+// Also covers paceline/core/server/machine/range_rest.cpp and
+// paceline/core/server/machine/worker_rest.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +51,14 @@ TEST(Rest, WorkersWithAnyNumbersOfStepsComeToTheSameValuesAndClock) {
       }
     }
   }
+}
+
+TEST(Rest, BeforeFirstValuesIsMisuse) {
+  const server::TableShape shape =
+      server::shape_of({.name = "w", .elements = 4}, {{0, 1}, {2}}).value();
+  server::WorkerMachine worker(shape, 0, {}, 0);
+  worker.assign(std::vector<std::byte>(16));
+  EXPECT_THROW(worker.rest(), Error);
 }
 
 // A step of ones is a mean, so the value at a mark is its update's share.

@@ -1,4 +1,4 @@
-// What does not go with parameters on servers is refused by name, before anything is sent.
+// Refusals of what does not go with parameters on servers: by name, before anything is sent.
 #include "paceline/torch/strategy/server/server_refusals.h"
 
 #include "paceline/torch/optim/optim.h"
@@ -11,7 +11,7 @@ namespace {
 using torch::optim::Adam;
 using torch::optim::SGD;
 
-// What DataParallel is refused with on all ranks.
+// Returns the text with which DataParallel is refused on all ranks.
 template <typename MakeNet>
 std::string refusal(const MakeNet& make_net, const DataParallelOptions& options, int servers = 1,
                     int ranks = 2) {
