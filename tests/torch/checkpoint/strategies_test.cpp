@@ -86,6 +86,22 @@ TEST(CheckpointsOfStrategies, OfServersGoOnBitwiseOnAnotherNumberOfThem) {
   }
 }
 
+TEST(CheckpointsOfStrategies, OfStepsThatCloseWithoutSomeRanksAreRefusedByName) {
+  for (const char* text : {"backup_workers", "timeout"}) {
+    const TemporaryFolder folder;
+    run_ranks(2, {.servers = 1}, [&](Job& job) {
+      if (job.role() == Role::server) return serve(job);
+      TaskNet net("linear");
+      DataParallel parallel(net, job, {.synchrony = text});
+      Checkpoints checkpoints(job, (folder.path() / "run").string());
+      checkpoints.add("parallel", parallel);
+      checkpoints.add("model", net);
+      EXPECT_THAT(misuse_of([&] { checkpoints.save_if_due(1); }),
+                  AllOf(HasSubstr(text), HasSubstr("bsp, ssp, bounded_delay or asp")));
+    });
+  }
+}
+
 // No two of its runs have the same bits, but a save brings it to rest.
 TEST(CheckpointsOfStrategies, KeepTheSumOfAllReplicasOfAsyncGossip) {
   const TemporaryFolder folder;

@@ -217,6 +217,10 @@ void ServerSynchrony::write_consensus() {
 }
 
 SynchronyState ServerSynchrony::state() {
+  if (pacing_.skips_steps())
+    throw_misuse(c10::str("synchrony '", name(),
+                          "' closes steps without some ranks, and has no state to save: save under "
+                          "bsp, ssp, bounded_delay or asp"));
   if (!rests_) rest();
   return {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
           .own = packed(kept_tensors(rule_state_, weights_))};
