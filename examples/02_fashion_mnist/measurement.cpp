@@ -17,7 +17,7 @@ void StepTimer::start() {
 
 void StepTimer::count(const paceline::StepReport& report) {
   if (!running_) return;
-  if (gradients_travel_) {
+  if (reports_tell_) {
     in_flight_seconds += report.under_way_seconds;
     waited_seconds += report.waited_seconds;
   }
@@ -29,7 +29,7 @@ void StepTimer::stop() {
   if (!running_) return;
   running_ = false;
   wall_seconds += duration<double>(std::chrono::steady_clock::now() - since_).count();
-  if (gradients_travel_) return;
+  if (reports_tell_) return;
   const paceline::Traffic traffic = world_.traffic();
   in_flight_seconds += duration<double>(traffic.in_flight - traffic_at_start_.in_flight).count();
   waited_seconds += duration<double>(traffic.waited - traffic_at_start_.waited).count();
@@ -60,6 +60,22 @@ paceline::observe::Metrics exchange_figures(const paceline::StepReport& report) 
           {"exchanged_bytes", exchange.bytes},
           {"period", std::int64_t{exchange.period}},
           {"distance", exchange.distance}};
+}
+
+paceline::observe::Metrics server_figures(const paceline::StepReport& report) {
+  const paceline::parallel::ServerReport& servers = report.servers;
+  double sum = 0;
+  std::int64_t most = 0;
+  for (const auto& [staleness, updates] : servers.staleness) {
+    sum += static_cast<double>(staleness) * static_cast<double>(updates);
+    most = staleness;
+  }
+  const double mean = servers.used > 0 ? sum / static_cast<double>(servers.used) : 0;
+  return {{"version", servers.version},
+          {"used", servers.used},
+          {"dropped", servers.dropped},
+          {"staleness_mean", mean},
+          {"staleness_max", most}};
 }
 
 paceline::observe::Metrics sharding_figures(paceline::DataParallel& parallel) {

@@ -15,9 +15,9 @@
 // Measures the time of training steps on this worker, and the part that communication took.
 class StepTimer {
  public:
-  // `world` tells the times of exchanges of parameters, which a StepReport does not.
-  StepTimer(const paceline::Communicator& world, bool gradients_travel)
-      : world_(world), gradients_travel_(gradients_travel) {}
+  // `world` tells the times of exchanges of parameters where a StepReport does not.
+  StepTimer(const paceline::Communicator& world, bool reports_tell)
+      : world_(world), reports_tell_(reports_tell) {}
   void start();
   // Counts a step that has ended.
   void count(const paceline::StepReport& report);
@@ -32,7 +32,7 @@ class StepTimer {
 
  private:
   const paceline::Communicator& world_;
-  const bool gradients_travel_;
+  const bool reports_tell_;
   paceline::Traffic traffic_at_start_;
   std::chrono::steady_clock::time_point since_{};
   bool running_ = false;
@@ -49,6 +49,9 @@ paceline::observe::Metrics sharding_figures(paceline::DataParallel& parallel);
 
 // The exchanges of the strategy that keeps replicas in step, on this rank.
 paceline::observe::Metrics exchange_figures(const paceline::StepReport& report);
+
+// The updates of this rank by servers, of a synchrony that keeps parameters there.
+paceline::observe::Metrics server_figures(const paceline::StepReport& report);
 
 // The seconds that a step of this synchrony should take on the links of `world`, if it computes for
 // `compute` seconds.

@@ -22,6 +22,7 @@
 #include "replica.h"
 #include "steps.h"
 #include "stragglers.h"
+#include "synchrony.h"
 #include "turns.h"
 
 namespace data = paceline::data;
@@ -135,7 +136,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   const Descent descent = descent_of(options);
   require_rank("--slow", options.slow, job);
   require_rank("--corrupt", options.corrupt, job);
-  const bool waits = !options.synchrony.starts_with("async_gossip");
+  const bool waits = makes_equal_steps(options.synchrony);
   const double corruption = corruption_of(options.corrupt, job.rank());
   Pace pace(options.pace, options.slow, options.seed, job.rank(), job.world_size());
   if (options.threads > 0) at::set_num_threads(options.threads);
@@ -173,8 +174,9 @@ static int train_within_memory(paceline::Job& job, const Options& options,
         "%s gives directions: learning rate %g, momentum %g (--learning-rate, --momentum)\n",
         options.compression.c_str(), descent.learning_rate, descent.momentum);
   Faces faces(job, options, steps);
-  const bool gradients_travel = options.synchrony == "synchronous";
-  StepTimer timer(world, gradients_travel);
+  const bool gradients_travel = options.synchrony == "synchronous",
+             on_servers = keeps_parameters_on_servers(options.synchrony);
+  StepTimer timer(world, gradients_travel || on_servers);
   const auto is_evaluated = [&](std::int64_t step) {
     return step == steps || step % batches.per_epoch() == 0 ||
            (options.evaluate_every > 0 && step % options.evaluate_every == 0);
@@ -225,7 +227,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
       if (!std::isfinite(loss)) give_up(job, step, loss, options, descent);
     };
     if (own == 0) pace.hold_back(step);
-    const double loss_here = making->make(step, computed, rate);
+    const double loss_here = make_step(*making, parallel, step, computed, rate);
 
     epoch_loss += loss_here * static_cast<double>(own);
     epoch_samples += static_cast<double>(own);
@@ -278,6 +280,8 @@ static int train_within_memory(paceline::Job& job, const Options& options,
                                         {"parameters_sha256", sha256},
                                         {"peak_rss_bytes", peak_rss}};
   for (auto& figure : exchange_figures(parallel.last_step())) summary.push_back(figure);
+  if (on_servers)
+    for (auto& figure : server_figures(parallel.last_step())) summary.push_back(figure);
   for (auto& figure : sharding_figures(parallel)) summary.push_back(figure);
   if (options.forecast) {
     const double seconds =
@@ -297,7 +301,11 @@ static int train_within_memory(paceline::Job& job, const Options& options,
         options.model.c_str(), static_cast<long long>(steps), job.world_size(),
         job.world_size() == 1 ? "" : "s", train_loss, test_accuracy, samples_per_second, compute,
         communication, exposed);
-    if (const auto& exchange = parallel.last_step().exchange; !gradients_travel)
+    if (const auto& servers = parallel.last_step().servers; on_servers)
+      std::printf("%s: version %lld of the servers, %lld updates of this rank, %lld dropped\n",
+                  options.synchrony.c_str(), static_cast<long long>(servers.version),
+                  static_cast<long long>(servers.used), static_cast<long long>(servers.dropped));
+    else if (const auto& exchange = parallel.last_step().exchange; !gradients_travel)
       std::printf("%s: %lld exchanges, %.3g MB of this rank, distance %.3g at the last\n",
                   options.synchrony.c_str(), static_cast<long long>(exchange.exchanges),
                   exchange.bytes / 1e6, exchange.distance);

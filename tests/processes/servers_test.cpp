@@ -223,6 +223,28 @@ TEST(Servers, OneThatIsStoppedIsToldByTheGradientsThatItHolds) {
   EXPECT_THAT(launcher.error(), HasSubstr("server 0 had to be stopped (SIGKILL)"));
 }
 
+TEST(Servers, ParametersThatTheyKeepHaveTheSameBitsUnderAllThatWaitsForAll) {
+  std::string expected;
+  for (const auto& [transport, synchrony] : std::vector<std::pair<std::string, std::string>>{
+           {"shm", "bsp"}, {"tcp", "ssp:staleness=0"}}) {
+    const std::string found =
+        parameters_after({"--servers", "2", "--transport", transport}, {"--synchrony", synchrony});
+    ASSERT_NE(found, "") << synchrony;
+    if (expected.empty()) expected = found;
+    EXPECT_EQ(found, expected) << synchrony << " over " << transport;
+  }
+}
+
+// The workers end with one model, whose parameters the example compares.
+TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
+  for (const auto& [transport, synchrony] : std::vector<std::pair<std::string, std::string>>{
+           {"tcp", "asp:update=worker"}, {"shm", "backup_workers"}})
+    EXPECT_NE(parameters_after({"--servers", "2", "--transport", transport},
+                               {"--synchrony", synchrony, "--pace", "5", "--slow", "drawn:3"}),
+              "")
+        << synchrony;
+}
+
 TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--compression", "int8"}, "does not go with compression \"int8\""},
@@ -236,6 +258,12 @@ TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
     const auto finished = run(paceline_run({"-n", "2", "--servers", "1"}, command));
     EXPECT_EQ(finished.exit_code, 2) << expected;
     EXPECT_THAT(finished.error, HasSubstr(expected));
+  }
+  for (const char* synchrony : {"bsp", "asp:update=worker"}) {
+    const auto without = run(paceline_run(
+        {"-n", "2"}, {binary("fashion_mnist"), "--model", "linear", "--synchrony", synchrony}));
+    EXPECT_EQ(without.exit_code, 2);
+    EXPECT_THAT(without.error, HasSubstr("this job has none; start it with `paceline run"));
   }
   const auto alone = run(paceline_run({"-n", "2"}, {binary("fashion_mnist"), "--model", "linear",
                                                     "--steps", "1", "--aggregate", "server"}));

@@ -90,6 +90,32 @@ class Table::Impl {
         name_of(buffer.dtype));
   }
 
+  void check_state(const RuleState& state) const {
+    const auto slots = static_cast<std::size_t>(shape.rule.entry.slots);
+    const std::size_t bytes = shape.spec.elements * shape.element_bytes();
+    const auto fits = [&](const auto& slot) { return slot.size() == bytes; };
+    PACELINE_CHECK((state.slots.empty() || state.slots.size() == slots) &&
+                       std::ranges::all_of(state.slots, fits) && state.steps >= 0,
+                   "assign: the state of {} has {} slots of the table's {} bytes, or none",
+                   shape.rule.entry.name, slots, bytes);
+  }
+
+  void check_pull(const char* what, const ConstBuffer& values) const {
+    check(what, values);
+    PACELINE_CHECK(machine.read([](const auto& worker) { return worker.has_pulled(); }),
+                   "{}: the last pull of table '{}' is under way: wait for it first", what,
+                   shape.spec.name);
+  }
+  static Answer answer_with_values(const char* what, Buffer values,
+                                   const std::shared_ptr<Impl>& self) {
+    return Answer([what, values, self] {
+      self->wait_for(what, [](const auto& worker) { return worker.has_pulled(); });
+      self->machine.read([&](const auto& worker) {
+        std::memcpy(values.data, worker.values().data(), worker.values().size());
+      });
+    });
+  }
+
   std::vector<double> settings_of(const PushOptions& options) const {
     std::vector<double> values = values_of(shape.rule);
     const auto set = [&](std::string_view name, double value) {
@@ -145,12 +171,14 @@ bool Table::is_worker() const {
   return impl_->machine.is_worker();
 }
 
-Answer Table::assign(ConstBuffer values) {
+Answer Table::assign(ConstBuffer values, const RuleState& state) {
   impl_->check("assign", values);
+  impl_->check_state(state);
   const bool gives =
       impl_->links.generation->identity().rank == impl_->shape.members.workers.front();
   const Bytes bytes = gives ? values.bytes() : Bytes{};
-  impl_->perform("assign", [bytes](WorkerMachine& worker, Time) { return worker.assign(bytes); });
+  impl_->perform("assign",
+                 [&](WorkerMachine& worker, Time) { return worker.assign(bytes, state); });
   return Answer([impl = impl_] {
     impl->wait_for("assign", [](const auto& worker) { return worker.is_assigned(); });
   });
@@ -175,17 +203,24 @@ Answer Table::push(ConstBuffer update, const PushOptions& options) {
 }
 
 Answer Table::pull(Buffer values) {
-  impl_->check("pull", values);
-  PACELINE_CHECK(impl_->machine.read([](const auto& worker) { return worker.has_pulled(); }),
-                 "pull: the last pull of table '{}' is under way: wait for it first",
-                 impl_->shape.spec.name);
+  impl_->check_pull("pull", values);
   impl_->perform("pull", [](WorkerMachine& worker, Time) { return worker.pull(); });
-  return Answer([impl = impl_, values] {
-    impl->wait_for("pull", [](const auto& worker) { return worker.has_pulled(); });
-    impl->machine.read([&](const auto& worker) {
-      std::memcpy(values.data, worker.values().data(), worker.values().size());
-    });
+  return Impl::answer_with_values("pull", values, impl_);
+}
+
+Answer Table::rest(Buffer values) {
+  impl_->check_pull("rest", values);
+  impl_->perform("rest", [](WorkerMachine& worker, Time) { return worker.rest(); });
+  return Impl::answer_with_values("rest", values, impl_);
+}
+
+RuleState Table::take_rule_state() {
+  auto state = std::make_shared<RuleState>();
+  impl_->perform("the state", [state](WorkerMachine& worker, Time) {
+    *state = worker.take_state();
+    return Actions{};
   });
+  return std::move(*state);
 }
 
 std::int64_t Table::clock() const {
@@ -194,6 +229,14 @@ std::int64_t Table::clock() const {
 
 std::uint64_t Table::dropped() const {
   return impl_->machine.read([](const auto& worker) { return worker.dropped(); });
+}
+
+TableFigures Table::figures() const {
+  return impl_->machine.read([](const auto& worker) {
+    const RowFacts& facts = worker.facts();
+    return TableFigures{facts.version, facts.applied, worker.dropped(), facts.weight,
+                        worker.staleness()};
+  });
 }
 
 }  // namespace paceline::server

@@ -34,6 +34,17 @@ class Answer {
   std::function<void()> wait_;
 };
 
+// A table tells this of itself, by its first range.
+struct TableFigures {
+  std::uint64_t version = 0;  // steps by which the values were made that this worker read last
+  std::uint64_t used = 0;     // updates of this worker in them
+  std::uint64_t dropped = 0;  // pushes of this worker that came too late for their step
+  double weight = 0;          // of all workers: in the last step, or as each said last
+  // The updates of this worker by the number of versions that it had not read when they were used;
+  // their sum is `used`.
+  std::map<std::uint64_t, std::uint64_t> staleness = {};
+};
+
 struct PushOptions {
   std::optional<double> rate = {};              // instead of the rule's
   double weight = 1;                            // of the update; at least 0
@@ -57,8 +68,9 @@ class Table {
 
   // --- of workers; THROWS Error (misuse) elsewhere, or where a buffer does not fit the table ---
 
-  // First values: each worker calls it once, before all else. The answer comes when they are there.
-  Answer assign(ConstBuffer values);
+  // First values, and with them the state of the rule: each worker calls it once, before all else.
+  // The answer comes when they are there.
+  Answer assign(ConstBuffer values, const RuleState& state = {});
   // An update, for which this worker has pulled values. It is copied before the call returns, which
   // waits while 8 pushes are unanswered. Answered once it is applied, or sure to be.
   Answer push(ConstBuffer update, const PushOptions& options = {});
@@ -66,8 +78,17 @@ class Table {
   // live until then.
   Answer pull(Buffer values);
 
+  // Pushes nothing until all workers rest, at whatever clocks they are: nobody waits for one that
+  // does. Answered when all rest: with the values after all pushes, which are the same for all
+  // workers, as pull() does. All go on at the same clock.
+  Answer rest(Buffer values);
+  // The state of the rule as the last rest found it. REQUIRES: its answer has come; it is taken
+  // once.
+  RuleState take_rule_state();
+
   std::int64_t clock() const;     // of this worker
   std::uint64_t dropped() const;  // of its pushes, that came too late for their step
+  TableFigures figures() const;
 
  private:
   class Impl;

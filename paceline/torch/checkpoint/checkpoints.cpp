@@ -25,6 +25,7 @@
 #include "paceline/torch/checkpoint/resume_point.h"
 #include "paceline/torch/checkpoint/saving.h"
 #include "paceline/torch/checkpoint/stop_signals.h"
+#include "paceline/torch/strategy/strategy.h"
 
 namespace paceline {
 
@@ -292,6 +293,15 @@ void Checkpoints::Impl::load(std::uint64_t step) {
 // The training has begun, and all ranks make the same call.
 void Checkpoints::Impl::begin_steps() {
   if (std::exchange(has_begun_, true)) return;
+  for (DataParallel* const parallel : parallels_) {
+    const std::string& synchrony = parallel->replicas().options().synchrony;
+    if (!strategy::parse_strategy(synchrony).value().strategy.closes_without_some) continue;
+    throw_misuse(
+        fmt::format("checkpoints do not go with synchrony '{}', whose steps close without some "
+                    "ranks: a rank that stands still to save could hold up the others for ever. "
+                    "Save under bsp, ssp, bounded_delay or asp",
+                    synchrony));
+  }
   const bool all_wait = std::ranges::all_of(parallels_, [](DataParallel* parallel) {
     return parallel->replicas().synchrony().is_lockstep();
   });

@@ -30,7 +30,20 @@ void require_synchronous(const DataParallelOptions& options) {
   if (options.compression != "none") refuse("compression \"" + options.compression + "\"");
 }
 
-ModelParts split_parts_of(const torch::nn::Module& model, const DataParallelOptions& options) {
+// Ranks that share sequences are one replica, whose parameters must be the same in each step.
+void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony) {
+  auto choice = strategy::parse_strategy(synchrony);
+  if (mesh.size("cp") == 1 || !choice || !choice->strategy.on_servers) return;
+  throw_misuse(
+      "DataParallel: the mesh has an axis cp, whose ranks share sequences, and synchrony '" +
+      synchrony +
+      "' keeps the parameters of each rank apart: take a mesh of dp alone, or "
+      "\"synchronous\"");
+}
+
+ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh& mesh,
+                          const DataParallelOptions& options) {
+  require_no_servers_beside(mesh, options.synchrony);
   ModelParts parts = parallel::parts_of(model, options.sparse);
   parts.placements = tensor::placements_of(model);
   if (parts.placements.group() != nullptr) require_synchronous(options);
@@ -67,7 +80,8 @@ class DataParallel::Impl {
        bool has_model, DeviceMesh* mesh = nullptr)
       : choice(checked_choice(options, has_model)),
         replicas(std::move(parts), group, job, options, &strategy::make_synchrony,
-                 precision::make_numbers(choice, mesh)) {}
+                 precision::make_numbers(choice, mesh)),
+        mesh_(mesh) {}
   ~Impl() {
     ranks_->group = nullptr;
     dropouts_->step = nullptr;
@@ -107,6 +121,7 @@ class DataParallel::Impl {
     DataParallelOptions options = replicas.options();
     options.synchrony = text;
     precision::require_fitting_synchrony(choice, options);
+    if (mesh_ != nullptr) require_no_servers_beside(*mesh_, text);
     replicas.change_synchrony(text);
     if (layers_mix_) require_lockstep();
   }
@@ -150,6 +165,7 @@ class DataParallel::Impl {
     ranks_->group = layers_.get();
   }
 
+  DeviceMesh* const mesh_;  // null: the ranks are replicas
   std::shared_ptr<tensor::DropoutClock> dropouts_ = std::make_shared<tensor::DropoutClock>();
   bool layers_mix_ = false;
   std::unique_ptr<Communicator> layers_;
@@ -175,8 +191,9 @@ DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
 
 DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(halved_parts_of(model, split_parts_of(model, options), options),
-                                   mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
+    : impl_(std::make_unique<Impl>(
+          halved_parts_of(model, split_parts_of(model, mesh, options), options),
+          mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
   impl_->place_in_batch(mesh);

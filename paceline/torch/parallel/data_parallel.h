@@ -109,7 +109,9 @@ class DataParallel {
   // Error (misuse): there are none.
   using Prepare = PrepareOptimizer;
   bool step(Prepare prepare = {});
-  // Waits until the updates of the last step are done on this rank.
+  // Waits until the updates of the last step are done on this rank. With parameters on servers
+  // (docs/server/) all ranks call it, at whatever steps they are: nobody waits for one that is in
+  // it, and when all are the replicas become equal, with all updates.
   void finish();
 
   // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to

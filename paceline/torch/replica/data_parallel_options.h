@@ -21,7 +21,8 @@ enum class BufferMode : std::uint8_t {
 struct DataParallelOptions {
   // How replicas are kept in step (docs/strategies/): "synchronous" averages the gradients of each
   // step, which the options of messages, schedule and compression are about; others, such as
-  // "local_sgd:period=8", exchange parameters now and then.
+  // "local_sgd:period=8", exchange parameters now and then, or keep them on the job's servers, as
+  // "ssp:staleness=3" (docs/server/).
   std::string synchrony = "synchronous";
   // Small, so that the first message starts early.
   std::size_t first_bucket_bytes = schedule::BucketCaps{}.first_bytes;

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -39,6 +40,21 @@ std::vector<ParameterSlots> slots_of(const Optimizers& optimizers, bool make) {
   return all;
 }
 
+// An optimizer takes a state that is there for one that it has made itself.
+static void forget_empty_states(const Optimizers& optimizers) {
+  for (torch::optim::Optimizer* optimizer : optimizers) {
+    const OptimizerStateKind& kind = *state_kind_of(*optimizer);
+    for (auto& group : optimizer->param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        const auto found = optimizer->state().find(parameter.unsafeGetTensorImpl());
+        const auto is_there = [](const OptimizerSlot& slot) { return slot.tensor->defined(); };
+        if (std::ranges::none_of(kind.slots(*found->second).tensors, is_there))
+          optimizer->state().erase(found);
+      }
+    }
+  }
+}
+
 void average_optimizers(const Optimizers& optimizers, Communicator& group, double share) {
   if (group.size() == 1) return;
   require_known_optimizers(optimizers, "averaging the states of optimizers");
@@ -58,6 +74,7 @@ void average_optimizers(const Optimizers& optimizers, Communicator& group, doubl
       tensors.push_back(*slot.tensor);
     }
   }
+  forget_empty_states(optimizers);
   CoalescedTensors(std::move(tensors), group).average(group, share, 0);
 }
 

@@ -40,6 +40,17 @@ std::vector<torch::optim::Optimizer*> OwnUpdates::optimizers() const {
   return all;
 }
 
+std::vector<torch::optim::Optimizer*> OwnUpdates::prepared() {
+  const auto all = optimizers();
+  if (prepare_)
+    for (torch::optim::Optimizer* const one : all) prepare_(*one);
+  return all;
+}
+
+void OwnUpdates::drop_gradients() {
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
 void OwnUpdates::update_one(at::Tensor& parameter) {
   at::Tensor& grad = parameter.mutable_grad();
   if (!grad.defined()) return;

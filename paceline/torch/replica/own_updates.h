@@ -33,6 +33,10 @@ class OwnUpdates {
   // Returns the seconds that it took.
   double update_all();
 
+  // All of them, with the settings of the step that others make in their place.
+  std::vector<torch::optim::Optimizer*> prepared();
+  void drop_gradients();
+
   // Returns them in the order of the parameters.
   std::vector<torch::optim::Optimizer*> optimizers() const;
 

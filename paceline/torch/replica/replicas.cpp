@@ -378,6 +378,7 @@ bool Replicas::step(torch::optim::Optimizer& optimizer) {
   if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
     throw_misuse(complaint);
   const std::string stranger = stranger_of(optimizer);
+  synchrony().steps_by({&optimizer});
   equalise_optimizers({&optimizer});
   bool may_update = true;
   const EndedStep ended = end_gated_step(may_update);
@@ -404,7 +405,7 @@ bool Replicas::step(PrepareOptimizer prepare) {
         "DataParallel::step() without an optimizer needs DataParallelOptions::optimizer, which "
         "makes one for each parameter: set it, or call step(optimizer)");
   }
-  finish();  // before the next one's `prepare`
+  finish_updates();  // before the next one's `prepare`
   updates_->prepare(std::move(prepare));
   if (is_gated()) return step_gated_updates();
   const auto before = std::exchange(synchronized_, std::nullopt);
@@ -432,8 +433,13 @@ void Replicas::update_at_first_use() {
   });
 }
 
-void Replicas::finish() {
+void Replicas::finish_updates() {
   synchrony().drain();
+  first_use_.reset();
+}
+
+void Replicas::finish() {
+  synchrony().rest();
   first_use_.reset();
 }
 

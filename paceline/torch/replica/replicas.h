@@ -106,6 +106,7 @@ class Replicas {
   bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
   EndedStep end_gated_step(bool& may_update);
   void end_update(bool has_updated);
+  void finish_updates();
   bool step_gated_updates();
   void read_model();
   void write_model();

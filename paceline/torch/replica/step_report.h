@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 namespace paceline {
 
@@ -21,6 +22,16 @@ struct ShardReport {
   double gathered_bytes = 0;  // of these units, with padding
   double whole_memory = 0;    // the most bytes in which whole units lay at once
   double piece_memory = 0;    // bytes of this rank's pieces of parameters, where they lie apart
+};
+
+// Parameters on servers (docs/server/), by the first part of them. An update is the push of a step.
+struct ServerReport {
+  std::int64_t version = 0;  // steps of the servers by which the parameters here were made
+  std::int64_t used = 0;     // updates of this rank in them, so far
+  std::int64_t dropped = 0;  // updates of this rank that came too late for their step, so far
+  // The updates that were used, by their staleness: versions between that which the gradient was
+  // taken at, and that which the update was made to. Their sum is `used`.
+  std::map<std::int64_t, std::int64_t> staleness = {};
 };
 
 }  // namespace parallel
@@ -52,6 +63,7 @@ struct StepReport {
   double under_way_seconds = 0;  // in which gradients were under way
   parallel::ExchangeReport exchange = {};
   parallel::ShardReport sharded = {};
+  parallel::ServerReport servers = {};
 };
 
 }  // namespace paceline

@@ -73,6 +73,10 @@ class Synchrony {
   // Whether backward made a gradient since the last step ended.
   virtual bool has_gradients() const = 0;
 
+  // The optimizers with which the caller ends the step that is under way, before end_step(null):
+  // for a synchrony that has others step by their settings. THROWS Error (misuse): nobody can; then
+  // nothing is sent.
+  virtual void steps_by(const Optimizers&) {}
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.
   virtual StepOutcome end_step(OwnUpdates* updates) = 0;
@@ -81,6 +85,9 @@ class Synchrony {
   virtual void stepped(const Optimizers& optimizers, double seconds) = 0;
   // Waits until nothing of the last step is under way on this rank.
   virtual void drain() = 0;
+  // Collective, between steps: the same for all ranks, which may be at different steps. Where
+  // servers hold the parameters, this replica takes them as all updates have made them.
+  virtual void rest() { drain(); }
   virtual bool is_under_way() const = 0;
   // Sets the failure that ended the training together: all later calls throw it.
   virtual void fail(std::exception_ptr failure) = 0;

@@ -127,6 +127,61 @@ TEST(ServerTable, DifferencesOfAllWorkersAddUp) {
   });
 }
 
+// Adam on one table, or on two that follow each other, on other servers.
+TEST(ServerTable, ARestBringsTheStateOfTheRuleWithWhichAnotherTableGoesOn) {
+  const std::uint64_t of_seed = test::seed(2970000);
+  const auto trained = [&](std::vector<int> servers, int steps_of_each) {
+    std::vector<double> end;
+    test::run_ranks(5, [&](Job& job) {
+      std::vector<double> values = QuadraticWorld::first(QuadraticWorld::kElements);
+      RuleState state;
+      std::int64_t clock = 0;
+      for (const int count : servers) {
+        Table table(job,
+                    {.name = fmt::format("w.{}", count),
+                     .elements = QuadraticWorld::kElements,
+                     .dtype = Dtype::f64,
+                     .rule = "adam:rate=0.05",
+                     .part_bytes = 40},
+                    table_members(2, count));
+        if (!table.is_worker()) continue;
+        table.assign(buffer_of(values), state).wait();
+        for (int step = 0; step < steps_of_each; ++step) {
+          const auto gradient = QuadraticWorld::gradient(of_seed, job.rank(), clock++, values);
+          table.push(const_buffer_of(gradient));
+          table.pull(buffer_of(values)).wait();
+        }
+        std::vector<double> rested(values.size());
+        table.rest(buffer_of(rested)).wait();
+        EXPECT_EQ(rested, values);
+        state = table.take_rule_state();
+        EXPECT_EQ(state.steps, clock);
+        EXPECT_EQ(state.slots.size(), 2u);
+        EXPECT_EQ(table.figures().version, static_cast<std::uint64_t>(steps_of_each));
+        EXPECT_EQ(table.figures().staleness.at(0), static_cast<std::uint64_t>(steps_of_each));
+      }
+      if (job.rank() == 0) end = values;
+    });
+    return end;
+  };
+  EXPECT_EQ(trained({3, 1}, 4), trained({2}, 8));
+}
+
+TEST(ServerTable, AWorkerThatRestsHoldsUpNobody) {
+  test::run_ranks(3, [](Job& job) {
+    Table table(job, {.name = "w", .elements = 9, .synchrony = "ssp:staleness=1", .part_bytes = 8});
+    std::vector<float> values(9), ones(9, 1);
+    table.assign(buffer_of(values)).wait();
+    for (int step = 0; step < 4 * job.rank(); ++step) {
+      table.push(const_buffer_of(ones), {.rate = 3});
+      table.pull(buffer_of(values)).wait();
+    }
+    table.rest(buffer_of(values)).wait();
+    EXPECT_THAT(values, testing::Each(-12.0f)) << "4 + 8 pushes, each of which counts for a third";
+    EXPECT_EQ(table.clock(), 8);
+  });
+}
+
 TEST(ServerTable, LongPartsTravelWhole) {
   test::run_ranks(2, [](Job& job) {
     constexpr std::size_t kElements = (std::size_t{3} << 20) + 7;
@@ -162,6 +217,10 @@ TEST(ServerTable, WrongCallsAreMisuse) {
     }
     EXPECT_THAT(refusal_at([&] { table.pull(buffer_of(five)); }),
                 HasSubstr("table 'w' has 4 elements of f32 in host memory, and the buffer has 5"));
+    EXPECT_THAT(refusal_at([&] {
+                  table.assign(buffer_of(four), {.slots = {{}, {}}});
+                }),
+                HasSubstr("the state of sgd has 1 slots of the table's 16 bytes"));
     table.assign(buffer_of(four)).wait();
     EXPECT_THAT(refusal_at([&] {
                   table.push(buffer_of(four), {.settings = {{"beta", 1}}});

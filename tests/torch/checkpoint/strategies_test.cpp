@@ -13,9 +13,10 @@ namespace {
 // The digests of all replicas, by rank, after `steps`; saves after step 10.
 std::vector<std::string> digests_of(const std::string& synchrony, const std::string& directory,
                                     int steps, bool resume, bool own_optimizers,
-                                    const std::string& later = {}) {
+                                    const std::string& later = {}, int servers = 0) {
   std::vector<std::string> digests(3);
-  run_ranks(3, [&](Job& job) {
+  run_ranks(3, {.servers = servers}, [&](Job& job) {
+    if (job.role() == Role::server) return serve(job);
     auto net = std::make_shared<TaskNet>("mlp");
     const SharedTask task;
     DataParallelOptions options{.synchrony = synchrony};
@@ -52,6 +53,7 @@ std::vector<std::string> digests_of(const std::string& synchrony, const std::str
 
 TEST(CheckpointsOfStrategies, GoOnBitwiseWhereTheyWereSaved) {
   for (const strategy::Strategy& one : strategy::strategies()) {
+    if (one.on_servers) continue;
     std::string text(one.name);
     for (const Setting& setting : one.settings)
       if (setting.name == "period") text += ":period=4";
@@ -68,6 +70,35 @@ TEST(CheckpointsOfStrategies, GoOnBitwiseWhereTheyWereSaved) {
       digests_of(text, directory, 12, false, own_optimizers);
       EXPECT_EQ(digests_of(text, directory, 17, true, own_optimizers), undisturbed) << text;
     }
+  }
+}
+
+// The rule's state is saved in the order of the parameters, so the number of servers may change.
+TEST(CheckpointsOfStrategies, OfServersGoOnBitwiseOnAnotherNumberOfThem) {
+  for (const char* text : {"bsp", "ssp:staleness=0,update=worker"}) {
+    for (const bool own_optimizers : {false, true}) {
+      const TemporaryFolder folder;
+      const std::string directory = (folder.path() / "run").string();
+      const auto undisturbed = digests_of(text, {}, 17, false, own_optimizers, {}, 2);
+      digests_of(text, directory, 12, false, own_optimizers, {}, 3);
+      EXPECT_EQ(digests_of(text, directory, 17, true, own_optimizers, {}, 1), undisturbed) << text;
+    }
+  }
+}
+
+TEST(CheckpointsOfStrategies, OfStepsThatCloseWithoutSomeRanksAreRefusedByName) {
+  for (const char* text : {"backup_workers", "timeout"}) {
+    const TemporaryFolder folder;
+    run_ranks(2, {.servers = 1}, [&](Job& job) {
+      if (job.role() == Role::server) return serve(job);
+      TaskNet net("linear");
+      DataParallel parallel(net, job, {.synchrony = text});
+      Checkpoints checkpoints(job, (folder.path() / "run").string());
+      checkpoints.add("parallel", parallel);
+      checkpoints.add("model", net);
+      EXPECT_THAT(misuse_of([&] { checkpoints.save_if_due(1); }),
+                  AllOf(HasSubstr(text), HasSubstr("bsp, ssp, bounded_delay or asp")));
+    });
   }
 }
 

@@ -5,10 +5,11 @@
 namespace paceline {
 namespace {
 
-// Texts of all strategies, such that few steps show their effect.
+// Texts of all strategies that need no servers, such that few steps show their effect.
 std::vector<std::string> all_texts() {
   std::vector<std::string> texts;
   for (const strategy::Strategy& one : strategy::strategies()) {
+    if (one.on_servers) continue;
     std::string text(one.name);
     for (const Setting& setting : one.settings)
       if (setting.name == "period") text += ":period=3";

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/server/server.h"
 #include "paceline/torch/replica/replica.h"
 #include "tests/torch/parallel/small_training.h"
 
@@ -24,6 +25,7 @@ struct SharedTask {
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer =
       momentum_sgd(0.1, 0.9);
   std::string model = "mlp";  // or linear
+  int servers = 0;            // of the job
 
   static std::optional<Samples> uneven_batches(int rank, int step) {
     return samples(100 * rank + step, 2 + (rank + 2 * step) % 4);
@@ -164,7 +166,8 @@ inline Trained train_on_ranks(
   trained.replicas.resize(ranks);
   trained.consensus.resize(ranks);
   trained.reports.resize(ranks);
-  run_ranks(task.ranks, [&](Job& job) {
+  run_ranks(task.ranks, {.servers = task.servers}, [&](Job& job) {
+    if (job.role() == Role::server) return serve(job);
     auto net = std::make_shared<TaskNet>(task.model);
     DataParallel parallel(net, job, {.synchrony = synchrony});
     const auto optimizer = task.optimizer(net->parameters());

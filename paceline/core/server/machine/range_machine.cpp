@@ -33,21 +33,22 @@ Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
       case PacketKind::push: push(from, std::move(packet), now); break;
       case PacketKind::pull: pull(from, packet); break;
       case PacketKind::join: join(from, packet, now); break;
+      case PacketKind::rest: rest(from, packet); break;
       default: break;  // not for a server
     }
   }
-  return settle();
+  return settle(now);
 }
 
 Actions RangeMachine::on_timer(Time now) {
   if (open_.contains(value_.clock())) timed_out_ = value_.clock();
   close_steps(now);
-  return settle();
+  return settle(now);
 }
 
 Actions RangeMachine::on_lost(int peer, Time now) {
   leave(peer, now);
-  return settle();
+  return settle(now);
 }
 
 // --- what comes from workers ---------------------------------------------------------------------
@@ -58,11 +59,15 @@ void RangeMachine::assign(int from, const Packet& packet) {
         fmt::format("member {} means another table by this name than its server: its "
                     "elements, dtype, synchrony, rule, parts or members differ",
                     from));
-  if (packet.count > 0 && packet.count != shape_->ranges[range_].elements)
+  const std::size_t elements = shape_->ranges[range_].elements;
+  const auto slots = static_cast<std::size_t>(shape_->rule.entry.slots);
+  if (packet.count > 0 && packet.count != elements && packet.count != elements * (1 + slots))
     return fail(fmt::format("member {} gave {} first values for a range of {}", from, packet.count,
-                            shape_->ranges[range_].elements));
+                            elements));
+  if (packet.clock < 0 || packet.clock > RuleState::kMostSteps)
+    return fail(fmt::format("member {} gave a state of {} steps", from, packet.clock));
   if (packet.count > 0 && !has_values_) {
-    value_.assign(packet.elements);
+    value_.assign(packet.elements, packet.clock);
     has_values_ = true;
   }
   wait_for_values_.insert(from);
@@ -82,7 +87,8 @@ void RangeMachine::push(int from, Packet packet, Time now) {
             packet.clock,
             packet.weight,
             std::move(packet.settings),
-            std::move(packet.elements)};
+            std::move(packet.elements),
+            value_.version_read_by(from)};
   if (const std::string why = complaint(sender, push); !why.empty())
     return fail(
         fmt::format("push {} of member {} at clock {} {}", push.sequence, from, push.stamp, why));
@@ -186,8 +192,11 @@ bool RangeMachine::can_close(std::int64_t step, const std::vector<Push>& gathere
   const Pacing& pacing = shape_->pacing;
   const auto of_step =
       std::ranges::count_if(gathered, [&](const Push& push) { return push.stamp == step; });
-  int needed = value_.counted_in(step);
-  if (pacing.spare > 0) needed = static_cast<int>(shape_->members.workers.size()) - pacing.spare;
+  int needed = value_.counted_in(step) + of_resting(step, gathered);
+  if (pacing.spare > 0) {
+    const int most = static_cast<int>(shape_->members.workers.size()) - pacing.spare;
+    needed = value_.has_resting() ? std::min(needed, most) : most;
+  }
   if (timed_out_ == step) needed = std::min(needed, pacing.quorum);
   return of_step >= std::max(needed, 1);
 }
@@ -203,7 +212,7 @@ void RangeMachine::close_steps(Time now) {
     std::vector<Push> late;
     if (shape_->pacing.spare > 0) {
       const auto first =
-          static_cast<std::ptrdiff_t>(shape_->members.workers.size()) - shape_->pacing.spare;
+          std::min(std::ssize(pushes), std::ssize(shape_->members.workers) - shape_->pacing.spare);
       late.assign(std::make_move_iterator(pushes.begin() + first),
                   std::make_move_iterator(pushes.end()));
       pushes.erase(pushes.begin() + first, pushes.end());
@@ -254,7 +263,8 @@ void RangeMachine::check_numbers() {
                     senders_.size(), needed));
 }
 
-Actions RangeMachine::settle() {
+Actions RangeMachine::settle(Time now) {
+  let_rest(now);
   check_numbers();
   const std::int64_t clock = value_.clock();
   for (auto& [member, sender] : senders_) {
@@ -274,6 +284,7 @@ Actions RangeMachine::settle() {
                   .sequence = value_.own(member),
                   .clock = view.clock,
                   .count = shape_->ranges[range_].elements,
+                  .facts = value_.facts_for(member, view),
                   .elements = {view.values.begin(), view.values.end()}});
     sender.pull.reset();
   }

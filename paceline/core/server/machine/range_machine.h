@@ -10,6 +10,9 @@
 // Members come and go: a newcomer joins each range, takes the highest clock that they answer, tells
 // it to all of them, and begins. A worker that leaves or is lost takes back what was not yet
 // applied, and never comes again under its number.
+//
+// Members may rest (range_rest.cpp): nothing waits for one that does. When all rest, all that they
+// have pushed is applied, and each gets the same row; then they go on at one clock.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +50,10 @@ class RangeMachine {
     std::int64_t least = 0;
     std::uint64_t own = 0;
   };
+  struct Rest {
+    std::uint32_t number = 0;
+    std::uint64_t own = 0;  // pushes that come before it
+  };
   // The state of one worker here. Pushes are taken (accepted in order), then decided: applied, to
   // be shown, or dropped.
   struct Sender {
@@ -57,7 +64,9 @@ class RangeMachine {
     std::size_t gathered = 0;            // taken, and in an open step
     std::optional<Pull> pull;            // that waits for its row
     std::uint32_t last_pull = 0;
-    bool is_owed = false;  // an answer
+    bool is_owed = false;           // an answer
+    std::optional<Rest> rest = {};  // it asked for one
+    std::uint32_t last_rest = 0;    // the number of the last that has ended
   };
 
   void assign(int from, const Packet& packet);
@@ -65,6 +74,9 @@ class RangeMachine {
   void pull(int from, const Packet& packet);
   void join(int from, const Packet& packet, machine::Time now);
   void leave(int worker, machine::Time now);
+  void rest(int from, const Packet& packet);
+  void let_rest(machine::Time now);  // those that have asked, and wakes them when all rest
+  void send_rested(int to);
 
   std::string complaint(const Sender& sender, const Push& push) const;
   void offer(Push push, machine::Time now);
@@ -72,12 +84,14 @@ class RangeMachine {
   void offer_late(Push push, machine::Time now);
   void close_steps(machine::Time now);
   bool can_close(std::int64_t step, const std::vector<Push>& gathered) const;
+  // The pushes of this step by workers that rest.
+  int of_resting(std::int64_t step, const std::vector<Push>& gathered) const;
   void decide(const Push& push, bool dropped = false);
 
   void send(int to, Packet packet);
   void fail(std::string why);
   void check_numbers();
-  machine::Actions settle();  // answers and rows; ends an event
+  machine::Actions settle(machine::Time now);  // answers and rows; ends an event
 
   const TableShape* shape_;
   std::uint32_t range_, timer_;

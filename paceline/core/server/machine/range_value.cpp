@@ -21,8 +21,15 @@ RangeValue::RangeValue(const TableShape& shape, std::size_t range)
   for (const int worker : shape.members.workers) clocks_[worker] = 0;
 }
 
-void RangeValue::assign(Bytes values) {
-  value_.assign(values.begin(), values.end());
+void RangeValue::assign(Bytes values, std::int64_t steps) {
+  const Bytes first = values.first(value_.size());
+  value_.assign(first.begin(), first.end());
+  rule_steps_ = steps;
+  for (auto& slot : slots_) {
+    values = values.subspan(value_.size());
+    if (values.empty()) return;
+    slot.assign(values.begin(), values.begin() + std::ssize(value_));
+  }
 }
 
 void RangeValue::raise(int worker, std::int64_t clock) {
@@ -35,18 +42,37 @@ void RangeValue::leave(int worker) {
   clocks_.erase(worker);
   own_.erase(worker);
   weights_.erase(worker);
+  resting_.erase(worker);
+  readers_.erase(worker);
   if (!shape_->pacing.by_steps) show();
 }
 
+void RangeValue::rest(int worker) {
+  resting_.insert(worker);
+  if (!shape_->pacing.by_steps) show();
+}
+
+void RangeValue::wake() {
+  if (!shape_->pacing.by_steps) {
+    const std::int64_t highest = clock();
+    for (auto& [worker, own] : clocks_) own = highest;
+  }
+  resting_.clear();
+}
+
 int RangeValue::counted_in(std::int64_t step) const {
-  return static_cast<int>(
-      std::ranges::count_if(clocks_, [&](const auto& one) { return one.second <= step; }));
+  return static_cast<int>(std::ranges::count_if(
+      clocks_, [&](const auto& one) { return one.second <= step && !rests(one.first); }));
 }
 
 std::int64_t RangeValue::clock() const {
   if (shape_->pacing.by_steps) return closed_steps_;
-  if (clocks_.empty()) return 0;
-  return std::ranges::min_element(clocks_, {}, [](const auto& one) { return one.second; })->second;
+  std::int64_t lowest = kAnyLead, highest = 0;
+  for (const auto& [worker, own] : clocks_) {
+    if (!rests(worker)) lowest = std::min(lowest, own);
+    highest = std::max(highest, own);
+  }
+  return std::min(lowest, highest);  // the highest, if all rest
 }
 
 void RangeValue::close_step(std::vector<Push> pushes) {
@@ -102,9 +128,17 @@ double RangeValue::total_weight() const {
   return said * static_cast<double>(clocks_.size()) / static_cast<double>(weights_.size());
 }
 
+void RangeValue::note_applied(const Push& push) {
+  if (!has(push.worker)) return;
+  own_[push.worker] = std::max(own_[push.worker], push.sequence);
+  Reader& reader = readers_[push.worker];
+  ++reader.applied;
+  reader.staleness = version() - std::min(push.read, version());
+}
+
 void RangeValue::update(std::vector<Push>& pushes, double total) {
-  for (const Push& push : pushes)
-    if (has(push.worker)) own_[push.worker] = std::max(own_[push.worker], push.sequence);
+  for (const Push& push : pushes) note_applied(push);
+  ++updates_;
   if (total <= 0 && !shape_->rule.entry.sums) return;  // nothing counts, so nothing moves
   sum_up(pushes, total);
   std::vector<std::byte*> slots;
@@ -145,6 +179,32 @@ RangeValue::View RangeValue::view(std::int64_t least) const {
   const std::int64_t wanted = std::max<std::int64_t>(least, closed_steps_ - std::ssize(earlier_));
   if (wanted >= closed_steps_) return {closed_steps_, value_};
   return {wanted, earlier_[earlier_.size() - static_cast<std::size_t>(closed_steps_ - wanted)]};
+}
+
+std::uint64_t RangeValue::version() const {
+  return shape_->pacing.by_steps ? static_cast<std::uint64_t>(closed_steps_) : updates_;
+}
+
+double RangeValue::weight_of_all() const {
+  if (!shape_->pacing.by_steps) return total_weight();
+  return step_weights_.empty() ? 0 : step_weights_.back();
+}
+
+RowFacts RangeValue::facts_for(int reader, const View& view) {
+  Reader& own = readers_[reader];
+  own.read = shape_->pacing.by_steps ? static_cast<std::uint64_t>(view.clock) : updates_;
+  return {own.read, own.applied, own.staleness, weight_of_all()};
+}
+
+std::uint64_t RangeValue::version_read_by(int worker) const {
+  const auto found = readers_.find(worker);
+  return found == readers_.end() ? 0 : found->second.read;
+}
+
+std::vector<std::byte> RangeValue::values_and_state() const {
+  std::vector<std::byte> all = value_;
+  for (const auto& slot : slots_) all.insert(all.end(), slot.begin(), slot.end());
+  return all;
 }
 
 std::uint64_t RangeValue::own(int worker) const {

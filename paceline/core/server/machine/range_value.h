@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "paceline/core/server/table/table_spec.h"
+#include "paceline/core/server/wire/packet.h"
 
 namespace paceline::server {
 
@@ -23,6 +25,7 @@ struct Push {
   double weight = 1;
   std::vector<double> settings = {};   // of the rule
   std::vector<std::byte> values = {};  // the elements of the range
+  std::uint64_t read = 0;              // the version that its worker had read when it came
 };
 
 // A value. It reads the shape, which must outlive it and its copies.
@@ -30,8 +33,9 @@ class RangeValue {
  public:
   RangeValue(const TableShape& shape, std::size_t range);
 
-  // REQUIRES: as many bytes as the range has.
-  void assign(Bytes values);
+  // The first values; with them the slots of the rule's state, which has made `steps`, or none.
+  // REQUIRES: as many bytes as the range has, or as many more for each slot.
+  void assign(Bytes values, std::int64_t steps = 0);
 
   // --- workers ---
 
@@ -42,7 +46,14 @@ class RangeValue {
   void leave(int worker);
   bool has(int worker) const { return clocks_.contains(worker); }
   std::int64_t clock_of(int worker) const { return clocks_.at(worker); }
-  // The workers that take part in the step.
+  // A worker that rests pushes nothing until all rest: nothing waits for it meanwhile.
+  void rest(int worker);
+  bool rests(int worker) const { return resting_.contains(worker); }
+  bool has_resting() const { return !resting_.empty(); }
+  bool all_rest() const { return !clocks_.empty() && resting_.size() == clocks_.size(); }
+  // All go on, at the highest clock of theirs. REQUIRES: all_rest(); every push was taken.
+  void wake();
+  // The workers that take part in the step, without those that rest.
   int counted_in(std::int64_t step) const;
   const std::map<int, std::int64_t>& clocks() const { return clocks_; }
 
@@ -66,15 +77,29 @@ class RangeValue {
   };
   // The values for a reader that needs this clock at least.
   View view(std::int64_t least) const;
+  // A row with this view tells the reader so. The reader has read it from here on.
+  RowFacts facts_for(int reader, const View& view);
+  std::uint64_t version_read_by(int worker) const;
+  // The values, then the slots of the rule's state, which has made rule_steps().
+  std::vector<std::byte> values_and_state() const;
+  std::int64_t rule_steps() const { return rule_steps_; }
   // The worker's highest push that is in the values.
   std::uint64_t own(int worker) const;
 
  private:
   void show();
+  std::uint64_t version() const;
+  void note_applied(const Push& push);
   void update(std::vector<Push>& pushes, double total);
   void sum_up(std::vector<Push>& pushes, double total) const;
   double total_weight() const;
+  double weight_of_all() const;
   void keep_for_readers();
+
+  struct Reader {
+    std::uint64_t read = 0;                    // the version that it read last
+    std::uint64_t applied = 0, staleness = 0;  // as RowFacts tell
+  };
 
   const TableShape* shape_;
   std::vector<std::byte> value_;
@@ -83,6 +108,9 @@ class RangeValue {
   std::map<int, std::int64_t> clocks_;  // by worker
   std::map<int, std::uint64_t> own_;    // by worker
   std::map<int, double> weights_;       // by worker: what it said last
+  std::set<int> resting_;
+  std::map<int, Reader> readers_;  // by worker
+  std::uint64_t updates_ = 0;      // for other pacing than by steps: the version
   // For pacing by steps:
   std::int64_t closed_steps_ = 0;
   std::deque<double> step_weights_;             // of the last steps, the newest last

@@ -43,7 +43,7 @@ Actions WorkerMachine::start(Time now) {
   return take();
 }
 
-Actions WorkerMachine::assign(Bytes values) {
+Actions WorkerMachine::assign(Bytes values, const RuleState& state) {
   PACELINE_CHECK(values.empty() || values.size() == values_.size(),
                  "{} bytes of first values for {} elements of table '{}'", values.size(),
                  shape_.spec.elements, shape_.spec.name);
@@ -54,7 +54,12 @@ Actions WorkerMachine::assign(Bytes values) {
                   .sequence = shape_.fingerprint()};
     if (!values.empty()) {
       packet.elements = shape_.gathered(range, values);
-      packet.count = shape_.ranges[range].elements;
+      for (const auto& slot : state.slots) {
+        const std::vector<std::byte> elements = shape_.gathered(range, slot);
+        packet.elements.insert(packet.elements.end(), elements.begin(), elements.end());
+      }
+      packet.count = packet.elements.size() / shape_.element_bytes();
+      packet.clock = state.steps;
     }
     sides_[range].assigning = encode(packet);
     send_to_server(range, *sides_[range].assigning);
@@ -148,6 +153,7 @@ Actions WorkerMachine::on_packet(int from, Packet packet, Time) {
       break;
     case PacketKind::answer: answer(range, packet); break;
     case PacketKind::row: row(range, packet); break;
+    case PacketKind::rested: rested(range, packet); break;
     case PacketKind::left:
       if (std::exchange(side.is_leaving, false)) --to_leave_;
       break;
@@ -210,6 +216,7 @@ void WorkerMachine::row(std::size_t range, const Packet& packet) {
     return;
   side.awaits_row.reset();
   side.row_clock = packet.clock;
+  note(range, packet.facts);
   while (!side.differences.empty() && side.differences.front().first <= packet.sequence)
     side.differences.pop_front();
   store(range, packet);
@@ -263,8 +270,8 @@ void WorkerMachine::send_to_server(std::size_t range, const Message& message) {
 // that it may show.
 void WorkerMachine::ask(std::size_t range) {
   const Side& side = sides_[range];
-  const bool needs_own = !shape_.pacing.by_steps && !shape_.pacing.worker_updates;
-  send(range, {.kind = PacketKind::pull,
+  const bool needs_own = is_resting_ || (!shape_.pacing.by_steps && !shape_.pacing.worker_updates);
+  send(range, {.kind = is_resting_ ? PacketKind::rest : PacketKind::pull,
                .flags = pull_,
                .sequence = needs_own ? side.pushes : 0,
                .clock = *side.awaits_row});

@@ -39,11 +39,16 @@ class WorkerMachine {
   // --- what the worker does; each returns what is to be sent ---
 
   machine::Actions start(machine::Time now);
-  // First values, of all elements; empty: another worker gives them.
-  machine::Actions assign(Bytes values);
+  // First values, of all elements, and the rule's state with them; empty: another worker gives
+  // them.
+  machine::Actions assign(Bytes values, const RuleState& state = {});
   // REQUIRES: can_push(), and all elements. It ends this clock.
   machine::Actions push(Bytes values, double weight, const std::vector<double>& settings);
   machine::Actions pull();
+  // Pushes nothing more until all workers rest; then it has pulled, with all their pushes in the
+  // values, and all go on at one clock. Where messages may be lost, they meet before they push.
+  // REQUIRES: as pull(), and first values.
+  machine::Actions rest();
   machine::Actions leave();
 
   // --- what has come of it ---
@@ -59,6 +64,11 @@ class WorkerMachine {
   bool has_left() const { return to_leave_ == 0; }
   // The values that the last pull brought. REQUIRES: has_pulled().
   const std::vector<std::byte>& values() const { return values_; }
+  // The rule's state after a rest, once: it is gone then.
+  RuleState take_state() { return std::exchange(state_, {}); }
+  // The last row of the first range told these; and the updates of this worker by their staleness.
+  const RowFacts& facts() const { return facts_; }
+  const std::map<std::uint64_t, std::uint64_t>& staleness() const { return staleness_; }
   std::int64_t clock() const { return clock_; }
   // The clock of each row of the last pull, by range.
   std::vector<std::int64_t> row_clocks() const;
@@ -93,6 +103,8 @@ class WorkerMachine {
   void answer(std::size_t range, const Packet& packet);
   void join_answered(std::size_t range, const Packet& packet);
   void row(std::size_t range, const Packet& packet);
+  void rested(std::size_t range, const Packet& packet);
+  void note(std::size_t range, const RowFacts& facts);
   void store(std::size_t range, const Packet& packet);
   void end_pull();
   std::int64_t least_clock() const;
@@ -109,8 +121,12 @@ class WorkerMachine {
   bool has_pushed_ = false;  // at this clock
   bool may_push_ = true;     // it has read what this clock needs
   bool is_pulling_ = false;
+  bool is_resting_ = false;                                                    // its pull is a rest
   std::uint32_t pull_ = 0;                                                     // number
   std::size_t rows_missing_ = 0, to_join_ = 0, to_assign_ = 0, to_leave_ = 0;  // ranges
+  RuleState state_;
+  RowFacts facts_;
+  std::map<std::uint64_t, std::uint64_t> staleness_;
   std::optional<Failure> failure_;
   machine::Actions actions_;  // of the present event
 };

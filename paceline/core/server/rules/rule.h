@@ -30,6 +30,13 @@ struct RuleStep {
   std::span<const double> settings = {};   // a value for each of Rule::settings
 };
 
+// The state of a rule for all elements of a table. A value.
+struct RuleState {
+  static constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;  // a double counts them
+  std::int64_t steps = 0;                                            // that the rule has made
+  std::vector<std::vector<std::byte>> slots = {};                    // Rule::slots of them, or none
+};
+
 struct Rule {
   std::string_view name;
   std::string_view summary;  // one line

@@ -11,7 +11,12 @@ namespace paceline::server {
 namespace {
 
 bool has_elements(PacketKind kind) {
-  return kind == PacketKind::assign || kind == PacketKind::push || kind == PacketKind::row;
+  return kind == PacketKind::assign || kind == PacketKind::push || kind == PacketKind::row ||
+         kind == PacketKind::rested;
+}
+
+bool has_facts(PacketKind kind) {
+  return kind == PacketKind::row || kind == PacketKind::rested;
 }
 
 Failure malformed(const Packet& packet, std::string_view why) {
@@ -30,6 +35,14 @@ bool read_numbers(transport::WireReader& reader, Packet& packet) {
          std::ranges::all_of(packet.settings, [](double one) { return std::isfinite(one); });
 }
 
+bool read_facts(transport::WireReader& reader, RowFacts& facts) {
+  facts.version = reader.integer<std::uint64_t>();
+  facts.applied = reader.integer<std::uint64_t>();
+  facts.staleness = reader.integer<std::uint64_t>();
+  facts.weight = reader.real();
+  return facts.weight >= 0;
+}
+
 }  // namespace
 
 machine::Message encode(const Packet& packet) {
@@ -43,6 +56,11 @@ machine::Message encode(const Packet& packet) {
     writer.real(packet.weight);
     for (const double setting : packet.settings) writer.real(setting);
   }
+  if (has_facts(packet.kind))
+    writer.integer(packet.facts.version)
+        .integer(packet.facts.applied)
+        .integer(packet.facts.staleness)
+        .real(packet.facts.weight);
   if (packet.kind == PacketKind::failed) {
     writer.text(std::string_view(packet.text).substr(0, kLongestText));
   } else {
@@ -68,6 +86,8 @@ Result<Packet> parse_packet(const machine::Message& message, const PacketLimits&
     if (!read_numbers(reader, packet))
       return malformed(packet, "has a weight or setting that is no number");
   }
+  if (has_facts(packet.kind) && !read_facts(reader, packet.facts))
+    return malformed(packet, "has a weight that is no number");
   if (packet.kind == PacketKind::failed) {
     packet.text = reader.text(kLongestText);
   } else if (has_elements(packet.kind)) {

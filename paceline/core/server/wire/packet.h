@@ -1,9 +1,11 @@
 // Packet: what workers and servers of a table say to each other, and its form in bytes.
 //
 // A packet is a header of 32 bytes {range 4, flags 4, sequence 8, clock 8, count 8} and what its
-// kind brings: pushes a weight and the rule's settings (8 bytes each) and elements; rows and first
-// values elements; failures a text. All is little-endian. The kind is that of the machine's
-// message. parse() trusts nothing: it never reads or allocates beyond the message that came.
+// kind brings: pushes a weight and the rule's settings (8 bytes each) and elements; rows, also the
+// last ones, 32 bytes of facts {version 8, applied 8, staleness 8, weight 8} and elements; first
+// values elements; failures a text. Where the rule's state travels, its slots follow the elements.
+// All is little-endian. The kind is that of the machine's message. parse() trusts nothing: it never
+// reads or allocates beyond the message that came.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +19,33 @@ namespace paceline::server {
 
 enum class PacketKind : std::uint32_t {
   // A worker says these to a range; in brackets, its meaning of the header's fields.
-  assign = 1,  // first values, or none: tell me when they are there [sequence: fingerprint]
+  assign = 1,  // first values, or none: tell me when they are there [sequence: fingerprint; clock:
+               // steps of the rule in the state that comes with them]
   push,        // an update [sequence: 1, 2, ... of this worker; clock: stamp; flags: settings]
   pull,        // asks for a row [flags: number of the pull; sequence: own pushes that it needs;
                // clock: least clock]
   join,        // a newcomer [clock: where it goes on; kAnyClock: where am I?]
   leave,
+  rest,  // pushes no more until all workers rest [flags: number, counted with the pulls; sequence:
+         // all own pushes]
   // A range says these to a worker.
   assigned,
   answer,  // to pushes and joins [sequence: all own pushes up to this one are decided; clock: the
   // range's; count: the clock that the range has of this worker; flags: own pushes dropped]
-  row,  // [flags: number of the pull; sequence: own pushes in it; clock: the row's]
+  row,     // [flags: number of the pull; sequence: own pushes in it; clock: the row's]
+  rested,  // all rest: the row that all have, and the rule's state [flags: number of the rest;
+           // sequence: steps of the rule; clock: that at which all workers go on]
   left,
   failed,  // what the table has ended with, as text
+};
+
+// A row tells this beside its values. An update is one push of a worker that the values hold.
+struct RowFacts {
+  std::uint64_t version = 0;    // steps by which the values were made
+  std::uint64_t applied = 0;    // updates of the reader in them
+  std::uint64_t staleness = 0;  // of the newest of these: versions that its worker had not read
+  double weight = 0;            // of all workers: in the last step, or as each said last
+  bool operator==(const RowFacts&) const = default;
 };
 
 struct Packet {
@@ -40,12 +56,13 @@ struct Packet {
   std::int64_t clock = 0;
   std::uint64_t count = 0;            // where the packet has elements: their number
   double weight = 1;                  // of a push
+  RowFacts facts = {};                // of a row, also of the last
   std::vector<double> settings = {};  // of a push
   std::vector<std::byte> elements = {};
   std::string text = {};  // of a failure
 };
 
-inline constexpr std::size_t kPacketHeader = 32;
+inline constexpr std::size_t kPacketHeader = 32, kFactsBytes = 32;
 inline constexpr std::size_t kMostSettings = 16;
 inline constexpr std::size_t kLongestText = 4096;
 

@@ -55,6 +55,9 @@ struct Strategy {
   std::vector<Traffic> (*traffic)(const Settings&, const TrafficModel&) = nullptr;
   // Nothing: they fit. A failure (misuse) names the settings, the number of ranks and the remedy.
   Result<> (*check)(const Settings&, int ranks) = nullptr;  // nullptr: all fit
+  bool on_servers = false;  // servers of the job hold the parameters
+  // Steps close without some ranks; then those that stand still may hold up the others for ever.
+  bool closes_without_some = false;
 };
 
 std::vector<Strategy> built_in_strategies();  // sorted by name

@@ -55,6 +55,7 @@ struct TableTraining {
   std::function<machine::Time(int worker, std::int64_t clock)> computes;
   std::function<double(int worker)> weight = [](int) { return 1.0; };
   bool keeps_reads = true;
+  bool rests = false;  // at the end of the steps, and reads once more
   std::function<bool(const TableRead&)> is_over = [](const TableRead&) { return false; };
 
   std::vector<TableRead> reads = {};
@@ -107,7 +108,7 @@ class TableTrainer final : public machine::Machine {
   server::TableMachine table;
 
  private:
-  enum class Phase { waiting, starting, pulling, computing, done, left };
+  enum class Phase { waiting, starting, pulling, computing, resting, done, left };
   static constexpr std::uint32_t kComputed = 1'000'000;
   using Worker = server::WorkerMachine;
 
@@ -147,8 +148,17 @@ class TableTrainer final : public machine::Machine {
       append(actions, pull(now));
     } else if (phase_ == Phase::pulling && has([](const auto& one) { return one.has_pulled(); })) {
       append(actions, compute(now));
+    } else if (phase_ == Phase::resting && has([](const auto& one) { return one.has_pulled(); })) {
+      phase_ = Phase::done;
+      training_.reads.push_back(this->read());
     }
     return actions;
+  }
+  TableRead read() const {
+    return table.read([&](const auto& one) {
+      return TableRead{member_, one.clock(), one.row_clocks(),
+                       doubles_of_bytes(one.values(), shape_.spec.dtype)};
+    });
   }
 
   machine::Actions pull(machine::Time now) {
@@ -157,16 +167,15 @@ class TableTrainer final : public machine::Machine {
   }
 
   machine::Actions compute(machine::Time now) {
-    TableRead read = table.read([&](const auto& one) {
-      return TableRead{member_, one.clock(), one.row_clocks(),
-                       doubles_of_bytes(one.values(), shape_.spec.dtype)};
-    });
+    TableRead read = this->read();
     if (!training_.clocks.contains(member_)) training_.note_clock(member_, read.clock);
     clock_ = read.clock;
     const bool is_over = read.clock >= training_.steps || training_.is_over(read);
     update_ = is_over ? std::vector<double>{} : training_.update(member_, clock_, read.values);
     if (training_.keeps_reads) training_.reads.push_back(std::move(read));
-    phase_ = is_over ? Phase::done : Phase::computing;
+    phase_ = !is_over ? Phase::computing : training_.rests ? Phase::resting : Phase::done;
+    if (phase_ == Phase::resting)
+      return work([](Worker& one, machine::Time) { return one.rest(); }, now);
     if (is_over) return {};
     return {machine::Arm{kComputed, now + training_.computes(member_, clock_)}};
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr PacketLimits kEightRanges = {.ranges = 8, .element_bytes = 4};
 
 Packet drawn_packet(SeededNumbers& numbers) {
-  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(10)),
+  Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(12)),
                 .range = static_cast<std::uint32_t>(numbers.below(8)),
                 .flags = static_cast<std::uint32_t>(numbers.below(12)),
                 .sequence = numbers.below(12),
@@ -26,10 +26,12 @@ Packet drawn_packet(SeededNumbers& numbers) {
     packet.settings.assign(packet.flags, 0.5);
   }
   if (packet.kind == PacketKind::assign || packet.kind == PacketKind::push ||
-      packet.kind == PacketKind::row) {
+      packet.kind == PacketKind::row || packet.kind == PacketKind::rested) {
     packet.count = numbers.below(8);
     packet.elements.resize(4 * packet.count);
   }
+  if (packet.kind == PacketKind::row || packet.kind == PacketKind::rested)
+    packet.facts = {numbers.below(12), numbers.below(12), numbers.below(12), numbers.unit()};
   if (packet.kind == PacketKind::failed) packet.text = "a text";
   return packet;
 }
@@ -45,11 +47,11 @@ TEST(Packet, ComesBackAsItWasSent) {
   }
 }
 
-TEST(Packet, HasAHeaderOf32Bytes) {
+TEST(Packet, HasAHeaderOf32BytesAndFactsOf32InRows) {
   EXPECT_EQ(encode({.kind = PacketKind::pull}).payload.size(), kPacketHeader);
   EXPECT_EQ(encode({.kind = PacketKind::row, .count = 3, .elements = std::vector<std::byte>(12)})
                 .payload.size(),
-            kPacketHeader + 12);
+            kPacketHeader + kFactsBytes + 12);
 }
 
 TEST(Packet, WhatItsHeaderDoesNotFitIsRefused) {

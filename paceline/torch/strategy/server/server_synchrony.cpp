@@ -1,0 +1,256 @@
+#include "paceline/torch/strategy/server/server_synchrony.h"
+
+#include <torch/torch.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/base/stopwatch.h"
+#include "paceline/core/collective/collective.h"
+#include "paceline/core/job/companion.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/strategy/server/server_refusals.h"
+
+namespace paceline::strategy {
+
+using namespace parallel;
+using Json = JsonReader::Json;
+
+namespace {
+
+// Tables of one job have names of their own, by the order in which all ranks make them.
+class TableNames final : public job::Companion {
+ public:
+  static std::string next(Job& job) {
+    const auto made = [] { return std::make_shared<TableNames>(); };
+    auto& names = static_cast<TableNames&>(*job::companion(job, "tables of parameters", made));
+    return c10::str("parameters.", names.count_++);
+  }
+
+ private:
+  std::atomic<int> count_ = 0;
+};
+
+std::vector<at::Tensor> tensors_of(const std::vector<Parameter>& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const Parameter& one : parameters) tensors.push_back(one.tensor);
+  return tensors;
+}
+
+at::Tensor vector_of(const FlatModel& model) {
+  return at::zeros({model.elements()}, at::TensorOptions().dtype(model.type()));
+}
+
+}  // namespace
+
+ServerSynchrony::ServerSynchrony(const server::ConsistencyChoice& choice,
+                                 const StrategyContext& context)
+    : LocalGradients(std::string(choice.entry.name),
+                     "keeps parameters on servers, to which gradients go as they are", context),
+      choice_(choice),
+      pacing_(server::pacing_of(choice)),
+      job_(job_that_serves(choice, context)),
+      group_(context.group),
+      model_(context.parts, false, context.group),
+      vector_(vector_of(model_)),
+      begin_(pacing_.worker_updates ? vector_of(model_) : at::Tensor()),
+      buffers_(context.options.buffers == BufferMode::off ? std::vector<at::Tensor>()
+                                                          : tensors_of(context.parts.buffers)) {}
+
+bool ServerSynchrony::is_lockstep() const {
+  return pacing_.lead != server::kAnyLead && !pacing_.skips_steps();
+}
+
+void ServerSynchrony::steps_by(const Optimizers& optimizers) {
+  if (!pacing_.worker_updates) rule_ = rule_of(optimizers, parameters(), name());
+}
+
+// --- a step --------------------------------------------------------------------------------------
+
+// Only where all ranks are in one step do all of them see that nobody has a batch.
+void ServerSynchrony::require_batch() const {
+  if (has_batch() || is_in_step()) return;
+  throw_misuse(c10::str("synchrony '", name(),
+                        "' lets ranks be at different steps, so a rank cannot wait for the batches "
+                        "of others: weight(0) and join() do not go with it. Let each rank end its "
+                        "loop by itself and then call finish(), or deal out the batches by "
+                        "paceline::Tickets"));
+}
+
+StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
+  const at::NoGradGuard no_grad;
+  begin();
+  require_batch();
+  StepOutcome outcome{.complaint = complaint_of_silence()};
+  const bool counts = has_batch() && outcome.complaint.empty();
+  current().total_weight = weight().weight;
+  current().shadows = has_batch() ? 0 : 1;
+  if (pacing_.worker_updates) {
+    has_stepped_ = counts;
+    model_.read(begin_);
+    outcome.end = counts ? StepEnd::gradients : StepEnd::skipped;
+    if (updates == nullptr) return outcome;
+    const double seconds = counts ? updates->update_all() : 0;
+    stepped(updates->optimizers(), seconds);
+    if (counts) outcome.end = StepEnd::parameters;
+    return outcome;
+  }
+  if (updates != nullptr) steps_by(updates->prepared());
+  const OptimizerRule rule = taken_rule();
+  communicating([&] { push_gradient(rule, counts ? weight().weight : 0); });
+  if (updates != nullptr) updates->drop_gradients();
+  const bool is_over = is_in_step() && current().total_weight == 0 && outcome.complaint.empty();
+  outcome.end = is_over ? StepEnd::over : StepEnd::parameters;
+  end_report();
+  return outcome;
+}
+
+OptimizerRule ServerSynchrony::taken_rule() {
+  if (!rule_)
+    throw_misuse(c10::str("synchrony '", name(),
+                          "' has servers step in the optimizer's place: ", "call step(optimizer)"));
+  OptimizerRule rule = *std::exchange(rule_, std::nullopt);
+  if (!rule_name_.empty() && rule_name_ != rule.name) {
+    throw_misuse(c10::str("the servers keep the state of the rule ", rule_name_,
+                          ", and this optimizer steps by ", rule.name,
+                          ": go on with the same one, or call parallel.synchrony(\"", name(),
+                          "\") first, after which the rule begins anew"));
+  }
+  return rule;
+}
+
+void ServerSynchrony::push_gradient(const OptimizerRule& rule, double weight) {
+  rule_name_ = rule.name;
+  open_table();
+  if (weight > 0) model_.read_gradients(vector_);
+  else vector_.zero_();
+  push_and_pull(weight, rule.settings);
+  if (is_in_step()) current().total_weight = table_->figures().weight;
+}
+
+void ServerSynchrony::stepped(const Optimizers&, double) {
+  const at::NoGradGuard no_grad;
+  communicating([&] {
+    rule_name_ = "add";
+    open_table();
+    if (std::exchange(has_stepped_, false)) {
+      model_.read(vector_);
+      vector_.sub_(begin_).mul_(share());
+    } else {
+      vector_.zero_();
+    }
+    push_and_pull(weight().weight, {});
+  });
+  end_report();
+}
+
+// This rank's weight over those of all, as each said it last.
+double ServerSynchrony::share() const {
+  const double others = weights_.all - weights_.own;
+  return weight().weight / (weight().weight + std::max(0.0, others));
+}
+
+void ServerSynchrony::push_and_pull(double weight, const std::map<std::string, double>& settings) {
+  const Stopwatch watch;
+  rests_ = false;
+  rule_state_ = {};
+  table_->push(buffer_of(vector_), {.weight = weight, .settings = settings});
+  table_->pull(buffer_of(vector_)).wait();
+  model_.write(vector_);
+  weights_ = {table_->figures().weight, weight};
+  ++exchange_.exchanges;
+  exchange_.bytes += static_cast<double>(vector_.nbytes());
+  exchange_.period = 1;
+  current().waited_seconds = current().under_way_seconds = watch.seconds();
+}
+
+// The model may have been loaded since DataParallel was made.
+void ServerSynchrony::open_table() {
+  if (table_) return;
+  if (pacing_.worker_updates && weights_.all == 0)
+    weights_ = {group_.all_reduce(weight().weight), weight().weight};
+  table_ = std::make_unique<server::Table>(
+      job_, server::TableSpec{.name = TableNames::next(job_),
+                              .elements = static_cast<std::size_t>(model_.elements()),
+                              .dtype = *dtype_of(model_.type()),
+                              .synchrony = choice_.text(),
+                              .rule = rule_name_});
+  const at::Tensor first = vector_of(model_);
+  if (pacing_.worker_updates) first.copy_(begin_);
+  else model_.read(first);
+  table_->assign(buffer_of(first), rule_state_).wait();
+}
+
+void ServerSynchrony::end_report() {
+  const server::TableFigures figures = table_->figures();
+  ServerReport& report = current().servers;
+  report = {.version = static_cast<std::int64_t>(figures.version),
+            .used = static_cast<std::int64_t>(figures.used),
+            .dropped = static_cast<std::int64_t>(figures.dropped)};
+  for (const auto& [staleness, count] : figures.staleness)
+    report.staleness[static_cast<std::int64_t>(staleness)] = static_cast<std::int64_t>(count);
+  end(exchange_);
+}
+
+// --- between steps -------------------------------------------------------------------------------
+
+void ServerSynchrony::rest() {
+  require_between_steps("finish");
+  if (!table_) return;
+  const at::NoGradGuard no_grad;
+  communicating([this] {
+    table_->rest(buffer_of(vector_)).wait();
+    rule_state_ = table_->take_rule_state();
+  });
+  model_.write(vector_);
+  rests_ = true;
+}
+
+// Parameters are equal already, because finish() comes before.
+void ServerSynchrony::write_consensus() {
+  const at::NoGradGuard no_grad;
+  require_between_steps("consensus");
+  if (buffers_.empty() || group_.size() == 1) return;
+  communicating([this] { CoalescedTensors(buffers_, group_).average(group_, 1, 0); });
+}
+
+SynchronyState ServerSynchrony::state() {
+  if (pacing_.skips_steps())
+    throw_misuse(c10::str("synchrony '", name(),
+                          "' closes steps without some ranks, and has no state to save: save under "
+                          "bsp, ssp, bounded_delay or asp"));
+  if (!rests_) rest();
+  return {.values = {{"rule", rule_name_}, {"steps", rule_state_.steps}},
+          .own = packed(kept_tensors(rule_state_, weights_))};
+}
+
+std::vector<at::Tensor> ServerSynchrony::kept_tensors(server::RuleState& rule,
+                                                      Weights& weights) const {
+  std::vector<at::Tensor> tensors = {at::from_blob(&weights, {2}, at::kDouble)};
+  for (auto& slot : rule.slots)
+    tensors.push_back(at::from_blob(slot.data(), vector_.sizes(), vector_.options()));
+  return tensors;
+}
+
+void ServerSynchrony::restore(const SavedSynchrony& saved) {
+  require_between_steps("restore");
+  try {
+    const auto rule = saved.values.at("rule").get<std::string>();
+    server::RuleState state{.steps = saved.values.at("steps").get<std::int64_t>()};
+    const int slots = rule.empty() ? 0 : server::parse_rule(rule).value().entry.slots;
+    state.slots.assign(static_cast<std::size_t>(slots), std::vector<std::byte>(vector_.nbytes()));
+    Weights weights;
+    unpack_own(saved, kept_tensors(state, weights));
+    table_.reset();
+    weights_ = saved.ranks == group_.size() ? weights : Weights();
+    rule_name_ = rule;
+    rule_state_ = std::move(state);
+    rests_ = true;
+  } catch (const Json::exception& error) {
+    throw_misuse(c10::str("the saved state is none of ", name(), " (", error.what(), ")"));
+  }
+}
+
+}  // namespace paceline::strategy
