@@ -78,10 +78,10 @@ function(paceline_floor floor)
   elseif(floor STREQUAL "app")
     target_link_libraries(${target} PUBLIC paceline::core CLI11::CLI11 nlohmann_json::nlohmann_json ${PACELINE_HWLOC_LIBRARY})
     target_include_directories(${target} SYSTEM PUBLIC ${PACELINE_HWLOC_INCLUDE})
-    # The command parses, starts and prints: the fast code is in core, and the code that measures it in app/measure. A
+    # The command parses, starts and prints: the fast code is in core, and what is measured beside it in app/measure. A
     # precompiled CLI11 would not help, because each file compiles half of it anyway: so the precompiled header is core's.
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-    paceline_glob(measuring "paceline/app/measure/*.cpp")
+    paceline_glob(measuring "paceline/app/measure/yardstick.cpp" "paceline/app/measure/pattern.cpp")
     set_source_files_properties(${measuring} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
     target_precompile_headers(${target} REUSE_FROM paceline_core)
     paceline_batches(${target} 12)
