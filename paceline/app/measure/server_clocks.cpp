@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -21,7 +22,7 @@ double Slowness::factor_of(int of, std::int64_t clock, int ranks) const {
              : 1;
 }
 
-double clocks_per_second(Job& job, const ClockOptions& options) {
+ClockFigures clocks_of_workers(Job& job, const ClockOptions& options) {
   server::Table table(job, {.name = fmt::format("bench/clocks/{}", options.synchrony),
                             .elements = options.elements,
                             .synchrony = options.synchrony,
@@ -42,7 +43,15 @@ double clocks_per_second(Job& job, const ClockOptions& options) {
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   std::vector<double> rate = {static_cast<double>(table.clock()) / seconds};
   job.world().all_reduce(buffer_of(rate), {.op = ReduceOp::average}).wait();
-  return rate[0];
+  std::vector<double> stale = {0, 0}, most = {0};  // versions and updates, summed up
+  for (const auto& [versions, updates] : table.figures().staleness) {
+    stale[0] += static_cast<double>(versions * updates);
+    stale[1] += static_cast<double>(updates);
+    most[0] = std::max(most[0], static_cast<double>(versions));
+  }
+  job.world().all_reduce(buffer_of(stale)).wait();
+  job.world().all_reduce(buffer_of(most), {.op = ReduceOp::max}).wait();
+  return {rate[0], stale[1] > 0 ? stale[0] / stale[1] : 0, most[0]};
 }
 
 }  // namespace paceline::measure

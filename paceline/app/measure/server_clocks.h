@@ -30,9 +30,15 @@ struct ClockOptions {
   std::int64_t clocks = 50;  // of each worker
 };
 
-// The mean of the workers' clocks a second, each over the time that it took itself: the same on all
-// of them. A worker computes (sleeps), pushes an update and pulls. Collective. THROWS Error: misuse
-// (no such synchrony, or it does not fit the workers), and what Table throws.
-double clocks_per_second(Job& job, const ClockOptions& options);
+// All workers together.
+struct ClockFigures {
+  double clocks_per_second = 0;  // the mean of the workers, each over the time that it took itself
+  // The versions that a worker had not read when its update was used (TableFigures::staleness).
+  double staleness_mean = 0, staleness_max = 0;
+};
+
+// The same on all workers. A worker computes (sleeps), pushes an update and pulls. Collective.
+// THROWS Error: misuse (no such synchrony, or it does not fit the workers), and what Table throws.
+ClockFigures clocks_of_workers(Job& job, const ClockOptions& options);
 
 }  // namespace paceline::measure

@@ -39,10 +39,10 @@ class ServerReport {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
 
-  void add(const std::string& synchrony, double clocks_per_second) {
+  void add(const std::string& synchrony, const measure::ClockFigures& figures) {
     if (clocks_.empty()) print((rows_.empty() ? "" : "\n") + clock_head());
-    const double first = clocks_.empty() ? clocks_per_second : clocks_.front().clocks_per_second;
-    clocks_.push_back({synchrony, clocks_per_second, first / clocks_per_second});
+    const measure::ClockFigures& first = clocks_.empty() ? figures : clocks_.front().figures;
+    clocks_.push_back({synchrony, figures, first.clocks_per_second / figures.clocks_per_second});
     print(clock_line(clocks_.back()));
   }
 
@@ -101,8 +101,8 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
     if (report) report->add(server_rows(comparison));
   }
   for (const measure::ClockOptions& clocks : request.clocks) {
-    const double rate = measure::clocks_per_second(job, clocks);
-    if (report) report->add(clocks.synchrony, rate);
+    const measure::ClockFigures figures = measure::clocks_of_workers(job, clocks);
+    if (report) report->add(clocks.synchrony, figures);
   }
   return report ? report->end() : 0;
 }

@@ -42,12 +42,14 @@ std::string server_line(const ServerRow& row) {
 }
 
 std::string clock_head() {
-  return fmt::format("{:<40} {:>15} {:>14}\n", "synchrony", "clocks a second", "time a clock");
+  return fmt::format("{:<40} {:>15} {:>14} {:>20}\n", "synchrony", "clocks a second",
+                     "time a clock", "staleness mean, most");
 }
 
 std::string clock_line(const ClockRow& row) {
-  return fmt::format("{:<40} {:>15.2f} {:>12.2f} x\n", row.synchrony, row.clocks_per_second,
-                     row.time_of_first);
+  return fmt::format("{:<40} {:>15.2f} {:>12.2f} x {:>14.2f} {:>5g}\n", row.synchrony,
+                     row.figures.clocks_per_second, row.time_of_first, row.figures.staleness_mean,
+                     row.figures.staleness_max);
 }
 
 std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
@@ -72,7 +74,9 @@ std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows
   for (const ClockRow& row : clocks) {
     lines.push_back(described({{"operation", "clock"},
                                {"synchrony", row.synchrony},
-                               {"clocks_per_second", row.clocks_per_second},
+                               {"clocks_per_second", row.figures.clocks_per_second},
+                               {"staleness_mean", row.figures.staleness_mean},
+                               {"staleness_max", row.figures.staleness_max},
                                {"time_to_first", row.time_of_first}}));
   }
   return fmt::format("[{}]\n", fmt::join(lines, ",\n "));

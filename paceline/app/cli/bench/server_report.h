@@ -30,7 +30,7 @@ struct ServerRow {
 // One model of consistency.
 struct ClockRow {
   std::string synchrony;
-  double clocks_per_second = 0;
+  measure::ClockFigures figures = {};
   double time_of_first = 0;  // the time of a clock over that of the first row
 };
 

@@ -34,7 +34,7 @@ TEST(ServerReport, its_json_names_the_job_in_each_row) {
   const auto rows = server_rows({.candidates = {measured_as("pull", 20e-6)}});
   const auto json = nlohmann::json::parse(
       server_json({.workers = 4, .servers = 2, .transport = "shm", .placement = "colocated"}, rows,
-                  {{.synchrony = "asp", .clocks_per_second = 40, .time_of_first = 0.25}}));
+                  {{.synchrony = "asp", .figures = {40, 1.5, 4}, .time_of_first = 0.25}}));
   ASSERT_EQ(json.size(), 2U);
   for (const auto& row : json) {
     EXPECT_EQ(row.at("workers"), 4);
@@ -47,6 +47,8 @@ TEST(ServerReport, its_json_names_the_job_in_each_row) {
   EXPECT_DOUBLE_EQ(json[0].at("p50_us"), 20);
   EXPECT_EQ(json[1].at("operation"), "clock");
   EXPECT_EQ(json[1].at("clocks_per_second"), 40);
+  EXPECT_EQ(json[1].at("staleness_mean"), 1.5);
+  EXPECT_EQ(json[1].at("staleness_max"), 4);
 }
 
 }  // namespace
