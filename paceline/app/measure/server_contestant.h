@@ -10,7 +10,7 @@
 
 namespace paceline::measure {
 
-// Candidate::algorithm names what is measured, and Candidate::operation is all_reduce:
+// A candidate's algorithm names the operation of servers. (Its own operation is all_reduce.)
 //   push_pull  the servers form the sum of all workers' arrays (schedule/path/push_pull.h)
 //   push       each worker adds an array to a table, which applies it at once, and has the answer
 //   pull       each worker reads the table

@@ -29,8 +29,8 @@ struct ServerReport {
   std::int64_t version = 0;  // steps of the servers by which the parameters here were made
   std::int64_t used = 0;     // updates of this rank in them, so far
   std::int64_t dropped = 0;  // updates of this rank that came too late for their step, so far
-  // The updates that were used, by their staleness: versions between that which the gradient was
-  // taken at, and that which the update was made to. Their sum is `used`.
+  // The numbers of updates of each staleness; their sum is `used`. An update is as stale as the
+  // servers made versions after the one on which its gradient was computed.
   std::map<std::int64_t, std::int64_t> staleness = {};
 };
 

@@ -40,6 +40,17 @@ void train_and_look(int ranks, const Stage& stage, const std::function<Model()>&
   });
 }
 
+// This rank sends them.
+template <typename Model>
+double bytes_of_a_step(DataParallel& parallel, Model& model, int rank) {
+  const auto before = sharded(parallel).traffic().bytes_sent;
+  const auto optimizer = optimizer_of("sgd", parallel.parameters());
+  loss_of(model, 7, rank).backward();
+  parallel.step(*optimizer);
+  parallel.finish();
+  return static_cast<double>(sharded(parallel).traffic().bytes_sent - before);
+}
+
 TEST(UnitGathers, move_the_bytes_of_the_formula) {
   for (const int ranks : {2, 3, 4}) {
     for (const Stage& stage : kSharded) {
@@ -48,16 +59,11 @@ TEST(UnitGathers, move_the_bytes_of_the_formula) {
       train_and_look<Tree>(
           ranks, stage, [] { return Tree(); }, 2,
           [&](DataParallel& parallel, Tree& model, int rank) {
-            ShardedAveraging& synchrony = sharded(parallel);
-            const auto before = synchrony.traffic().bytes_sent;
-            const auto optimizer = optimizer_of("sgd", parallel.parameters());
-            loss_of(model, 7, rank).backward();
-            parallel.step(*optimizer);
-            parallel.finish();
+            const double bytes = bytes_of_a_step(parallel, model, rank);
             const std::lock_guard lock(mutex);
-            sent += static_cast<double>(synchrony.traffic().bytes_sent - before);
-            padded = static_cast<double>(synchrony.units().bytes());
-            const auto& units = synchrony.units().all();
+            sent += bytes;
+            padded = static_cast<double>(sharded(parallel).units().bytes());
+            const auto& units = sharded(parallel).units().all();
             // The first unit is the last of the forward pass.
             saved = static_cast<double>(units.front().bytes + units.back().bytes);
             EXPECT_EQ(parallel.last_step().sharded.gathered_bytes,
@@ -75,15 +81,10 @@ TEST(UnitGathers, gradients_in_16_bits_are_half_the_bytes) {
   train_and_look<nn::Sequential>(
       3, {2, 1}, [] { return mlp(at::kFloat); }, 1,
       [&](DataParallel& parallel, nn::Sequential& model, int rank) {
-        ShardedAveraging& synchrony = sharded(parallel);
-        const auto before = synchrony.traffic().bytes_sent;
-        const auto optimizer = optimizer_of("sgd", parallel.parameters());
-        loss_of(model, 7, rank).backward();
-        parallel.step(*optimizer);
-        parallel.finish();
+        const double bytes = bytes_of_a_step(parallel, model, rank);
         const std::lock_guard lock(mutex);
-        sent += static_cast<double>(synchrony.traffic().bytes_sent - before);
-        padded = static_cast<double>(synchrony.units().bytes());
+        sent += bytes;
+        padded = static_cast<double>(sharded(parallel).units().bytes());
       },
       "bf16");
   EXPECT_EQ(sent, 2 * (padded + padded / 2));

@@ -34,7 +34,7 @@ struct ReadPiece {
   SumPiece piece;
   Bytes elements;
 };
-// Fails with io, and names what is wrong with the bytes.
+// A failure (io) says what is wrong with the bytes.
 Result<ReadPiece> parse_sum_piece(const machine::Message& message);
 
 // Servers sum what they need not round in between: f32, f64 and integers.

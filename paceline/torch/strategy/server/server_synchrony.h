@@ -62,7 +62,7 @@ class ServerSynchrony final : public LocalGradients {
   Job& job_;
   Communicator& group_;
   const FlatModel model_;
-  const at::Tensor vector_;  // what is pushed, or was pulled
+  const at::Tensor vector_;  // the one that is pushed next, or was pulled last
   const at::Tensor begin_;   // update=worker: the parameters before the optimizer steps
   const std::vector<at::Tensor> buffers_;  // that a consensus makes equal
   std::unique_ptr<server::Table> table_;   // none before the first step
