@@ -10,6 +10,7 @@
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
+#include "paceline/core/server/lending/link_lender.h"
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/table_machine.h"
 #include "paceline/core/server/machine/table_register.h"
@@ -51,7 +52,8 @@ class Serving {
         register_(job.world_size(), own_),
         waking_(register_, *links_.reactor),
         port_(links_.reactor, links_.generation, kRegisterGroup, waking_, {}, members_.all()),
-        sums_(job.world_size()),
+        borrower_(*links_.generation),
+        sums_(job.world_size(), &borrower_),
         sums_port_(links_.reactor, links_.generation, kSumGroup, sums_, {}, members_.all()) {}
 
   void run() {
@@ -99,6 +101,7 @@ class Serving {
   TableRegister register_;
   WakingMachine waking_;
   GenerationPort port_;
+  LinkBorrower borrower_;
   SumServer sums_;
   GenerationPort sums_port_;
   std::list<ServedTable> tables_;

@@ -11,8 +11,9 @@
 // server_table.h, then consistency.h, then range_machine.h.
 //
 // Servers also sum arrays that workers push, in place of an all_reduce: the machines are
-// sum_worker.h and sum_server.h, their bytes sum_piece.h, and the room schedule carries gradients
-// by them, with what tables have too (declaring.h, waking_machine.h).
+// sum_worker.h and sum_server.h, their bytes sum_piece.h. Within a host workers lend their parts
+// (lending/: lender.h, and link_lender.h over the links). The room schedule carries gradients by
+// them, with what tables have too (declaring.h, waking_machine.h).
 #pragma once
 
 #include "paceline/core/server/consistency/consistency.h"

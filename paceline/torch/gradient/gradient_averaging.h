@@ -162,7 +162,7 @@ class GradientAveraging final : public Synchrony {
   std::vector<at::Tensor> stand_ins_;  // of the dense ones: their grads while gradients travel
   const std::size_t dense_;
   Communicator& group_;
-  Job* const with_servers_;  // whose servers form the means; null: the group does
+  Job* const with_servers_;  // whose servers may form the means; null: the group does
   GradientReceiver* const receiver_;
   GradientSchedule schedule_;
   const int passes_of_a_step_;

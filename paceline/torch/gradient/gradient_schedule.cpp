@@ -10,6 +10,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/own_lines.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/gradient/aggregate.h"
 #include "paceline/torch/gradient/gradient_buckets.h"
 #include "paceline/torch/gradient/schedule_options.h"
 
@@ -17,6 +18,7 @@ namespace paceline::parallel {
 namespace {
 
 using schedule::Bucket;
+using schedule::Path;
 using schedule::Plan;
 
 // Steps in which times are taken, after the one that showed the order: the first ones allocate.
@@ -92,12 +94,15 @@ std::size_t GradientLayout::started(const std::vector<bool>& is_sent) const {
 }
 
 GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
-                                   const DataParallelOptions& options)
+                                   const DataParallelOptions& options, Job* with_servers)
     : caps_{options.first_bucket_bytes, options.bucket_bytes},
       policy_(policy_of(options)),
       name_(options.schedule),
       codec_(options.compression),
-      crosses_barrier_(static_cast<bool>(options.optimizer)) {
+      crosses_barrier_(static_cast<bool>(options.optimizer)),
+      with_servers_(with_servers),
+      chooses_path_(with_servers != nullptr && options.aggregate == kAutomatic),
+      path_(with_servers == nullptr || chooses_path_ ? Path::all_to_all : Path::server) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(matrix_rows(parameter.tensor));
@@ -122,7 +127,8 @@ GradientLayout GradientSchedule::bucketed(std::span<const int> order, std::size_
   GradientLayout layout{.groups = schedule::plan_buckets(shapes_, order, caps_),
                         .alignment = alignment};
   layout.model = model_of(flat(layout.groups), alignment);
-  layout.plan = schedule::plan_of(std::string(kBuckets), schedule::cuts_of(layout.groups), {});
+  layout.plan =
+      schedule::plan_of(std::string(kBuckets), schedule::cuts_of(layout.groups), {.path = path_});
   return layout;
 }
 
@@ -191,8 +197,8 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   is_observing_ = false;
   if (measures()) {
     const schedule::Model model = model_of(order_, alignment_of(codec_));
-    costs_ =
-        schedule::measured_costs(group, std::vector{codec_}, schedule::streamed_like({&model, 1}));
+    costs_ = schedule::measured_costs(group, std::vector{codec_},
+                                      schedule::streamed_like({&model, 1}), with_servers_);
     costs_->compute_threads = std::min<double>(at::get_num_threads(), costs_->processors);
   }
   const auto before = present_;
@@ -218,12 +224,28 @@ void GradientSchedule::tell_what_may_vary() const {
 // For the offers that were chosen.
 GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
   drift_.begin_anew();
-  if (policy_ == nullptr)
-    return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
+  if (policy_ == nullptr) return agreed_buckets(group);
   const bool plans = group.rank() == 0;
   present_ =
       schedule::agreed(group, plans ? planned(model_of(order_, alignment_of(codec_))) : Plan());
   return by_plan(*present_);
+}
+
+GradientLayout GradientSchedule::agreed_buckets(Communicator& group) {
+  const auto buckets = [this] {
+    return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
+  };
+  if (!chooses_path_) return buckets();
+  std::vector<std::uint8_t> over_servers(1);
+  if (group.rank() == 0) {
+    const GradientLayout layout = buckets();
+    const Plan chosen = faster(layout.model, on_path(Path::all_to_all, layout.plan),
+                               on_path(Path::server, layout.plan));
+    over_servers[0] = chosen.groups.front().path == Path::server;
+  }
+  group.broadcast(buffer_of(over_servers), 0).wait();
+  path_ = over_servers[0] != 0 ? Path::server : Path::all_to_all;
+  return buckets();
 }
 
 // Chooses by times if they were measured, else by bytes.
@@ -268,7 +290,10 @@ GradientLayout GradientSchedule::by_plan(const Plan& plan) const {
 std::string GradientSchedule::options() const {
   return c10::str("schedule ", name_, ", compression ", compression_, ", first_bucket_bytes ",
                   caps_.first_bytes, ", bucket_bytes ", caps_.bytes,
-                  crosses_barrier_ ? ", optimizers" : "");
+                  crosses_barrier_ ? ", optimizers" : "",
+                  with_servers_ == nullptr ? ""
+                  : chooses_path_          ? ", automatic"
+                                           : ", server");
 }
 
 std::optional<ScheduleDecision> GradientSchedule::decision() const {
@@ -301,15 +326,39 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
 Plan GradientSchedule::planned(const schedule::Model& model) const {
   if (measures() && !costs_) return *present_;
   const schedule::Costs costs = costs_.value_or(schedule::Costs());
-  Plan plan = policy_->make(model, costs, crosses_barrier_);
-  if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
-    plan = schedule::encoded(std::move(plan), codec_);
+  schedule::Costs among_ranks = costs, over_servers = costs;
+  among_ranks.links.server.reset();
+  if (costs.links.server) over_servers.links = schedule::through_servers(costs.links);
+  Plan plan;
+  if (chooses_path_ && policy_->chooses_codecs) plan = made(model, costs);
+  else if (path_ == Path::server) plan = on_path(Path::server, made(model, over_servers));
+  else plan = made(model, among_ranks);
+  if (chooses_path_) plan = faster(model, plan, on_path(Path::server, made(model, over_servers)));
   if (!measures()) return plan;
   const auto seconds = [&](const Plan& of) {
     return schedule::iteration_seconds(model, costs, of);
   };
   if (present_ && seconds(plan) > kWorthAChange * seconds(*present_)) return *present_;
   return schedule::ordered(std::move(plan), model, costs);
+}
+
+Plan GradientSchedule::made(const schedule::Model& model, const schedule::Costs& costs) const {
+  Plan plan = policy_->make(model, costs, crosses_barrier_);
+  if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
+    plan = schedule::encoded(std::move(plan), codec_);
+  return plan;
+}
+
+Plan GradientSchedule::faster(const schedule::Model& model, const Plan& on_ranks,
+                              const Plan& on_servers) const {
+  const double ranks = schedule::iteration_seconds(model, *costs_, on_ranks);
+  const double servers = schedule::iteration_seconds(model, *costs_, on_servers);
+  constexpr double kMilli = 1e3;
+  inform(c10::str("aggregate automatic: schedule '", name_, "' takes a step of ", kMilli * ranks,
+                  " ms among the ranks and ", kMilli * servers,
+                  " ms over the servers by the forecast, so gradients go ",
+                  servers < ranks ? "over the servers" : "among the ranks"));
+  return servers < ranks ? on_servers : on_ranks;
 }
 
 int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {

@@ -28,7 +28,8 @@ struct GradientLayout {
   schedule::Model model = {};  // of the plan
   bool is_in_order = true;     // messages travel one after the other
 
-  // Collective. `with_servers`: the job whose servers form the means; null: the group does.
+  // Collective. `with_servers`: the job whose servers form the means of groups that the plan sends
+  // there; null: there are none.
   std::unique_ptr<schedule::GradientPath> path(Communicator& group, Job* with_servers) const;
   bool compresses() const;
   std::vector<std::uint32_t> parameters() const;  // in send order
@@ -36,7 +37,8 @@ struct GradientLayout {
   std::size_t started(const std::vector<bool>& is_sent) const;
   // Whether gradients lie and travel as by the other one.
   bool is_like(const GradientLayout& other) const {
-    return is_in_order && other.is_in_order && groups == other.groups;
+    return is_in_order && other.is_in_order && groups == other.groups &&
+           plan.groups == other.plan.groups;
   }
 };
 
@@ -51,13 +53,16 @@ struct ScheduleDecision {
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it measures and plans again, but keeps a plan that a new
-// one would hardly beat. If the compression has a menu, it chooses from it
+// one would hardly beat. With aggregate "automatic" it plans for the ranks and for the servers, and
+// takes what is forecast to be faster. If the compression has a menu, it chooses from it
 // (schedule/adapt/offer_choice.h).
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
-  // that does not fit the parameters' types or `static_order`.
-  GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options);
+  // that does not fit the parameters' types or `static_order`. `with_servers`: the job whose
+  // servers may average; it outlives this.
+  GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options,
+                   Job* with_servers = nullptr);
 
   GradientLayout first() const;
   // Whether it wants to see the gradients of this step, before they go on their way.
@@ -81,7 +86,7 @@ class GradientSchedule {
   static int late_in(const std::vector<schedule::Bucket>& groups, std::span<const int> arrived);
 
  private:
-  bool measures() const { return policy_ != nullptr && policy_->is_measured; }
+  bool measures() const { return (policy_ != nullptr && policy_->is_measured) || chooses_path_; }
   GradientLayout in_buckets(std::span<const int> order) const;
   GradientLayout bucketed(std::span<const int> order, std::size_t alignment) const;
   std::optional<GradientLayout> after_first(Communicator& group, std::span<const int> arrived);
@@ -96,6 +101,10 @@ class GradientSchedule {
   std::vector<schedule::Tensor> tensors(std::size_t alignment) const;
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
   schedule::Plan planned(const schedule::Model& model) const;
+  schedule::Plan made(const schedule::Model& model, const schedule::Costs& costs) const;
+  schedule::Plan faster(const schedule::Model& model, const schedule::Plan& on_ranks,
+                        const schedule::Plan& on_servers) const;
+  GradientLayout agreed_buckets(Communicator& group);
 
   std::vector<schedule::Gradient> shapes_;  // by parameter
   std::vector<std::size_t> rows_;           // by parameter: see schedule::Tensor
@@ -104,6 +113,9 @@ class GradientSchedule {
   std::string name_, codec_;
   std::string compression_;  // the codec, with all settings
   bool crosses_barrier_;
+  Job* const with_servers_;
+  const bool chooses_path_;   // by forecasts
+  schedule::Path path_;       // of what no policy has planned
   std::vector<int> order_;    // rank 0's, once it was seen
   bool is_observing_ = true;  // for the next plan
   std::vector<schedule::ObservedStep> seen_;

@@ -65,8 +65,9 @@ struct DataParallelOptions {
   // compressed least; the choice is made again every choose_every steps
   // (docs/compression/menus.md).
   std::string compression = "none";
-  // The gradients are averaged by "collective", the ranks among themselves; or "server", those of
-  // the job (`paceline run --servers N`; docs/guide/server.md), with the same bits.
+  // The gradients are averaged by "collective", the ranks among themselves; by "server", those of
+  // the job (`paceline run --servers N`; docs/guide/server.md), with the same bits; or by what is
+  // forecast to be faster: "automatic".
   std::string aggregate = "collective";
   // Makes the optimizers that step() without an argument uses, one for each parameter. With them
   // the schedules priority and general may cross the barrier: step() returns before all gradients

@@ -8,7 +8,7 @@ namespace paceline::strategy {
 
 parallel::MadeSynchrony make_synchrony(const parallel::ModelParts& parts, Communicator& group,
                                        Job* job, const DataParallelOptions& options) {
-  (void)parallel::job_with_servers(parts, group, job, options);  // refuses what does not go with it
+  (void)parallel::job_with_servers(group, job, options);  // refuses what does not go with it
   if (options.zero_stage != 0) return {shard::make_sharded_averaging(parts, group, job, options)};
   const Choice choice = parse_strategy(options.synchrony).value();
   if (choice.strategy.check != nullptr)

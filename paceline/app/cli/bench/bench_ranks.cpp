@@ -83,6 +83,14 @@ void add_ranks_options(CLI::App& app, RanksOptions& given) {
   app.add_flag("--progress", given.progress)->group("");
 }
 
+void add_server_options(CLI::App& app, RanksOptions& given) {
+  app.add_option("--servers", given.servers.servers, "servers to start beside the ranks")
+      ->type_name("N");
+  app.add_option("--server-hosts", given.servers.hosts,
+                 "hosts of the servers, as c,d (default: those of the ranks, in turn)")
+      ->type_name("LIST");
+}
+
 int run_on_ranks(RanksOptions given, std::vector<std::string> words,
                  const std::function<int(Job&, const RanksOptions&)>& measure) {
   const int ranks =

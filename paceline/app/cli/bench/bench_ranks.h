@@ -26,6 +26,7 @@ struct RanksOptions {
 };
 
 void add_ranks_options(CLI::App& app, RanksOptions& given);
+void add_server_options(CLI::App& app, RanksOptions& given);
 
 // `words` are those after "paceline", with which the ranks are started. `measure` runs on each
 // rank; when its arguments are wrong (misuse) on all ranks, rank 0 alone reports it. Returns the

@@ -42,6 +42,7 @@ constexpr const char* kScheduleMore = R"(Examples:
   paceline bench schedule --hosts a,b,c,d --rho 1 --json schedules.json
   paceline profile --output mlp.json -- ./train && paceline bench schedule --ranks 2 --models mlp.json
   paceline bench schedule --ranks 2 --compute --models bert-base --compression fp16
+  paceline bench schedule --hosts a,b,c,d --servers 4 --server-hosts e,f,g,h --methods priority,general
   tests/net/hosts with 4 --rate 1gbit -- paceline bench schedule --hosts ... --steps 3
 
 Methods: barrier (one message after the backward pass), buckets (neighbours share a message up to a length, the
@@ -52,6 +53,8 @@ Computation: by default ranks wait for its duration without using a processor, a
 they multiply small matrices, as many as an idle processor does in that time, which takes processor time from the
 threads that communicate and encode, as training on processors does. Then the forecast shares the processors too, and
 the exposed time of a step includes the time that its computation lost to these threads.
+Paths: collective, the ranks' own all_reduces; with --servers each method also runs over the servers, which sum what
+all ranks push, and general chooses the path of each group (both).
 Forecast: the simulator's, from the times of all_reduces that are measured first. Bound: a time that no schedule of the
 kind can beat on such links, without start-ups. Hidden: the share of the transfer that the computation hid.
 
@@ -64,6 +67,13 @@ struct Method {
   const schedule::Policy* policy = nullptr;
   bool crosses_barrier = true;
 };
+
+// The way of a row's gradients to the other ranks.
+enum class Way { collective, server, both };
+
+const char* name_of(Way way) {
+  return way == Way::collective ? "collective" : way == Way::server ? "server" : "both";
+}
 
 std::vector<Method> all_methods() {
   std::vector<Method> methods;
@@ -89,6 +99,7 @@ struct ScheduleOptions {
       app.add_option(name, to, help)->type_name(type);
     };
     add_ranks_options(app, ranks);
+    add_server_options(app, ranks);
     add("--models", models, "LIST",
         "resnet-50, bert-base, bert-large (all), or files that `paceline profile` has recorded: "
         "their names have a / or end in .json");
@@ -168,8 +179,13 @@ class Comparison {
  public:
   // `kernel` is nullptr when the computation is replaced by a wait.
   Comparison(Job& job, const ScheduleRequest& request, const Costs& costs,
-             schedule::ComputeKernel* kernel, Model model)
-      : job_(job), request_(request), costs_(costs), kernel_(kernel), model_(std::move(model)) {
+             schedule::ComputeKernel* kernel, Model model, const std::string& placement)
+      : job_(job),
+        request_(request),
+        costs_(costs),
+        kernel_(kernel),
+        model_(std::move(model)),
+        placement_(placement) {
     if (request.rho > 0)
       model_ = schedule::with_communication_ratio(model_, costs_.links, request.rho);
   }
@@ -177,42 +193,62 @@ class Comparison {
   // `told` is called after each method, with the window of its last step.
   void run(std::vector<ScheduleRow>& rows,
            const std::function<void(const ScheduleRow&, ScheduleWindow)>& told) {
-    schedule::Trial bench(job_.world(), model_, &job_.trace(), kernel_);
+    schedule::Trial bench(job_.world(), model_, &job_.trace(), kernel_,
+                          job_.servers() > 0 ? &job_ : nullptr);
     for (const std::string& codec : request_.codecs) {
       for (const Method& method : request_.methods) {
-        const bool plans = job_.rank() == 0;
-        const Plan plan = schedule::agreed(job_.world(), plans ? planned(method, codec) : Plan());
-        ScheduleWindow window{.run_ns = TraceLog::now(), .messages = message_titles(model_, plan)};
-        const auto run = bench.run(plan, request_.steps, [&window](int) {
-          window.begin_ns = std::exchange(window.end_ns, TraceLog::now());
-        });
-        rows.push_back(row_of(method, codec, plan, run));
-        told(rows.back(), std::move(window));
+        for (const Way way : ways_of(method)) {
+          const bool plans = job_.rank() == 0;
+          const Plan plan =
+              schedule::agreed(job_.world(), plans ? planned(method, codec, way) : Plan());
+          ScheduleWindow window{.run_ns = TraceLog::now(),
+                                .messages = message_titles(model_, plan)};
+          const auto run = bench.run(plan, request_.steps, [&window](int) {
+            window.begin_ns = std::exchange(window.end_ns, TraceLog::now());
+          });
+          rows.push_back(row_of(method, codec, way, plan, run));
+          told(rows.back(), std::move(window));
+        }
       }
     }
   }
 
  private:
+  std::vector<Way> ways_of(const Method& method) const {
+    if (job_.servers() == 0) return {Way::collective};
+    if (method.policy->name == "general") return {Way::collective, Way::server, Way::both};
+    return {Way::collective, Way::server};
+  }
+
   // A method with a codec has it for all groups, unless its policy chooses a codec for each group.
-  Plan planned(const Method& method, const std::string& codec) const {
+  Plan planned(const Method& method, const std::string& codec, Way way) const {
     Costs costs = costs_;
+    if (way == Way::server) costs.links = schedule::through_servers(costs.links);
+    if (way != Way::both) costs.links.server.reset();
     std::erase_if(costs.codecs, [&codec](const schedule::CodecCost& cost) {
       return cost.name != codec && cost.name != schedule::kUncompressed;
     });
     Plan plan = method.policy->make(model_, costs, method.crosses_barrier);
     if (!method.policy->chooses_codecs) plan = schedule::encoded(std::move(plan), codec);
+    if (way == Way::server) plan = on_path(schedule::Path::server, std::move(plan));
     return schedule::ordered(std::move(plan), model_, costs_);
   }
 
-  ScheduleRow row_of(const Method& method, const std::string& codec, const Plan& plan,
+  ScheduleRow row_of(const Method& method, const std::string& codec, Way way, const Plan& plan,
                      const schedule::TrialRun& run) const {
-    const auto bounds = schedule::bounds_of(model_, costs_.links, costs_.codec(codec).ratio);
+    schedule::LinkCosts links = costs_.links;
+    if (way == Way::server) links = schedule::through_servers(links);
+    if (way != Way::both) links.server.reset();
+    const auto bounds = schedule::bounds_of(model_, links, costs_.codec(codec).ratio);
     return {.model = model_.name,
             .method = method.name,
             .plan = schedule::to_string(plan, model_),
+            .path = name_of(way),
             .transport = job_.transport(),
             .codec = codec,
+            .placement = placement_,
             .ranks = job_.world_size(),
+            .servers = job_.servers(),
             .divide = request_.divide,
             .computes = request_.compute,
             .rho = request_.rho,
@@ -231,6 +267,7 @@ class Comparison {
   const Costs& costs_;
   schedule::ComputeKernel* const kernel_;
   Model model_;
+  const std::string placement_;  // of servers
 };
 
 std::string text_of(const Costs& costs) {
@@ -239,6 +276,13 @@ std::string text_of(const Costs& costs) {
       "{:.1f}\n",
       costs.links.all_reduce.alpha * 1e6, costs.links.all_reduce.beta * 1e9,
       costs.links.processors * 100, costs.processors);
+  if (const auto& server = costs.links.server)
+    text += fmt::format(
+        "a sum on the servers holds a rank's link for {:.0f} us and {:.2f} ms a MB, and takes "
+        "{:.0f} "
+        "us besides\n",
+        server->push.alpha * 1e6, schedule::through_servers(costs.links).all_reduce.beta * 1e9,
+        server->turn * 1e6);
   for (const schedule::CodecCost& codec : costs.codecs) {
     if (codec.name == schedule::kUncompressed) continue;
     text += fmt::format(
@@ -263,8 +307,9 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<DurableFile>("report", json);
   });
-  Costs costs = schedule::measured_costs(job.world(), request.codecs,
-                                         schedule::streamed_like(request.models));
+  Costs costs =
+      schedule::measured_costs(job.world(), request.codecs, schedule::streamed_like(request.models),
+                               job.servers() > 0 ? &job : nullptr);
   costs.compute_threads = request.compute ? 1 : 0;
   std::optional<schedule::ComputeKernel> kernel;
   if (request.compute) kernel = schedule::ComputeKernel::calibrated();
@@ -273,11 +318,14 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
                text_of(kernel), schedule_head());
   }
   if (!given.trace.empty() || !given.svg.empty()) job.trace().enable();
+  const std::string placement = job.servers() == 0                  ? "none"
+                                : given.ranks.servers.hosts.empty() ? "colocated"
+                                                                    : "dedicated";
   std::vector<ScheduleRow> rows;
   std::vector<ScheduleWindow> windows;
   for (const Model& model : request.models) {
     const std::size_t first = rows.size();
-    Comparison(job, request, costs, kernel ? &*kernel : nullptr, model)
+    Comparison(job, request, costs, kernel ? &*kernel : nullptr, model, placement)
         .run(rows, [&](const ScheduleRow& row, ScheduleWindow window) {
           windows.push_back(std::move(window));
           if (shows) fmt::print("{}", schedule_line(row, rows[first]));

@@ -34,17 +34,18 @@ double ScheduleRow::forecast_error() const {
 
 std::string schedule_head() {
   return fmt::format(
-      "{:<11} {:<17} {:<10} {:>10} {:>10} {:>9} {:>10} {:>7} {:>11} {:>7} {:>8} {:>7}\n", "model",
-      "method", "codec", "ms a step", "samples/s", "speed-up", "exposed ms", "hidden",
-      "forecast ms", "error", "bound ms", "errors");
+      "{:<11} {:<17} {:<10} {:<10} {:>10} {:>10} {:>9} {:>10} {:>7} {:>11} {:>7} {:>8} {:>7}\n",
+      "model", "method", "path", "codec", "ms a step", "samples/s", "speed-up", "exposed ms",
+      "hidden", "forecast ms", "error", "bound ms", "errors");
 }
 
 std::string schedule_line(const ScheduleRow& row, const ScheduleRow& first) {
   return fmt::format(
-      "{:<11} {:<17} {:<10} {:>10.1f} {:>10.1f} {:>9.2f} {:>10.1f} {:>5.0f} % {:>11.1f} {:>5.1f} % "
+      "{:<11} {:<17} {:<10} {:<10} {:>10.1f} {:>10.1f} {:>9.2f} {:>10.1f} {:>5.0f} % {:>11.1f} "
+      "{:>5.1f} % "
       "{:>8.1f} "
       "{:>7}\n",
-      row.model, row.method, row.codec, row.step() * kMilli, row.samples_per_second(),
+      row.model, row.method, row.path, row.codec, row.step() * kMilli, row.samples_per_second(),
       first.step() / row.step(), measure::median(row.exposed) * kMilli, row.hidden() * 100,
       row.forecast * kMilli, row.forecast_error() * 100, row.bound * kMilli, row.errors);
 }
@@ -55,9 +56,12 @@ std::string schedule_json(const std::vector<ScheduleRow>& rows) {
     list.push_back({{"model", row.model},
                     {"method", row.method},
                     {"plan", row.plan},
+                    {"path", row.path},
                     {"codec", row.codec},
                     {"transport", row.transport},
                     {"ranks", row.ranks},
+                    {"servers", row.servers},
+                    {"placement", row.placement},
                     {"rho", row.rho > 0 ? Json(row.rho) : Json()},
                     {"divide", row.divide},
                     {"computation", row.computes ? "kernels" : "waited"},

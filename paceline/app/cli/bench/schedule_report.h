@@ -12,8 +12,9 @@ inline constexpr double kMilli = 1e3;  // milliseconds in a second
 
 struct ScheduleRow {
   std::string model, method, plan;  // plan: in words
-  std::string transport, codec = "none";
-  int ranks = 1, divide = 1;
+  std::string path = "collective";  // server: over the job's servers; both: chosen by group
+  std::string transport, codec = "none", placement = "none";  // of servers
+  int ranks = 1, servers = 0, divide = 1;
   bool computes = false;                           // kernels compute; else a wait replaces them
   double rho = 0;                                  // 0: the model's own computation
   int batch = 1;                                   // samples of a rank

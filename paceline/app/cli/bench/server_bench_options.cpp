@@ -49,9 +49,7 @@ ServerBenchOptions::ServerBenchOptions() : app(kAbout, "paceline bench server") 
     app.add_option(name, to, help)->type_name(type);
   };
   add_ranks_options(app, ranks);
-  add("--servers", ranks.servers.servers, "N", "servers to start beside the ranks");
-  add("--server-hosts", ranks.servers.hosts, "LIST",
-      "hosts of the servers, as c,d (default: those of the ranks, in turn)");
+  add_server_options(app, ranks);
   add("--operations", operations, "LIST", "all_reduce, push_pull, push, pull (all of them)");
   add("--sizes", sizes, "LIST", "bytes, as 4..256MiB or 4,64KiB (4KiB,4MiB,64MiB)");
   add("--dtype", dtype, "NAME", "f32 or f64 (f32)");

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "paceline/core/compress/methods/compression.h"
+#include "paceline/core/job/job_links.h"
 #include "paceline/core/schedule/policy/policies.h"
 #include "paceline/core/schedule/policy/simulate.h"
 #include "paceline/core/schedule/replay/shared_processors.h"
@@ -47,9 +48,17 @@ double least(const std::vector<double>& seconds) {
   return *std::ranges::min_element(seconds);
 }
 
-TrialRun run_of(Communicator& group, const Stream& stream) {
+// The way of a stream: among the ranks, or through the job's servers.
+struct Way {
+  Communicator& group;
+  Job* with_servers = nullptr;
+};
+
+TrialRun run_of(const Way& way, const Stream& stream) {
   const Model model = model_of(stream);
-  return Trial(group, model).run(wait_free(model), kRepeats);
+  const Path path = way.with_servers == nullptr ? Path::all_to_all : Path::server;
+  Trial trial(way.group, model, nullptr, nullptr, way.with_servers);
+  return trial.run(on_path(path, wait_free(model)), kRepeats);
 }
 
 // If the link is memory, gradients that lie in caches move twice as fast as a model's. The stream
@@ -75,9 +84,14 @@ double mean(const std::vector<double>& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
 }
 
-LinkCosts link_costs(Communicator& group, std::size_t longest) {
-  LinkCosts costs{.workers = group.size()};
-  if (costs.workers == 1) return costs;
+// A line through the times of streams of messages, and what the long ones took of a processor.
+struct StreamCosts {
+  topology::Line line;
+  double processors = 0;
+};
+
+StreamCosts stream_costs(const Way& way, std::size_t longest) {
+  StreamCosts costs;
   std::vector<CostPoint> points;
   for (const Stream& stream : kStreams) {
     if (stream.bytes > std::max(longest, kLongEnough)) break;
@@ -87,16 +101,47 @@ LinkCosts link_costs(Communicator& group, std::size_t longest) {
       taken = shortened(stream, points.back().seconds / points.back().bytes * bytes);
     if (points.size() > 1 && taken.messages == 0) break;
     taken.messages = std::max(taken.messages, 1);
-    TrialRun run = run_of(group, taken);
+    TrialRun run = run_of(way, taken);
     const Stream longer = lengthened(taken, least(run.seconds) / taken.messages, longest);
-    if (longer.messages > taken.messages) run = run_of(group, longer);
+    if (longer.messages > taken.messages) run = run_of(way, longer);
     points.push_back({bytes, least(run.seconds) / longer.messages});
     costs.processors = run.worked / mean(run.seconds);  // from the last run, that of long messages
   }
-  costs.all_reduce = line_through(points);
+  costs.line = line_through(points);
+  return costs;
+}
+
+LinkCosts link_costs(Communicator& group, std::size_t longest) {
+  LinkCosts costs{.workers = group.size()};
+  if (costs.workers == 1) return costs;
+  const StreamCosts streams = stream_costs({group}, longest);
+  costs.all_reduce = streams.line;
+  costs.processors = streams.processors;
   // An all_gather of n bytes from each rank moves half as much as an all_reduce of n bytes times
   // the number of ranks.
   costs.all_gather = {costs.all_reduce.alpha / 2, costs.all_reduce.beta / 2 * costs.workers};
+  return costs;
+}
+
+// Servers on hosts of their own have links of their own, on which pushes and pulls go side by side.
+bool have_own_hosts(const job::JobLinks& links) {
+  const std::vector<int>& hosts = links.generation->hosts().of_ranks;
+  const auto first_server = hosts.begin() + links.generation->identity().ranks();
+  return std::none_of(first_server, hosts.end(), [&](int host) {
+    return std::find(hosts.begin(), first_server, host) != first_server;
+  });
+}
+
+// In a stream the next message is pushed while one is pulled; a message alone also waits for its
+// turn at the server.
+LinkCosts::Server server_costs(Job& job, Communicator& group, std::size_t longest) {
+  const topology::Line line = stream_costs({group, &job}, longest).line;
+  LinkCosts::Server costs{.push = line, .is_duplex = have_own_hosts(job::links_of(job))};
+  costs.pull = {0, line.beta};
+  if (!costs.is_duplex) costs.push.beta = costs.pull.beta = line.beta / 2;
+  constexpr std::size_t kAlone = 64 << 10;
+  const double alone = least(run_of({group, &job}, {1, kAlone}).seconds);
+  costs.turn = std::max(0.0, alone - costs.push(kAlone) - costs.pull(kAlone));
   return costs;
 }
 
@@ -185,9 +230,11 @@ topology::Line line_through(std::span<const CostPoint> points) {
 }
 
 Costs measured_costs(Communicator& group, std::span<const std::string> codecs,
-                     const Streamed& streamed) {
+                     const Streamed& streamed, Job* with_servers) {
   Costs costs{.links = link_costs(group, streamed.longest),
               .processors = processors_of_each(group)};
+  if (with_servers != nullptr)
+    costs.links.server = server_costs(*with_servers, group, streamed.longest);
   for (const std::string& codec : codecs) {
     if (codec != kUncompressed) costs.codecs.push_back(cost_of(group, costs, codec, streamed));
   }

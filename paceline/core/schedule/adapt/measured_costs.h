@@ -5,6 +5,7 @@
 #include <string>
 
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/order/costs.h"
 #include "paceline/core/schedule/order/model.h"
 
@@ -20,11 +21,12 @@ struct Streamed {
 // MiB, carried as schedules carry them and, on a fast link, as long as the gradients (or 160 MiB),
 // and fits a line to their times. For each codec (a method of compress/methods/method_catalogue.h,
 // as text) it measures its ratio and work on long messages of these ranks, and its fixed cost a
-// message. COST: some tenths of a second on a fast link;
+// message. `with_servers`, the job of `group`, has servers: their sums are timed as the all_reduces
+// are. COST: some tenths of a second on a fast link;
 // seconds on a slow one, below 50 Mbit/s or so a minute. THROWS Error: the failure that ended the
 // communication; misuse.
 Costs measured_costs(Communicator& group, std::span<const std::string> codecs = {},
-                     const Streamed& streamed = {});
+                     const Streamed& streamed = {}, Job* with_servers = nullptr);
 
 // Streams like the gradients of these models: no longer than all of one model, with the rows of the
 // largest tensor.

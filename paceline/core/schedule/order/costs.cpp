@@ -37,6 +37,14 @@ LinkCosts costs_of(const Link& link) {
   return costs;
 }
 
+LinkCosts through_servers(LinkCosts links) {
+  const LinkCosts::Server& server = links.server.value();
+  const double held = server.is_duplex ? std::max(server.push.beta, server.pull.beta)
+                                       : server.push.beta + server.pull.beta;
+  links.all_reduce = {server.push.alpha + server.pull.alpha + server.turn, held};
+  return links;
+}
+
 const CodecCost& Costs::codec(std::string_view name) const {
   const auto found = std::ranges::find(codecs, name, &CodecCost::name);
   PACELINE_CHECK(found != codecs.end(),

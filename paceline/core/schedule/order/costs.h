@@ -73,6 +73,10 @@ struct Link {
 };
 LinkCosts costs_of(const Link& link);
 
+// The costs of links on which all_reduces cost what sums on the servers do: a plan made for them is
+// one for the servers. REQUIRES: there are servers.
+LinkCosts through_servers(LinkCosts links);
+
 struct Costs {
   LinkCosts links = {};
   std::vector<CodecCost> codecs = {CodecCost{}};

@@ -106,6 +106,11 @@ Plan encoded(Plan plan, const std::string& codec) {
   return plan;
 }
 
+Plan on_path(Path path, Plan plan) {
+  for (Group& group : plan.groups) group.path = path;
+  return plan;
+}
+
 std::string to_string(const Plan& plan, const Model& model) {
   int messages = 0;
   std::set<std::string> ways;

@@ -75,6 +75,9 @@ void cut_encoded(Plan& plan);
 // The plan with that codec for all groups, cut as by cut_encoded().
 Plan encoded(Plan plan, const std::string& codec);
 
+// The plan with that way for all groups.
+Plan on_path(Path path, Plan plan);
+
 // "priority: 398 groups in 726 messages, server, across the barrier, window 16.4 MB"
 std::string to_string(const Plan& plan, const Model& model);
 

@@ -34,7 +34,8 @@ class InLanes final : public Carriage {
   int rank() const override { return lanes_.front()->rank(); }
   int ranks() const override { return lanes_.front()->size(); }
   int lanes() const override { return static_cast<int>(lanes_.size()); }
-  Work start(int lane, const compress::Exchange& exchange) override {
+  bool reaches(Path path) const override { return path == Path::all_to_all; }
+  Work start(int lane, Path, const compress::Exchange& exchange) override {
     return start_on(*lanes_[static_cast<std::size_t>(lane)], exchange);
   }
   double seconds_in_flight() const override {

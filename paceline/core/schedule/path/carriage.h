@@ -7,6 +7,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/compress/averaging/averaging.h"
 #include "paceline/core/job/job.h"
+#include "paceline/core/schedule/order/costs.h"
 
 namespace paceline::schedule {
 
@@ -20,9 +21,12 @@ class Carriage {
   // Operations of one lane are carried out in the order of their starts, the same on all ranks;
   // those of different lanes side by side.
   virtual int lanes() const = 0;
-  // Starts the exchange. Its buffers must stay valid until the Work is done. Collective for all
-  // kinds: a rank that swaps with no other starts nothing. THROWS Error as the communicator does.
-  virtual Work start(int lane, const compress::Exchange& exchange) = 0;
+  // Whether messages can go that way.
+  virtual bool reaches(Path path) const = 0;
+  // Starts the exchange, on a path that it reaches. Its buffers must stay valid until the Work is
+  // done. Collective for all kinds: a rank that swaps with no other starts nothing. THROWS Error as
+  // the communicator does.
+  virtual Work start(int lane, Path path, const compress::Exchange& exchange) = 0;
   // Seconds so far in which operations of the first lane were under way.
   virtual double seconds_in_flight() const = 0;
 };
@@ -31,10 +35,10 @@ class Carriage {
 inline constexpr int kLanes = 8;
 std::unique_ptr<Carriage> carriage_in_lanes(Communicator& group, int lanes = kLanes);
 
-// The job's servers form the sums (push_pull.h) that they can form, with the bits of the
-// group's; whatever else an averaging exchanges travels in lanes. The exchanges of all lanes must
-// start in one order on all ranks, as plain messages do. Collective. THROWS Error (misuse): the job
-// has no servers, or `group` has not all of its ranks in their order.
+// It reaches both paths: on Path::server the job's servers form the sums (push_pull.h), with the
+// bits of the group's; whatever else an averaging exchanges, and all else, travels in lanes.
+// Collective. THROWS Error (misuse): the job has no servers, or `group` has not all of its ranks in
+// their order.
 std::unique_ptr<Carriage> carriage_on_servers(Job& job, Communicator& group, int lanes = kLanes);
 
 }  // namespace paceline::schedule

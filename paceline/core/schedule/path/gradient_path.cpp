@@ -48,8 +48,11 @@ GradientPath::GradientPath(std::unique_ptr<Carriage> carriage, const Model& mode
       overflowed_(buffers_.size()) {
   PACELINE_CHECK(buffers_.size() == plan.groups.size(), "{} buffers for a plan of {} groups",
                  buffers_.size(), plan.groups.size());
-  for (std::size_t g = 0; g < buffers_.size(); ++g)
+  for (std::size_t g = 0; g < buffers_.size(); ++g) {
     check_buffer(dispatch_, g, buffers_[g], buffers_[g].dtype);
+    PACELINE_CHECK(carriage_->reaches(plan.groups[g].path),
+                   "plan {} sends to servers, and there are none: plan for all_to_all", plan.name);
+  }
   const bool encodes =
       std::ranges::any_of(coded_, [](const Coded& each) { return each.averaging != nullptr; });
   if (encodes || carriage_->lanes() > 1) sender_ = std::thread([this] { send_messages(); });
@@ -62,9 +65,6 @@ std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch
   for (int m = 0; m < static_cast<int>(dispatch.messages().size()); ++m) {
     const auto g = static_cast<std::size_t>(dispatch.messages()[static_cast<std::size_t>(m)].group);
     const Group& group = dispatch.plan().groups[g];
-    PACELINE_CHECK(group.path == Path::all_to_all,
-                   "plan {} sends to servers, and there are none: plan for all_to_all",
-                   dispatch.plan().name);
     Coded& coded = all.emplace_back();
     if (group.codec == kUncompressed) continue;
     auto compression = compress::parse_compression(group.codec, methods);
@@ -121,7 +121,7 @@ void GradientPath::start_ready_messages() {
   };
   while (const auto message = next()) {
     const auto m = static_cast<std::size_t>(*message);
-    works_[m] = carriage_->start(0, mean_of(elements_of(*message)));
+    works_[m] = carriage_->start(0, path_of(*message), mean_of(elements_of(*message)));
   }
 }
 
@@ -243,6 +243,11 @@ bool GradientPath::may_begin(int message) const {
          (is_coded(message) ? window_.may_prepare() : window_.may_send());
 }
 
+Path GradientPath::path_of(int message) const {
+  const int group = dispatch_.messages()[static_cast<std::size_t>(message)].group;
+  return dispatch_.plan().groups[static_cast<std::size_t>(group)].path;
+}
+
 Buffer GradientPath::elements_of(int message) const {
   const Dispatch::Message& part = dispatch_.messages()[static_cast<std::size_t>(message)];
   Buffer slice = buffers_[static_cast<std::size_t>(part.group)];
@@ -255,7 +260,8 @@ std::optional<Work> GradientPath::started(int message, const compress::Exchange&
   std::optional<Work> work;
   {
     const std::lock_guard lock(call_mutex_);
-    if (carriage_) work = carriage_->start(static_cast<int>(lane_of(message)), exchange);
+    if (carriage_)
+      work = carriage_->start(static_cast<int>(lane_of(message)), path_of(message), exchange);
   }
   const std::lock_guard lock(mutex_);
   if (work) ++under_way_;

@@ -114,6 +114,7 @@ class GradientPath {
   void carry_out(const Task& task);
   std::optional<Task> next_task();
   std::optional<Task> possible_task();
+  Path path_of(int message) const;
   Buffer elements_of(int message) const;
   bool is_coded(int message) const {
     return coded_[static_cast<std::size_t>(message)].averaging != nullptr;

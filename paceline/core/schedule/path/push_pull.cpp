@@ -11,7 +11,9 @@
 #include "paceline/core/job/job_links.h"
 #include "paceline/core/membership/generation/generation_port.h"
 #include "paceline/core/server/declaring.h"
+#include "paceline/core/server/lending/link_lender.h"
 #include "paceline/core/server/machine/sum_worker.h"
+#include "paceline/core/server/table/range_partition.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/waking_machine.h"
 
@@ -22,13 +24,34 @@ using server::SumWorker;
 using server::TableMembers;
 using server::WakingMachine;
 
+namespace {
+
+// Room for all parts under way to servers that share memory with this worker.
+Allocation stage_of(Job& job, const job::JobLinks& links) {
+  const membership::GenerationIdentity& own = links.generation->identity();
+  const membership::Hosts& hosts = links.generation->hosts();
+  const auto host_of = [&](int member) {
+    return hosts.of_ranks.at(static_cast<std::size_t>(member));
+  };
+  std::size_t servers = 0;
+  for (int member = own.ranks(); member < own.size && hosts.share_memory; ++member)
+    servers += host_of(member) == host_of(own.rank);
+  if (servers == 0) return {};
+  return job.allocate(servers * SumWorker::kWindow * server::kPartBytes);
+}
+
+}  // namespace
+
 // A worker keeps it for all its PushPulls, as long as its job lives.
 class PushPull::Sums final : public job::Companion {
  public:
   explicit Sums(Job& job)
       : links(job::links_of(job)),
+        lender(*links.generation),
+        stage(stage_of(job, links)),
         machine(job.world_size(), job.servers(), links.timeout,
-                [this](Failure found) { return port.failure().value_or(std::move(found)); }),
+                [this](Failure found) { return port.failure().value_or(std::move(found)); },
+                {&lender, stage.bytes()}),
         waking(machine, *links.reactor),
         port(links.reactor, links.generation, kSumGroup, waking, {},
              TableMembers::of_servers(job.world_size(), job.servers()).all()) {}
@@ -36,6 +59,8 @@ class PushPull::Sums final : public job::Companion {
   std::uint32_t next_channel() { return ++channels_; }
 
   const job::JobLinks links;
+  server::LinkLender lender;
+  const Allocation stage;
   SumWorker machine;
   WakingMachine waking;
   membership::GenerationPort port;
@@ -97,12 +122,8 @@ PushPull::~PushPull() {
   impl_->sums->links.reactor->run([] {});
 }
 
-bool PushPull::can_carry(ReduceOp op, Dtype dtype) {
-  return server::can_sum(op, dtype);
-}
-
 Work PushPull::all_reduce(ConstBuffer input, Buffer output, ReduceOp op) {
-  PACELINE_CHECK(can_carry(op, input.dtype), "push_pull: servers form no {} of {}", name_of(op),
+  PACELINE_CHECK(can_reduce(op, input.dtype), "push_pull: there is no {} of {}", name_of(op),
                  name_of(input.dtype));
   PACELINE_CHECK(input.dtype == output.dtype && input.count == output.count,
                  "push_pull: the input has {} elements of {}, the output {} of {}", input.count,

@@ -27,9 +27,6 @@ class PushPull {
   PushPull(const PushPull&) = delete;
   PushPull& operator=(const PushPull&) = delete;
 
-  // Types that are rounded in between, f16 and bf16, are not carried.
-  static bool can_carry(ReduceOp op, Dtype dtype);
-
   // `output` may be the input's memory. Both must stay until the Work is done. THROWS Error
   // (misuse): another type or length, or one that cannot be carried. The Work fails with mismatch
   // (the workers differ; both are named), peer_lost, timed_out (the job's operation timeout).

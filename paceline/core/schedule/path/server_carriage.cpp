@@ -1,3 +1,5 @@
+#include <deque>
+
 #include "paceline/core/base/check.h"
 #include "paceline/core/schedule/path/carriage.h"
 #include "paceline/core/schedule/path/push_pull.h"
@@ -5,27 +7,30 @@
 namespace paceline::schedule {
 namespace {
 
+// Each lane has an order of its own on the servers, as among the ranks.
 class OnServers final : public Carriage {
  public:
-  OnServers(Job& job, Communicator& group, int lanes)
-      : others_(carriage_in_lanes(group, lanes)), servers_(job) {}
+  OnServers(Job& job, Communicator& group, int lanes) : others_(carriage_in_lanes(group, lanes)) {
+    for (int lane = 0; lane < lanes; ++lane) servers_.emplace_back(job);
+  }
 
   int rank() const override { return others_->rank(); }
   int ranks() const override { return others_->ranks(); }
   int lanes() const override { return others_->lanes(); }
-  Work start(int lane, const compress::Exchange& exchange) override {
-    if (exchange.kind == compress::Exchange::Kind::all_reduce &&
-        PushPull::can_carry(exchange.op, exchange.input.dtype))
-      return servers_.all_reduce(exchange.input, exchange.output, exchange.op);
-    return others_->start(lane, exchange);
+  bool reaches(Path) const override { return true; }
+  Work start(int lane, Path path, const compress::Exchange& exchange) override {
+    if (path == Path::server && exchange.kind == compress::Exchange::Kind::all_reduce)
+      return servers_[static_cast<std::size_t>(lane)].all_reduce(exchange.input, exchange.output,
+                                                                 exchange.op);
+    return others_->start(lane, path, exchange);
   }
   double seconds_in_flight() const override {
-    return servers_.seconds_in_flight() + others_->seconds_in_flight();
+    return servers_.front().seconds_in_flight() + others_->seconds_in_flight();
   }
 
  private:
   std::unique_ptr<Carriage> others_;
-  PushPull servers_;
+  std::deque<PushPull> servers_;  // by lane
 };
 
 }  // namespace

@@ -35,11 +35,13 @@ double mean_of_ranks(Communicator& world, double value) {
 
 }  // namespace
 
-Trial::Trial(Communicator& group, const Model& model, TraceLog* trace, ComputeKernel* kernel)
+Trial::Trial(Communicator& group, const Model& model, TraceLog* trace, ComputeKernel* kernel,
+             Job* with_servers)
     : group_(group),
       trace_(trace == nullptr ? own_trace_ : *trace),
       model_(model),
       kernel_(kernel),
+      with_servers_(with_servers),
       memory_(group.allocate(model.bytes())) {}
 
 std::vector<Buffer> Trial::groups_of(const Plan& plan) {
@@ -79,7 +81,9 @@ TrialRun Trial::run(const Plan& plan, int steps, const std::function<void(int st
   const TraceScope scope(trace_, TraceLane::training,
                          fmt::format("{}, {}", model_.name, plan.name));
   {
-    GradientPath path(carriage_in_lanes(group_), model_, plan, groups_of(plan));
+    GradientPath path(with_servers_ == nullptr ? carriage_in_lanes(group_)
+                                               : carriage_on_servers(*with_servers_, group_),
+                      model_, plan, groups_of(plan));
     Replay replay(model_, path, trace_, kernel_);
     group_.barrier().wait();
     double worked = 0;

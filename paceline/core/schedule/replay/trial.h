@@ -8,6 +8,7 @@
 
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/job/job.h"
 #include "paceline/core/schedule/order/model.h"
 #include "paceline/core/schedule/order/plan.h"
 #include "paceline/core/schedule/path/gradient_path.h"
@@ -29,9 +30,10 @@ struct TrialRun {
 class Trial {
  public:
   // Collective. `group`, `model` and `trace` must outlive this. `trace`: null for none. `kernel` is
-  // as in Replay. THROWS Error (io): no memory.
+  // as in Replay. `with_servers`: the job of `group`, for plans that go over its servers; it must
+  // outlive this too. THROWS Error (io): no memory.
   Trial(Communicator& group, const Model& model, TraceLog* trace = nullptr,
-        ComputeKernel* kernel = nullptr);
+        ComputeKernel* kernel = nullptr, Job* with_servers = nullptr);
 
   // Collective: runs one step to warm up, then `steps`. THROWS Error: misuse (the plan cannot be
   // carried out), or the failure that ended the communication.
@@ -48,6 +50,7 @@ class Trial {
   TraceLog& trace_;
   const Model& model_;
   ComputeKernel* const kernel_;
+  Job* const with_servers_;
   Allocation memory_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
+
+#include "paceline/core/collective/carrier/combine.h"
 
 namespace paceline::server {
 namespace {
@@ -13,36 +15,46 @@ using machine::Message;
 using machine::Send;
 using machine::Time;
 
-std::vector<std::byte> sum_of(const SumPiece& piece, std::map<int, std::vector<std::byte>>& parts) {
-  std::vector<std::vector<std::byte>*> in_order;
-  for (auto& [worker, part] : parts) in_order.push_back(&part);
-  std::vector<std::byte>& sum = *balanced_sum(in_order, [&](auto* left, auto* right) {
-    reduce(piece.op, piece.dtype, *left, *right, *left);
-    return left;
-  });
-  if (piece.op == ReduceOp::average)
-    scale(piece.dtype, sum, 1.0 / static_cast<double>(parts.size()));
-  return std::move(sum);
-}
-
 }  // namespace
+
+SumServer::SumServer(int workers, Borrower* borrower)
+    : workers_(workers),
+      borrower_(borrower),
+      tree_(workers, collective::kReductionBlock),
+      held_(static_cast<std::size_t>(workers)) {}
 
 Actions SumServer::on_message(int from, const Message& message, Time) {
   if (from >= workers_ || is_over_) return {};
   const auto drop = [from](std::string why) {
     return Actions{Drop{from, {Fault::io, std::move(why), {from}}}};
   };
-  if (message.kind != static_cast<std::uint32_t>(SumKind::push))
-    return drop("a message that no worker sends");
+  const auto kind = static_cast<SumKind>(message.kind);
+  if (kind != SumKind::push && kind != SumKind::lend) return drop("a message that no worker sends");
   const auto read = parse_sum_piece(message);
   if (!read) return drop(read.error().what);
-  if (held_[static_cast<std::size_t>(from)] == kMostHeld)
-    return drop(fmt::format("more than {} parts without an answer", kMostHeld));
-  return take(from, read.value());
+  if (!may_hold(from, read.value().piece.channel))
+    return drop(fmt::format("more than {} parts of {} channels without an answer", kMostHeld,
+                            kMostChannels));
+  auto part = held_part(from, message, read.value());
+  if (!part) return drop(part.error().what);
+  return take(from, read.value().piece, *std::move(part));
 }
 
-Actions SumServer::take(int from, const ReadPiece& read) {
-  const SumPiece& piece = read.piece;
+bool SumServer::may_hold(int worker, std::uint32_t channel) const {
+  const auto& channels = held_[static_cast<std::size_t>(worker)];
+  const auto held = channels.find(channel);
+  return held == channels.end() ? channels.size() < kMostChannels : held->second < kMostHeld;
+}
+
+Result<HeldPart> SumServer::held_part(int from, const Message& message, const ReadPiece& read) {
+  if (static_cast<SumKind>(message.kind) == SumKind::push) return HeldPart(read.rest);
+  const auto lent = parse_lent_part(read);
+  if (!lent) return lent.error();
+  if (borrower_ == nullptr) return Failure{Fault::io, "a part lent to whom shares no memory", {}};
+  return HeldPart::borrowed(*borrower_, from, read.piece, lent.value());
+}
+
+Actions SumServer::take(int from, const SumPiece& piece, HeldPart part) {
   const Key key = {piece.channel, piece.call, piece.begin};
   Gathering& gathering = open_.try_emplace(key, Gathering{piece, {}}).first->second;
   if (gathering.piece != piece)
@@ -51,21 +63,33 @@ Actions SumServer::take(int from, const ReadPiece& read) {
                     "has {}; all workers make the same calls in the same order",
                     piece.call, gathering.parts.begin()->first, describe(gathering.piece), from,
                     describe(piece)));
-  if (gathering.parts.contains(from))
+  if (!gathering.parts.try_emplace(from, std::move(part)).second)
     return {Drop{from, {Fault::io, "a part of a push_pull that came twice", {from}}}};
-  gathering.parts[from].assign(read.elements.begin(), read.elements.end());
-  ++held_[static_cast<std::size_t>(from)];
+  ++held_[static_cast<std::size_t>(from)][piece.channel];
   if (const auto why = missed(gathering)) return refuse(*why);
   if (static_cast<int>(gathering.parts.size()) < workers_) return {};
   return answer(std::move(open_.extract(key).mapped()));
 }
 
+// A worker whose call has failed while its part was read ends the generation, so nobody waits for
+// the sum.
 Actions SumServer::answer(Gathering gathering) {
-  const std::vector<std::byte> sum = sum_of(gathering.piece, gathering.parts);
+  std::vector<int> lenders;
+  std::vector<HeldPart> parts;
+  for (auto& [worker, part] : gathering.parts) {
+    if (part.is_lent()) lenders.push_back(worker);
+    parts.push_back(std::move(part));
+  }
+  std::vector<std::vector<std::byte>> told;
+  const auto sum = [&] { told = sum_up(gathering.piece, parts, tree_); };
+  if (lenders.empty()) sum();
+  else if (!borrower_->borrow(lenders, sum)) return {};
   Actions actions;
-  for (int worker = 0; worker < workers_; ++worker) {
-    --held_[static_cast<std::size_t>(worker)];
-    actions.push_back(Send{worker, encode(SumKind::sum, gathering.piece, sum)});
+  for (std::size_t worker = 0; worker < parts.size(); ++worker) {
+    const auto held = held_[worker].find(gathering.piece.channel);
+    if (--held->second == 0) held_[worker].erase(held);
+    const SumKind kind = parts[worker].is_lent() ? SumKind::stored : SumKind::sum;
+    actions.push_back(Send{static_cast<int>(worker), encode(kind, gathering.piece, told[worker])});
   }
   return actions;
 }

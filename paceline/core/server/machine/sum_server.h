@@ -1,6 +1,7 @@
 // SumServer: a server's side of push_pull. It holds each part until all workers have pushed theirs,
 // sums them by the balanced tree in the order of the workers (base/reduce.h), and sends the sum to
-// all of them: the bits of a reproducible all_reduce.
+// all of them: the bits of a reproducible all_reduce. Parts that workers lend it reads where they
+// lie, and stores their sums where the workers want them.
 #pragma once
 
 #include <map>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/machine/held_part.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
 namespace paceline::server {
@@ -18,12 +20,13 @@ namespace paceline::server {
 // THREAD: one.
 class SumServer final : public machine::Machine {
  public:
-  // The members 0 .. workers - 1 are the workers.
-  explicit SumServer(int workers) : workers_(workers), held_(static_cast<std::size_t>(workers)) {}
+  // The members 0 .. workers - 1 are the workers. Without a `borrower` no part can be lent; it must
+  // outlive this.
+  explicit SumServer(int workers, Borrower* borrower = nullptr);
 
-  // A worker that has pushed more parts without an answer is dropped, so this much it can make the
-  // server hold.
-  static constexpr std::size_t kMostHeld = 8;
+  // A worker that has pushed more parts of a channel without an answer is dropped, or of more
+  // channels: so much it can make the server hold.
+  static constexpr std::size_t kMostHeld = 8, kMostChannels = 64;
 
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;
@@ -34,17 +37,21 @@ class SumServer final : public machine::Machine {
   using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;  // channel, call, begin
   struct Gathering {
     SumPiece piece;
-    std::map<int, std::vector<std::byte>> parts;  // by worker
+    std::map<int, HeldPart> parts;  // by worker
   };
 
-  machine::Actions take(int from, const ReadPiece& read);
+  Result<HeldPart> held_part(int from, const machine::Message& message, const ReadPiece& read);
+  machine::Actions take(int from, const SumPiece& piece, HeldPart part);
   machine::Actions answer(Gathering gathering);
   machine::Actions refuse(const std::string& why);
+  bool may_hold(int worker, std::uint32_t channel) const;
   std::optional<std::string> missed(const Gathering& gathering) const;
 
   const int workers_;
+  Borrower* const borrower_;
+  collective::TreeSum tree_;
   std::map<Key, Gathering> open_;
-  std::vector<std::size_t> held_;  // parts, by worker
+  std::vector<std::map<std::uint32_t, std::size_t>> held_;  // parts, by worker and channel
   std::set<int> left_;
   bool is_over_ = false;  // all were refused
 };

@@ -31,6 +31,15 @@ std::string text_of_call(const SumCall& call) {
 
 }  // namespace
 
+SumWorker::SumWorker(int first_server, int servers, machine::Time timeout,
+                     std::function<Failure(Failure)> why, const SumLending& lending)
+    : first_(first_server),
+      timeout_(timeout),
+      why_(std::move(why)),
+      lender_(lending.lender),
+      stage_(lending.stage, kPartBytes),
+      sides_(static_cast<std::size_t>(servers)) {}
+
 void SumWorker::put(SumCall call) {
   const std::lock_guard lock(mutex_);
   put_.push_back(std::move(call));
@@ -83,15 +92,19 @@ void SumWorker::cut(const SumCall& call) {
   std::size_t turn = call.channel + call.number;
   const std::size_t length =
       elements_of_part(call.input.bytes().size(), sides_.size(), size_of(call.input.dtype));
+  const auto queue = [&](std::size_t server) -> Queue& {
+    const PushedParts none(first_ + static_cast<int>(server), lender_, stage_);
+    return sides_[server].try_emplace(call.channel, Queue{none}).first->second;
+  };
   for (std::size_t begin = 0; begin < call.input.count; begin += length) {
-    sides_[turn++ % sides_.size()].waiting.push_back(
-        {.channel = call.channel,
-         .call = call.number,
-         .begin = begin,
-         .count = std::min(length, call.input.count - begin),
-         .all = call.input.count,
-         .dtype = call.input.dtype,
-         .op = call.op});
+    queue(turn++ % sides_.size())
+        .waiting.push_back({.channel = call.channel,
+                            .call = call.number,
+                            .begin = begin,
+                            .count = std::min(length, call.input.count - begin),
+                            .all = call.input.count,
+                            .dtype = call.input.dtype,
+                            .op = call.op});
     ++open_.at({call.channel, call.number}).missing;
   }
 }
@@ -99,38 +112,42 @@ void SumWorker::cut(const SumCall& call) {
 Actions SumWorker::push() {
   Actions actions;
   for (std::size_t server = 0; server < sides_.size(); ++server) {
-    Side& side = sides_[server];
-    for (; side.under_way < kWindow && !side.waiting.empty(); side.waiting.pop_front()) {
-      const SumPiece& piece = side.waiting.front();
-      const auto call = open_.find({piece.channel, piece.call});
-      if (call == open_.end()) continue;  // it has failed
-      const std::size_t element = size_of(piece.dtype);
-      actions.push_back(Send{first_ + static_cast<int>(server),
-                             encode(SumKind::push, piece,
-                                    call->second.call.input.bytes().subspan(
-                                        piece.begin * element, piece.count * element))});
-      ++side.under_way;
-    }
+    for (auto& [channel, queue] : sides_[server])
+      push(first_ + static_cast<int>(server), queue, actions);
+    std::erase_if(sides_[server], [](const auto& one) {
+      return one.second.pushed.size() == 0 && one.second.waiting.empty();
+    });
   }
   return actions;
 }
 
-Actions SumWorker::take(int server, const Message& message) {
-  const auto read = parse_sum_piece(message);
-  Side& side = sides_.at(static_cast<std::size_t>(server - first_));
-  if (!read || message.kind != static_cast<std::uint32_t>(SumKind::sum) || side.under_way == 0)
-    return {machine::Drop{server, {Fault::io, "a sum that makes no sense", {server}}}};
-  --side.under_way;
-  const auto& [piece, elements] = read.value();
-  const auto at = open_.find({piece.channel, piece.call});
-  if (at != open_.end()) {
-    const Buffer& output = at->second.call.output;
+void SumWorker::push(int server, Queue& queue, Actions& actions) {
+  for (; queue.pushed.size() < kWindow && !queue.waiting.empty(); queue.waiting.pop_front()) {
+    const SumPiece& piece = queue.waiting.front();
+    const auto open = open_.find({piece.channel, piece.call});
+    if (open == open_.end()) continue;  // it has failed
+    const SumCall& call = open->second.call;
     const std::size_t begin = piece.begin * size_of(piece.dtype);
-    if (piece.dtype != output.dtype || piece.all != output.count)
-      return {machine::Drop{server, {Fault::io, "a sum of another call", {server}}}};
-    std::memcpy(output.data + begin, elements.data(), elements.size());
-    if (--at->second.missing == 0) end(at, std::nullopt);
+    actions.push_back(
+        Send{server, queue.pushed.push(piece, call.input.bytes().subspan(begin, piece.bytes()),
+                                       call.output.bytes().subspan(begin, piece.bytes()))});
   }
+}
+
+Actions SumWorker::take(int server, const Message& message) {
+  const auto drop = [server] {
+    return Actions{machine::Drop{server, {Fault::io, "a sum that makes no sense", {server}}}};
+  };
+  const auto sum = parse_sum_piece(message);
+  if (!sum) return drop();
+  const auto& [piece, rest] = sum.value();
+  Side& side = sides_.at(static_cast<std::size_t>(server - first_));
+  const auto queue = side.find(piece.channel);
+  const auto open = open_.find({piece.channel, piece.call});
+  const bool is_awaited = open != open_.end();
+  if (queue == side.end() || !queue->second.pushed.take(message, sum.value(), is_awaited))
+    return drop();
+  if (is_awaited && --open->second.missing == 0) end(open, std::nullopt);
   return push();
 }
 
@@ -166,13 +183,28 @@ Actions SumWorker::on_lost(int peer, Time) {
 void SumWorker::fail(Failure failure) {
   if (failure_) return;
   failure_ = why_ ? why_(std::move(failure)) : std::move(failure);
-  for (Side& side : sides_) side.waiting.clear();
+  for (Side& side : sides_)
+    for (auto& [channel, queue] : side) queue.waiting.clear();
   while (!open_.empty()) end(open_.begin(), failure_);
 }
 
 void SumWorker::end(std::map<Key, Open>::iterator at, std::optional<Failure> failure) {
+  const Key key = at->first;
   const auto done = std::move(open_.extract(at).mapped().call.done);
+  if (failure) revoke(key, *failure);
   done(std::move(failure));
+}
+
+// It may end the generation, and with it all other calls.
+void SumWorker::revoke(const Key& call, const Failure& why) {
+  std::vector<transport::Lent> outputs;
+  for (const Side& side : sides_) {
+    const auto queue = side.find(call.first);
+    if (queue == side.end()) continue;
+    const auto more = queue->second.pushed.lent_outputs(call.second);
+    outputs.insert(outputs.end(), more.begin(), more.end());
+  }
+  if (!outputs.empty()) lender_->revoke(outputs, why);
 }
 
 }  // namespace paceline::server

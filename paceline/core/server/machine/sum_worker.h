@@ -1,8 +1,9 @@
 // SumWorker: a worker's side of push_pull. It cuts each call's array into parts, pushes them to the
 // servers in turn, and writes the sums where the caller wants them.
 //
-// All workers push a channel's calls in one order, a few parts to each server at a time: with
-// staggered orders servers would hold parts of calls that others have not begun.
+// Parts are lent to servers that see them, and travel to others (pushed_parts.h). All workers push
+// a channel's calls in one order, a few parts to each server at a time: with staggered orders
+// servers would hold parts of calls that others have not begun.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/server/lending/lender.h"
+#include "paceline/core/server/machine/pushed_parts.h"
 #include "paceline/core/server/wire/sum_piece.h"
 
 namespace paceline::server {
@@ -30,19 +33,22 @@ struct SumCall {
   std::function<void(std::optional<Failure>)> done;
 };
 
+// How a worker lends parts: by nothing (they travel), or by a lender, which outlives the machine,
+// and with a stage in shared memory for arrays that lie elsewhere.
+struct SumLending {
+  Lender* lender = nullptr;
+  MutableBytes stage = {};
+};
+
 // THREAD: put() on any, a mutex guards what it puts; all else on the driver.
 class SumWorker final : public machine::Machine {
  public:
   // The servers have the numbers from `first_server` on. A call that takes longer than `timeout`
   // fails. The first failure ends all calls, also those to come; `why` may know a better one.
   SumWorker(int first_server, int servers, machine::Time timeout,
-            std::function<Failure(Failure)> why = {})
-      : first_(first_server),
-        timeout_(timeout),
-        why_(std::move(why)),
-        sides_(static_cast<std::size_t>(servers)) {}
+            std::function<Failure(Failure)> why = {}, const SumLending& lending = {});
 
-  static constexpr std::size_t kWindow = 4;  // parts under way to a server
+  static constexpr std::size_t kWindow = 4;  // parts of a channel under way to a server
 
   // The call begins when the machine hears, as from itself, kBegin. kCancel, with a channel as its
   // index, ends that channel's calls.
@@ -61,22 +67,27 @@ class SumWorker final : public machine::Machine {
     std::size_t missing = 0;  // sums
     machine::Time until = {};
   };
-  struct Side {  // of a server
-    std::deque<SumPiece> waiting;
-    std::size_t under_way = 0;
+  struct Queue {
+    PushedParts pushed;
+    std::deque<SumPiece> waiting = {};
   };
+  using Side = std::map<std::uint32_t, Queue>;  // of a server, by channel
 
   machine::Actions begin(machine::Time now);
   void cancel(std::uint32_t channel);
   machine::Actions take(int server, const machine::Message& message);
   machine::Actions push();
+  void push(int server, Queue& queue, machine::Actions& actions);
   void cut(const SumCall& call);
   void fail(Failure failure);
   void end(std::map<Key, Open>::iterator at, std::optional<Failure> failure);
+  void revoke(const Key& call, const Failure& why);
 
   const int first_;
   const machine::Time timeout_;
   const std::function<Failure(Failure)> why_;
+  Lender* const lender_;
+  PartStage stage_;
   std::mutex mutex_;
   std::deque<SumCall> put_;  // guarded by mutex_
   std::map<Key, Open> open_;

@@ -7,18 +7,39 @@
 namespace paceline::server {
 namespace {
 
+constexpr std::size_t kLentPartBytes = 6 * sizeof(std::uint64_t);
+
 Failure malformed() {
   return {Fault::io, "a malformed part of a push_pull: a bug, please report it", {}};
 }
 
+bool has_length_of(SumKind kind, const SumPiece& piece, std::size_t rest) {
+  switch (kind) {
+    case SumKind::push:
+    case SumKind::sum:
+      return rest / size_of(piece.dtype) == piece.count && rest % size_of(piece.dtype) == 0;
+    case SumKind::lend: return rest == kLentPartBytes;
+    case SumKind::stored: return rest / size_of(piece.dtype) <= piece.count;
+    case SumKind::refused: break;
+  }
+  return false;
+}
+
 }  // namespace
 
-machine::Message encode(SumKind kind, const SumPiece& piece, Bytes elements) {
+machine::Message encode(SumKind kind, const SumPiece& piece, Bytes rest) {
   transport::WireWriter writer;
   writer.integer(piece.channel).integer(piece.dtype).integer(piece.op).integer(std::uint16_t{0});
   writer.integer(piece.call).integer(piece.begin).integer(piece.count).integer(piece.all);
-  return {.kind = static_cast<std::uint32_t>(kind),
-          .payload = std::move(writer.raw(elements)).take()};
+  return {.kind = static_cast<std::uint32_t>(kind), .payload = std::move(writer.raw(rest)).take()};
+}
+
+machine::Message encode(const SumPiece& piece, const LentPart& lent) {
+  transport::WireWriter writer;
+  writer.integer(lent.input.segment).integer(lent.input.offset);
+  writer.integer(lent.output.segment).integer(lent.output.offset);
+  writer.integer(lent.stored.begin).integer(lent.stored.end);
+  return encode(SumKind::lend, piece, writer.bytes());
 }
 
 Result<ReadPiece> parse_sum_piece(const machine::Message& message) {
@@ -33,17 +54,28 @@ Result<ReadPiece> parse_sum_piece(const machine::Message& message) {
   piece.count = reader.integer<std::uint64_t>();
   piece.all = reader.integer<std::uint64_t>();
   if (!reader.ok() || zeros != 0 || !is_known(piece.op) || !is_known(piece.dtype) ||
-      !can_sum(piece.op, piece.dtype))
+      !can_reduce(piece.op, piece.dtype))
     return malformed();
-  const Bytes elements = reader.rest();
-  const bool fits = piece.count > 0 && elements.size() / size_of(piece.dtype) == piece.count &&
-                    elements.size() % size_of(piece.dtype) == 0;
+  const Bytes rest = reader.rest();
+  const bool fits = piece.count > 0 && piece.all <= UINT64_MAX / size_of(piece.dtype) &&
+                    has_length_of(static_cast<SumKind>(message.kind), piece, rest.size());
   if (!fits || piece.begin > piece.all || piece.count > piece.all - piece.begin) return malformed();
-  return ReadPiece{piece, elements};
+  return ReadPiece{piece, rest};
 }
 
-bool can_sum(ReduceOp op, Dtype dtype) {
-  return dtype != Dtype::f16 && dtype != Dtype::bf16 && can_reduce(op, dtype);
+Result<LentPart> parse_lent_part(const ReadPiece& read) {
+  transport::WireReader reader(read.rest);
+  LentPart lent;
+  lent.input.segment = reader.integer<std::uint64_t>();
+  lent.input.offset = reader.integer<std::uint64_t>();
+  lent.output.segment = reader.integer<std::uint64_t>();
+  lent.output.offset = reader.integer<std::uint64_t>();
+  lent.stored.begin = reader.integer<std::uint64_t>();
+  lent.stored.end = reader.integer<std::uint64_t>();
+  if (!reader.ok_and_empty() || lent.stored.begin > lent.stored.end ||
+      lent.stored.end > read.piece.bytes())
+    return malformed();
+  return lent;
 }
 
 std::string describe(const SumPiece& piece) {

@@ -1,7 +1,8 @@
 // SumPiece: a part of an array that all workers push to be summed on a server, or the sum of it.
 //
 // It is a header of 40 bytes {channel u32, dtype u8, op u8, 2 bytes of zeros, call u64, begin u64,
-// count u64, elements of the whole call u64} and `count` elements. All is little-endian.
+// count u64, elements of the whole call u64}. Behind it follow `count` elements; or a LentPart; or
+// those bytes of the sum that the server has not stored in lent memory. All is little-endian.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "paceline/core/base/bytes.h"
 #include "paceline/core/base/reduce.h"
 #include "paceline/core/machine/machine.h"
+#include "paceline/core/transport/memory/segment_table.h"
 
 namespace paceline::server {
 
@@ -17,6 +19,8 @@ enum class SumKind : std::uint32_t {
   push = 1,  // a worker's part, to a server
   sum,       // of all workers' parts, to each worker
   refused,   // a text, to each worker: why there will be no sums
+  lend,      // a worker's part, where it lies in the worker's shared memory
+  stored,    // the sum lies where the worker has asked for it, but for the bytes that follow
 };
 
 struct SumPiece {
@@ -25,20 +29,31 @@ struct SumPiece {
   std::uint64_t begin = 0, count = 0, all = 0;
   Dtype dtype = Dtype::f32;
   ReduceOp op = ReduceOp::sum;
+  std::size_t bytes() const { return count * size_of(dtype); }
   bool operator==(const SumPiece&) const = default;
 };
 
-machine::Message encode(SumKind kind, const SumPiece& piece, Bytes elements);
-// The elements of a piece that was read lie in its message, which must outlive this.
+// The place of a part in its worker's shared memory, and where its sum belongs. The server stores
+// the bytes `stored` of the sum there, and tells the worker the others.
+struct LentPart {
+  transport::Remote input, output;
+  transport::Extent stored;  // counted from the begin of the part
+  bool operator==(const LentPart&) const = default;
+};
+
+machine::Message encode(SumKind kind, const SumPiece& piece, Bytes rest);
+machine::Message encode(const SumPiece& piece, const LentPart& lent);
+
+// What follows the header lies in the message, which must outlive this. It is as long as the kind
+// says; for `stored` it is at most the whole part.
 struct ReadPiece {
   SumPiece piece;
-  Bytes elements;
+  Bytes rest;
 };
 // A failure (io) says what is wrong with the bytes.
 Result<ReadPiece> parse_sum_piece(const machine::Message& message);
-
-// Servers sum what they need not round in between: f32, f64 and integers.
-bool can_sum(ReduceOp op, Dtype dtype);
+// REQUIRES: a piece of the kind `lend`.
+Result<LentPart> parse_lent_part(const ReadPiece& read);
 
 // "100 f32 for average"
 std::string describe(const SumPiece& piece);

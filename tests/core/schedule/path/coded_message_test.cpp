@@ -53,7 +53,7 @@ std::vector<std::vector<float>> averaged(const std::string& text, const Plan& pl
           averaging_of(parts_of(dispatch, model, m, {job.rank(), ranks, 1}), compression);
       auto exchange = averaging->begin(part, 0);
       while (exchange) {
-        carriage->start(0, *exchange).wait();
+        carriage->start(0, Path::all_to_all, *exchange).wait();
         exchange = averaging->next().value();
       }
       EXPECT_FALSE(averaging->overflowed());
@@ -176,7 +176,7 @@ std::vector<float> two_steps_of(std::span<const std::uint32_t> tensors, const st
       }
       auto exchange = averaging->begin(values, step);
       while (exchange) {
-        carriage->start(0, *exchange).wait();
+        carriage->start(0, Path::all_to_all, *exchange).wait();
         exchange = averaging->next().value();
       }
       EXPECT_FALSE(averaging->overflowed()) << text;

@@ -140,12 +140,33 @@ TEST(GradientPath, EveryPlanGivesTheSameBitsOnServers) {
       for (const Plan& plan : plans()) {
         const auto expected = means(plan, ranks);
         for (const int lanes : {1, kLanes}) {
-          for (const auto& result : trained(plan, ranks, {.servers = servers}, lanes))
+          const Plan on_servers = on_path(Path::server, plan);
+          for (const auto& result : trained(on_servers, ranks, {.servers = servers}, lanes))
             EXPECT_EQ(result, expected) << plan.name << ", " << servers << " servers";
         }
       }
     }
   }
+}
+
+TEST(GradientPath, CodesAreSummedOnServersWithTheBitsOfTheRanks) {
+  for (const Plan& plan : plans()) {
+    for (const char* codec : {"fp16", "bf16", "int8", "top_k:ratio=0.01"}) {
+      if (test::is_brief() && plan.name != "priority") continue;
+      const Plan coded = encoded(plan, codec);
+      const auto among_ranks = trained(coded, 3, {});
+      EXPECT_EQ(trained(on_path(Path::server, coded), 3, {.servers = 2}), among_ranks)
+          << plan.name << ", " << codec;
+    }
+  }
+}
+
+TEST(GradientPath, AGroupTakesThePathThatThePlanSays) {
+  Plan plan = wait_free(small_model());
+  const auto expected = means(plan, 2);
+  for (std::size_t group = 0; group < plan.groups.size(); group += 2)
+    plan.groups[group].path = Path::server;
+  for (const auto& result : trained(plan, 2, {.servers = 1})) EXPECT_EQ(result, expected);
 }
 
 TEST(GradientPath, ServersSumWhatAllWorkersPushAndNoPart) {
@@ -278,9 +299,10 @@ class Noting final : public Carriage {
   int rank() const override { return carriage_->rank(); }
   int ranks() const override { return carriage_->ranks(); }
   int lanes() const override { return carriage_->lanes(); }
-  Work start(int lane, const compress::Exchange& exchange) override {
+  bool reaches(Path path) const override { return carriage_->reaches(path); }
+  Work start(int lane, Path path, const compress::Exchange& exchange) override {
     started_.push_back(exchange.output.count);
-    return carriage_->start(lane, exchange);
+    return carriage_->start(lane, path, exchange);
   }
   double seconds_in_flight() const override { return carriage_->seconds_in_flight(); }
 

@@ -48,6 +48,23 @@ void expect_bits_of_all_reduce(Job& job, PushPull& servers, std::size_t count, R
   EXPECT_TRUE(elsewhere == summed);
 }
 
+// They are rounded once, however many workers there are.
+void expect_bits_of_all_reduce_of_halves(Job& job, PushPull& servers, std::size_t count) {
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+    std::vector<std::uint16_t> pushed(count);
+    for (std::size_t i = 0; i < count; ++i)  // numbers of about 1, in both types
+      pushed[i] = static_cast<std::uint16_t>(
+          0x3c00 + (i * 37 + 91 * static_cast<std::size_t>(job.rank())) % 1000);
+    std::vector<std::uint16_t> summed = pushed;
+    const auto halves = [&](std::vector<std::uint16_t>& values) {
+      return Buffer{std::as_writable_bytes(std::span(values)).data(), count, dtype};
+    };
+    job.world().all_reduce(halves(summed), {.op = ReduceOp::average}).wait();
+    servers.all_reduce(halves(pushed), ReduceOp::average).wait();
+    EXPECT_TRUE(pushed == summed) << name_of(dtype);
+  }
+}
+
 std::string told_failure_of(const std::function<void()>& call) {
   try {
     call();
@@ -70,6 +87,7 @@ TEST(PushPull, SumsHaveTheBitsOfAllReduceForAnyNumberOfWorkersAndServers) {
                           expect_bits_of_all_reduce<double>(job, sums, count, ReduceOp::sum);
                         }
                         expect_bits_of_all_reduce<std::int64_t>(job, sums, 77, ReduceOp::max);
+                        expect_bits_of_all_reduce_of_halves(job, sums, 3001);
                       },
                       {.share_memory = share_memory});
       }
@@ -91,6 +109,48 @@ TEST(PushPull, LongArraysTravelInManyPartsAndManyCallsAtATime) {
       EXPECT_THAT(many[i], testing::Each(static_cast<float>(3 * i + 3)));
     }
     EXPECT_GT(sums.seconds_in_flight(), 0);
+  });
+}
+
+// Arrays at any place of memory that the servers of the host see, so that pages at their edges are
+// not lent.
+TEST(PushPull, ArraysInSharedMemoryHaveTheSameBitsAndTouchNothingAround) {
+  push_and_pull(3, 2, [](Job& job, PushPull& sums) {
+    const Allocation memory = job.allocate(std::size_t{3} << 20);
+    float* const all = reinterpret_cast<float*>(memory.data());
+    const std::size_t room = memory.size() / sizeof(float);
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, std::size_t{1030}}) {
+      for (const std::size_t count : {std::size_t{3000}, std::size_t{300'001}}) {
+        std::fill_n(all, room, 7.0f);
+        const std::vector<float> pushed =
+            drawn_array<float>(test::seed(2981000) + count, job.rank(), count);
+        std::ranges::copy(pushed, all + offset);
+        std::vector<float> summed = pushed;
+        job.world().all_reduce(buffer_of(summed), {.op = ReduceOp::average}).wait();
+        sums.all_reduce(buffer_of(std::span(all + offset, count)), ReduceOp::average).wait();
+        EXPECT_TRUE(std::ranges::equal(std::span(all + offset, count), summed));
+        EXPECT_THAT(std::span(all, offset), testing::Each(7.0f));
+        EXPECT_EQ(all[offset + count], 7.0f);
+      }
+    }
+  });
+}
+
+TEST(PushPull, ACallOnSharedMemoryThatFailsEndsTheOthersCallsToo) {
+  std::latch failed(1);
+  const LocalWorldOptions options = {.servers = 1,
+                                     .operation_timeout = std::chrono::milliseconds(50)};
+  test::run_ranks(2, options, [&failed](Job& job) {
+    const auto told = told_failure_of([&] {
+      if (job.role() == Role::server) return serve(job);
+      PushPull sums(job);
+      const Allocation memory = job.allocate(8192);
+      if (job.rank() == 1) failed.wait();
+      sums.all_reduce(Buffer{memory.data(), 2048, Dtype::f32}, ReduceOp::sum).wait();
+    });
+    EXPECT_THAT(told, HasSubstr("push_pull of 2048 f32 for sum is not done after 50 ms"))
+        << "nobody gets a sum of what its owner uses for something else";
+    if (job.role() == Role::worker && job.rank() == 0) failed.count_down();
   });
 }
 
@@ -164,14 +224,13 @@ TEST(PushPull, CallsUnderWayFailWithTheirObject) {
 TEST(PushPull, WhatServersCannotDoIsMisuse) {
   push_and_pull(1, 1, [](Job&, PushPull& sums) {
     std::vector<float> values(10);
-    const Buffer halves{std::as_writable_bytes(std::span(values)).data(), 20, Dtype::bf16};
-    EXPECT_THAT(told_failure_of([&] { (void)sums.all_reduce(halves, ReduceOp::sum); }),
-                HasSubstr("servers form no sum of bf16"));
-    EXPECT_THAT(
-        told_failure_of([&] {
-          (void)sums.all_reduce(buffer_of(values), {halves.data, 9, Dtype::f32}, ReduceOp::sum);
-        }),
-        HasSubstr("the input has 10 elements of f32, the output 9"));
+    EXPECT_THAT(told_failure_of([&] { (void)sums.all_reduce(buffer_of(values), ReduceOp::band); }),
+                HasSubstr("there is no band of f32"));
+    EXPECT_THAT(told_failure_of([&] {
+                  (void)sums.all_reduce(buffer_of(values), buffer_of(std::span(values).first(9)),
+                                        ReduceOp::sum);
+                }),
+                HasSubstr("the input has 10 elements of f32, the output 9"));
   });
   test::run_ranks(1, [](Job& job) {
     EXPECT_THAT(told_failure_of([&] { PushPull sums(job); }),

@@ -1,0 +1,40 @@
+// Lender: how workers lend arrays to servers of their host, so that sums need no copies.
+//
+// THREAD: the driver.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "paceline/core/base/bytes.h"
+#include "paceline/core/base/result.h"
+#include "paceline/core/transport/memory/segment_table.h"
+
+namespace paceline::server {
+
+// A worker's side.
+class Lender {
+ public:
+  virtual ~Lender() = default;
+  // Where the server finds these bytes; nothing: it cannot reach them.
+  virtual std::optional<transport::Lent> lend(int server, Bytes own) const = 0;
+  // A call that had lent these outputs fails: once this has returned, nothing is written there any
+  // more, and no sum is told that was made of what is read there from now on.
+  virtual void revoke(const std::vector<transport::Lent>& outputs, const Failure& why) = 0;
+};
+
+// A server's side.
+class Borrower {
+ public:
+  virtual ~Borrower() = default;
+  // A segment that the worker shares, mapped for as long as it is held; nullptr: there is none.
+  virtual std::shared_ptr<const transport::SharedMemory> segment(int worker, std::uint64_t id) = 0;
+  // Runs `use`, which reads and writes what these workers have lent. False: a call of one of them
+  // has failed, so what was made of it must not be told; that worker says why.
+  virtual bool borrow(std::span<const int> workers, const std::function<void()>& use) = 0;
+};
+
+}  // namespace paceline::server

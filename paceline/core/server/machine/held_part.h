@@ -1,0 +1,42 @@
+// HeldPart: a worker's part of an array as a server has it, until all workers have pushed theirs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "paceline/core/collective/carrier/tree_sum.h"
+#include "paceline/core/server/lending/lender.h"
+#include "paceline/core/server/wire/sum_piece.h"
+
+namespace paceline::server {
+
+class HeldPart {
+ public:
+  explicit HeldPart(Bytes elements) : elements_(elements.begin(), elements.end()) {}
+  // A failure (io): the worker shares no such memory.
+  static Result<HeldPart> borrowed(Borrower& borrower, int worker, const SumPiece& piece,
+                                   const LentPart& lent);
+
+  bool is_lent() const { return input_memory_ != nullptr; }
+  const std::byte* data() const {
+    return is_lent() ? input_memory_->bytes().data() + lent_.input.offset : elements_.data();
+  }
+  // Bytes [begin, begin + size) of the sum: stores what belongs into lent memory, and appends the
+  // rest to `told`.
+  void take(std::uint64_t begin, Bytes sum, std::vector<std::byte>& told) const;
+
+ private:
+  HeldPart() = default;
+  std::vector<std::byte> elements_;  // of a part that is not lent
+  std::shared_ptr<const transport::SharedMemory> input_memory_, output_memory_;
+  LentPart lent_;
+};
+
+// The sum of the parts of `piece`, in their order, by the balanced tree. Each takes its share of
+// it; returns what is to be told to each. `tree` is one for as many parts, and for blocks of
+// collective::kReductionBlock bytes.
+std::vector<std::vector<std::byte>> sum_up(const SumPiece& piece, std::span<const HeldPart> parts,
+                                           collective::TreeSum& tree);
+
+}  // namespace paceline::server
