@@ -87,7 +87,7 @@ void RangeMachine::push(int from, Packet packet, Time now) {
             packet.clock,
             packet.weight,
             std::move(packet.settings),
-            std::move(packet.elements),
+            {packet.elements.begin(), packet.elements.end()},
             value_.version_read_by(from)};
   if (const std::string why = complaint(sender, push); !why.empty())
     return fail(
@@ -285,7 +285,7 @@ Actions RangeMachine::settle(Time now) {
                   .clock = view.clock,
                   .count = shape_->ranges[range_].elements,
                   .facts = value_.facts_for(member, view),
-                  .elements = {view.values.begin(), view.values.end()}});
+                  .elements = view.values});
     sender.pull.reset();
   }
   Actions actions;

@@ -37,14 +37,14 @@ void RangeMachine::let_rest(machine::Time now) {
 
 void RangeMachine::send_rested(int to) {
   const RangeValue::View now = value_.view(kAnyLead);
-  std::vector<std::byte> all = value_.values_and_state();
+  const std::vector<std::byte> all = value_.values_and_state();
   send(to, {.kind = PacketKind::rested,
             .flags = senders_.at(to).last_rest,
             .sequence = static_cast<std::uint64_t>(value_.rule_steps()),
             .clock = now.clock,
             .count = all.size() / shape_->element_bytes(),
             .facts = value_.facts_for(to, now),
-            .elements = std::move(all)});
+            .elements = all});
 }
 
 // A step that waits for nobody else closes with what those that rest have pushed to it.

@@ -52,16 +52,15 @@ Actions WorkerMachine::assign(Bytes values, const RuleState& state) {
     Packet packet{.kind = PacketKind::assign,
                   .range = static_cast<std::uint32_t>(range),
                   .sequence = shape_.fingerprint()};
+    std::vector<Bytes> pieces;
     if (!values.empty()) {
-      packet.elements = shape_.gathered(range, values);
-      for (const auto& slot : state.slots) {
-        const std::vector<std::byte> elements = shape_.gathered(range, slot);
-        packet.elements.insert(packet.elements.end(), elements.begin(), elements.end());
-      }
-      packet.count = packet.elements.size() / shape_.element_bytes();
+      pieces = shape_.pieces(range, values);
+      for (const auto& slot : state.slots)
+        for (const Bytes piece : shape_.pieces(range, slot)) pieces.push_back(piece);
+      packet.count = shape_.ranges[range].elements * (1 + state.slots.size());
       packet.clock = state.steps;
     }
-    sides_[range].assigning = encode(packet);
+    sides_[range].assigning = encode(packet, pieces);
     send_to_server(range, *sides_[range].assigning);
   }
   return take();
@@ -87,13 +86,12 @@ Actions WorkerMachine::push(Bytes values, double weight, const std::vector<doubl
                   .clock = clock_,
                   .count = shape_.ranges[range].elements,
                   .weight = weight,
-                  .settings = settings,
-                  .elements = shape_.gathered(range, values)};
-    const Message message = encode(packet);
+                  .settings = settings};
+    Message message = encode(packet, shape_.pieces(range, values));
     if (shape_.pacing.worker_updates)
-      side.differences.emplace_back(packet.sequence, std::move(packet.elements));
-    send_to_server(range, message);
+      side.differences.emplace_back(packet.sequence, shape_.gathered(range, values));
     if (!forgets()) side.unanswered.emplace(side.pushes, message);
+    send_to_server(range, std::move(message));
   }
   has_pushed_ = true;
   may_push_ = shape_.pacing.lead == kAnyLead;
@@ -127,7 +125,7 @@ Actions WorkerMachine::leave() {
 }
 
 std::uint64_t WorkerMachine::answered() const {
-  return std::ranges::min(sides_, {}, &Side::answered).answered;
+  return std::ranges::min_element(sides_, {}, &Side::answered)->answered;
 }
 
 std::vector<std::int64_t> WorkerMachine::row_clocks() const {
@@ -137,7 +135,7 @@ std::vector<std::int64_t> WorkerMachine::row_clocks() const {
 }
 
 std::uint64_t WorkerMachine::dropped() const {
-  return std::ranges::max(sides_, {}, &Side::dropped).dropped;
+  return std::ranges::max_element(sides_, {}, &Side::dropped)->dropped;
 }
 
 // --- machine -------------------------------------------------------------------------------------
@@ -224,8 +222,10 @@ void WorkerMachine::row(std::size_t range, const Packet& packet) {
 }
 
 void WorkerMachine::store(std::size_t range, const Packet& packet) {
-  std::vector<std::byte> sum = packet.elements;
-  for (const auto& [number, difference] : sides_[range].differences)
+  const auto& differences = sides_[range].differences;
+  if (differences.empty()) return shape_.scatter(range, packet.elements, values_);
+  std::vector<std::byte> sum(packet.elements.begin(), packet.elements.end());
+  for (const auto& [number, difference] : differences)
     reduce(ReduceOp::sum, shape_.spec.dtype, sum, difference, sum);
   shape_.scatter(range, sum, values_);
 }
@@ -234,7 +234,7 @@ void WorkerMachine::store(std::size_t range, const Packet& packet) {
 // are pulled again.
 void WorkerMachine::end_pull() {
   if (shape_.pacing.skips_steps()) {
-    const std::int64_t newest = std::ranges::max(sides_, {}, &Side::row_clock).row_clock;
+    const std::int64_t newest = std::ranges::max_element(sides_, {}, &Side::row_clock)->row_clock;
     ++pull_;
     for (std::size_t range = 0; range < sides_.size(); ++range) {
       if (sides_[range].row_clock == newest) continue;
@@ -262,8 +262,8 @@ void WorkerMachine::send(std::size_t range, Packet packet) {
   send_to_server(range, encode(packet));
 }
 
-void WorkerMachine::send_to_server(std::size_t range, const Message& message) {
-  actions_.emplace_back(machine::Send{shape_.server_of(range), message});
+void WorkerMachine::send_to_server(std::size_t range, Message message) {
+  actions_.emplace_back(machine::Send{shape_.server_of(range), std::move(message)});
 }
 
 // A rule cannot be undone or foreseen, so where the server steps, a row must hold all own pushes

@@ -97,7 +97,7 @@ class WorkerMachine {
   };
 
   void send(std::size_t range, Packet packet);
-  void send_to_server(std::size_t range, const machine::Message& message);
+  void send_to_server(std::size_t range, machine::Message message);
   void ask(std::size_t range);
   void tell_join(std::size_t range);
   void answer(std::size_t range, const Packet& packet);

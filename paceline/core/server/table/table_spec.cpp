@@ -55,13 +55,18 @@ std::uint32_t TableShape::number() const {
   return static_cast<std::uint32_t>(sum >> 32) | 1;
 }
 
+std::vector<Bytes> TableShape::pieces(std::size_t range, Bytes table) const {
+  std::vector<Bytes> pieces;
+  for (const Part& part : ranges[range].parts)
+    pieces.push_back(table.subspan(part.begin * element_bytes(), part.count * element_bytes()));
+  return pieces;
+}
+
 std::vector<std::byte> TableShape::gathered(std::size_t range, Bytes table) const {
   std::vector<std::byte> elements;
   elements.reserve(ranges[range].elements * element_bytes());
-  for (const Part& part : ranges[range].parts) {
-    const Bytes bytes = table.subspan(part.begin * element_bytes(), part.count * element_bytes());
-    elements.insert(elements.end(), bytes.begin(), bytes.end());
-  }
+  for (const Bytes piece : pieces(range, table))
+    elements.insert(elements.end(), piece.begin(), piece.end());
   return elements;
 }
 

@@ -46,7 +46,9 @@ struct TableShape {
   int server_of(std::size_t range) const {  // its member number
     return members.servers[static_cast<std::size_t>(ranges[range].server)];
   }
-  // The elements of a range, part after part, out of the whole table; and back into it.
+  // The elements of a range, part after part, where they lie in the whole table; as a copy; and
+  // back into it.
+  std::vector<Bytes> pieces(std::size_t range, Bytes table) const;
   std::vector<std::byte> gathered(std::size_t range, Bytes table) const;
   void scatter(std::size_t range, Bytes elements, MutableBytes table) const;
   // The number that marks a table's frames: odd, and equal on all members.

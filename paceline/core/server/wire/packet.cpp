@@ -43,10 +43,22 @@ bool read_facts(transport::WireReader& reader, RowFacts& facts) {
   return facts.weight >= 0;
 }
 
+std::size_t bytes_of(std::span<const Bytes> pieces) {
+  std::size_t bytes = 0;
+  for (const Bytes piece : pieces) bytes += piece.size();
+  return bytes;
+}
+
 }  // namespace
 
 machine::Message encode(const Packet& packet) {
+  return encode(packet, {&packet.elements, 1});
+}
+
+machine::Message encode(const Packet& packet, std::span<const Bytes> pieces) {
   transport::WireWriter writer;
+  writer.reserve(kPacketHeader + kFactsBytes + sizeof(double) * (1 + packet.settings.size()) +
+                 bytes_of(pieces));
   writer.integer(packet.range)
       .integer(packet.flags)
       .integer(packet.sequence)
@@ -64,7 +76,7 @@ machine::Message encode(const Packet& packet) {
   if (packet.kind == PacketKind::failed) {
     writer.text(std::string_view(packet.text).substr(0, kLongestText));
   } else {
-    writer.raw(packet.elements);
+    for (const Bytes piece : pieces) writer.raw(piece);
   }
   return {.kind = static_cast<std::uint32_t>(packet.kind), .payload = std::move(writer).take()};
 }
@@ -95,8 +107,7 @@ Result<Packet> parse_packet(const machine::Message& message, const PacketLimits&
     if (packet.count != elements.size() / limits.element_bytes ||
         elements.size() % limits.element_bytes != 0)
       return malformed(packet, "has not the number of elements that it says");
-    const Bytes all = reader.raw(elements.size());
-    packet.elements.assign(all.begin(), all.end());
+    packet.elements = reader.raw(elements.size());
   }
   if (!reader.ok_and_empty()) return malformed(packet, "has not the length of its kind");
   return packet;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ struct Packet {
   double weight = 1;                  // of a push
   RowFacts facts = {};                // of a row, also of the last
   std::vector<double> settings = {};  // of a push
-  std::vector<std::byte> elements = {};
+  Bytes elements = {};    // they lie elsewhere; of a packet that was read, in its message
   std::string text = {};  // of a failure
 };
 
@@ -67,6 +68,8 @@ inline constexpr std::size_t kMostSettings = 16;
 inline constexpr std::size_t kLongestText = 4096;
 
 machine::Message encode(const Packet& packet);
+// The same with these elements, one piece after the other.
+machine::Message encode(const Packet& packet, std::span<const Bytes> pieces);
 
 // The table of a packet sets these limits.
 struct PacketLimits {

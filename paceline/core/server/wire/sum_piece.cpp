@@ -7,7 +7,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr std::size_t kLentPartBytes = 6 * sizeof(std::uint64_t);
+constexpr std::size_t kPieceHeader = 40, kLentPartBytes = 6 * sizeof(std::uint64_t);
 
 Failure malformed() {
   return {Fault::io, "a malformed part of a push_pull: a bug, please report it", {}};
@@ -29,6 +29,7 @@ bool has_length_of(SumKind kind, const SumPiece& piece, std::size_t rest) {
 
 machine::Message encode(SumKind kind, const SumPiece& piece, Bytes rest) {
   transport::WireWriter writer;
+  writer.reserve(kPieceHeader + rest.size());
   writer.integer(piece.channel).integer(piece.dtype).integer(piece.op).integer(std::uint16_t{0});
   writer.integer(piece.call).integer(piece.begin).integer(piece.count).integer(piece.all);
   return {.kind = static_cast<std::uint32_t>(kind), .payload = std::move(writer.raw(rest)).take()};

@@ -23,11 +23,10 @@ class WireWriter {
   }
   WireWriter& real(double value) { return integer(std::bit_cast<std::uint64_t>(value)); }
   WireWriter& raw(Bytes bytes) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + bytes.size());
-    if (!bytes.empty()) std::memcpy(bytes_.data() + at, bytes.data(), bytes.size());
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     return *this;
   }
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   WireWriter& text(std::string_view text) {  // u32 length, then the characters
     integer(static_cast<std::uint32_t>(text.size()));
     return raw(std::as_bytes(std::span(text)));

@@ -21,6 +21,11 @@ using server::PacketKind;
 constexpr int kExploredWorkers = 3;
 using Received = std::array<int, kExploredWorkers>;  // pushes, by worker
 
+struct Row {
+  std::int64_t clock = 0;
+  std::vector<double> marks;
+};
+
 // A range of marks: element worker * clocks + t is the worker's update t.
 class ExploredRange {
  public:
@@ -66,7 +71,7 @@ class ExploredRange {
   }
 
   // The row that a worker at this clock gets at once; nothing: it waits.
-  std::optional<Packet> row(const Received& pushes, int worker, std::int64_t clock) {
+  std::optional<Row> row(const Received& pushes, int worker, std::int64_t clock) {
     server::RangeMachine range = with(pushes);
     const auto actions = range.on_packet(
         worker, {.kind = PacketKind::pull, .flags = 1, .clock = shape_.pacing.least_clock(clock)},
@@ -74,15 +79,15 @@ class ExploredRange {
     for (const machine::Action& action : actions) {
       const auto* const send = std::get_if<machine::Send>(&action);
       if (send == nullptr) continue;
-      Packet packet = server::parse_packet(send->message, {1, 8}).value();
-      if (packet.kind == PacketKind::row && send->to == worker) return packet;
+      const Packet packet = server::parse_packet(send->message, {1, 8}).value();
+      if (packet.kind == PacketKind::row && send->to == worker)
+        return Row{packet.clock, doubles_of_bytes(packet.elements, Dtype::f64)};
     }
     return {};
   }
   // How many of a worker's updates, from its first on, are in a row; -1 if they have gaps.
-  int seen(const Packet& row, int worker) const {
-    const std::vector<double> marks = doubles_of_bytes(row.elements, Dtype::f64);
-    const auto first = marks.begin() + worker * clocks_, last = first + clocks_;
+  int seen(const Row& row, int worker) const {
+    const auto first = row.marks.begin() + worker * clocks_, last = first + clocks_;
     const auto count = static_cast<int>(std::count(first, last, 1.0));
     return std::all_of(first, first + count, [](double one) { return one == 1; }) &&
                    std::all_of(first + count, last, [](double one) { return one == 0; })
@@ -181,7 +186,7 @@ class Explorer {
     return all;
   }
 
-  void check_row(const ExploredState& state, std::size_t reader, const Packet& row) {
+  void check_row(const ExploredState& state, std::size_t reader, const Row& row) {
     const int clock = state[reader].clock;
     for (std::size_t i = 0; i < state.size(); ++i) {
       const int seen = range_.seen(row, static_cast<int>(i));

@@ -15,6 +15,12 @@ namespace {
 
 constexpr PacketLimits kEightRanges = {.ranges = 8, .element_bytes = 4};
 
+// Elements of 4 bytes, as a packet has them: they lie elsewhere.
+Bytes elements(std::size_t count) {
+  static const std::vector<std::byte> all(32);
+  return Bytes(all).first(4 * count);
+}
+
 Packet drawn_packet(SeededNumbers& numbers) {
   Packet packet{.kind = static_cast<PacketKind>(1 + numbers.below(12)),
                 .range = static_cast<std::uint32_t>(numbers.below(8)),
@@ -28,7 +34,7 @@ Packet drawn_packet(SeededNumbers& numbers) {
   if (packet.kind == PacketKind::assign || packet.kind == PacketKind::push ||
       packet.kind == PacketKind::row || packet.kind == PacketKind::rested) {
     packet.count = numbers.below(8);
-    packet.elements.resize(4 * packet.count);
+    packet.elements = elements(packet.count);
   }
   if (packet.kind == PacketKind::row || packet.kind == PacketKind::rested)
     packet.facts = {numbers.below(12), numbers.below(12), numbers.below(12), numbers.unit()};
@@ -49,8 +55,7 @@ TEST(Packet, ComesBackAsItWasSent) {
 
 TEST(Packet, HasAHeaderOf32BytesAndFactsOf32InRows) {
   EXPECT_EQ(encode({.kind = PacketKind::pull}).payload.size(), kPacketHeader);
-  EXPECT_EQ(encode({.kind = PacketKind::row, .count = 3, .elements = std::vector<std::byte>(12)})
-                .payload.size(),
+  EXPECT_EQ(encode({.kind = PacketKind::row, .count = 3, .elements = elements(3)}).payload.size(),
             kPacketHeader + kFactsBytes + 12);
 }
 
@@ -85,7 +90,7 @@ TEST(Packet, WhateverComesAServerNeitherFailsNorGrows) {
     packet.range %= 4;
     if (numbers.below(4) > 0) {
       packet.count = 3;
-      packet.elements.resize(12);
+      packet.elements = elements(3);
       packet.flags = packet.kind == PacketKind::push ? 5 : packet.flags;
       packet.settings.assign(packet.kind == PacketKind::push ? 5 : 0, 0.5);
       if (packet.kind == PacketKind::assign) packet.sequence = shape.fingerprint();
