@@ -176,9 +176,10 @@ TEST(Servers, TheirLogsHaveFilesOfTheirOwn) {
 }
 
 #ifdef PACELINE_WITH_TORCH
-// The digest of the parameters that three workers end with.
+// The digest of the parameters that three workers end with. `errors`: what they say.
 std::string parameters_after(const std::vector<std::string>& launcher,
-                             const std::vector<std::string>& options) {
+                             const std::vector<std::string>& options,
+                             std::string* errors = nullptr) {
   const TemporaryFolder folder;
   const TrainingFiles files(folder.path());
   std::vector<std::string> run_options = {"-n", "3"};
@@ -187,6 +188,7 @@ std::string parameters_after(const std::vector<std::string>& launcher,
   all.insert(all.end(), options.begin(), options.end());
   Process training(paceline_run(run_options, files.command(/*steps=*/8, /*every=*/0, all)));
   EXPECT_EQ(exit_code(training.wait(Deadline::in(60s))), 0) << training.error();
+  if (errors != nullptr) *errors = training.error();
   return files.sha256();
 }
 
@@ -204,6 +206,31 @@ TEST(Servers, GradientsThatTheyAverageHaveTheBitsOfCollectivesBySchedulesOfEvery
           expected)
           << schedule << " over " << transport << ", " << dtype;
     }
+  }
+}
+
+TEST(Servers, CodesAndHalvesHaveTheBitsOfCollectivesToo) {
+  const std::vector<std::vector<std::string>> all = {{"--compression", "fp16"},
+                                                     {"--compression", "int8"},
+                                                     {"--compression", "top_k:ratio=0.01"},
+                                                     {"--dtype", "bfloat16"}};
+  for (const auto& options : all) {
+    auto on_servers = options;
+    on_servers.insert(on_servers.end(), {"--aggregate", "server"});
+    EXPECT_EQ(parameters_after({"--servers", "2"}, on_servers), parameters_after({}, options))
+        << options[0] << " " << options[1];
+  }
+}
+
+TEST(Servers, TheFasterWayIsChosenByForecastWithTheSameBitsAndTheReasonIsTold) {
+  const std::string expected = parameters_after({}, {});
+  for (const char* schedule : {"buckets", "priority", "general"}) {
+    std::string told;
+    EXPECT_EQ(parameters_after({"--servers", "1"},
+                               {"--schedule", schedule, "--aggregate", "automatic"}, &told),
+              expected);
+    EXPECT_THAT(told, HasSubstr(std::string("aggregate automatic: schedule '") + schedule +
+                                "' takes a step of "));
   }
 }
 
@@ -247,10 +274,8 @@ TEST(Servers, ParametersThatTheyKeepAreOneModelInTheEndWhoeverWaitsForWhom) {
 
 TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--compression", "int8"}, "does not go with compression \"int8\""},
       {{"--synchrony", "local_sgd:period=4"}, "synchrony \"local_sgd:period=4\""},
-      {{"--zero", "1"}, "does not go with zero_stage 1"},
-      {{"--dtype", "bfloat16"}, "whose gradients servers do not sum"}};
+      {{"--zero", "1"}, "does not go with zero_stage 1"}};
   for (const auto& [options, expected] : cases) {
     std::vector<std::string> command = {
         binary("fashion_mnist"), "--model", "linear", "--steps", "1", "--aggregate", "server"};
@@ -272,7 +297,7 @@ TEST(Servers, GradientsThatTheyCannotAverageAreRefusedByName) {
   const auto unknown = run(paceline_run({"-n", "1"}, {binary("fashion_mnist"), "--model", "linear",
                                                       "--steps", "1", "--aggregate", "nobody"}));
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.error, HasSubstr("there are \"collective\" and \"server\""));
+  EXPECT_THAT(unknown.error, HasSubstr("there are \"collective\", \"server\" and \"automatic\""));
 }
 #endif
 

@@ -10,6 +10,8 @@
 namespace paceline::parallel {
 namespace {
 
+constexpr const char *kCollective = "collective", *kServer = "server", *kAutomatic = "automatic";
+
 // Why servers do not average these gradients, and the remedy.
 struct Hindrance {
   std::string why, remedy;
@@ -49,6 +51,10 @@ Job* job_with_servers(const Communicator& group, Job* job, const DataParallelOpt
     throw_misuse(c10::str("DataParallelOptions::aggregate \"", kServer, "\" ", found->why, ": ",
                           found->remedy, ", or take \"", kCollective, "\""));
   return found ? nullptr : job;
+}
+
+bool aggregates_by_forecast(const DataParallelOptions& options) {
+  return options.aggregate == kAutomatic;
 }
 
 }  // namespace paceline::parallel

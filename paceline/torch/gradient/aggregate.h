@@ -7,12 +7,12 @@
 
 namespace paceline::parallel {
 
-inline constexpr const char *kCollective = "collective", *kServer = "server",
-                            *kAutomatic = "automatic";
-
 // The job whose servers may average the gradients of these ranks; null: the ranks do it, also under
 // "automatic" where servers do not go with the rest. THROWS Error (misuse): a word that is none, or
 // under "server" options or ranks with which servers do not go.
 Job* job_with_servers(const Communicator& group, Job* job, const DataParallelOptions& options);
+
+// Whether forecasts decide which of both averages.
+bool aggregates_by_forecast(const DataParallelOptions& options);
 
 }  // namespace paceline::parallel

@@ -101,7 +101,7 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
       codec_(options.compression),
       crosses_barrier_(static_cast<bool>(options.optimizer)),
       with_servers_(with_servers),
-      chooses_path_(with_servers != nullptr && options.aggregate == kAutomatic),
+      chooses_path_(with_servers != nullptr && aggregates_by_forecast(options)),
       path_(with_servers == nullptr || chooses_path_ ? Path::all_to_all : Path::server) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});

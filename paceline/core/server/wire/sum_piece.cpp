@@ -7,7 +7,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr std::size_t kPieceHeader = 40, kLentPartBytes = 6 * sizeof(std::uint64_t);
+constexpr std::size_t kLentPartBytes = 6 * sizeof(std::uint64_t);
 
 Failure malformed() {
   return {Fault::io, "a malformed part of a push_pull: a bug, please report it", {}};
@@ -30,9 +30,12 @@ bool has_length_of(SumKind kind, const SumPiece& piece, std::size_t rest) {
 machine::Message encode(SumKind kind, const SumPiece& piece, Bytes rest) {
   transport::WireWriter writer;
   writer.reserve(kPieceHeader + rest.size());
-  writer.integer(piece.channel).integer(piece.dtype).integer(piece.op).integer(std::uint16_t{0});
-  writer.integer(piece.call).integer(piece.begin).integer(piece.count).integer(piece.all);
-  return {.kind = static_cast<std::uint32_t>(kind), .payload = std::move(writer.raw(rest)).take()};
+  writer.integer(piece.dtype).integer(piece.op).integer(std::uint16_t{0});
+  writer.integer(static_cast<std::uint32_t>(piece.count));
+  writer.integer(piece.call).integer(piece.begin).integer(piece.all);
+  return {.kind = static_cast<std::uint32_t>(kind),
+          .index = piece.channel,
+          .payload = std::move(writer.raw(rest)).take()};
 }
 
 machine::Message encode(const SumPiece& piece, const LentPart& lent) {
@@ -45,21 +48,20 @@ machine::Message encode(const SumPiece& piece, const LentPart& lent) {
 
 Result<ReadPiece> parse_sum_piece(const machine::Message& message) {
   transport::WireReader reader(message.payload);
-  SumPiece piece;
-  piece.channel = reader.integer<std::uint32_t>();
+  SumPiece piece{.channel = message.index};
   piece.dtype = reader.integer<Dtype>();
   piece.op = reader.integer<ReduceOp>();
   const auto zeros = reader.integer<std::uint16_t>();
+  piece.count = reader.integer<std::uint32_t>();
   piece.call = reader.integer<std::uint64_t>();
   piece.begin = reader.integer<std::uint64_t>();
-  piece.count = reader.integer<std::uint64_t>();
   piece.all = reader.integer<std::uint64_t>();
   if (!reader.ok() || zeros != 0 || !is_known(piece.op) || !is_known(piece.dtype) ||
       !can_reduce(piece.op, piece.dtype))
     return malformed();
   const Bytes rest = reader.rest();
-  const bool fits = piece.count > 0 && piece.all <= UINT64_MAX / size_of(piece.dtype) &&
-                    has_length_of(static_cast<SumKind>(message.kind), piece, rest.size());
+  const bool fits =
+      piece.count > 0 && has_length_of(static_cast<SumKind>(message.kind), piece, rest.size());
   if (!fits || piece.begin > piece.all || piece.count > piece.all - piece.begin) return malformed();
   return ReadPiece{piece, rest};
 }

@@ -1,8 +1,9 @@
 // SumPiece: a part of an array that all workers push to be summed on a server, or the sum of it.
 //
-// It is a header of 40 bytes {channel u32, dtype u8, op u8, 2 bytes of zeros, call u64, begin u64,
-// count u64, elements of the whole call u64}. Behind it follow `count` elements; or a LentPart; or
-// those bytes of the sum that the server has not stored in lent memory. All is little-endian.
+// The channel is the index of its message. It is a header of 32 bytes {dtype u8, op u8, 2 bytes of
+// zeros, count u32, call u64, begin u64, elements of the whole call u64}. Behind it follow `count`
+// elements; or a LentPart; or those bytes of the sum that the server has not stored in lent memory.
+// All is little-endian.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +24,12 @@ enum class SumKind : std::uint32_t {
   stored,    // the sum lies where the worker has asked for it, but for the bytes that follow
 };
 
+inline constexpr std::size_t kPieceHeader = 32;
+
 struct SumPiece {
-  std::uint32_t channel = 0;  // each worker counts alike
-  std::uint64_t call = 0;     // of that channel
-  std::uint64_t begin = 0, count = 0, all = 0;
+  std::uint32_t channel = 0;                    // each worker counts alike
+  std::uint64_t call = 0;                       // of that channel
+  std::uint64_t begin = 0, count = 0, all = 0;  // elements; count < 2^32
   Dtype dtype = Dtype::f32;
   ReduceOp op = ReduceOp::sum;
   std::size_t bytes() const { return count * size_of(dtype); }

@@ -12,6 +12,7 @@
 #include "paceline/core/server/machine/sum_server.h"
 #include "paceline/core/server/machine/sum_worker.h"
 #include "paceline/core/server/wire/sum_piece.h"
+#include "paceline/core/transport/frame/frame.h"
 #include "tests/support/nightly.h"
 #include "tests/support/seed.h"
 
@@ -43,6 +44,7 @@ TEST(SumPiece, IsReadAsItWasToldAndNothingElseIsRead) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read.value().piece, kPiece);
   EXPECT_EQ(read.value().rest.size(), 8u);
+  EXPECT_EQ(transport::kFrameHeaderBytes + whole.payload.size(), 96u + 8u) << "what links carry";
   for (std::size_t length = 0; length < whole.payload.size(); ++length) {
     Message cut = whole;
     cut.payload.resize(length);
@@ -126,7 +128,7 @@ TEST(SumServer, AnyBytesAreTakenWithoutHarm) {
     if (trial % 10 == 0) server.emplace(2);  // it refuses all after workers that differ
     Message message = pushed(1, 2);
     for (int change = 0; change < 2; ++change)
-      message.payload[static_cast<std::size_t>(numbers.unit() * 48)] =
+      message.payload[static_cast<std::size_t>(numbers.unit() * 40)] =
           static_cast<std::byte>(numbers.unit() * 256);
     std::ignore = server->on_message(trial % 2, message, {});
   }
