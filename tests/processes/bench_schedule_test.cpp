@@ -43,6 +43,25 @@ TEST(BenchSchedule, EveryMethodMovesAllGradientsAndTakesNoLessThanItsComputation
   }
 }
 
+TEST(BenchSchedule, WithServersEachMethodAlsoRunsOverThemAndGeneralChooses) {
+  const auto done = bench_schedule({"--ranks", "2", "--servers", "1", "--models", "resnet-50",
+                                    "--divide", "200", "--rho", "1", "--steps", "1", "--methods",
+                                    "priority,general", "--json", "-"});
+  ASSERT_EQ(done.exit_code, 0) << done.error;
+  std::vector<std::string> paths;
+  for (const json& row : json::parse(done.output)) {
+    EXPECT_EQ(row.at("errors"), 0) << row;
+    EXPECT_EQ(row.at("servers"), 1);
+    EXPECT_EQ(row.at("placement"), "colocated");
+    const bool is_over_servers =
+        row.at("plan").get<std::string>().find(", server") != std::string::npos;
+    EXPECT_TRUE(row.at("path") == "both" || is_over_servers == (row.at("path") == "server")) << row;
+    paths.push_back(row.at("path"));
+  }
+  EXPECT_EQ(paths,
+            (std::vector<std::string>{"collective", "server", "collective", "server", "both"}));
+}
+
 TEST(BenchSchedule, WithKernelsItComputesAndSaysSo) {
   const std::vector<std::string> words = {"--ranks",  "2",   "--models",  "resnet-50",
                                           "--divide", "200", "--steps",   "1",

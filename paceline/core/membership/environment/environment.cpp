@@ -198,10 +198,14 @@ Result<Environment> read_tf_config(const Variables& variables, Environment e) {
   e.local_rank = place->local_rank;
   e.local_world_size = place->local_world_size;
   e.node_rank = place->node_rank;
-  if (e.world_size == 1) return e;
+  e.servers = place->servers;
+  e.server_index = place->server_index;
+  if (e.members() == 1) return e;
   e.job = fingerprint_text("TF_CONFIG/" + place->identity);
   const char* store = variables(variable::kStore);
-  e.meeting = {.kind = Meeting::Kind::address, .address = store != nullptr ? store : place->first};
+  e.meeting = {.kind = Meeting::Kind::address,
+               .address = store != nullptr ? store : place->first,
+               .spans_hosts = place->spans_hosts};
   if (auto read = read_given_secret(variables, e); !read) return read.error();
   return e;
 }

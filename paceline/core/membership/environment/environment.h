@@ -28,6 +28,7 @@ struct Meeting {
   } kind = Kind::launcher;
   std::string address = {};  // "host:port"; the host may be a name
   int pmi = -1;
+  bool spans_hosts = false;  // known, beyond what Environment tells of ranks: also for servers
   bool operator==(const Meeting&) const = default;
 };
 

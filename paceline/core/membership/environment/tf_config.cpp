@@ -65,10 +65,6 @@ Result<TfPlace> parse_tf_config(std::string_view text) {
   const auto index = task["index"].get<std::int64_t>();
   const json mates = cluster.value(type, json::array());
   if (type == "evaluator") return TfPlace{};  // often it is not in the cluster at all
-  if (type == "ps")
-    return wrong(
-        "this process is to be a parameter server (\"ps\"), which Paceline starts by `paceline run "
-        "--servers N` alone; start chief and workers");
   if (index < 0 || index >= static_cast<std::int64_t>(mates.size())) {
     return wrong(fmt::format("the task is {} {}, but the cluster has {} of that type", type, index,
                              mates.size()));
@@ -80,11 +76,19 @@ Result<TfPlace> parse_tf_config(std::string_view text) {
     if (type == trains) place.rank = static_cast<int>(addresses.size()) + static_cast<int>(index);
     for (const json& address : cluster.value(trains, json::array())) addresses.push_back(address);
   }
-  if (place.rank < 0)
+  if (type == "ps") place.server_index = static_cast<int>(index);
+  if (place.rank < 0 && place.server_index < 0)
     return wrong(
         fmt::format("the task's type is \"{}\"; it is chief, worker, ps or evaluator", type));
+  if (addresses.empty()) return wrong("\"cluster\" has servers, and no chief or worker for them");
   place.world_size = static_cast<int>(addresses.size());
-  const std::string own = host_of(addresses[static_cast<std::size_t>(place.rank)]);
+  const std::string own = host_of(mates[static_cast<std::size_t>(index)]);
+  const json servers = cluster.value("ps", json::array());
+  place.servers = static_cast<int>(servers.size());
+  const auto is_elsewhere = [&](const std::string& address) { return host_of(address) != own; };
+  place.spans_hosts =
+      std::ranges::any_of(addresses, is_elsewhere) ||
+      std::ranges::any_of(servers, [&](const json& one) { return is_elsewhere(one); });
   for (int rank = 0; rank < place.world_size; ++rank) {
     const std::string host = host_of(addresses[static_cast<std::size_t>(rank)]);
     if (host == own && rank < place.rank) ++place.local_rank;

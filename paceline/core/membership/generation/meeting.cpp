@@ -53,6 +53,7 @@ class StoreInRank0 final : public HostedStore {
                              .job = e.job,
                              .generation = e.generation,
                              .world_size = e.world_size,
+                             .servers = e.servers,
                              .secret = secret,
                              .on_report = [this](const WorkerReport& report) { heard(report); }});
     });
@@ -112,18 +113,17 @@ bool is_of_this_user(int socket) {
 
 void take_ticket(Environment& e) {
   const Deadline deadline = Deadline::in(e.operation_timeout);
-  const bool may_be_elsewhere = e.local_world_size < e.world_size;
+  const bool may_be_elsewhere = e.local_world_size < e.world_size || e.meeting.spans_hosts;
   auto door = transport::connect_unix(
       meeting_name(e), may_be_elsewhere ? deadline.sooner(Deadline::in(kLookHere)) : deadline);
   if (!door) {
     throw Error(
         {Fault::timed_out,
-         fmt::format(
-             "rank {} finds no rank 0 of job {} among this user's processes on this host; {}",
-             e.rank, e.job,
-             !may_be_elsewhere ? "did rank 0 start, and does it call paceline::init()?"
-             : e.secret        ? kGiveStore
-                               : kLaySecret),
+         fmt::format("{} finds no rank 0 of job {} among this user's processes on this host; {}",
+                     member_name(e.member(), e.world_size), e.job,
+                     !may_be_elsewhere ? "did rank 0 start, and does it call paceline::init()?"
+                     : e.secret        ? kGiveStore
+                                       : kLaySecret),
          {0}});
   }
   if (!is_of_this_user(door->get())) {
@@ -167,8 +167,8 @@ std::unique_ptr<Exchange> exchange_of(const Environment& e, Deadline deadline) {
 }  // namespace
 
 std::unique_ptr<HostedStore> meet(Environment& e, transport::Reactor& reactor) {
-  const bool one_host =
-      e.local_world_size == e.world_size || e.meeting.kind == Kind::this_host || !e.secret;
+  const bool one_host = (e.local_world_size == e.world_size && !e.meeting.spans_hosts) ||
+                        e.meeting.kind == Kind::this_host || !e.secret;
   if (one_host) refuse_other_hosts(e);
   if (one_host && e.rank != 0) return take_ticket(e), nullptr;
 

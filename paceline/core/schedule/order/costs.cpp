@@ -71,10 +71,12 @@ Occupancy occupancy(const LinkCosts& links, Path path, double wire, const CodecC
       "a plan goes over servers, and there are none: add some, or plan for all_to_all alone");
   // If payloads cannot be summed, the server answers with those of all workers.
   const double back = codec.is_linear ? wire : links.workers * wire;
+  const double piece = links.server->piece_bytes;
+  const double last = piece > 0 && codec.is_linear ? std::min(back, piece) : back;
   const double wait = links.server->turn * (1 + codec.extra_messages) + codec.start;
   if (links.server->is_duplex)
     return {.up = links.server->push(wire),
-            .down = links.server->pull(back),
+            .down = links.server->pull(last),
             .is_joint = false,
             .wait = wait};
   return {.up = links.server->push(wire) + links.server->pull(back), .wait = wait};

@@ -50,6 +50,9 @@ struct LinkCosts {
     topology::Line push = {}, pull = {};
     double turn = 0;         // seconds between them, in which the link is free
     bool is_duplex = false;  // push and pull hold one direction each; else both hold both
+    // Sums travel in pieces: of a message of any length just the last one is pulled when all of it
+    // is pushed. 0: nothing is pulled before.
+    double piece_bytes = 0;
     bool operator==(const Server&) const = default;
   };
   std::optional<Server> server = {};

@@ -28,6 +28,12 @@ std::vector<std::size_t> element_bytes_of(const std::vector<Buffer>& groups) {
   return bytes;
 }
 
+SendingWindow window_of(const Plan& plan) {
+  const bool serves = std::ranges::any_of(
+      plan.groups, [](const Group& group) { return group.path == Path::server; });
+  return SendingWindow(serves ? SendingWindow::kThroughServers : SendingWindow::kAmongRanks);
+}
+
 compress::Exchange mean_of(const Buffer& elements) {
   return {.input = elements, .output = elements, .op = ReduceOp::average};
 }
@@ -45,6 +51,7 @@ GradientPath::GradientPath(std::unique_ptr<Carriage> carriage, const Model& mode
       works_(dispatch_.messages().size()),
       pending_(buffers_.size()),
       is_held_(static_cast<std::size_t>(carriage_->lanes())),
+      window_(window_of(plan)),
       overflowed_(buffers_.size()) {
   PACELINE_CHECK(buffers_.size() == plan.groups.size(), "{} buffers for a plan of {} groups",
                  buffers_.size(), plan.groups.size());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -13,7 +14,6 @@
 #include "paceline/core/server/declaring.h"
 #include "paceline/core/server/lending/link_lender.h"
 #include "paceline/core/server/machine/sum_worker.h"
-#include "paceline/core/server/table/range_partition.h"
 #include "paceline/core/server/table/table_spec.h"
 #include "paceline/core/server/waking_machine.h"
 
@@ -26,7 +26,18 @@ using server::WakingMachine;
 
 namespace {
 
-// Room for all parts under way to servers that share memory with this worker.
+// All members know alike whether they are all on one host.
+std::size_t part_bytes_of(const job::JobLinks& links) {
+  const membership::Hosts& hosts = links.generation->hosts();
+  const bool is_one_host =
+      std::ranges::all_of(hosts.of_ranks, [&](int host) { return host == hosts.of_ranks.front(); });
+  return is_one_host && hosts.share_memory ? server::kLentPart : server::kTravellingPart;
+}
+
+// Places of a stage for each server of this host; more parts travel.
+constexpr std::size_t kStagedParts = 4;
+
+// For parts under way to servers that share memory with this worker.
 Allocation stage_of(Job& job, const job::JobLinks& links) {
   const membership::GenerationIdentity& own = links.generation->identity();
   const membership::Hosts& hosts = links.generation->hosts();
@@ -37,7 +48,7 @@ Allocation stage_of(Job& job, const job::JobLinks& links) {
   for (int member = own.ranks(); member < own.size && hosts.share_memory; ++member)
     servers += host_of(member) == host_of(own.rank);
   if (servers == 0) return {};
-  return job.allocate(servers * SumWorker::kWindow * server::kPartBytes);
+  return job.allocate(servers * kStagedParts * part_bytes_of(links));
 }
 
 }  // namespace
@@ -49,9 +60,10 @@ class PushPull::Sums final : public job::Companion {
       : links(job::links_of(job)),
         lender(*links.generation),
         stage(stage_of(job, links)),
-        machine(job.world_size(), job.servers(), links.timeout,
-                [this](Failure found) { return port.failure().value_or(std::move(found)); },
-                {&lender, stage.bytes()}),
+        machine(
+            job.world_size(), job.servers(), links.timeout,
+            [this](Failure found) { return port.failure().value_or(std::move(found)); },
+            {&lender, stage.bytes()}, part_bytes_of(links)),
         waking(machine, *links.reactor),
         port(links.reactor, links.generation, kSumGroup, waking, {},
              TableMembers::of_servers(job.world_size(), job.servers()).all()) {}

@@ -29,7 +29,7 @@ std::size_t SendingWindow::position(int message) const {
 }
 
 bool SendingWindow::admits(std::size_t earlier, std::size_t prepared) const {
-  if (earlier < kSent + prepared) return true;
+  if (earlier < sent_ + prepared) return true;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < earlier; ++i) bytes += messages_[i].bytes;
   return bytes < kShortBytes;

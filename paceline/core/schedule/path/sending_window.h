@@ -1,7 +1,7 @@
 // SendingWindow decides which begun messages may use the link. It is a state machine without thread
 // or clock.
 //
-// Two messages keep the link busy; more would share it, and the first would come back later. Only
+// A few messages keep the link busy; more would share it, and the first would come back later. Only
 // short ones, which mostly wait, may be more. Encoded messages are prepared ahead, up to their long
 // exchange: the link then waits neither for the encoder nor for short exchanges that queue behind
 // long ones in the sockets.
@@ -14,6 +14,11 @@ namespace paceline::schedule {
 
 class SendingWindow {
  public:
+  // How many messages keep the link busy. Through servers it takes more: while one is pushed,
+  // others wait there for the other workers, or are pulled.
+  static constexpr std::size_t kAmongRanks = 2, kThroughServers = 4;
+  explicit SendingWindow(std::size_t sent = kAmongRanks) : sent_(sent) {}
+
   // Tells whether one more message may be sent, or prepared for sending.
   bool may_send() const { return admits(messages_.size(), 0); }
   bool may_prepare() const { return admits(messages_.size(), kPrepared); }
@@ -29,7 +34,7 @@ class SendingWindow {
   void end(int message);
 
  private:
-  static constexpr std::size_t kSent = 2, kPrepared = 4;
+  static constexpr std::size_t kPrepared = 4;
   static constexpr std::size_t kShortBytes = 1 << 20;
 
   struct Message {
@@ -41,6 +46,7 @@ class SendingWindow {
   // only prepared.
   bool admits(std::size_t earlier, std::size_t prepared) const;
 
+  const std::size_t sent_;
   std::deque<Message> messages_;
 };
 

@@ -26,7 +26,7 @@ class SumServer final : public machine::Machine {
 
   // A worker that has pushed more parts of a channel without an answer is dropped, or of more
   // channels: so much it can make the server hold.
-  static constexpr std::size_t kMostHeld = 8, kMostChannels = 64;
+  static constexpr std::size_t kMostHeld = 16, kMostChannels = 64;
 
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;

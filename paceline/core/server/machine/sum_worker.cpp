@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "paceline/core/server/table/range_partition.h"
-
 namespace paceline::server {
 namespace {
 
@@ -19,9 +17,10 @@ using machine::Time;
 // Short arrays are shared out too, as far as the parts are worth a message.
 constexpr std::size_t kLeastPart = 64 << 10;
 
-std::size_t elements_of_part(std::size_t bytes, std::size_t servers, std::size_t element) {
+std::size_t elements_of_part(std::size_t bytes, std::size_t servers, std::size_t longest,
+                             std::size_t element) {
   const std::size_t share = (bytes + servers - 1) / servers;
-  return std::max<std::size_t>(1, std::clamp(share, kLeastPart, kPartBytes) / element);
+  return std::max<std::size_t>(1, std::clamp(share, kLeastPart, longest) / element);
 }
 
 std::string text_of_call(const SumCall& call) {
@@ -32,12 +31,14 @@ std::string text_of_call(const SumCall& call) {
 }  // namespace
 
 SumWorker::SumWorker(int first_server, int servers, machine::Time timeout,
-                     std::function<Failure(Failure)> why, const SumLending& lending)
+                     std::function<Failure(Failure)> why, const SumLending& lending,
+                     std::size_t part_bytes)
     : first_(first_server),
       timeout_(timeout),
       why_(std::move(why)),
       lender_(lending.lender),
-      stage_(lending.stage, kPartBytes),
+      part_bytes_(part_bytes),
+      stage_(lending.stage, part_bytes),
       sides_(static_cast<std::size_t>(servers)) {}
 
 void SumWorker::put(SumCall call) {
@@ -90,8 +91,8 @@ Actions SumWorker::begin(Time now) {
 // in different orders.
 void SumWorker::cut(const SumCall& call) {
   std::size_t turn = call.channel + call.number;
-  const std::size_t length =
-      elements_of_part(call.input.bytes().size(), sides_.size(), size_of(call.input.dtype));
+  const std::size_t length = elements_of_part(call.input.bytes().size(), sides_.size(), part_bytes_,
+                                              size_of(call.input.dtype));
   const auto queue = [&](std::size_t server) -> Queue& {
     const PushedParts none(first_ + static_cast<int>(server), lender_, stage_);
     return sides_[server].try_emplace(call.channel, Queue{none}).first->second;

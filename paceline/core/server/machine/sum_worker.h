@@ -40,15 +40,20 @@ struct SumLending {
   MutableBytes stage = {};
 };
 
+// The longest parts that arrays are cut into, the same on all workers. Over links short ones: the
+// last sums come back when the last parts are there. Within a host each part costs a message.
+inline constexpr std::size_t kTravellingPart = 256 << 10, kLentPart = 1 << 20;
+
 // THREAD: put() on any, a mutex guards what it puts; all else on the driver.
 class SumWorker final : public machine::Machine {
  public:
   // The servers have the numbers from `first_server` on. A call that takes longer than `timeout`
   // fails. The first failure ends all calls, also those to come; `why` may know a better one.
   SumWorker(int first_server, int servers, machine::Time timeout,
-            std::function<Failure(Failure)> why = {}, const SumLending& lending = {});
+            std::function<Failure(Failure)> why = {}, const SumLending& lending = {},
+            std::size_t part_bytes = kLentPart);
 
-  static constexpr std::size_t kWindow = 4;  // parts of a channel under way to a server
+  static constexpr std::size_t kWindow = 8;  // parts of a channel under way to a server
 
   // The call begins when the machine hears, as from itself, kBegin. kCancel, with a channel as its
   // index, ends that channel's calls.
@@ -87,6 +92,7 @@ class SumWorker final : public machine::Machine {
   const machine::Time timeout_;
   const std::function<Failure(Failure)> why_;
   Lender* const lender_;
+  const std::size_t part_bytes_;
   PartStage stage_;
   std::mutex mutex_;
   std::deque<SumCall> put_;  // guarded by mutex_

@@ -37,6 +37,27 @@ TEST(TfConfig, WithoutAChiefWorker0IsRank0) {
   EXPECT_EQ(place.world_size, 2);
 }
 
+TEST(TfConfig, AParameterServerIsAServerOfTheJobAndHasNoRank) {
+  const char* cluster = R"({"worker": ["a:1", "b:1"], "ps": ["b:2", "c:1"]})";
+  const auto server = parse_tf_config(config(cluster, R"({"type": "ps", "index": 1})")).value();
+  const auto worker = parse_tf_config(config(cluster, R"({"type": "worker", "index": 1})")).value();
+  EXPECT_EQ(server.rank, -1);
+  EXPECT_EQ(server.server_index, 1);
+  EXPECT_EQ(server.local_world_size, 0);
+  EXPECT_EQ(worker.server_index, -1);
+  EXPECT_EQ(worker.rank, 1);
+  for (const auto& place : {server, worker}) {
+    EXPECT_EQ(place.world_size, 2);
+    EXPECT_EQ(place.servers, 2);
+    EXPECT_EQ(place.first, "a:1");
+    EXPECT_TRUE(place.spans_hosts);
+  }
+  EXPECT_EQ(server.identity, worker.identity);
+  const char* one_host = R"({"worker": ["a:1"], "ps": ["a:2"]})";
+  EXPECT_FALSE(
+      parse_tf_config(config(one_host, R"({"type": "ps", "index": 0})")).value().spans_hosts);
+}
+
 TEST(TfConfig, AnEvaluatorIsNoRankOfTheTrainingWorld) {
   for (const char* cluster : {kCluster, R"({"worker": ["a:1", "b:1"]})"}) {
     EXPECT_EQ(parse_tf_config(config(cluster, R"({"type": "evaluator", "index": 0})")).value(),
@@ -71,7 +92,10 @@ TEST(TfConfig, WrongOnesSayWhatIsWrong) {
             "the task is wroker 0, but the cluster has 0"},
            {config(R"({"gpu": ["a:1"]})", R"({"type": "gpu", "index": 0})"),
             "it is chief, worker, ps or evaluator"},
-           {config(R"({"ps": ["a:1"]})", R"({"type": "ps", "index": 0})"), "parameter server"},
+           {config(R"({"ps": ["a:1"]})", R"({"type": "ps", "index": 0})"),
+            "no chief or worker for them"},
+           {config(R"({"ps": ["a:1"], "worker": ["a:2"]})", R"({"type": "ps", "index": 1})"),
+            "the task is ps 1, but the cluster has 1"},
        }) {
     const auto place = parse_tf_config(text);
     ASSERT_FALSE(place) << text;

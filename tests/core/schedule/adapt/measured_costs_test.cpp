@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/server/server.h"
 #include "tests/support/local_world.h"
 #include "tests/support/nightly.h"
 
@@ -52,6 +53,21 @@ TEST(MeasuredCosts, OneRankHasNoneAndManyHaveTheSame) {
 
 // In an all_gather of n bytes from each, each rank receives half of the bytes that it receives and
 // sends on in an all_reduce of as many bytes as all ranks have together.
+TEST(MeasuredCosts, ServersOfTheSameHostAreMeasuredAsSuchAndAllRanksHaveTheSame) {
+  std::vector<Costs> found(2);
+  test::run_ranks(2, {.servers = 1}, [&](Job& job) {
+    if (job.role() == Role::server) return serve(job);
+    found[static_cast<std::size_t>(job.rank())] =
+        measured_costs(job.world(), {}, {.longest = 64U << 10}, &job);
+  });
+  const auto server = found[0].links.server;
+  ASSERT_TRUE(server.has_value());
+  EXPECT_FALSE(server->is_duplex);
+  EXPECT_GT(server->push.beta, 0);
+  EXPECT_EQ(server->push.beta, server->pull.beta);
+  EXPECT_EQ(found[0], found[1]);
+}
+
 TEST(MeasuredCosts, AnAllGatherTakesHalfTheTimeOfTheAllReduceOfAllItsBytes) {
   constexpr int kRanks = 3;
   test::run_ranks(kRanks, [&](Job& job) {

@@ -41,6 +41,27 @@ TEST(Costs, dedicated_servers_hold_a_direction_once_and_colocated_ones_cost_an_a
   EXPECT_DOUBLE_EQ(costs_of(colocated).least_per_byte(), costs_of(link).all_reduce.beta);
 }
 
+TEST(Costs, through_servers_an_all_reduce_holds_the_link_as_a_sum_on_them_does) {
+  for (const Servers servers : {Servers::dedicated, Servers::colocated}) {
+    const LinkCosts links = costs_of({.servers = servers});
+    const Occupancy sum = occupancy(links, Path::server, 1e6, {});
+    const Occupancy as_ranks = occupancy(through_servers(links), Path::all_to_all, 1e6, {});
+    EXPECT_DOUBLE_EQ(
+        as_ranks.up,
+        (servers == Servers::dedicated ? std::max(sum.up, sum.down) : sum.up) + sum.wait);
+  }
+}
+
+TEST(Costs, of_a_sum_in_pieces_the_last_alone_is_pulled_when_all_is_pushed) {
+  LinkCosts links = costs_of({.servers = Servers::dedicated});
+  const Occupancy whole = occupancy(links, Path::server, 1e6, {});
+  links.server->piece_bytes = 1e5;
+  const Occupancy in_pieces = occupancy(links, Path::server, 1e6, {});
+  EXPECT_EQ(in_pieces.up, whole.up);
+  EXPECT_DOUBLE_EQ(in_pieces.down, whole.down / 10);
+  EXPECT_EQ(occupancy(links, Path::server, 1e4, {}).down, links.server->pull(1e4));
+}
+
 TEST(Costs, what_cannot_be_summed_grows_with_the_workers_on_both_paths) {
   const CodecCost sparse{.name = "top_k", .ratio = .02, .is_linear = false};
   for (const Servers servers : {Servers::dedicated, Servers::colocated}) {

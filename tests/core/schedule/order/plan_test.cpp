@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "paceline/core/base/result.h"
@@ -98,6 +99,14 @@ TEST(Plan, by_forward_order_what_the_next_pass_reads_first_has_the_lowest_number
   EXPECT_EQ(plan.groups[1].priority, 1);
   EXPECT_EQ(plan.groups[2].priority, 0);
   EXPECT_EQ(plan_of("q", {0, 4}, {}).groups[0].priority, std::nullopt);
+}
+
+TEST(Plan, on_another_path_nothing_else_changes) {
+  const Plan plan = plan_of("two", {0, 1, 4}, {.part_bytes = 50000, .codec = "fp16"});
+  const Plan there = on_path(Path::server, plan);
+  EXPECT_TRUE(std::ranges::all_of(there.groups,
+                                  [](const Group& group) { return group.path == Path::server; }));
+  EXPECT_EQ(on_path(Path::all_to_all, there), plan);
 }
 
 TEST(Plan, its_text_tells_groups_messages_ways_and_window) {
