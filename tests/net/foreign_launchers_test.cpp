@@ -5,6 +5,7 @@
 // Also covers paceline/core/membership/store/pmi.cpp and torchrun_store.cpp, whose servers only
 // these launchers have.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/core/server/machine/quadratic_world.h"
 #include "tests/support/launched.h"
 #include "tests/support/nightly.h"
 #include "tests/support/slurm.h"
@@ -153,14 +155,16 @@ struct Task {
   int index;
 };
 std::string run_cluster(const json& cluster, const std::vector<Task>& tasks,
-                        const std::map<std::string, std::string>& environment = {}) {
+                        const std::map<std::string, std::string>& environment = {},
+                        const std::vector<std::string>& command = {binary("collective_worker"),
+                                                                   "hash"}) {
   std::vector<std::unique_ptr<Process>> processes;
   for (const Task& task : tasks) {
     auto variables = environment;
     variables["TF_CONFIG"] =
         json{{"cluster", cluster}, {"task", {{"type", task.type}, {"index", task.index}}}}.dump();
-    processes.push_back(std::make_unique<Process>(ProcessOptions{
-        .command = {binary("collective_worker"), "hash"}, .environment = std::move(variables)}));
+    processes.push_back(std::make_unique<Process>(
+        ProcessOptions{.command = command, .environment = std::move(variables)}));
   }
   std::string output;
   for (auto& process : processes) {
@@ -178,6 +182,24 @@ TEST(TfConfig, ChiefAndWorkersTrainTogetherAndAnEvaluatorIsAlone) {
   const std::string trained = run_cluster(cluster, {{"worker", 1}, {"chief", 0}, {"worker", 0}});
   EXPECT_EQ(told_by_all(trained, "hash", 3), expected_hash(3));
   EXPECT_EQ(told_by_all(run_cluster(cluster, {{"evaluator", 0}}), "hash", 1), expected_hash(1));
+}
+
+TEST(TfConfig, ParameterServersServeTheWorkersWithAndWithoutASecret) {
+  const TemporaryFolder folder;
+  const std::string secret = folder.file("secret");
+  std::ofstream(secret) << std::string(64, 'a');
+  ::chmod(secret.c_str(), 0600);
+  const json cluster = {{"worker", {"127.0.0.1:26836", "127.0.0.1:26837"}},
+                        {"ps", {"127.0.0.1:26838", "localhost:26839"}}};
+  for (const std::map<std::string, std::string>& environment :
+       {std::map<std::string, std::string>{}, {{"PACELINE_SECRET_FILE", secret}}}) {
+    const std::string output =
+        run_cluster(cluster, {{"ps", 0}, {"worker", 0}, {"ps", 1}, {"worker", 1}}, environment,
+                    {binary("table_worker"), "train:5"});
+    const std::string serial =
+        fmt::format("{:a}", fmt::join(QuadraticWorld::serial<double>(7, 2, 5, 0.125), " "));
+    EXPECT_EQ(told_by_all(output, "values", 2), serial);
+  }
 }
 
 TEST(TfConfig, WithASecretRank0ListensAtItsOwnEntry) {

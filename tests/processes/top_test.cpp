@@ -14,11 +14,11 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-json look_at(const std::string& job) {
+json look_at(const std::string& job, const char* members = "ranks") {
   Process top({.command = {binary("paceline"), "top", "--once", "--json", "--interval", "300ms",
                            "--job", job}});
   top.wait(Deadline::in(20s));
-  return json::parse(top.output()).at("ranks");
+  return json::parse(top.output()).at(members);
 }
 
 TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
@@ -49,6 +49,26 @@ TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
   ASSERT_EQ(::kill(pids[1], SIGCONT), 0);
   EXPECT_THAT(state, HasSubstr("for all_reduce f32[20000] max"));
   EXPECT_EQ(ranks[1].at("operations_per_second"), 0) << "a stopped rank is seen as well";
+  launcher.send(SIGTERM);
+  EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
+}
+
+TEST(Top, SeesWhatEachServerOfTheHostServes) {
+  Process launcher(paceline_run({"-n", "2", "--servers", "2"}, {binary("table_worker"), "stream"}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  const std::string job = variable_of(pids[0], "PACELINE_JOB");
+  EXPECT_EQ(look_at(job).size(), 2U);
+  const json servers = look_at(job, "servers");
+  ASSERT_EQ(servers.size(), 2U);
+  for (const int index : {0, 1}) {
+    const json& row = servers[static_cast<std::size_t>(index)];
+    EXPECT_EQ(row.at("server"), index);
+    EXPECT_GT(row.at("ranges"), 0) << "of the table that the workers train";
+    EXPECT_GT(row.at("lowest_clock"), 0);
+    EXPECT_GE(row.at("highest_clock"), row.at("lowest_clock"));
+    EXPECT_GT(row.at("pushes_per_second"), 0);
+  }
   launcher.send(SIGTERM);
   EXPECT_TRUE(launcher.wait(Deadline::in(10s)));
 }

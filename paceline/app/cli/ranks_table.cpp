@@ -14,8 +14,22 @@ using observe::HostRank;
 constexpr double kNanosecondsInSecond = 1e9;
 
 bool is_same(const HostRank& a, const HostRank& b) {
-  return a.pid == b.pid && a.status.rank == b.status.rank &&
+  return a.pid == b.pid && a.status.server == b.status.server && a.status.rank == b.status.rank &&
          a.status.generation == b.status.generation && a.status.job == b.status.job;
+}
+
+bool is_server(const HostRank& one) {
+  return one.status.server >= 0;
+}
+
+// "2 of 4 ranks and 1 server"
+std::string members_here(const std::vector<HostRank>& all, const HostRank& of) {
+  std::ptrdiff_t ranks = 0, servers = 0;
+  for (const HostRank& one : all)
+    if (one.status.job == of.status.job) ++(is_server(one) ? servers : ranks);
+  std::string text = fmt::format("{} of {} ranks", ranks, of.status.world_size);
+  if (servers > 0) text += fmt::format(" and {} server{}", servers, servers == 1 ? "" : "s");
+  return text;
 }
 
 // The seconds waited up to now, including a wait that has not ended.
@@ -29,9 +43,12 @@ double waited_seconds(const HostRank& rank, std::int64_t now_ns) {
 
 // Whether the others wait for this rank: it is the only rank of its job that does not wait.
 bool holds_others_up(const HostRank& rank, const std::vector<HostRank>& ranks) {
+  if (is_server(rank)) return false;
   int others = 0;
   for (const HostRank& other : ranks) {
-    if (other.status.job != rank.status.job || other.status.rank == rank.status.rank) continue;
+    if (is_server(other) || other.status.job != rank.status.job ||
+        other.status.rank == rank.status.rank)
+      continue;
     if (other.status.waiting_since_ns == 0) return false;
     ++others;
   }
@@ -55,14 +72,24 @@ std::vector<RankRates> rates(const Look& before, const Look& now) {
     rate.waiting = std::min(
         1.0, a_second(waited_seconds(rank, now.at_ns), waited_seconds(*earlier, before.at_ns)));
     rate.operations = a_second(rank.status.operations, earlier->status.operations);
+    rate.pushes = a_second(rank.status.serves.pushes, earlier->status.serves.pushes);
     rate.steps = a_second(rank.status.step, earlier->status.step);
     rate.samples = a_second(rank.status.samples, earlier->status.samples);
   }
   return all;
 }
 
-std::string state_of(const HostRank& rank, std::int64_t now_ns) {
+std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates& rates) {
   const auto& status = rank.status;
+  if (is_server(rank)) {
+    const auto& serves = status.serves;
+    const std::string ranges =
+        serves.ranges == 0
+            ? "no tables"
+            : fmt::format("{} range{} at clocks {} to {}", serves.ranges,
+                          serves.ranges == 1 ? "" : "s", serves.lowest_clock, serves.highest_clock);
+    return fmt::format("serves {}, {:.0f} pushes a second", ranges, rates.pushes);
+  }
   if (status.waiting_since_ns != 0) {
     const double seconds =
         static_cast<double>(std::max<std::int64_t>(0, now_ns - status.waiting_since_ns)) /
@@ -86,10 +113,8 @@ std::string ranks_table(const Look& before, const Look& now, std::size_t columns
     const HostRank& rank = now.ranks[i];
     const auto& status = rank.status;
     if (i == 0 || now.ranks[i - 1].status.job != status.job) {
-      const auto here = std::ranges::count_if(
-          now.ranks, [&](const HostRank& r) { return r.status.job == status.job; });
-      line(fmt::format("{}job {}, generation {}: {} of {} ranks on this host", i == 0 ? "" : " ",
-                       status.job.data(), status.generation, here, status.world_size));
+      line(fmt::format("{}job {}, generation {}: {} on this host", i == 0 ? "" : " ",
+                       status.job.data(), status.generation, members_here(now.ranks, rank)));
       line(
           "  RANK      PID   CPU   MEMORY    STEP  STEPS/S  SAMPLES/S      LOSS   OPS/S  WAITS  "
           "STATE");
@@ -97,18 +122,33 @@ std::string ranks_table(const Look& before, const Look& now, std::size_t columns
     const RankRates& r = rate[i];
     line(fmt::format(
         "{}{:>5} {:>8} {:>5.2f} {:>5} MiB {:>7} {:>8.2f} {:>10.0f} {:>9.4f} {:>7.0f} {:>5.0f}%  {}",
-        holds_others_up(rank, now.ranks) ? "*" : " ", status.rank, rank.pid, r.cpu,
-        rank.memory_bytes >> 20, status.step, r.steps, r.samples, status.loss, r.operations,
-        100 * r.waiting, state_of(rank, now.at_ns)));
+        holds_others_up(rank, now.ranks) ? "*" : " ",
+        is_server(rank) ? fmt::format("s{}", status.server) : fmt::to_string(status.rank), rank.pid,
+        r.cpu, rank.memory_bytes >> 20, status.step, r.steps, r.samples, status.loss, r.operations,
+        100 * r.waiting, state_of(rank, now.at_ns, r)));
   }
   return text;
 }
 
 std::string ranks_json(const Look& before, const Look& now) {
   const auto rate = rates(before, now);
-  auto ranks = nlohmann::ordered_json::array();
+  auto ranks = nlohmann::ordered_json::array(), servers = ranks;
   for (std::size_t i = 0; i < now.ranks.size(); ++i) {
     const auto& [pid, status, cpu_seconds, memory_bytes] = now.ranks[i];
+    if (is_server(now.ranks[i])) {
+      servers.push_back({{"job", status.job.data()},
+                         {"generation", status.generation},
+                         {"server", status.server},
+                         {"pid", pid},
+                         {"cpu", rate[i].cpu},
+                         {"memory_bytes", memory_bytes},
+                         {"ranges", status.serves.ranges},
+                         {"lowest_clock", status.serves.lowest_clock},
+                         {"highest_clock", status.serves.highest_clock},
+                         {"pushes", status.serves.pushes},
+                         {"pushes_per_second", rate[i].pushes}});
+      continue;
+    }
     ranks.push_back({{"job", status.job.data()},
                      {"generation", status.generation},
                      {"rank", status.rank},
@@ -124,11 +164,11 @@ std::string ranks_json(const Look& before, const Look& now) {
                      {"operations_per_second", rate[i].operations},
                      {"in_flight", status.in_flight},
                      {"waiting_share", rate[i].waiting},
-                     {"state", state_of(now.ranks[i], now.at_ns)}});
+                     {"state", state_of(now.ranks[i], now.at_ns, rate[i])}});
   }
-  return nlohmann::ordered_json({{"ranks", ranks}})
-             .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-         "\n";
+  nlohmann::ordered_json look = {{"ranks", ranks}};
+  if (!servers.empty()) look["servers"] = servers;
+  return look.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace paceline::cli

@@ -22,16 +22,18 @@ struct RankRates {
   double cpu = 0;         // processors in use
   double waiting = 0;     // share of the time in which a thread waited
   double operations = 0;  // a second
+  double pushes = 0;      // a second, that a server takes
   double steps = 0;       // a second
   double samples = 0;     // a second
 };
 std::vector<RankRates> rates(const Look& before, const Look& now);
 
-// "waits 3.2 s for all_reduce f32[10] sum", "computes, 2 operations in flight", "computes"
-std::string state_of(const observe::HostRank& rank, std::int64_t now_ns);
+// "waits 3.2 s for all_reduce f32[10] sum", "computes, 2 operations in flight", "computes", "serves
+// 8 ranges at clocks 3 to 5, 40 pushes a second"
+std::string state_of(const observe::HostRank& rank, std::int64_t now_ns, const RankRates& rates);
 
-// A line for each rank under a line for each job; no line is longer than `columns` characters. The
-// slowest rank of a job, for which the others wait, is marked.
+// A line for each rank and server under a line for each job; no line is longer than `columns`
+// characters. The slowest rank of a job, for which the others wait, is marked.
 std::string ranks_table(const Look& before, const Look& now, std::size_t columns);
 std::string ranks_json(const Look& before, const Look& now);  // one line
 

@@ -28,7 +28,7 @@ constexpr const char* kTopAbout =
     "stopped.";
 
 constexpr const char* kTopMore =
-    R"(Columns: CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
+    R"(Columns: RANK, s0 and so on for servers; CPU processors in use; WAITS share of the time in which a thread waited for an operation; STEP, SAMPLES/S and
 LOSS as the program reports them (Job::report).
 
 Examples:

@@ -8,13 +8,15 @@
 // that all ranks leave together until its slowest rank is done. The yardstick (yardstick.h) is a
 // loop that no program on one host can beat by much. Callers turn the figures into tables, files
 // and choices. The operations of servers have contestants too (server_contestant.h), and the
-// workers' clocks are counted under each model of consistency (server_clocks.h). calibrate()
+// workers' clocks are counted under each model of consistency (server_clocks.h), beside a forecast
+// of the same machines in virtual time (clock_forecast.h). calibrate()
 // (calibration.h) makes a profile of such comparisons. pin.h keeps a thread on a processor of its
 // own. Start reading at comparison.h.
 #pragma once
 
 #include "paceline/app/measure/calibration.h"
 #include "paceline/app/measure/candidate.h"
+#include "paceline/app/measure/clock_forecast.h"
 #include "paceline/app/measure/comparison.h"
 #include "paceline/app/measure/quantile.h"
 #include "paceline/app/measure/server_clocks.h"

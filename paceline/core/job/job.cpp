@@ -26,9 +26,9 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
                                          .generation = environment.generation,
                                          .servers = environment.servers})),
       uncaught(*reactor, *generation) {
-  if (environment.is_server()) return;
   reactor->status().join(environment.job, environment.generation, environment.rank,
                          environment.world_size);
+  if (environment.is_server()) reactor->status().serve(environment.server_index);
 }
 
 Job::Impl::~Impl() {

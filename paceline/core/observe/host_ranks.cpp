@@ -106,8 +106,8 @@ std::vector<HostRank> ranks_on_this_host(std::string_view job) {
     if (!is_fork(one)) ranks.push_back(one.rank);
   }
   std::ranges::sort(ranks, {}, [](const HostRank& r) {
-    return std::tuple(std::string_view(r.status.job.data()), r.status.generation, r.status.rank,
-                      r.pid);
+    return std::tuple(std::string_view(r.status.job.data()), r.status.generation, r.status.server,
+                      r.status.rank, r.pid);
   });
   return ranks;
 }

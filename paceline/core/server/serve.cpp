@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <list>
 #include <new>
 
@@ -22,6 +24,8 @@ namespace {
 
 using membership::GenerationPort;
 
+constexpr std::chrono::milliseconds kBetweenShows(200);
+
 // A table as its server has it.
 class ServedTable {
  public:
@@ -34,6 +38,18 @@ class ServedTable {
 
   // All workers have left it. A table that is too short for all servers stays with those that have
   // none of its ranges.
+  void add_to(transport::RankStatus::Serves& all) const {
+    for (const auto& [number, range] : machine_.ranges()) {
+      const auto& clocks = range.value().clocks();
+      std::int64_t lowest = range.value().clock(), highest = lowest;
+      for (const auto& [worker, clock] : clocks) highest = std::max(highest, clock);
+      all.lowest_clock = all.ranges == 0 ? lowest : std::min(all.lowest_clock, lowest);
+      all.highest_clock = std::max(all.highest_clock, highest);
+      all.pushes += range.pushes();
+      ++all.ranges;
+    }
+  }
+
   bool is_over() const { return !machine_.ranges().empty() && !machine_.serves_members(); }
 
  private:
@@ -63,7 +79,8 @@ class Serving {
                links_.generation->is_failing() ||
                std::ranges::any_of(tables_, &ServedTable::is_over);
       };
-      links_.reactor->drive_until(is_something_to_do, Deadline::never());
+      links_.reactor->drive_until(is_something_to_do, Deadline::in(kBetweenShows));
+      links_.reactor->run([this] { show(); });
       job::check_alive(links_);
       tables_.remove_if(std::mem_fn(&ServedTable::is_over));
       if (const auto spec = register_.take_agreed()) open(*spec);
@@ -72,6 +89,13 @@ class Serving {
   }
 
  private:
+  // For `paceline top`. THREAD: the driver.
+  void show() {
+    transport::RankStatus::Serves now{.pushes = sums_.pushes()};
+    for (const ServedTable& table : tables_) table.add_to(now);
+    links_.reactor->status().served(now);
+  }
+
   void open(const TableSpec& spec) {
     const auto tell = [this](RegisterKind kind, std::string_view text = {}) {
       const Bytes bytes = std::as_bytes(std::span(text));

@@ -45,7 +45,7 @@ TEST(RanksTable, rates_are_differences_over_the_time_between_two_looks) {
 TEST(RanksTable, a_wait_that_has_not_ended_counts_up_to_now) {
   const Look before{{rank(0, 1)}, 4 * kSecond}, now{{rank(0, 1, 5 * kSecond)}, 6 * kSecond};
   EXPECT_DOUBLE_EQ(rates(before, now)[0].waiting, 0.5);
-  EXPECT_EQ(state_of(now.ranks[0], now.at_ns), "waits 1.0 s for sum");
+  EXPECT_EQ(state_of(now.ranks[0], now.at_ns, {}), "waits 1.0 s for sum");
 }
 
 TEST(RanksTable, marks_the_rank_that_all_others_wait_for) {
@@ -64,6 +64,23 @@ TEST(RanksTable, no_line_is_wider_than_the_terminal_and_nothing_of_a_process_rea
   std::istringstream lines(ranks_table(look, look, 40));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 40U);
   EXPECT_THAT(ranks_table(look, look, 200), Not(HasSubstr("\033")));
+}
+
+TEST(RanksTable, servers_stand_after_the_ranks_with_what_they_serve) {
+  observe::HostRank server = rank(0, 0);
+  server.status.rank = -1;
+  server.status.server = 0;
+  Look before{{rank(0, 1, 1), rank(1, 1), server}, kSecond};
+  server.status.serves = {.ranges = 4, .lowest_clock = 7, .highest_clock = 9, .pushes = 80};
+  const Look now{{rank(0, 1, 1), rank(1, 1), server}, 3 * kSecond};
+  const std::string table = ranks_table(before, now, 200);
+  EXPECT_THAT(table, HasSubstr("2 of 3 ranks and 1 server on this host"));
+  EXPECT_THAT(table, HasSubstr("serves 4 ranges at clocks 7 to 9, 40 pushes a second"));
+  EXPECT_THAT(table, HasSubstr("    s0 "));
+  EXPECT_THAT(table, HasSubstr("\n*    1 ")) << "rank 0 waits for rank 1, the server for nobody";
+  const auto json = nlohmann::json::parse(ranks_json(before, now));
+  EXPECT_EQ(json.at("ranks").size(), 2U);
+  EXPECT_EQ(json.at("servers")[0].at("pushes_per_second"), 40);
 }
 
 TEST(RanksTable, json_has_a_line_with_every_rank) {

@@ -1,4 +1,4 @@
-// A worker that trains a table on the job's servers.
+// A worker that trains a table on the job's servers, or one of these servers (TF_CONFIG's ps).
 //
 //   table_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
 //
@@ -89,6 +89,7 @@ void stream(Job& job) {
 int behave(const std::string& behaviour) {
   const std::string name = behaviour.substr(0, behaviour.find(':'));
   Job job = paceline::init();
+  if (job.role() == paceline::Role::server) return paceline::serve(job), 0;
   if (name == "train") train(job, std::stoi(behaviour.substr(name.size() + 1)));
   if (name == "first" && job.generation() > 1) train(job, 5);
   else if (name == "first" || name == "stream") stream(job);

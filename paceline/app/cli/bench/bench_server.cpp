@@ -39,10 +39,12 @@ class ServerReport {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
 
-  void add(const std::string& synchrony, const measure::ClockFigures& figures) {
+  void add(const measure::ClockOptions& options, const measure::ClockFigures& figures) {
     if (clocks_.empty()) print((rows_.empty() ? "" : "\n") + clock_head());
     const measure::ClockFigures& first = clocks_.empty() ? figures : clocks_.front().figures;
-    clocks_.push_back({synchrony, figures, first.clocks_per_second / figures.clocks_per_second});
+    clocks_.push_back({options.synchrony, figures,
+                       first.clocks_per_second / figures.clocks_per_second,
+                       measure::forecast_clocks_per_second(options, job_.workers, job_.servers)});
     print(clock_line(clocks_.back()));
   }
 
@@ -102,7 +104,7 @@ int measure_servers(Job& job, const ServerBenchOptions& given, const ServerBench
   }
   for (const measure::ClockOptions& clocks : request.clocks) {
     const measure::ClockFigures figures = measure::clocks_of_workers(job, clocks);
-    if (report) report->add(clocks.synchrony, figures);
+    if (report) report->add(clocks, figures);
   }
   return report ? report->end() : 0;
 }

@@ -25,7 +25,8 @@ constexpr const char* kMore = R"(Examples:
 
 Operations alternate in blocks in the same processes, each lasts as long as its slowest worker, and results are checked.
 "of all_reduce" is the median of the blocks' ratios of rates. The table of push and pull is under asp with the rule add.
-A clock is a wait of --pace milliseconds, a push and a pull of 256 KiB; "time a clock" is relative to the first synchrony.
+A clock is a wait of --pace milliseconds, a push and a pull of 256 KiB; "time a clock" is relative to the first synchrony;
+"forecast" is what the same machines do in virtual time, where messages take none.
 
 Exit codes: 0 done; 1 a result was wrong, or a process failed; 2 wrong usage; else as `paceline run`
 )";

@@ -42,14 +42,14 @@ std::string server_line(const ServerRow& row) {
 }
 
 std::string clock_head() {
-  return fmt::format("{:<40} {:>15} {:>14} {:>20}\n", "synchrony", "clocks a second",
-                     "time a clock", "staleness mean, most");
+  return fmt::format("{:<40} {:>15} {:>9} {:>14} {:>20}\n", "synchrony", "clocks a second",
+                     "forecast", "time a clock", "staleness mean, most");
 }
 
 std::string clock_line(const ClockRow& row) {
-  return fmt::format("{:<40} {:>15.2f} {:>12.2f} x {:>14.2f} {:>5g}\n", row.synchrony,
-                     row.figures.clocks_per_second, row.time_of_first, row.figures.staleness_mean,
-                     row.figures.staleness_max);
+  return fmt::format("{:<40} {:>15.2f} {:>9.2f} {:>12.2f} x {:>14.2f} {:>5g}\n", row.synchrony,
+                     row.figures.clocks_per_second, row.forecast, row.time_of_first,
+                     row.figures.staleness_mean, row.figures.staleness_max);
 }
 
 std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows,
@@ -75,6 +75,7 @@ std::string server_json(const ServedJob& job, const std::vector<ServerRow>& rows
     lines.push_back(described({{"operation", "clock"},
                                {"synchrony", row.synchrony},
                                {"clocks_per_second", row.figures.clocks_per_second},
+                               {"forecast", row.forecast},
                                {"staleness_mean", row.figures.staleness_mean},
                                {"staleness_max", row.figures.staleness_max},
                                {"time_to_first", row.time_of_first}}));

@@ -32,6 +32,7 @@ struct ClockRow {
   std::string synchrony;
   measure::ClockFigures figures = {};
   double time_of_first = 0;  // the time of a clock over that of the first row
+  double forecast = 0;       // clocks a second, if messages took no time
 };
 
 // A row for each candidate. An all_reduce among them is what the others are compared with.

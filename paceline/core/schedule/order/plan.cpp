@@ -108,6 +108,8 @@ Plan encoded(Plan plan, const std::string& codec) {
 
 Plan on_path(Path path, Plan plan) {
   for (Group& group : plan.groups) group.path = path;
+  if (path == Path::server && plan.window_bytes > 0)
+    plan.window_bytes = std::max(plan.window_bytes, kServerWindow);
   return plan;
 }
 

@@ -75,7 +75,9 @@ void cut_encoded(Plan& plan);
 // The plan with that codec for all groups, cut as by cut_encoded().
 Plan encoded(Plan plan, const std::string& codec);
 
-// The plan with that way for all groups.
+// The plan with that way for all groups. A window to servers has room for messages that wait there
+// or are pulled while others are pushed: kServerWindow at least.
+inline constexpr std::size_t kServerWindow = 16 << 20;
 Plan on_path(Path path, Plan plan);
 
 // "priority: 398 groups in 726 messages, server, across the barrier, window 16.4 MB"

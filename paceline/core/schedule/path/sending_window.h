@@ -16,7 +16,7 @@ class SendingWindow {
  public:
   // How many messages keep the link busy. Through servers it takes more: while one is pushed,
   // others wait there for the other workers, or are pulled.
-  static constexpr std::size_t kAmongRanks = 2, kThroughServers = 4;
+  static constexpr std::size_t kAmongRanks = 2, kThroughServers = 8;
   explicit SendingWindow(std::size_t sent = kAmongRanks) : sent_(sent) {}
 
   // Tells whether one more message may be sent, or prepared for sending.

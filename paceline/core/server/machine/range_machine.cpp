@@ -97,6 +97,7 @@ void RangeMachine::push(int from, Packet packet, Time now) {
   while (!failure_ && !sender.held.empty() && sender.held.begin()->first == sender.taken + 1) {
     auto next = sender.held.extract(sender.held.begin());
     ++sender.taken;
+    ++pushes_;
     offer(std::move(next.mapped()), now);
   }
 }

@@ -39,6 +39,7 @@ class RangeMachine {
   machine::Actions on_lost(int peer, machine::Time now);
 
   const RangeValue& value() const { return value_; }
+  std::int64_t pushes() const { return pushes_; }  // taken in all
   bool has_members() const { return !senders_.empty(); }
   // The most pushes that it has held of one worker, and the most steps open at a time.
   std::size_t most_held() const { return most_held_; }
@@ -104,6 +105,7 @@ class RangeMachine {
   std::optional<std::int64_t> timed_out_;           // the step that waits for the quorum alone
   std::optional<std::string> failure_;
   std::size_t most_held_ = 0, most_open_ = 0;
+  std::int64_t pushes_ = 0;
   machine::Actions actions_;  // of the present event
 };
 

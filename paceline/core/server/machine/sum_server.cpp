@@ -66,6 +66,7 @@ Actions SumServer::take(int from, const SumPiece& piece, HeldPart part) {
   if (!gathering.parts.try_emplace(from, std::move(part)).second)
     return {Drop{from, {Fault::io, "a part of a push_pull that came twice", {from}}}};
   ++held_[static_cast<std::size_t>(from)][piece.channel];
+  ++pushes_;
   if (const auto why = missed(gathering)) return refuse(*why);
   if (static_cast<int>(gathering.parts.size()) < workers_) return {};
   return answer(std::move(open_.extract(key).mapped()));

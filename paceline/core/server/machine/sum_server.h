@@ -28,6 +28,8 @@ class SumServer final : public machine::Machine {
   // channels: so much it can make the server hold.
   static constexpr std::size_t kMostHeld = 16, kMostChannels = 64;
 
+  std::int64_t pushes() const { return pushes_; }  // parts taken in all
+
   machine::Actions on_message(int from, const machine::Message& message,
                               machine::Time now) override;
   machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
@@ -53,6 +55,7 @@ class SumServer final : public machine::Machine {
   std::map<Key, Gathering> open_;
   std::vector<std::map<std::uint32_t, std::size_t>> held_;  // parts, by worker and channel
   std::set<int> left_;
+  std::int64_t pushes_ = 0;
   bool is_over_ = false;  // all were refused
 };
 

@@ -65,6 +65,14 @@ void StatusPage::join(std::string_view job, std::uint64_t generation, int rank, 
   });
 }
 
+void StatusPage::serve(int server) {
+  change([&](RankStatus& status) { status.server = server; });
+}
+
+void StatusPage::served(const RankStatus::Serves& now) {
+  change([&](RankStatus& status) { status.serves = now; });
+}
+
 void StatusPage::operation_began() {
   change([](RankStatus& status) { ++status.in_flight; });
 }

@@ -17,7 +17,7 @@ namespace paceline::transport {
 
 // The page's content; times are of the host's steady clock in nanoseconds.
 struct RankStatus {
-  static constexpr std::uint64_t kMagic = 0x31544154534c4350;  // "PCLSTAT1"
+  static constexpr std::uint64_t kMagic = 0x32544154534c4350;  // "PCLSTAT2"
 
   std::uint64_t magic = kMagic;
   std::int32_t rank = 0, world_size = 0;
@@ -31,6 +31,11 @@ struct RankStatus {
   std::int64_t step = 0;  // as the program tells it (Job::report)
   double samples = 0;     // in all, of this rank
   double loss = 0;
+  std::int32_t server = -1;  // its number; below 0: a rank
+  struct Serves {
+    std::int64_t ranges = 0, lowest_clock = 0, highest_clock = 0;  // of tables; clocks of workers
+    std::int64_t pushes = 0;  // that it has taken in all, parts of sums too
+  } serves = {};              // a server
 };
 
 // THREAD: all methods from any thread.
@@ -44,6 +49,8 @@ class StatusPage {
   StatusPage& operator=(const StatusPage&) = delete;
 
   void join(std::string_view job, std::uint64_t generation, int rank, int world_size);
+  void serve(int server);
+  void served(const RankStatus::Serves& now);
   void operation_began();
   void operation_ended();
   void operation_passed();  // began and ended at once

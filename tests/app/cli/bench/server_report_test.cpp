@@ -32,9 +32,9 @@ TEST(ServerReport, a_ratio_is_the_all_reduces_time_over_the_operations) {
 
 TEST(ServerReport, its_json_names_the_job_in_each_row) {
   const auto rows = server_rows({.candidates = {measured_as("pull", 20e-6)}});
-  const auto json = nlohmann::json::parse(
-      server_json({.workers = 4, .servers = 2, .transport = "shm", .placement = "colocated"}, rows,
-                  {{.synchrony = "asp", .figures = {40, 1.5, 4}, .time_of_first = 0.25}}));
+  const auto json = nlohmann::json::parse(server_json(
+      {.workers = 4, .servers = 2, .transport = "shm", .placement = "colocated"}, rows,
+      {{.synchrony = "asp", .figures = {40, 1.5, 4}, .time_of_first = 0.25, .forecast = 42}}));
   ASSERT_EQ(json.size(), 2U);
   for (const auto& row : json) {
     EXPECT_EQ(row.at("workers"), 4);
@@ -47,6 +47,7 @@ TEST(ServerReport, its_json_names_the_job_in_each_row) {
   EXPECT_DOUBLE_EQ(json[0].at("p50_us"), 20);
   EXPECT_EQ(json[1].at("operation"), "clock");
   EXPECT_EQ(json[1].at("clocks_per_second"), 40);
+  EXPECT_EQ(json[1].at("forecast"), 42);
   EXPECT_EQ(json[1].at("staleness_mean"), 1.5);
   EXPECT_EQ(json[1].at("staleness_max"), 4);
 }

@@ -101,12 +101,15 @@ TEST(Plan, by_forward_order_what_the_next_pass_reads_first_has_the_lowest_number
   EXPECT_EQ(plan_of("q", {0, 4}, {}).groups[0].priority, std::nullopt);
 }
 
-TEST(Plan, on_another_path_nothing_else_changes) {
+TEST(Plan, on_another_path_nothing_changes_but_that_a_window_to_servers_has_room) {
   const Plan plan = plan_of("two", {0, 1, 4}, {.part_bytes = 50000, .codec = "fp16"});
   const Plan there = on_path(Path::server, plan);
   EXPECT_TRUE(std::ranges::all_of(there.groups,
                                   [](const Group& group) { return group.path == Path::server; }));
   EXPECT_EQ(on_path(Path::all_to_all, there), plan);
+  const Plan narrow = plan_of("narrow", {0, 4}, {.window_bytes = 4096});
+  EXPECT_EQ(on_path(Path::server, narrow).window_bytes, kServerWindow);
+  EXPECT_EQ(on_path(Path::all_to_all, narrow).window_bytes, 4096u);
 }
 
 TEST(Plan, its_text_tells_groups_messages_ways_and_window) {

@@ -1,0 +1,41 @@
+#include "paceline/app/measure/clock_forecast.h"
+
+#include <gtest/gtest.h>
+
+namespace paceline::measure {
+namespace {
+
+constexpr int kWorkers = 4, kServers = 2;
+
+double time_of_bsp(const std::string& synchrony, const Slowness& slow) {
+  ClockOptions options{.pace = 0.02, .slow = slow, .clocks = 200};
+  const double bsp = forecast_clocks_per_second(options, kWorkers, kServers);
+  options.synchrony = synchrony;
+  return bsp / forecast_clocks_per_second(options, kWorkers, kServers);
+}
+
+TEST(ClockForecast, without_slow_workers_every_model_goes_at_the_pace) {
+  for (const char* synchrony :
+       {"bsp", "ssp", "asp", "bounded_delay", "backup_workers", "timeout"}) {
+    const ClockOptions options{.synchrony = synchrony, .pace = 0.02};
+    EXPECT_NEAR(forecast_clocks_per_second(options, kWorkers, kServers), 50, 0.1) << synchrony;
+  }
+}
+
+// bsp takes 100 ms a clock. Rates are means over the workers: (3 x 50 + 10) / 4 for asp.
+TEST(ClockForecast, a_worker_that_is_always_slow_has_the_closed_forms) {
+  const Slowness slow{.rank = 0, .factor = 5};
+  EXPECT_NEAR(time_of_bsp("asp", slow), 10.0 / 40, 0.01);
+  EXPECT_NEAR(time_of_bsp("backup_workers:spare=1", slow), 0.20, 0.01);
+  EXPECT_NEAR(time_of_bsp("timeout:milliseconds=10", slow), 0.30, 0.01);
+  EXPECT_NEAR(time_of_bsp("ssp:staleness=3", slow), 1, 0.05) << "it cannot win";
+}
+
+TEST(ClockForecast, one_that_is_drawn_each_clock_is_borne_by_staleness_and_spares) {
+  const Slowness drawn{.factor = 5};
+  EXPECT_LT(time_of_bsp("ssp:staleness=3", drawn), 0.6);
+  EXPECT_LT(time_of_bsp("backup_workers:spare=1", drawn), 0.65);
+}
+
+}  // namespace
+}  // namespace paceline::measure
