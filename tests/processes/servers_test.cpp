@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "tests/core/server/machine/quadratic_world.h"
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_run.h"
 
@@ -152,6 +154,21 @@ TEST(Servers, ARestartStartsServersAndWorkersTogether) {
   EXPECT_THAT(launcher.error(), HasSubstr("paceline: server 0 (pid "));
   EXPECT_THAT(launcher.error(), HasSubstr("restart in 1 s as generation 2"));
   EXPECT_EQ(told_by_all(launcher.output(), "values", 2), serial_values(2, 5));
+}
+
+// Under bsp every update counts, so one that was lost or counted twice would show.
+TEST(Servers, PausesOfServersAndWorkersLoseNoUpdateAndAreNoError) {
+  constexpr int kSteps = 20'000;
+  Process launcher(run_table(2, 2, {fmt::format("told:{}", kSteps)}));
+  const auto pids = ready(launcher, 2);
+  ASSERT_EQ(pids.size(), 2U) << launcher.error();
+  for (const pid_t paused : {server_of(pids[0], 0), pids[1], server_of(pids[0], 1), pids[0]}) {
+    ::kill(paused, SIGSTOP);
+    std::this_thread::sleep_for(is_nightly() ? 1000ms : 200ms);
+    ::kill(paused, SIGCONT);
+  }
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(60s))), 0) << launcher.error();
+  EXPECT_EQ(told_by_all(launcher.output(), "values", 2), serial_values(2, kSteps));
 }
 
 TEST(Servers, WorkersThatDifferInATableAreRefusedByName) {

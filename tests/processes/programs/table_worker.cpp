@@ -3,6 +3,7 @@
 //   table_worker [RANK=BEHAVIOUR]... BEHAVIOUR      the last is for the ranks that are not named
 //
 //   train:STEPS     trains noisy quadratics, and says "values V0 V1 ..." of what it has at the end
+//   told:STEPS      the same, and says "ready PID" before
 //   stream          says "ready PID", and trains for ever
 //   first           as stream in the first generation, as train:5 in later ones
 //   save            as stream until SIGTERM; then it reads the table, says "saved", and ends with
@@ -90,7 +91,8 @@ int behave(const std::string& behaviour) {
   const std::string name = behaviour.substr(0, behaviour.find(':'));
   Job job = paceline::init();
   if (job.role() == paceline::Role::server) return paceline::serve(job), 0;
-  if (name == "train") train(job, std::stoi(behaviour.substr(name.size() + 1)));
+  if (name == "told") ready();
+  if (name == "train" || name == "told") train(job, std::stoi(behaviour.substr(name.size() + 1)));
   if (name == "first" && job.generation() > 1) train(job, 5);
   else if (name == "first" || name == "stream") stream(job);
   if (name == "save") {

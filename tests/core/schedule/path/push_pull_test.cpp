@@ -1,4 +1,5 @@
 // Sums on servers, as threads, beside the all_reduce of the same arrays.
+// Also covers paceline/core/server/lending/link_lender.cpp.
 #include "paceline/core/schedule/path/push_pull.h"
 
 #include <fmt/format.h>
