@@ -139,10 +139,11 @@ int read_options(int argc, char** argv, Options& options) {
                  "top_k:ratio=0.01; with several values, such as top_k:ratio=0.01/0.001/0.1, each "
                  "tensor has one of them, chosen again as training goes on")
       ->capture_default_str();
-  app.add_option("--aggregate", options.aggregate,
-                 "Who averages the gradients: the workers (collective), the servers of "
-                 "`paceline run --servers N` (server), or the faster by a forecast (automatic); the "
-                 "bits are the same")
+  app.add_option(
+         "--aggregate", options.aggregate,
+         "Who averages the gradients: the workers (collective), the servers of "
+         "`paceline run --servers N` (server), or the faster by a forecast (automatic); the "
+         "bits are the same")
       ->capture_default_str();
   app.add_option("--synchrony", options.synchrony,
                  "How replicas are kept in step, with settings, such as local_sgd:period=8: " +

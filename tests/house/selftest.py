@@ -38,7 +38,6 @@ BROKEN = [
     (rules.include_graph, {"paceline/core/base/bytes.h": '#pragma once\n#include "bytes2.h"\n'}),
     (rules.include_graph, {"paceline/core/base/bytes.h": '#pragma once\n#include "paceline/app/cli/cli.h"\n'}),
     (rules.include_graph, {"paceline/app/cli/cli.h": '#pragma once\n#include "paceline/torch/bridge/bridge.h"\n'}),
-    (rules.include_graph, {"paceline/core/server/server.h": '#pragma once\n#include "paceline/core/collective/collective.h"\n'}),
     (rules.include_graph, {"paceline/core/collective/x.h": '#pragma once\n#include "paceline/core/server/server.h"\n'}),
     (rules.include_graph, {"paceline/core/compress/x.h": '#pragma once\n#include "paceline/core/topology/x.h"\n'}),
     (rules.no_include_cycles, {"paceline/core/base/bytes.h": '#pragma once\n#include "paceline/core/base/base.h"\n'}),

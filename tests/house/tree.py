@@ -19,7 +19,6 @@ ROOMS = {
 USES = {"core": [], "torch": ["core"], "app": ["core"], "plugins": ["core"], "python": ["core", "torch"]}
 # Rooms that use less than what stands before them: {(floor, room): rooms of the same floor that it may not use}.
 APART = {
-    ("core", "server"): {"collective"},
     ("core", "compress"): {"transport", "membership", "topology"},
 }
 
@@ -31,7 +30,7 @@ SUB_ROOMS = {
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call",
                              "carrier", "engine", "price", "group", "machines"],
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
-    ("core", "server"): ["rules", "consistency", "table", "wire", "machine"],
+    ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],

@@ -1,5 +1,5 @@
-// What clocks_of_workers() (server_clocks.h) would find if messages took no time: the same machines
-// in virtual time.
+// The forecast of clocks_of_workers() (server_clocks.h): the same machines in virtual time, where
+// messages take none.
 #pragma once
 
 #include "paceline/app/measure/server_clocks.h"

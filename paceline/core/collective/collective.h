@@ -13,8 +13,8 @@
 // weights; mixing/mixing_program.h makes programs of it, proof/mixing_proof.h proves it.
 //
 // Other rooms also use: operations, cuts and shapes of programs (operation.h, partition.h, cells.h,
-// shapes.h), the order of reproducible sums (balanced_tree.h) and how such a sum is formed where
-// its inputs lie (tree_sum.h, combine.h), what peers have lent (lent_use.h), mixing graphs
+// shapes.h), the order of reproducible sums (balanced_tree.h) and how one is formed of inputs
+// that lie in memory (tree_sum.h, combine.h), mixing graphs
 // (mixing_graph.h, mixing_program.h, mixing_proof.h), how the messages of programs meet and when
 // (matching.h, timeline.h), engines that plugins bring (engine_plugin.h), how a group is opened
 // (open_communicator.h), strings and bytes of any length (values.h), the state of a call that

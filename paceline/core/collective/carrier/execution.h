@@ -24,9 +24,9 @@
 #include "paceline/core/collective/call/roll.h"
 #include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/collective/carrier/gathered_inputs.h"
-#include "paceline/core/collective/carrier/lent_use.h"
 #include "paceline/core/collective/carrier/posted_calls.h"
 #include "paceline/core/collective/carrier/segment.h"
+#include "paceline/core/transport/link/lent_use.h"
 
 namespace paceline::collective {
 
@@ -129,7 +129,7 @@ class Execution final : private transport::SendListener {
 
   Roll roll_;
   std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
-  LentUse use_;                          // of an action
+  transport::LentUse use_;               // of an action
   bool posted_ = false;                  // and not called
   std::optional<Assent> assent_;         // in place of calls to all
   bool all_assent_ = false;

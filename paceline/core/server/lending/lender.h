@@ -19,7 +19,7 @@ namespace paceline::server {
 class Lender {
  public:
   virtual ~Lender() = default;
-  // Where the server finds these bytes; nothing: it cannot reach them.
+  // Tells where the server finds these bytes; nothing: it cannot reach them.
   virtual std::optional<transport::Lent> lend(int server, Bytes own) const = 0;
   // A call that had lent these outputs fails: once this has returned, nothing is written there any
   // more, and no sum is told that was made of what is read there from now on.

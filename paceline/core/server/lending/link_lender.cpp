@@ -1,6 +1,6 @@
 #include "paceline/core/server/lending/link_lender.h"
 
-#include "paceline/core/collective/carrier/lent_use.h"
+#include "paceline/core/transport/link/lent_use.h"
 
 namespace paceline::server {
 
@@ -21,7 +21,7 @@ std::shared_ptr<const transport::SharedMemory> LinkBorrower::segment(int worker,
 }
 
 bool LinkBorrower::borrow(std::span<const int> workers, const std::function<void()>& use) {
-  collective::LentUse all;
+  transport::LentUse all;
   for (const int worker : workers) {
     transport::Link* const link = generation_.link(worker);
     if (link == nullptr || !all.begin(*link)) return false;

@@ -17,7 +17,7 @@ bool contains(const Memory& memory, transport::Remote place, std::size_t bytes) 
   return place.offset <= all && bytes <= all - place.offset;
 }
 
-// Of the bytes from `begin` on those that lie before `until` of the part.
+// Takes from these bytes, which begin at `begin`, those that lie before `until` of the part.
 Bytes before(std::uint64_t until, std::uint64_t begin, Bytes bytes) {
   return bytes.first(until > begin ? std::min<std::size_t>(until - begin, bytes.size()) : 0);
 }

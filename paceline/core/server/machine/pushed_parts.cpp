@@ -6,7 +6,7 @@
 namespace paceline::server {
 namespace {
 
-// Of what the server writes of the output: the pages that can be taken back from it.
+// The server writes those pages of the output that can be taken back from it.
 transport::Extent writable_part(const transport::Lent& output, std::size_t bytes) {
   const std::uint64_t first = output.place.offset;
   const std::uint64_t begin = std::max(output.writable.begin, first);

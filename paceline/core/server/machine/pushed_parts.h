@@ -38,8 +38,8 @@ class PushedParts {
   static constexpr std::size_t kShortestLent = 4096;  // below, a copy is cheaper
 
   std::size_t size() const { return parts_.size(); }
-  // What brings the part to the server. `input` and `output` are the part's, and stay until its sum
-  // has come or the call was revoked.
+  // Makes the message that brings the part to the server. `input` and `output` are the part's, and
+  // stay until its sum has come or the call was revoked.
   machine::Message push(const SumPiece& piece, Bytes input, MutableBytes output);
   // The sum of a part has come, and stands in its output if the call is `awaited` still. False: no
   // such part was pushed, or the sum is none of it.

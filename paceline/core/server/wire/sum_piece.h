@@ -47,8 +47,8 @@ struct LentPart {
 machine::Message encode(SumKind kind, const SumPiece& piece, Bytes rest);
 machine::Message encode(const SumPiece& piece, const LentPart& lent);
 
-// What follows the header lies in the message, which must outlive this. It is as long as the kind
-// says; for `stored` it is at most the whole part.
+// The rest, behind the header, lies in the message, which must outlive this. It is as long as the
+// kind says; for `stored` it is at most the whole part.
 struct ReadPiece {
   SumPiece piece;
   Bytes rest;

@@ -7,7 +7,7 @@
 
 #include "paceline/core/transport/link/link.h"
 
-namespace paceline::collective {
+namespace paceline::transport {
 
 class LentUse {
  public:
@@ -17,7 +17,7 @@ class LentUse {
   LentUse& operator=(LentUse&&) = delete;
 
   // False: the call of the peer has failed. Its memory must not be used.
-  bool begin(transport::Link& link) {
+  bool begin(Link& link) {
     if (!link.begin_use()) return false;
     links_.push_back(&link);
     return true;
@@ -27,13 +27,13 @@ class LentUse {
   // REQUIRES: nothing was sent since begin.
   bool end() {
     bool sound = true;
-    for (transport::Link* const link : links_) sound = link->end_use() && sound;
+    for (Link* const link : links_) sound = link->end_use() && sound;
     links_.clear();
     return sound;
   }
 
  private:
-  std::vector<transport::Link*> links_;
+  std::vector<Link*> links_;
 };
 
-}  // namespace paceline::collective
+}  // namespace paceline::transport
