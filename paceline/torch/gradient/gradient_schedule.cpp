@@ -226,8 +226,9 @@ GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
   drift_.begin_anew();
   if (policy_ == nullptr) return agreed_buckets(group);
   const bool plans = group.rank() == 0;
-  present_ =
-      schedule::agreed(group, plans ? planned(model_of(order_, alignment_of(codec_))) : Plan());
+  const schedule::Model model = model_of(order_, alignment_of(codec_));
+  present_ = schedule::agreed(group, plans ? planned(model) : Plan());
+  if (chooses_path_ && plans) tell_way(model, *present_);
   return by_plan(*present_);
 }
 
@@ -242,6 +243,7 @@ GradientLayout GradientSchedule::agreed_buckets(Communicator& group) {
     const Plan chosen = faster(layout.model, on_path(Path::all_to_all, layout.plan),
                                on_path(Path::server, layout.plan));
     over_servers[0] = chosen.groups.front().path == Path::server;
+    tell_way(layout.model, chosen);
   }
   group.broadcast(buffer_of(over_servers), 0).wait();
   path_ = over_servers[0] != 0 ? Path::server : Path::all_to_all;
@@ -335,10 +337,8 @@ Plan GradientSchedule::planned(const schedule::Model& model) const {
   else plan = made(model, among_ranks);
   if (chooses_path_) plan = faster(model, plan, on_path(Path::server, made(model, over_servers)));
   if (!measures()) return plan;
-  const auto seconds = [&](const Plan& of) {
-    return schedule::iteration_seconds(model, costs, of);
-  };
-  if (present_ && seconds(plan) > kWorthAChange * seconds(*present_)) return *present_;
+  if (present_ && forecast(model, plan) > kWorthAChange * forecast(model, *present_))
+    return *present_;
   return schedule::ordered(std::move(plan), model, costs);
 }
 
@@ -349,16 +349,25 @@ Plan GradientSchedule::made(const schedule::Model& model, const schedule::Costs&
   return plan;
 }
 
-Plan GradientSchedule::faster(const schedule::Model& model, const Plan& on_ranks,
-                              const Plan& on_servers) const {
-  const double ranks = schedule::iteration_seconds(model, *costs_, on_ranks);
-  const double servers = schedule::iteration_seconds(model, *costs_, on_servers);
+double GradientSchedule::forecast(const schedule::Model& model, const Plan& plan) const {
+  return schedule::iteration_seconds(model, *costs_, plan);
+}
+
+// REQUIRES: costs were measured.
+const Plan& GradientSchedule::faster(const schedule::Model& model, const Plan& one,
+                                     const Plan& other) const {
+  return forecast(model, other) < forecast(model, one) ? other : one;
+}
+
+void GradientSchedule::tell_way(const schedule::Model& model, const Plan& plan) const {
   constexpr double kMilli = 1e3;
-  inform(c10::str("aggregate automatic: schedule '", name_, "' takes a step of ", kMilli * ranks,
-                  " ms among the ranks and ", kMilli * servers,
-                  " ms over the servers by the forecast, so gradients go ",
-                  servers < ranks ? "over the servers" : "among the ranks"));
-  return servers < ranks ? on_servers : on_ranks;
+  const auto milliseconds = [&](const Plan& of) { return kMilli * forecast(model, of); };
+  inform(c10::str("aggregate automatic: schedule '", name_, "' takes a step of ",
+                  milliseconds(plan),
+                  " ms by the forecast; with all of its gradients among the "
+                  "ranks ",
+                  milliseconds(on_path(Path::all_to_all, plan)), " ms, with all over the servers ",
+                  milliseconds(on_path(Path::server, plan)), " ms"));
 }
 
 int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {

@@ -102,8 +102,10 @@ class GradientSchedule {
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
   schedule::Plan planned(const schedule::Model& model) const;
   schedule::Plan made(const schedule::Model& model, const schedule::Costs& costs) const;
-  schedule::Plan faster(const schedule::Model& model, const schedule::Plan& on_ranks,
-                        const schedule::Plan& on_servers) const;
+  double forecast(const schedule::Model& model, const schedule::Plan& plan) const;
+  const schedule::Plan& faster(const schedule::Model& model, const schedule::Plan& one,
+                               const schedule::Plan& other) const;
+  void tell_way(const schedule::Model& model, const schedule::Plan& plan) const;
   GradientLayout agreed_buckets(Communicator& group);
 
   std::vector<schedule::Gradient> shapes_;  // by parameter
