@@ -4,6 +4,7 @@
 //
 //   train:STEPS     trains noisy quadratics, and says "values V0 V1 ..." of what it has at the end
 //   told:STEPS      the same, and says "ready PID" before
+//   delayed:DELAY:RATE  trains one number under an exact delay, and says how far it swings
 //   stream          says "ready PID", and trains for ever
 //   first           as stream in the first generation, as train:5 in later ones
 //   save            as stream until SIGTERM; then it reads the table, says "saved", and ends with
@@ -17,7 +18,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -78,6 +81,27 @@ void train(Job& job, int steps) {
   say(fmt::format("values {:a}", fmt::join(training.values(), " ")));
 }
 
+// x <- x - rate x(delay ago), and says "envelope E": the largest |x| of the last steps.
+void train_delayed(Job& job, int delay, double rate) {
+  constexpr int kSteps = 1'700, kLast = 64;
+  std::vector<double> x = {1};
+  Table table(job, {.name = "x",
+                    .elements = 1,
+                    .dtype = paceline::Dtype::f64,
+                    .synchrony = fmt::format("bounded_delay:steps={},exact=on", delay),
+                    .rule = fmt::format("sgd:rate={}", rate)});
+  table.assign(paceline::buffer_of(x)).wait();
+  table.pull(paceline::buffer_of(x)).wait();
+  double envelope = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    auto pushed = table.push(paceline::const_buffer_of(x));
+    table.pull(paceline::buffer_of(x)).wait();
+    pushed.wait();
+    if (step >= kSteps - kLast) envelope = std::max(envelope, std::abs(x[0]));
+  }
+  say(fmt::format("envelope {}", envelope));
+}
+
 void stream(Job& job) {
   Training training(job);
   training.step();
@@ -99,6 +123,10 @@ int behave(const std::string& behaviour) {
     ::signal(SIGTERM, [](int) { is_told_to_save = true; });
     stream(job);
     return 143;
+  }
+  if (name == "delayed") {
+    const std::string numbers = behaviour.substr(name.size() + 1);
+    train_delayed(job, std::stoi(numbers), std::stod(numbers.substr(numbers.find(':') + 1)));
   }
   if (name == "wider") Training(job, 1).step();
   if (name == "role")

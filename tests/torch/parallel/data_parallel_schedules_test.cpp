@@ -4,6 +4,7 @@
 
 #include "paceline/core/compress/methods/method_catalogue.h"
 #include "paceline/core/schedule/policy/policy_catalogue.h"
+#include "paceline/core/server/server.h"
 #include "tests/torch/parallel/small_training.h"
 
 namespace paceline {
@@ -30,11 +31,14 @@ std::vector<std::string> schedules() {
 
 // The fingerprint of the parameters after some steps, the same on all ranks. The side branch is
 // used by some ranks in some steps, and rank 0 has no batch in the last one but one.
-std::string trained(int ranks, const DataParallelOptions& options) {
+std::string trained(int ranks, const DataParallelOptions& options, int servers = 0) {
   constexpr int kSteps = 9;
   SameEverywhere same;
   std::string digest;
-  run_ranks(ranks, kTcp, [&](Job& job) {
+  LocalWorldOptions world = kTcp;
+  world.servers = servers;
+  run_ranks(ranks, world, [&](Job& job) {
+    if (job.role() == Role::server) return serve(job);
     Net net(at::kFloat);
     DataParallel parallel(net, job, options);
     auto optimizer = sgd(net);
@@ -70,6 +74,24 @@ TEST(DataParallel, every_schedule_ends_with_the_same_bits_also_across_the_barrie
         if (own_optimizers) options.optimizer = momentum();
         EXPECT_EQ(trained(ranks, options), expected)
             << name << (own_optimizers ? ", own optimizers, " : ", ") << ranks << " ranks";
+      }
+    }
+  }
+}
+
+TEST(DataParallel,
+     gradients_on_servers_have_the_same_bits_by_every_schedule_also_across_the_barrier) {
+  constexpr int kRanks = 2, kServers = 2;
+  const std::string expected = trained(kRanks, kSmallBuckets);
+  for (const std::string& name : schedules()) {
+    for (const char* aggregate : {"server", "automatic"}) {
+      for (const bool own_optimizers : {false, true}) {
+        auto options = kSmallBuckets;
+        options.schedule = name;
+        options.aggregate = aggregate;
+        if (own_optimizers) options.optimizer = momentum();
+        EXPECT_EQ(trained(kRanks, options, kServers), expected)
+            << name << ", " << aggregate << (own_optimizers ? ", own optimizers" : "");
       }
     }
   }
