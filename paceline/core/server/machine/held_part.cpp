@@ -11,10 +11,11 @@ namespace {
 
 using Memory = std::shared_ptr<const transport::SharedMemory>;
 
-bool contains(const Memory& memory, transport::Remote place, std::size_t bytes) {
-  if (memory == nullptr) return false;
+// Whether the elements of the piece lie there as elements of their type can.
+bool contains(const Memory& memory, transport::Remote place, const SumPiece& piece) {
+  if (memory == nullptr || place.offset % size_of(piece.dtype) != 0) return false;
   const std::size_t all = memory->bytes().size();
-  return place.offset <= all && bytes <= all - place.offset;
+  return place.offset <= all && piece.bytes() <= all - place.offset;
 }
 
 // Takes from these bytes, which begin at `begin`, those that lie before `until` of the part.
@@ -30,8 +31,8 @@ Result<HeldPart> HeldPart::borrowed(Borrower& borrower, int worker, const SumPie
   part.lent_ = lent;
   part.input_memory_ = borrower.segment(worker, lent.input.segment);
   part.output_memory_ = borrower.segment(worker, lent.output.segment);
-  if (!contains(part.input_memory_, lent.input, piece.bytes()) ||
-      !contains(part.output_memory_, lent.output, piece.bytes()))
+  if (!contains(part.input_memory_, lent.input, piece) ||
+      !contains(part.output_memory_, lent.output, piece))
     return Failure{Fault::io,
                    "a part of a push_pull in memory that its worker does not share: a bug, please "
                    "report it",

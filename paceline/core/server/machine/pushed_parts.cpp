@@ -45,7 +45,9 @@ std::optional<LentPart> PushedParts::lend(Part& part, Bytes input) {
 std::optional<LentPart> PushedParts::lend_own(Part& part, Bytes input) {
   const auto from = lender_->lend(server_, input);
   const auto to = lender_->lend(server_, part.output);
-  if (!from || !to) return std::nullopt;
+  const std::size_t element = size_of(part.piece.dtype);
+  if (!from || !to || from->place.offset % element != 0 || to->place.offset % element != 0)
+    return std::nullopt;
   part.own = to;
   return LentPart{from->place, to->place, writable_part(*to, input.size())};
 }

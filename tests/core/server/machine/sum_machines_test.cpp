@@ -201,6 +201,7 @@ TEST(SumServer, MemoryThatAWorkerDoesNotShareDropsIt) {
   const LentPart wrong[] = {{{2, 0}, {1, 0}, {}},
                             {{1, 0}, {11, 0}, {}},
                             {{1, 4084}, {1, 0}, {}},
+                            {{1, 6}, {1, 0}, {}},
                             {{1, 0}, {1, UINT64_MAX - 3}, {}}};
   for (const LentPart& lent : wrong) {
     SumServer server(2, &segments);
