@@ -206,7 +206,7 @@ std::vector<Wrong> wrong_environments() {
   tf(R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}})",
      {"the task is worker 1, but the cluster has 1"});
   tf(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}})",
-     {"parameter server", "start chief and workers"});
+     {"has servers", "no chief or worker for them"});
   tf(R"({"cluster": {"worker": ["192.0.2.7:1", "localhost:1"]}, "task": {"type": "worker", "index": 1}})",
      {});
   all.back().says = {"rank 0 is on another host (192.0.2.7:1)", "PACELINE_SECRET_FILE"};
