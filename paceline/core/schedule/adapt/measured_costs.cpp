@@ -136,7 +136,7 @@ bool have_own_hosts(const job::JobLinks& links) {
 // turn at the server.
 LinkCosts::Server server_costs(Job& job, Communicator& group, std::size_t longest) {
   const topology::Line line = stream_costs({group, &job}, longest).line;
-  constexpr double kPiece = 1 << 20;  // push_pull's parts, one for each of a few servers
+  constexpr double kPiece = 1 << 20;  // what push_pull sends to a few servers at once
   LinkCosts::Server costs{
       .push = line, .is_duplex = have_own_hosts(job::links_of(job)), .piece_bytes = kPiece};
   costs.pull = {0, line.beta};

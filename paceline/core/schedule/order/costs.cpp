@@ -11,11 +11,12 @@ std::string_view name_of(Path path) {
   return path == Path::server ? "server" : "all_to_all";
 }
 
+double LinkCosts::Server::held_per_byte() const {
+  return is_duplex ? std::max(push.beta, pull.beta) : push.beta + pull.beta;
+}
+
 double LinkCosts::least_per_byte() const {
-  if (!server) return all_reduce.beta;
-  const double held = server->is_duplex ? std::max(server->push.beta, server->pull.beta)
-                                        : server->push.beta + server->pull.beta;
-  return std::min(all_reduce.beta, held);
+  return server ? std::min(all_reduce.beta, server->held_per_byte()) : all_reduce.beta;
 }
 
 LinkCosts costs_of(const Link& link) {
@@ -39,9 +40,7 @@ LinkCosts costs_of(const Link& link) {
 
 LinkCosts through_servers(LinkCosts links) {
   const LinkCosts::Server& server = links.server.value();
-  const double held = server.is_duplex ? std::max(server.push.beta, server.pull.beta)
-                                       : server.push.beta + server.pull.beta;
-  links.all_reduce = {server.push.alpha + server.pull.alpha + server.turn, held};
+  links.all_reduce = {server.push.alpha + server.pull.alpha + server.turn, server.held_per_byte()};
   return links;
 }
 

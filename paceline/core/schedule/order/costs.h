@@ -53,6 +53,8 @@ struct LinkCosts {
     // Sums travel in pieces: of a message of any length just the last one is pulled when all of it
     // is pushed. 0: nothing is pulled before.
     double piece_bytes = 0;
+    // Seconds for which a byte holds the link, there and back.
+    double held_per_byte() const;
     bool operator==(const Server&) const = default;
   };
   std::optional<Server> server = {};

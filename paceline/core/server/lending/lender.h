@@ -21,8 +21,8 @@ class Lender {
   virtual ~Lender() = default;
   // Tells where the server finds these bytes; nothing: it cannot reach them.
   virtual std::optional<transport::Lent> lend(int server, Bytes own) const = 0;
-  // A call that had lent these outputs fails: once this has returned, nothing is written there any
-  // more, and no sum is told that was made of what is read there from now on.
+  // Ends the loan of a call that fails. Once this has returned, servers write nothing more to these
+  // outputs. A server that still reads the call's input may read anything, so its sum is not sent.
   virtual void revoke(const std::vector<transport::Lent>& outputs, const Failure& why) = 0;
 };
 

@@ -22,8 +22,8 @@ class HeldPart {
   const std::byte* data() const {
     return is_lent() ? input_memory_->bytes().data() + lent_.input.offset : elements_.data();
   }
-  // Bytes [begin, begin + size) of the sum: stores what belongs into lent memory, and appends the
-  // rest to `told`.
+  // Takes the bytes of the sum that begin at `begin`: stores those that belong into lent memory,
+  // and appends the others to `told`, which is sent to the worker.
   void take(std::uint64_t begin, Bytes sum, std::vector<std::byte>& told) const;
 
  private:
@@ -33,9 +33,9 @@ class HeldPart {
   LentPart lent_;
 };
 
-// The sum of the parts of `piece`, in their order, by the balanced tree. Each takes its share of
-// it; returns what is to be told to each. `tree` is one for as many parts, and for blocks of
-// collective::kReductionBlock bytes.
+// Sums the parts of `piece` up, in their order, by the balanced tree, and stores the sum in lent
+// memory. Returns, for each part, the bytes of the sum that its worker must still be sent. `tree`
+// is made for this number of inputs of collective::kReductionBlock bytes.
 std::vector<std::vector<std::byte>> sum_up(const SumPiece& piece, std::span<const HeldPart> parts,
                                            collective::TreeSum& tree);
 
