@@ -59,11 +59,7 @@ function(paceline_floor floor)
     $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}/generated>)
 
   if(floor STREQUAL "core")
-    target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads ${CMAKE_DL_LIBS}
-                                    PRIVATE OpenSSL::Crypto prometheus-cpp::pull paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-    # Most of its files include these headers; reading them is a third of their compilation.
-    target_precompile_headers(${target} PRIVATE
-      <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
+    paceline_libraries_of_core(${target})
     paceline_batches_of_core(${target} ${sources})
   elseif(floor STREQUAL "torch")
     target_link_libraries(${target} PUBLIC paceline::core torch::cpu torch::c10 PRIVATE ZLIB::ZLIB)
@@ -96,6 +92,28 @@ function(paceline_torch_loops target)
   paceline_torch_header(${target}_loops)
   paceline_batches(${target}_loops 8)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_loops>)
+endfunction()
+
+# paceline_libraries_of_core(<target>): what core links, and the headers that most of its files include: reading them is a
+# third of their compilation.
+function(paceline_libraries_of_core target)
+  target_link_libraries(${target} PUBLIC fmt::fmt Threads::Threads ${CMAKE_DL_LIBS}
+                                  PRIVATE OpenSSL::Crypto prometheus-cpp::pull paceline_hwy $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  target_precompile_headers(${target} PRIVATE
+    <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span> <string> <string_view> <vector> <fmt/format.h>)
+endfunction()
+
+# paceline_checked_core(): core a second time, as the address and undefined-behaviour sanitizers compile it. With it
+# PACELINE_CHECKED_TESTS links the objects of core's tests once more (cmake/Tests.cmake).
+function(paceline_checked_core)
+  get_target_property(sources paceline_core SOURCES)
+  add_library(paceline_core_checked OBJECT ${sources})
+  target_include_directories(paceline_core_checked PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}/generated")
+  target_compile_options(paceline_core_checked PRIVATE
+    -O1 -UNDEBUG -fsanitize=address,undefined ${PACELINE_SANITIZER_OPTIONS} ${PACELINE_UNDEFINED_OPTIONS})
+  target_link_options(paceline_core_checked INTERFACE -fsanitize=address,undefined)
+  paceline_libraries_of_core(paceline_core_checked)
+  paceline_batches(paceline_core_checked 16)
 endfunction()
 
 # paceline_batches_of_core(<target> <file>...): two kinds of files stay by themselves: a catalogue's entries, which all have

@@ -57,18 +57,37 @@ function(paceline_test_support)
   target_precompile_headers(paceline_test_support PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
 endfunction()
 
-# paceline_test(<target> SOURCES <file>... [LIBRARIES <target>...] [TIMEOUT <seconds>] [CORES <n>] [SHARDS <n>])
-# SHARDS: so many entries of ctest, each with a part of the executable's tests.
+# paceline_test(<target> SOURCES <file>... [LIBRARIES <target>...] [TIMEOUT <seconds>] [CORES <n>] [SHARDS <n>] [CHECKED])
+# SHARDS: so many entries of ctest, each with a part of the executable's tests. CHECKED: with PACELINE_CHECKED_TESTS its
+# objects are linked with paceline_core_checked too.
 function(paceline_test target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CORES;SHARDS" "SOURCES;LIBRARIES")
-  add_executable(${target} ${arg_SOURCES})
-  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
-                                          GTest::gtest_main)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "CHECKED" "TIMEOUT;CORES;SHARDS" "SOURCES;LIBRARIES")
+  set(compiled ${target})
+  if(arg_CHECKED AND PACELINE_CHECKED_TESTS)
+    set(compiled ${target}_objects)
+    add_library(${compiled} OBJECT ${arg_SOURCES})
+    add_executable(${target} $<TARGET_OBJECTS:${compiled}>)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} paceline_test_support GTest::gtest_main)
+  else()
+    add_executable(${target} ${arg_SOURCES})
+  endif()
+  target_link_libraries(${compiled} PRIVATE ${arg_LIBRARIES} paceline_test_support nlohmann_json::nlohmann_json
+                                            GTest::gtest_main)
   if(NOT arg_LIBRARIES STREQUAL "paceline::torch")
-    target_precompile_headers(${target} REUSE_FROM paceline_test_support)
+    target_precompile_headers(${compiled} REUSE_FROM paceline_test_support)
   endif()
   # Names of helpers must differ within a room; tests of a catalogue's entries have a namespace each.
-  paceline_batches(${target} 16)
+  paceline_batches(${compiled} 16)
+  paceline_test_entries(${target} ${ARGN})
+  if(arg_CHECKED AND PACELINE_CHECKED_TESTS)
+    paceline_checked_test(${target} ${ARGN})
+  endif()
+endfunction()
+
+# paceline_test_entries(<target> [TIMEOUT <seconds>] [CORES <n>] [SHARDS <n>] [COST <n>]): the entries of ctest.
+function(paceline_test_entries target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "CHECKED" "TIMEOUT;CORES;SHARDS;COST" "SOURCES;LIBRARIES")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)  # under the thread sanitizer a room takes ten times as long, and machines differ by a factor of 2
   endif()
@@ -77,6 +96,9 @@ function(paceline_test target)
   endif()
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
+  endif()
+  if(NOT arg_COST)
+    set(arg_COST ${PACELINE_TEST_COST})
   endif()
   foreach(shard RANGE 1 ${arg_SHARDS})
     set(name ${target})
@@ -90,9 +112,21 @@ function(paceline_test target)
       ENVIRONMENT "${PACELINE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PACELINE_TEST_RESULTS}/${name}.xml;GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}")
     set_property(GLOBAL APPEND PROPERTY PACELINE_TEST_ENTRIES ${name})
     if(arg_CORES EQUAL 1)
-      set_tests_properties(${PACELINE_TEST_PREFIX}${name} PROPERTIES COST ${PACELINE_TEST_COST})
+      set_tests_properties(${PACELINE_TEST_PREFIX}${name} PROPERTIES COST ${arg_COST})
     endif()
   endforeach()
+endfunction()
+
+# paceline_checked_test(<target> ...): asan_<target>, the same objects with core as the sanitizers compile it. Core's objects
+# come first, so that of a function that both have made (from a header) the checked one is linked. It lies in a folder of its
+# own, beside which no plugin is found: they bring a core that is not checked.
+function(paceline_checked_test target)
+  add_executable(asan_${target} $<TARGET_OBJECTS:paceline_core_checked> $<TARGET_OBJECTS:${target}_objects>)
+  set_target_properties(asan_${target} PROPERTIES
+    LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/asan/bin")
+  target_link_options(asan_${target} PRIVATE -fsanitize=address,undefined)
+  target_link_libraries(asan_${target} PRIVATE paceline_test_support GTest::gtest_main)
+  paceline_test_entries(asan_${target} COST 2)
 endfunction()
 
 # paceline_without_threads(<variable> <file>...): the files that name nothing that makes threads ("threads" and "worlds" are
@@ -119,7 +153,11 @@ function(paceline_floor_tests floor)
       list(REMOVE_ITEM sources ${single})
     endif()
     if(sources)
-      paceline_test(test_${floor}_${room} SOURCES ${sources} LIBRARIES paceline::${floor})
+      set(checked)
+      if(floor STREQUAL "core")
+        set(checked CHECKED)
+      endif()
+      paceline_test(test_${floor}_${room} SOURCES ${sources} LIBRARIES paceline::${floor} ${checked})
       if(TARGET paceline_ucx)  # then links and jobs are tried over it
         add_dependencies(test_${floor}_${room} paceline_ucx)
       endif()

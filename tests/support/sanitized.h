@@ -2,12 +2,16 @@
 // small one under them.
 #pragma once
 
+// Both are there in a process that a sanitizer watches.
+extern "C" {
+void __asan_init() __attribute__((weak));
+void __tsan_init() __attribute__((weak));
+}
+
 namespace paceline::test {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
+// It is found out when the process starts, because one object of a test may be linked both with and
+// without a sanitizer (PACELINE_CHECKED_TESTS in cmake/Tests.cmake).
+inline const bool kSanitized = &__asan_init != nullptr || &__tsan_init != nullptr;
 
 }  // namespace paceline::test

@@ -16,7 +16,7 @@
 namespace paceline::collective::testing {
 
 // The largest number of ranks for which the tests of an algorithm prove its closed forms.
-inline constexpr int kProofRanks = test::kSanitized ? 17 : 64;
+inline const int kProofRanks = test::kSanitized ? 17 : 64;
 
 inline Algorithm built_in(Operation operation, std::string_view name) {
   const Catalogue all = built_in_algorithms();

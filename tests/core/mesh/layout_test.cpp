@@ -37,7 +37,7 @@ std::vector<Layout> layouts(int ranks) {
   return all;
 }
 
-constexpr int kMostRanks = test::kSanitized ? 16 : 64;
+const int kMostRanks = test::kSanitized ? 16 : 64;
 
 TEST(Layout, OfEveryShapeCutsTheWorldIntoGroupsAlongEachAxis) {
   const std::vector<Axes> every = {{Axis::pp},           {Axis::dp},          {Axis::cp},

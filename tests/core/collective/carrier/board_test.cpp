@@ -144,7 +144,7 @@ TEST(Board, ALaterPostOfTheSameOperationChangesNothing) {
 
 TEST(Board, RanksThatRunAheadNeverWriteOverWhatOthersStillRead) {
   constexpr int kRanks = 3;
-  constexpr std::uint64_t kOperations = test::kSanitized ? 1000 : 20000;
+  const std::uint64_t operations = test::kSanitized ? 1000 : 20000;
   const Pages pages = pages_of(kRanks);
   std::atomic<int> wrong = 0;
   {
@@ -152,7 +152,7 @@ TEST(Board, RanksThatRunAheadNeverWriteOverWhatOthersStillRead) {
     for (int rank = 0; rank < kRanks; ++rank) {
       threads.emplace_back([&, rank] {
         Board board(rank, pages);
-        for (std::uint64_t k = 1; k <= kOperations; ++k) {
+        for (std::uint64_t k = 1; k <= operations; ++k) {
           const std::size_t bytes = k % 3 == 0 ? 4000 : k % 40;
           const auto own = input_of(rank, k, bytes);
           std::vector<std::byte> sum(bytes), wanted = input_of(0, k, bytes);

@@ -26,7 +26,7 @@ TEST(PointToPoint, EverySizeArrivesWhicheverSideIsFirst) {
     run_ranks(3, options, [](Job& job) {
       Arena arena(job, std::size_t{16} << 20);
       for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kCarried - 1, kCarried,
-                                      std::size_t{kSanitized ? 2 : 5} << 20}) {
+                                      std::size_t{kSanitized ? 2U : 5U} << 20}) {
         for (const bool sender_first : {true, false}) {
           const int next = (job.rank() + 1) % 3, previous = (job.rank() + 2) % 3;
           const auto out = arena.take<std::uint8_t>(count, job.rank() == 0);
@@ -102,9 +102,9 @@ TEST(PointToPoint, BothDirectionsAtOnceDoNotBlockEachOther) {
   for (const auto& options : {kShared, kTcp}) {
     run_ranks(4, options, [](Job& job) {
       Communicator& world = job.world();
-      constexpr std::size_t kCount = kSanitized ? 1 << 18 : 1 << 20;
-      std::vector<std::vector<float>> in(4, std::vector<float>(kCount));
-      std::vector<float> out(kCount);
+      const std::size_t count = kSanitized ? 1 << 18 : 1 << 20;
+      std::vector<std::vector<float>> in(4, std::vector<float>(count));
+      std::vector<float> out(count);
       fill(std::span(out), job.rank());
       std::vector<Work> works;
       for (int peer = 0; peer < 4; ++peer) works.push_back(world.send(const_buffer_of(out), peer));
@@ -117,7 +117,7 @@ TEST(PointToPoint, BothDirectionsAtOnceDoNotBlockEachOther) {
       for (int peer = 0; peer < 4; ++peer) {
         EXPECT_EQ(first_difference<float>(in[static_cast<std::size_t>(peer)],
                                           [&](std::size_t i) { return value<float>(peer, i); }),
-                  kCount);
+                  count);
       }
     });
   }

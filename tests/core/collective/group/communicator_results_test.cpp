@@ -13,7 +13,7 @@
 namespace paceline::collective::testing {
 namespace {
 
-constexpr std::size_t kBig =
+const std::size_t kBig =
     ((kSanitized ? 1 : 3) << 18) + 1;  // f32: 3 MiB and one element, many segments
 
 struct Case {

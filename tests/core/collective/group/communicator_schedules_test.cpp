@@ -110,14 +110,14 @@ void legal_schedule(Job& job, std::uint64_t seed, Arena& arena) {
 TEST(CommunicatorSchedules, NoLegalScheduleIsTakenForAMismatch) {
   const int by_day = kSanitized ? 252 : 10'000, at_night = kSanitized ? 10'000 : 1'000'000;
   const int schedules = test::is_nightly() ? at_night : by_day;
-  constexpr int kEach = kSanitized ? 63 : 250;  // by day 2 to 5 ranks on both transports
-  for (int first = 0; first < schedules; first += kEach) {
-    const int world = first / kEach, ranks = 2 + world % 4;
+  const int each = kSanitized ? 63 : 250;  // by day 2 to 5 ranks on both transports
+  for (int first = 0; first < schedules; first += each) {
+    const int world = first / each, ranks = 2 + world % 4;
     const auto& options = world / 4 % 2 == 0 ? kShared : kTcp;
     SCOPED_TRACE(fmt::format("schedules from {}, {} ranks, {}", first, ranks, label(options)));
-    ASSERT_NO_THROW(run_ranks(ranks, options, [first](Job& job) {
+    ASSERT_NO_THROW(run_ranks(ranks, options, [first, each](Job& job) {
       Arena arena(job, 2 << 20);
-      for (int i = 0; i < kEach; ++i)
+      for (int i = 0; i < each; ++i)
         legal_schedule(job, static_cast<std::uint64_t>(first + i) + 1, arena);
     }));
   }

@@ -13,24 +13,21 @@
 #include "tests/core/collective/worlds.h"
 #include "tests/support/seed.h"
 
-extern "C" std::size_t __sanitizer_get_current_allocated_bytes();  // GCC 12 has no header of it
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes() __attribute__((weak));
 
 namespace paceline::collective::testing {
 namespace {
 
 constexpr int kSoakRanks = 4, kThreads = 3;
-constexpr int kSteps = kSanitized ? 200 : 2000;  // over all threads
+const int kSteps = kSanitized ? 200 : 2000;  // over all threads
 
 // Bytes. Sanitizers keep what was freed for a while, so they are asked for what was not.
 long memory_in_use() {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  return static_cast<long>(__sanitizer_get_current_allocated_bytes());
-#else
+  if (kSanitized) return static_cast<long>(__sanitizer_get_current_allocated_bytes());
   std::ifstream statm("/proc/self/statm");
   long size = 0, resident = 0;
   statm >> size >> resident;
   return resident * 4096;
-#endif
 }
 
 long descriptors() {
