@@ -24,6 +24,7 @@ test::LinearRun run_on_testaments(std::string_view solver, int ranks, int rounds
 }
 
 TEST(KingJamesFacts, SdcaFindsTheOptimumInTenEpochs) {
+  if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   const auto run = run_on_testaments("sdca", 1, 10, Split::shuffled);
   EXPECT_LT(run.objectives.back().gap(), 1e-9);
   EXPECT_NEAR(run.objectives.back().primal, kBestPrimal, 1e-6);

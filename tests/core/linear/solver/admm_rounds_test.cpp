@@ -106,6 +106,7 @@ TEST(AdmmRoundsTest, WithoutARegulariserTheMultipliersAddUpToZeroAfterEveryRound
 
 // The residuals' tolerances of the paper bound the distance to the optimum.
 TEST(AdmmRoundsTest, SmallResidualsMeanThatTheOptimumIsNear) {
+  if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   constexpr double kPenalty = 0.05, kTolerance = 1e-8;
   const test::LinearCase one = test::ridge_case(test::seed(962));
   const std::vector<double> optimum = test::ridge_optimum(one);
@@ -132,6 +133,7 @@ TEST(AdmmRoundsTest, SmallResidualsMeanThatTheOptimumIsNear) {
 }
 
 TEST(AdmmRoundsTest, ASmallerPenaltyAndOverRelaxationAreFasterOnRidgeRegression) {
+  if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   const test::LinearCase one = test::ridge_case(test::seed(963));
   const std::vector<double> optimum = test::ridge_optimum(one);
   const auto distance = [&](const AdmmOptions& options) {

@@ -78,8 +78,10 @@ std::string told_failure_of(const std::function<void()>& call) {
 TEST(PushPull, SumsHaveTheBitsOfAllReduceForAnyNumberOfWorkersAndServers) {
   for (const bool share_memory : {true, false}) {
     for (const int workers : {1, 2, 3, 5, 8}) {
-      if (test::is_brief() && (share_memory ? workers == 5 : workers != 3)) continue;
+      if (test::is_brief() && (share_memory ? workers != 2 && workers != 8 : workers != 3))
+        continue;
       for (const int servers : {1, 2, 4}) {
+        if (test::is_brief() && servers != (workers == 8 ? 4 : workers - 1)) continue;
         push_and_pull(workers, servers,
                       [](Job& job, PushPull& sums) {
                         for (const std::size_t count : {std::size_t{0}, std::size_t{1},

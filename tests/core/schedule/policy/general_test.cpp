@@ -10,6 +10,7 @@
 #include "paceline/core/schedule/policy/policies.h"
 #include "paceline/core/schedule/policy/starting_plans.h"
 #include "paceline/core/schedule/replay/replay_models.h"
+#include "tests/support/nightly.h"
 
 namespace paceline::schedule {
 namespace {
@@ -58,6 +59,7 @@ TEST(SurveyMethods, the_best_of_the_seven_is_the_one_of_the_executed_model) {
 }
 
 TEST(General, is_never_slower_than_any_of_the_seven_and_never_below_the_bound) {
+  if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   for (const Model& model : replay_models()) {
     for (const Servers servers : {Servers::none, Servers::dedicated, Servers::colocated}) {
       for (const double gigabits : {.2, 5.0}) {
@@ -77,6 +79,7 @@ TEST(General, is_never_slower_than_any_of_the_seven_and_never_below_the_bound) {
 
 // The computation is scaled so that transfers take as long, at 1 Gbit/s.
 TEST(General, gains_what_the_executed_model_gains_over_the_methods_with_a_barrier) {
+  if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   struct Gain {
     Servers servers;
     double of_barrier[3], of_all[3];
@@ -102,6 +105,7 @@ TEST(General, gains_what_the_executed_model_gains_over_the_methods_with_a_barrie
 }
 
 TEST(General, gains_what_the_executed_model_gains_by_compression) {
+  if (test::is_brief()) GTEST_SKIP() << "numbers alone: without sanitizers, and at night";
   struct Gain {
     double gigabits;
     Servers servers;
