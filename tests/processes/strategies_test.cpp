@@ -66,15 +66,16 @@ TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
   }
 }
 
-// Two epochs of the cnn on four workers and two servers. Late, old and missing gradients may cost a
-// point; whatever loses updates or applies them twice costs more.
+// Two epochs of the cnn on four workers and two servers. The momentum is small because the delay of
+// asp bounds rate / (1 - momentum) (docs/server/asp.md): with 0.9 it would cost two points.
 double accuracy_on_servers(const std::string& synchrony) {
   double sum = 0;
   for (const char* seed : {"1", "2", "3"}) {
-    const auto summary = summary_of(4,
-                                    {"--model", "cnn", "--epochs", "2", "--seed", seed,
-                                     "--learning-rate", "0.05", "--synchrony", synchrony},
-                                    2);
+    const auto summary =
+        summary_of(4,
+                   {"--model", "cnn", "--epochs", "2", "--seed", seed, "--learning-rate", "0.05",
+                    "--momentum", "0.5", "--synchrony", synchrony},
+                   2);
     EXPECT_FALSE(summary.is_null()) << synchrony;
     if (!summary.is_null()) sum += summary.at("test_accuracy").get<double>() / 3;
   }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "paceline/core/base/check.h"
@@ -18,6 +19,7 @@ Failure misuse(std::string what) {
 }
 
 constexpr std::string_view kAuto = "auto";
+constexpr std::array<std::string_view, 2> kSwitch = {"off", "on"}, kSwitchInDigits = {"0", "1"};
 
 const Settings::Value& value_of(const Settings& settings, std::string_view name) {
   const auto found = std::ranges::find(settings.values, name, &Settings::Value::name);
@@ -88,6 +90,10 @@ Result<Settings::Value> parse_setting(std::string_view owner, const Setting& set
     const auto found = std::ranges::find(setting.words, text);
     if (found != setting.words.end())
       return Settings::Value{setting.name, static_cast<double>(found - setting.words.begin())};
+    // Many programs write switches as digits.
+    const auto digit = std::ranges::find(kSwitchInDigits, text);
+    if (digit != kSwitchInDigits.end() && std::ranges::equal(setting.words, kSwitch))
+      return Settings::Value{setting.name, static_cast<double>(digit - kSwitchInDigits.begin())};
     return misuse(fmt::format("{} of {} is {}, not '{}'{}", setting.name, owner,
                               fmt::join(setting.words, " or "), text,
                               suggestion(text, {setting.words.begin(), setting.words.end()})));

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace paceline {
 namespace {
@@ -45,6 +48,16 @@ TEST(SettingsText, IsReadAsItIsWritten) {
   for (const char* text : {"period=8,alpha=auto,momentum=keep,graph=ring",
                            "period=3,alpha=0.5,momentum=reset,graph=@edges"})
     EXPECT_EQ(text_of(kSettings, parsed(text)), text);
+}
+
+TEST(SettingsText, OfASwitchIsAWordOrADigitAndOfOtherWordsAWordAlone) {
+  const std::vector<Setting> settings = {{.name = "exact", .whole = true, .words = {"off", "on"}}};
+  for (const auto& [text, is_on] : std::vector<std::pair<std::string, bool>>{
+           {"off", false}, {"on", true}, {"0", false}, {"1", true}})
+    EXPECT_EQ(parse_settings("method", settings, "exact=" + text).value().on("exact"), is_on)
+        << text;
+  EXPECT_THAT(parse_settings("method", settings, "exact=2").error().what, HasSubstr("off or on"));
+  EXPECT_THAT(refusal("momentum=1"), HasSubstr("keep or reset"));
 }
 
 TEST(SettingsText, NamesWhatIsWrongAndWhatIsValid) {
