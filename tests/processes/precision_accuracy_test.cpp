@@ -1,4 +1,5 @@
 // The accuracy that 16 bits cost (nightly): Fashion-MNIST's cnn on two workers, three seeds each.
+// It takes 10 minutes where the processor has products of bf16, and an hour and a half elsewhere.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,7 +25,7 @@ double accuracy(const std::string& precision) {
         {"-n", "2"}, {binary("fashion_mnist"), "--model", "cnn", "--threads", "1", "--epochs", "4",
                       "--metrics", metrics, "--seed", std::to_string(seed), "--precision",
                       precision, "--learning-rate", "0.05"}));
-    EXPECT_EQ(exit_code(run.wait(Deadline::in(900s))), 0) << run.error();
+    EXPECT_EQ(exit_code(run.wait(Deadline::in(1800s))), 0) << run.error();
     nlohmann::json summary;
     std::ifstream lines(metrics);
     for (std::string line; std::getline(lines, line);) summary = nlohmann::json::parse(line);
@@ -34,7 +35,7 @@ double accuracy(const std::string& precision) {
 }
 
 TEST(PrecisionAccuracy, IsThatOfFloat32WithinHalfAPercent) {
-  if (!is_nightly()) GTEST_SKIP() << "10 minutes: runs with PACELINE_NIGHTLY=1";
+  if (!is_nightly()) GTEST_SKIP() << "10 to 90 minutes: runs with PACELINE_NIGHTLY=1";
   const double expected = accuracy("none");
   for (const std::string precision : {"o1", "o2"}) {
     const double reached = accuracy(precision);
