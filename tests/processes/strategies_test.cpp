@@ -35,20 +35,26 @@ nlohmann::json summary_of(int ranks, const Words& options, int servers = 0) {
   return summary;
 }
 
-double accuracy(const std::string& synchrony) {
+// The mean of three seeds.
+double accuracy(const std::string& synchrony, Words options, int servers = 0) {
+  options.insert(options.end(), {"--synchrony", synchrony, "--seed", ""});
   double sum = 0;
   for (const char* seed : {"1", "2", "3"}) {
-    const auto summary = summary_of(4, {"--model", "mlp", "--batch-size", "256", "--steps", "470",
-                                        "--seed", seed, "--synchrony", synchrony});
+    options.back() = seed;
+    const auto summary = summary_of(4, options, servers);
     EXPECT_FALSE(summary.is_null()) << synchrony;
     if (!summary.is_null()) sum += summary.at("test_accuracy").get<double>() / 3;
   }
   return sum;
 }
 
+double accuracy_of_mlp(const std::string& synchrony) {
+  return accuracy(synchrony, {"--model", "mlp", "--batch-size", "256", "--steps", "470"});
+}
+
 TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
   if (!is_nightly()) GTEST_SKIP() << "15 minutes: runs with PACELINE_NIGHTLY=1";
-  const double synchronous = accuracy("synchronous");
+  const double synchronous = accuracy_of_mlp("synchronous");
   for (const auto& [text, points] :
        std::vector<std::pair<std::string, double>>{{"local_sgd", 1},
                                                    {"adacomm", 1},
@@ -60,7 +66,7 @@ TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
                                                    {"elastic", 1.5},
                                                    {"admm:period=8,penalty=0.05", 2.5},
                                                    {"skeleton", 2.5}}) {
-    const double found = accuracy(text);
+    const double found = accuracy_of_mlp(text);
     RecordProperty(text, std::to_string(found - synchronous));
     EXPECT_GE(found, synchronous - points / 100) << text;
   }
@@ -69,17 +75,9 @@ TEST(StrategyAccuracy, IsThatOfSynchronousWithinAFewPoints) {
 // Two epochs of the cnn on four workers and two servers. The momentum is small because the delay of
 // asp bounds rate / (1 - momentum) (docs/server/asp.md): with 0.9 it would cost two points.
 double accuracy_on_servers(const std::string& synchrony) {
-  double sum = 0;
-  for (const char* seed : {"1", "2", "3"}) {
-    const auto summary =
-        summary_of(4,
-                   {"--model", "cnn", "--epochs", "2", "--seed", seed, "--learning-rate", "0.05",
-                    "--momentum", "0.5", "--synchrony", synchrony},
-                   2);
-    EXPECT_FALSE(summary.is_null()) << synchrony;
-    if (!summary.is_null()) sum += summary.at("test_accuracy").get<double>() / 3;
-  }
-  return sum;
+  const Words options = {"--model",         "cnn",  "--epochs",   "2",
+                         "--learning-rate", "0.05", "--momentum", "0.5"};
+  return accuracy(synchrony, options, 2);
 }
 
 TEST(StrategyAccuracy, OfEverySynchronyOnServersIsThatOfBspWithinAPoint) {
@@ -110,7 +108,7 @@ TEST(StrategyAccuracy, OfTheEnsembleIsThatOfLocalSgdAtItsPeriodWithinAPoint) {
     of_members += found.at("member_accuracy").get<double>() / 3;
     EXPECT_LE(found.at("worst_excess").get<double>(), 1e-9) << "on every test batch";
   }
-  const double of_local_sgd = accuracy("local_sgd:period=47");
+  const double of_local_sgd = accuracy_of_mlp("local_sgd:period=47");
   RecordProperty("ensemble", std::to_string(of_ensemble));
   RecordProperty("members", std::to_string(of_members));
   RecordProperty("local_sgd", std::to_string(of_local_sgd));
