@@ -1,5 +1,6 @@
 // Trainings with every synchrony are saved and resumed.
 #include <csignal>
+#include <latch>
 #include <optional>
 
 #include "paceline/torch/strategy/strategy.h"
@@ -142,6 +143,7 @@ TEST(CheckpointsOfStrategies, OfRanksThatWaitForNobodyHoldTheStepOfEach) {
   constexpr int kRanks = 4;
   std::vector<std::int64_t> stopped_at(kRanks), resumed_at(kRanks);
   at::Tensor saved;
+  std::latch rank_2_has_ended(1);
   for (const bool resume : {false, true}) {
     run_ranks(kRanks, [&](Job& job) {
       const auto rank = static_cast<std::size_t>(job.rank());
@@ -160,10 +162,14 @@ TEST(CheckpointsOfStrategies, OfRanksThatWaitForNobodyHoldTheStepOfEach) {
         net->loss(*task.batch(job.rank(), static_cast<int>(step))).backward();
         parallel.step(*optimizer);
         ++step;
-        if (rank == 3 && step == 30) ::raise(SIGTERM);
+        if (rank == 3 && step == 30) {
+          rank_2_has_ended.wait();
+          ::raise(SIGTERM);
+        }
         checkpoints.save_if_due(step);
       }
       if (!resume) {
+        if (rank == 2) rank_2_has_ended.count_down();
         checkpoints.rest();
         EXPECT_TRUE(checkpoints.stopping());
         EXPECT_EQ(checkpoints.finish(), 143);
