@@ -2,9 +2,13 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
 #include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replicas.h"
@@ -70,6 +74,17 @@ ModelParts halved_parts_of(torch::nn::Module& model, ModelParts parts,
   return parts;
 }
 
+// Told once for each host.
+void warn_of_a_slow_processor(const precision::Choice& choice, const Communicator& ranks) {
+  const std::vector<int> hosts = ranks.topology().host_of_ranks();
+  const int first = static_cast<int>(
+      std::ranges::find(hosts, hosts[static_cast<std::size_t>(ranks.rank())]) - hosts.begin());
+  if (first != ranks.rank()) return;
+  const std::string slowness =
+      precision::slowness_of(choice, precision::processor_multiplies(choice.type));
+  if (!slowness.empty()) warn(slowness);
+}
+
 }  // namespace
 
 // The replicas, and the layers that compute over their ranks.
@@ -81,7 +96,9 @@ class DataParallel::Impl {
       : choice(checked_choice(options, has_model)),
         replicas(std::move(parts), group, job, options, &strategy::make_synchrony,
                  precision::make_numbers(choice, mesh)),
-        mesh_(mesh) {}
+        mesh_(mesh) {
+    warn_of_a_slow_processor(choice, job != nullptr ? job->world() : group);
+  }
   ~Impl() {
     ranks_->group = nullptr;
     dropouts_->step = nullptr;

@@ -18,7 +18,7 @@
 // The frames of a short all_reduce carry its inputs, too (carrier/gathered_inputs.h).
 //
 // Nobody is named by it: where calls differ or a rank stays away, the others fall back to telling
-// every member all of the call (execution.h).
+// every member all of the call (carrier/attendance.h).
 #pragma once
 
 #include <cstdint>

@@ -36,17 +36,6 @@ bool receives(Step::Kind kind) {
   return kind == Step::Kind::recv || kind == Step::Kind::recv_reduce;
 }
 
-// The part of `bytes` bytes from `offset` on that is written, and the parts before and after it.
-struct Parts {
-  std::size_t written, head, tail;
-};
-Parts without_edges(std::uint64_t offset, std::size_t bytes, transport::Extent writable) {
-  const transport::Extent part{std::max(offset, writable.begin),
-                               std::min(offset + bytes, writable.end)};
-  if (part.is_empty()) return {0, 0, 0};
-  return {part.size(), part.begin - offset, offset + bytes - part.end};
-}
-
 // `count` elements from `at` on.
 template <typename AnyBuffer>
 AnyBuffer part_of(AnyBuffer whole, std::size_t at, std::size_t count) {
@@ -61,16 +50,13 @@ Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uin
                      std::uint64_t sequence, Request request, Traffic& traffic,
                      std::function<void()> on_done)
     : members_(members),
-      posted_calls_(posted_calls),
-      group_(group),
-      sequence_(sequence),
       request_(std::move(request)),
+      mark_{group, sequence, fingerprint(request_.call)},
       traffic_(traffic),
       on_done_(std::move(on_done)),
-      descriptor_(fingerprint(request_.call)),
       wide_sums_(request_.plan && request_.plan->has_wide_sums && is_half(request_.call.dtype) &&
                  rounds(request_.call.op, request_.call.dtype)),
-      roll_(members.size()),
+      attendance_(members, posted_calls, mark_, request_, traffic),
       unread_(static_cast<std::size_t>(members.size())) {
   if (!request_.plan) return;
   segments_left_ = request_.segments;
@@ -82,171 +68,54 @@ Execution::Execution(const Members& members, PostedCalls& posted_calls, std::uin
 Execution::~Execution() = default;
 
 void Execution::start() {
-  roll_.enter(members_.rank(), request_.call);
-  posted_ = request_.may_post && posted_calls_.ready();
-  if (posted_) {
-    posted_calls_.post(sequence_, request_);
-  } else if (goes_by_assent()) {
-    const Assent::Form form = members_.assent_form();
-    assent_.emplace(form, members_.rank(), members_.size());
-    if (request_.gathers) {
-      gathered_.emplace(form, members_.rank(), members_.size(), request_);
-      segments_left_ = 1;
-    }
-    give_assent();
-    if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
-  } else {
-    call_all();
-  }
-}
-
-bool Execution::goes_by_assent() const {
-  if (request_.gathers) return true;
-  return members_.size() >= Assent::kFewestRanks && !members_.share_memory() &&
-         Assent::suits(request_);
-}
-
-void Execution::give_assent() {
-  while (const auto frame = assent_->next()) {
-    const Bytes payload = gathered_ ? gathered_->told_in(*frame) : Bytes();
-    ++(payload.empty() ? traffic_.announcements : traffic_.messages_sent);
-    traffic_.bytes_sent += payload.size();
-    members_.link(frame->rank)
-        ->send({.type = FrameType::assent,
-                .sequence = sequence_,
-                .index = frame->round,
-                .descriptor = descriptor_,
-                .group = group_},
-               payload);
-  }
-}
-
-// False: the frame must not come, has come before, or is not of the length that it must have.
-bool Execution::hear_assent(int peer, std::uint32_t round, Bytes payload) {
-  const auto frame = assent_->hear(peer, round);
-  if (!frame || (gathered_ ? !gathered_->put(*frame, payload) : !payload.empty())) return false;
-  give_assent();
-  if (!assent_->is_complete()) return true;
-  all_assent_ = true;
-  if (!gathered_) return true;
-  gathered_->finish();
-  traffic_.bytes_reduced += gathered_->bytes_reduced();
-  segments_left_ = 0;
-  return true;
+  attendance_.begin();
+  if (attendance_.is_posted()) return;
+  if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
 }
 
 void Execution::ask_all() {
-  if (may_ask_all()) call_all();
-}
-
-void Execution::leave_board() {
-  posted_calls_.give_up();
-  call_all();
+  if (!attendance_.may_ask_all()) return;
+  attendance_.call_all();
+  if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
 }
 
 Result<> Execution::assented(int peer, const FrameHeader& header, Bytes payload) {
-  if (posted_) leave_board();
-  const bool needs_no_more = roll_.is_complete() && !gathered_;
-  if (!assent_ || needs_no_more) return Done{};  // all are told by calls
-  if (header.index == Assent::kOfAll) {
-    all_assent_ = true;
-  } else if (header.descriptor != descriptor_) {
-    ask_all();  // the answers will tell who differs
-    return Done{};
-  } else if (!hear_assent(peer, header.index, payload)) {
-    return members_.failure(
-        Fault::io,
-        fmt::format(
-            "{} sent assent {} of operation {} twice, out of place or with {} bytes: a bug, "
-            "please report it",
-            members_.name(peer), header.index, sequence_, payload.size()),
-        {peer});
-  }
-  if (!all_assent_ || roll_.is_complete()) return Done{};
-  roll_.enter_all_like(request_.call);
+  const bool was_posted = attendance_.is_posted(), was_complete = roll().is_complete();
+  if (auto heard = attendance_.hear_assent(peer, header, payload); !heard) return heard;
+  const bool may_go_on = was_posted || roll().is_complete() != was_complete;
+  return may_go_on ? advance_all() : Done{};
+}
+
+Result<> Execution::peer_called(int peer, Call call) {
+  attendance_.hear_call(peer, std::move(call));
   return advance_all();
 }
 
-// Whether a message is of the call that this rank has made. One of another is dropped: no rank ends
-// the operation before the calls have told who differs.
-bool Execution::heeds(const FrameHeader& header) {
-  if (posted_) leave_board();
-  if (header.descriptor == descriptor_) return true;
-  ask_all();
-  return false;
-}
-
 Result<bool> Execution::look_at_post() {
-  if (!posted_) return false;
-  const auto progress = posted_calls_.advance(sequence_, request_);
+  auto progress = attendance_.look_at_post();
   if (!progress) return progress.error();
-  switch (progress.value()) {
+  switch (*progress) {
     case PostedCalls::Progress::waiting: return false;
     case PostedCalls::Progress::moved: return true;
-    case PostedCalls::Progress::by_messages: call_all(); return true;
-    case PostedCalls::Progress::done: break;
+    case PostedCalls::Progress::done: segments_left_ = 0; return true;
+    case PostedCalls::Progress::by_messages: break;
   }
-  posted_ = false;
-  for (int peer = 0; peer < members_.size(); ++peer) {
-    if (peer != members_.rank()) roll_.enter(peer, request_.call);
-  }
-  segments_left_ = 0;
+  if (auto advanced = advance_all(); !advanced) return advanced.error();
   return true;
-}
-
-void Execution::call_all() {
-  posted_ = false;
-  has_asked_ = true;
-  Call& own = request_.call;
-  const FrameHeader header{
-      .type = FrameType::call, .sequence = sequence_, .descriptor = descriptor_, .group = group_};
-  for (int peer = 0; peer < members_.size(); ++peer) {
-    transport::Link* link = members_.link(peer);
-    if (link == nullptr) continue;
-    ++traffic_.announcements;
-    own.output = {};
-    if (request_.plan && link->remote_of(request_.output.bytes())) {
-      if (!lent_) lent_ = members_.generation().segments().lend(request_.output.bytes());
-      own.output = lent_.value_or(transport::Lent{});
-    }
-    link->send(header, encode(own));
-  }
-  if (auto advanced = advance_all(); !advanced) members_.generation().fail(advanced.error());
 }
 
 void Execution::scale_input() {
   request_.scale_input = false;
-  if (roll_.weigh_the_same()) return;
+  if (roll().weigh_the_same()) return;
   if (request_.input.data != request_.output.data && request_.output.count > 0) {
     std::memcpy(request_.output.data, request_.input.data, request_.output.size_bytes());
   }
-  scale(request_.call.dtype, request_.output.bytes(), roll_.input_factor(members_.rank()));
+  scale(request_.call.dtype, request_.output.bytes(), roll().input_factor(members_.rank()));
   request_.input = request_.output;
 }
 
-Result<> Execution::peer_called(int peer, Call call) {
-  if (posted_) leave_board();  // the peer has not posted
-  roll_.enter(peer, std::move(call));
-  if (assent_ && !has_asked_) call_all();
-  return advance_all();
-}
-
-std::vector<int> Execution::missing() const {
-  std::vector<int> ranks = roll_.missing();
-  if (posted_)
-    std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, sequence_); });
-  // A rank that had called has told of all rounds before it left. Those that it tells know whether
-  // it had, and fail for all where it had not.
-  if (assent_) {
-    std::erase_if(ranks,
-                  [&](int rank) { return members_.has_departed(rank) && !assent_->awaits(rank); });
-  }
-  return ranks;
-}
-
 std::vector<int> Execution::awaited() const {
-  if (posted_) return posted_calls_.awaited();
-  if (gathered_) return assent_->awaited();
+  if (auto others = attendance_.awaited()) return *std::move(others);
   std::set<int> peers;
   for (const auto& [number, segment] : segments_) {
     if (segment->round >= request_.plan->rounds.size()) continue;
@@ -267,13 +136,13 @@ std::vector<int> Execution::readers() const {
 }
 
 void Execution::publish() {
-  request_.work->total_weight = roll_.total_weight();
+  request_.work->total_weight = roll().total_weight();
   for (int rank = 0; rank < members_.size(); ++rank)
-    request_.work->notes.push_back(roll_.call_of(rank)->note);
+    request_.work->notes.push_back(roll().call_of(rank)->note);
 }
 
 void Execution::give_up() {
-  if (lent_) members_.generation().take_back(*lent_);
+  attendance_.outputs().take_back();
 }
 
 // --- the life of a segment -----------------------------------------------------------------------
@@ -286,7 +155,7 @@ Segment& Execution::activate(int number) {
 
 Result<> Execution::advance_all() {
   if (request_.scale_input) {
-    if (!roll_.is_complete()) return Done{};
+    if (!roll().is_complete()) return Done{};
     scale_input();
   }
   if (!request_.plan) return Done{};
@@ -342,7 +211,7 @@ void Execution::end_round(Segment& segment) {
 
 bool Execution::may_write(Segment& segment, const Step& step) const {
   return segment.readers(segment.slot_number(step.target)) == 0 &&
-         (roll_.is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
+         (roll().is_complete() || (step.target.space == Slot::Space::scratch && !step.completes));
 }
 
 // False until the message is here that says why, where a peer's call has failed: what was done
@@ -361,21 +230,17 @@ Result<bool> Execution::attempt(Segment& segment, std::size_t index) {
 
 FrameHeader Execution::header(FrameType type, int peer, const Segment& segment, int number) const {
   const int each = request_.plan->sends[static_cast<std::size_t>(peer)];
-  return {.type = type,
-          .sequence = sequence_,
-          .index = static_cast<std::uint32_t>(segment.number * each + number),
-          .descriptor = descriptor_,
-          .group = group_};
+  return mark_.header(type, static_cast<std::uint32_t>(segment.number * each + number));
 }
 
 bool Execution::attempt_send(Segment& segment, const Action& action) {
   const Step& step = action.step;
   const Bytes bytes = segment.readable(step.source);
-  if (!roll_.is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
+  if (!roll().is_complete() && (bytes.size() > kEager || step.kind == Step::Kind::store))
     return false;
   transport::Link& link = *members_.link(step.peer);
   if (step.kind == Step::Kind::store) {
-    const Window window = peers_output(segment, step);
+    const StoredOutputs::Window window = attendance_.outputs().of_peer(segment, step);
     if (!window.bytes.empty()) {
       const bool written = segment.stored_ahead == static_cast<int>(segment.round);
       if (!written) {
@@ -451,7 +316,7 @@ bool Execution::attempt_receive(Segment& segment, const Action& action) {
   } else if (arrival.kind == Arrival::Kind::payload || is_borrowed) {
     std::memcpy(segment.writable(step.target).data(), bytes.data(), bytes.size());
   } else if (arrival.kind == Arrival::Kind::stored) {
-    take_edges(own_output(segment, step.target), bytes);
+    StoredOutputs::take_edges(attendance_.outputs().own(segment, step.target), bytes);
   }
   if (!use_.end()) return false;
   if (is_borrowed) members_.link(step.peer)->release(arrival.header);
@@ -485,7 +350,7 @@ bool Execution::attempt_local(Segment& segment, const Action& action) {
 }
 
 double Execution::factor_of(const Step& step) const {
-  return step.completes && request_.call.op == ReduceOp::average ? roll_.sum_factor() : 1.0;
+  return step.completes && request_.call.op == ReduceOp::average ? roll().sum_factor() : 1.0;
 }
 
 void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor) {
@@ -497,13 +362,13 @@ void Execution::combine(ConstBuffer left, ConstBuffer right, Buffer target, doub
 // memory is out of reach.
 bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   const Step& step = action.step;
-  std::vector<Window> windows;
+  std::vector<StoredOutputs::Window> windows;
   for (const int i : action.stores) {
     const Step& store = request_.plan->rounds[segment.round + 1][static_cast<std::size_t>(i)].step;
-    windows.push_back(peers_output(segment, store));
+    windows.push_back(attendance_.outputs().of_peer(segment, store));
     if (windows.back().bytes.empty() || !use_.begin(*members_.link(store.peer))) return false;
   }
-  if (windows.empty() || !roll_.is_complete()) return false;
+  if (windows.empty() || !roll().is_complete()) return false;
   const ConstBuffer left = segment.operand(step.source, action.wide_source);
   const ConstBuffer right = segment.operand(step.operand, action.wide_operand);
   const Buffer target = segment.sum(step.target, false);
@@ -514,7 +379,7 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
     const Buffer block = part_of(target, at, count);
     combine(part_of(left, at, count), part_of(right, at, count), block, factor);
     const std::size_t begin = at * element, end = begin + block.size_bytes();
-    for (const Window& window : windows) {
+    for (const StoredOutputs::Window& window : windows) {
       const std::size_t from = std::max(begin, window.head);
       const std::size_t to = std::min(end, window.head + window.bytes.size());
       if (from >= to) continue;
@@ -524,42 +389,6 @@ bool Execution::reduce_and_store(Segment& segment, const Action& action) {
   }
   segment.stored_ahead = static_cast<int>(segment.round) + 1;
   return true;
-}
-
-// The place of the chunk in the peer's output: its beginning if the output holds only that chunk,
-// else the place that it has in ours.
-Execution::Window Execution::peers_output(const Segment& segment, const Step& store) const {
-  const auto& call = roll_.call_of(store.peer);
-  if (!call || call->output.place.segment == 0) return {};
-  const Operation operation = request_.call.operation;
-  const bool own_chunk_only =
-      operation == Operation::reduce_scatter || operation == Operation::scatter;
-  const std::size_t begin =
-      own_chunk_only
-          ? 0
-          : request_.output_chunks().chunks[static_cast<std::size_t>(store.target.chunk)].offset;
-  transport::Remote target = call->output.place;
-  target.offset += (begin + segment.begin_in(store.target.chunk)) * size_of(request_.call.dtype);
-  const auto [written, head, tail] =
-      without_edges(target.offset, segment.slot_bytes(store.target), call->output.writable);
-  if (written == 0) return {};
-  target.offset += head;
-  return {members_.link(store.peer)->window(target, written), head, tail};
-}
-
-Execution::Window Execution::own_output(Segment& segment, const Slot& slot) const {
-  const MutableBytes target = segment.writable(slot);
-  if (!lent_) return {target, 0, 0};
-  const auto offset = static_cast<std::size_t>(target.data() - request_.output.data);
-  const auto [written, head, tail] =
-      without_edges(lent_->place.offset + offset, target.size(), lent_->writable);
-  return {target, head, tail};
-}
-
-void Execution::take_edges(const Window& output, Bytes edges) const {
-  std::ranges::copy(edges.first(output.head), output.bytes.begin());
-  std::ranges::copy(edges.last(output.tail),
-                    output.bytes.end() - static_cast<std::ptrdiff_t>(output.tail));
 }
 
 // A slot that was a view of the peer's memory is this rank's own once it is written.
@@ -574,7 +403,7 @@ void Execution::give_view_back(Segment& segment, const Slot& slot) {
 // --- messages ------------------------------------------------------------------------------------
 
 MutableBytes Execution::place(int peer, const FrameHeader& header) {
-  if (header.descriptor != descriptor_ || posted_) return {};
+  if (header.descriptor != mark_.descriptor || attendance_.is_posted()) return {};
   const Action* action = header.type == FrameType::data ? expected(peer, header) : nullptr;
   if (action == nullptr || action->step.kind != Step::Kind::recv) return {};
   const auto& receives_from = request_.plan->receives[static_cast<std::size_t>(peer)];
@@ -589,7 +418,7 @@ MutableBytes Execution::place(int peer, const FrameHeader& header) {
 }
 
 Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload, bool placed) {
-  if (!heeds(header)) return Done{};
+  if (!attendance_.heeds(header)) return advance_all();
   Arrival arrival;
   arrival.kind = header.type == FrameType::stored ? Arrival::Kind::stored
                  : placed                         ? Arrival::Kind::placed
@@ -599,7 +428,7 @@ Result<> Execution::received(int peer, const FrameHeader& header, Bytes payload,
 }
 
 Result<> Execution::borrowed(int peer, const FrameHeader& header, Bytes payload) {
-  if (!heeds(header)) return Done{};
+  if (!attendance_.heeds(header)) return advance_all();
   Arrival arrival;
   arrival.kind = Arrival::Kind::borrowed;
   arrival.bytes = payload;
@@ -621,7 +450,7 @@ bool Execution::has_right_length(Segment& segment, const Step& step, const Arriv
   if (arrival.kind != Arrival::Kind::stored)
     return arrival.bytes.size() == segment.slot_bytes(step.target);
   if (step.kind != Step::Kind::recv || step.target.space != Slot::Space::output) return false;
-  const Window output = own_output(segment, step.target);
+  const StoredOutputs::Window output = attendance_.outputs().own(segment, step.target);
   return arrival.bytes.size() == output.head + output.tail;
 }
 
@@ -630,7 +459,7 @@ Result<> Execution::arrived(int peer, const FrameHeader& header, Arrival arrival
     return members_.failure(
         Fault::io,
         fmt::format("{} sent message {} of operation {}, {}: a bug, please report it",
-                    members_.name(peer), header.index, sequence_, why),
+                    members_.name(peer), header.index, mark_.sequence, why),
         {peer});
   };
   const Action* const action = expected(peer, header);

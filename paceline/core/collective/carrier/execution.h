@@ -15,16 +15,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "paceline/core/collective/call/assent.h"
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/call/request.h"
-#include "paceline/core/collective/call/roll.h"
 #include "paceline/core/collective/call/traffic.h"
-#include "paceline/core/collective/carrier/gathered_inputs.h"
-#include "paceline/core/collective/carrier/posted_calls.h"
+#include "paceline/core/collective/carrier/attendance.h"
 #include "paceline/core/collective/carrier/segment.h"
 #include "paceline/core/transport/link/lent_use.h"
 
@@ -41,33 +37,23 @@ class Execution final : private transport::SendListener {
   ~Execution() override;
 
   const Request& request() const { return request_; }
-  std::uint64_t sequence() const { return sequence_; }
+  std::uint64_t sequence() const { return mark_.sequence; }
+  const Attendance& attendance() const { return attendance_; }  // who has called
 
-  void start();                 // tells the other ranks of the call, begins
-  Result<bool> look_at_post();  // whether something has changed
-  bool works_posted() const { return posted_ && posted_calls_.works(); }
+  void start();                               // tells the other ranks of the call, begins
+  Result<bool> look_at_post();                // whether something has changed
   Result<> peer_called(int peer, Call call);  // a call that matches
-  // `peer` and ranks before it have called what the frame says; the payload is their inputs, where
-  // the call gathers them.
   Result<> assented(int peer, const transport::FrameHeader& header, Bytes payload);
-  // All are known to have called the same, though not from the call of each.
-  bool knows_by_assent() const { return assent_ && roll_.is_complete() && all_assent_; }
-  // Tells every rank all of the call, so that each learns from the others' answers who has called
-  // what. It helps where assent stays out.
-  void ask_all();
-  bool may_ask_all() const { return assent_ && !has_asked_ && !roll_.is_complete(); }
-  const Roll& roll() const { return roll_; }  // who has called
-  std::vector<int> missing() const;           // ranks that have not called
-  std::vector<int> awaited() const;           // ranks whose messages the running segments wait for
-  std::vector<int> readers() const;           // ranks that have not taken what was sent to them
+  void ask_all();  // as Attendance::call_all, where it may
+
+  std::vector<int> awaited() const;  // ranks whose messages the running segments wait for
+  std::vector<int> readers() const;  // ranks that have not taken what was sent to them
 
   MutableBytes place(int peer, const transport::FrameHeader& header);
   Result<> received(int peer, const transport::FrameHeader& header, Bytes payload, bool placed);
   Result<> borrowed(int peer, const transport::FrameHeader& header, Bytes payload);
 
-  bool done() const {
-    return roll_.is_complete() && segments_left_ == 0 && !posted_calls_.is_sending();
-  }
+  bool done() const { return segments_left_ == 0 && attendance_.is_over(); }
   // Weights and notes, into the work. Once done.
   void publish();
   // The operation has failed, and the links were abandoned: once this has returned nobody writes to
@@ -77,12 +63,7 @@ class Execution final : private transport::SendListener {
  private:
   void sent(std::uint64_t cookie) override;
 
-  void call_all();
-  void leave_board();  // posts no more, and calls
-  bool goes_by_assent() const;
-  void give_assent();
-  bool hear_assent(int peer, std::uint32_t round, Bytes payload);
-  bool heeds(const transport::FrameHeader& header);
+  const Roll& roll() const { return attendance_.roll(); }
   void scale_input();  // once, when every rank has called: it writes the output
   double factor_of(const Step& step) const;  // what the step multiplies its result by
 
@@ -97,16 +78,6 @@ class Execution final : private transport::SendListener {
   bool reduce_and_store(Segment& segment, const Action& action);
   void combine(ConstBuffer left, ConstBuffer right, Buffer target, double factor);
   void give_view_back(Segment& segment, const Slot& slot);
-  // The part of the peer's output that a store writes, and the parts at its edges, where the peer
-  // cannot take the memory back: those travel with the frame.
-  struct Window {
-    MutableBytes bytes;
-    std::size_t head = 0, tail = 0;
-  };
-  Window peers_output(const Segment& segment, const Step& store) const;
-  // The same of own output, all of it, which a peer stores to.
-  Window own_output(Segment& segment, const Slot& target) const;
-  void take_edges(const Window& output, Bytes edges) const;
   bool use_view(const Segment& segment, const Slot& slot);
   bool may_write(Segment& segment, const Step& step) const;
 
@@ -118,23 +89,14 @@ class Execution final : private transport::SendListener {
                                 int number) const;
 
   const Members& members_;
-  PostedCalls& posted_calls_;
-  const std::uint32_t group_;
-  const std::uint64_t sequence_;
   Request request_;
+  const FrameMark mark_;
   Traffic& traffic_;
   const std::function<void()> on_done_;
-  const std::uint64_t descriptor_;
   const bool wide_sums_;  // partial sums of 16-bit types are held in f32
 
-  Roll roll_;
-  std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
-  transport::LentUse use_;               // of an action
-  bool posted_ = false;                  // and not called
-  std::optional<Assent> assent_;         // in place of calls to all
-  bool all_assent_ = false;
-  std::optional<GatheredInputs> gathered_;  // travel with the assent, in place of a program
-  bool has_asked_ = false;                  // every rank has been sent the call
+  Attendance attendance_;
+  transport::LentUse use_;   // of an action
   std::vector<int> unread_;  // by rank: messages sent to it from a slot, and not yet taken
   int segments_left_ = 0;
   int next_segment_ = 0;

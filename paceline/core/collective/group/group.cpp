@@ -171,11 +171,12 @@ void Group::end_current_if_done() {
 // Every rank has made the call: the engine gets it, and its data are there when the engine says so.
 bool Group::carried_by_engine() {
   if (carriage_) return carriage_->done();
-  carriage_ = std::make_unique<Carriage>(*engine_, *reactor_, current_->request(), current_->roll(),
-                                         [this](const Result<>& ended) {
-                                           if (ended) go_on();
-                                           else generation().fail(ended.error());
-                                         });
+  carriage_ =
+      std::make_unique<Carriage>(*engine_, *reactor_, current_->request(),
+                                 current_->attendance().roll(), [this](const Result<>& ended) {
+                                   if (ended) go_on();
+                                   else generation().fail(ended.error());
+                                 });
   const auto begun = carriage_->begin(members_.rank());
   if (!begun) generation().fail(begun.error());
   return false;
@@ -196,7 +197,8 @@ bool Group::poll() {
   // A rank that works on the same operation is soon through with its piece.
   constexpr int kLooks = 16;
   auto moved = current_->look_at_post();
-  for (int look = 1; look < kLooks && moved && !moved.value() && current_->works_posted(); ++look) {
+  for (int look = 1;
+       look < kLooks && moved && !moved.value() && current_->attendance().works_posted(); ++look) {
     reactor_->relax();
     moved = current_->look_at_post();
   }
@@ -304,12 +306,12 @@ void Group::tell_of_all(int peer, std::uint64_t sequence) {
 }
 
 Result<> Group::called(int peer, Bytes payload) {
-  if (current_->knows_by_assent()) {
+  if (current_->attendance().knows_by_assent()) {
     tell_of_all(peer, current_->sequence());
     return Done{};
   }
   auto call = decode_call(payload);
-  if (!call || current_->roll().call_of(peer)) {
+  if (!call || current_->attendance().roll().call_of(peer)) {
     return members_.failure(Fault::io, fmt::format("{} sent a malformed call", members_.name(peer)),
                             {peer});
   }
@@ -323,7 +325,7 @@ std::optional<Failure> Group::compare(int peer, const Call& theirs) const {
   const bool pairwise = theirs.operation == Operation::all_to_all;
   for (int other = pairwise ? 0 : members_.rank();
        other < (pairwise ? members_.size() : members_.rank() + 1); ++other) {
-    const auto& call = current_->roll().call_of(other);
+    const auto& call = current_->attendance().roll().call_of(other);
     if (!call || matches(*call, other, theirs, peer)) continue;
     const int low = std::min(peer, other), high = std::max(peer, other);
     return members_.failure(

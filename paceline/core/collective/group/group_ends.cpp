@@ -42,7 +42,8 @@ void Group::check_departed() {
       continue;
     }
     std::string waiting = point_to_point_.waits_for(peer);
-    if (waiting.empty() && current_ && std::ranges::count(current_->missing(), peer) > 0) {
+    if (waiting.empty() && current_ &&
+        std::ranges::count(current_->attendance().missing(), peer) > 0) {
       waiting = fmt::format("{} ({})", to_string(current_->request().call), where());
     }
     if (waiting.empty()) continue;
@@ -142,7 +143,7 @@ void Group::arm_timer() {
   if (!queue_.empty()) next = next.sooner(queued_until_);
   if (current_) {
     next = next.sooner(current_->request().deadline);
-    if (current_->may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
+    if (current_->attendance().may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
     if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + kLook));
   }
   if (next.is_never() || closed_) return;
@@ -155,7 +156,7 @@ void Group::arm_timer() {
 // "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
 // called it; .."
 std::string Group::whom_it_waits_for() const {
-  const auto missing = current_->missing();
+  const auto missing = current_->attendance().missing();
   std::string whom;
   if (!missing.empty()) {
     whom = fmt::format("{}, which {} not called it", members_.names(missing),
@@ -199,7 +200,7 @@ void Group::on_timer() {
     warn(fmt::format("stall: for {} s {} waits in {}", kStall.count(),
                      members_.name(members_.rank()), transfer));
   }
-  if (current_ && current_->may_ask_all() && now >= asks_at()) current_->ask_all();
+  if (current_ && current_->attendance().may_ask_all() && now >= asks_at()) current_->ask_all();
   // An operation that waits behind the current one may be due before it.
   const auto late =
       std::ranges::find_if(queue_, [now](const Request& r) { return r.deadline.passed(now); });
@@ -209,7 +210,7 @@ void Group::on_timer() {
   if (current_ && (due || (!stall_told_ && is_stalled(now)))) {
     const std::string waits = whom_it_waits_for();
     if (due) {
-      auto blamed = current_->missing();
+      auto blamed = current_->attendance().missing();
       if (blamed.empty()) blamed = current_->awaited();
       if (blamed.empty()) blamed = current_->readers();
       const std::string behind =

@@ -1,0 +1,152 @@
+#include "paceline/core/collective/carrier/attendance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::collective {
+
+using transport::FrameHeader;
+using transport::FrameType;
+
+Attendance::Attendance(const Members& members, PostedCalls& posted_calls, const FrameMark& mark,
+                       Request& request, Traffic& traffic)
+    : members_(members),
+      posted_calls_(posted_calls),
+      mark_(mark),
+      request_(request),
+      traffic_(traffic),
+      roll_(members.size()),
+      outputs_(members, request, roll_) {}
+
+void Attendance::begin() {
+  roll_.enter(members_.rank(), request_.call);
+  posted_ = request_.may_post && posted_calls_.ready();
+  if (posted_) return posted_calls_.post(mark_.sequence, request_);
+  if (!goes_by_assent()) return call_all();
+  const Assent::Form form = members_.assent_form();
+  assent_.emplace(form, members_.rank(), members_.size());
+  if (request_.gathers) gathered_.emplace(form, members_.rank(), members_.size(), request_);
+  is_gathering_ = gathered_.has_value();
+  give_assent();
+}
+
+void Attendance::call_all() {
+  posted_ = false;
+  has_asked_ = true;
+  for (int peer = 0; peer < members_.size(); ++peer) {
+    transport::Link* link = members_.link(peer);
+    if (link == nullptr) continue;
+    ++traffic_.announcements;
+    request_.call.output = outputs_.lend_over(*link);
+    link->send(mark_.header(FrameType::call), encode(request_.call));
+  }
+}
+
+void Attendance::leave_board() {
+  posted_calls_.give_up();
+  call_all();
+}
+
+void Attendance::hear_call(int peer, Call call) {
+  if (posted_) leave_board();  // the peer has not posted
+  roll_.enter(peer, std::move(call));
+  if (assent_ && !has_asked_) call_all();
+}
+
+bool Attendance::heeds(const FrameHeader& header) {
+  if (posted_) leave_board();
+  if (header.descriptor == mark_.descriptor) return true;
+  if (may_ask_all()) call_all();
+  return false;
+}
+
+Result<PostedCalls::Progress> Attendance::look_at_post() {
+  using Progress = PostedCalls::Progress;
+  if (!posted_) return Progress::waiting;
+  auto progress = posted_calls_.advance(mark_.sequence, request_);
+  if (!progress) return progress;
+  if (*progress == Progress::by_messages) call_all();
+  if (*progress == Progress::done) {
+    posted_ = false;
+    for (int peer = 0; peer < members_.size(); ++peer) {
+      if (peer != members_.rank()) roll_.enter(peer, request_.call);
+    }
+  }
+  return progress;
+}
+
+std::vector<int> Attendance::missing() const {
+  std::vector<int> ranks = roll_.missing();
+  if (posted_)
+    std::erase_if(ranks, [&](int rank) { return posted_calls_.has_posted(rank, mark_.sequence); });
+  // A rank that had called has told of all rounds before it left. Those that it tells know whether
+  // it had, and fail for all where it had not.
+  if (assent_) {
+    std::erase_if(ranks,
+                  [&](int rank) { return members_.has_departed(rank) && !assent_->awaits(rank); });
+  }
+  return ranks;
+}
+
+std::optional<std::vector<int>> Attendance::awaited() const {
+  if (posted_) return posted_calls_.awaited();
+  if (gathered_) return assent_->awaited();
+  return std::nullopt;
+}
+
+// --- assent --------------------------------------------------------------------------------------
+
+bool Attendance::goes_by_assent() const {
+  if (request_.gathers) return true;
+  return members_.size() >= Assent::kFewestRanks && !members_.share_memory() &&
+         Assent::suits(request_);
+}
+
+void Attendance::give_assent() {
+  while (const auto frame = assent_->next()) {
+    const Bytes payload = gathered_ ? gathered_->told_in(*frame) : Bytes();
+    ++(payload.empty() ? traffic_.announcements : traffic_.messages_sent);
+    traffic_.bytes_sent += payload.size();
+    members_.link(frame->rank)->send(mark_.header(FrameType::assent, frame->round), payload);
+  }
+}
+
+// False: the frame must not come, has come before, or is not of the length that it must have.
+bool Attendance::put_assent(int peer, std::uint32_t round, Bytes payload) {
+  const auto frame = assent_->hear(peer, round);
+  if (!frame || (gathered_ ? !gathered_->put(*frame, payload) : !payload.empty())) return false;
+  give_assent();
+  if (!assent_->is_complete()) return true;
+  all_assent_ = true;
+  if (!gathered_) return true;
+  gathered_->finish();
+  traffic_.bytes_reduced += gathered_->bytes_reduced();
+  is_gathering_ = false;
+  return true;
+}
+
+Result<> Attendance::hear_assent(int peer, const FrameHeader& header, Bytes payload) {
+  if (posted_) leave_board();
+  const bool needs_no_more = roll_.is_complete() && !gathered_;
+  if (!assent_ || needs_no_more) return Done{};  // all are told by calls
+  if (header.index == Assent::kOfAll) {
+    all_assent_ = true;
+  } else if (header.descriptor != mark_.descriptor) {
+    if (may_ask_all()) call_all();  // the answers will tell who differs
+    return Done{};
+  } else if (!put_assent(peer, header.index, payload)) {
+    return members_.failure(
+        Fault::io,
+        fmt::format(
+            "{} sent assent {} of operation {} twice, out of place or with {} bytes: a bug, "
+            "please report it",
+            members_.name(peer), header.index, mark_.sequence, payload.size()),
+        {peer});
+  }
+  if (all_assent_ && !roll_.is_complete()) roll_.enter_all_like(request_.call);
+  return Done{};
+}
+
+}  // namespace paceline::collective

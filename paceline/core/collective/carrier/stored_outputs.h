@@ -1,0 +1,45 @@
+// The outputs of the ranks of one operation, where stores reach them: those of peers that share
+// their memory with this rank, and its own, which peers store to. THREAD: reactor's driver only.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "paceline/core/collective/call/members.h"
+#include "paceline/core/collective/call/request.h"
+#include "paceline/core/collective/call/roll.h"
+#include "paceline/core/collective/carrier/segment.h"
+
+namespace paceline::collective {
+
+class StoredOutputs {
+ public:
+  // All outlive it. A peer tells in its call where its output lies.
+  StoredOutputs(const Members& members, const Request& request, const Roll& roll)
+      : members_(members), request_(request), roll_(roll) {}
+
+  // Lends own output to the peer at the other end of the link, if it shares memory with this rank.
+  transport::Lent lend_over(transport::Link& link);
+  // Once this has returned nobody writes to own output.
+  void take_back();
+
+  // The part of an output that a store writes, and the parts at its edges, where the peer cannot
+  // take the memory back: those travel with the frame.
+  struct Window {
+    MutableBytes bytes;
+    std::size_t head = 0, tail = 0;
+  };
+  // The part of the peer's output that a store writes. Empty: it is out of reach.
+  Window of_peer(const Segment& segment, const Step& store) const;
+  // The same of own output, all of it, which a peer stores to.
+  Window own(Segment& segment, const Slot& target) const;
+  static void take_edges(const Window& output, Bytes edges);
+
+ private:
+  const Members& members_;
+  const Request& request_;
+  const Roll& roll_;
+  std::optional<transport::Lent> lent_;  // own output, if a peer was told where it lies
+};
+
+}  // namespace paceline::collective
