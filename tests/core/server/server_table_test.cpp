@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <numeric>
+#include <string_view>
 
 #include "paceline/core/job/job_links.h"
 #include "tests/core/server/machine/quadratic_world.h"
@@ -97,8 +98,14 @@ TEST(ServerTable, EveryModelOfConsistencyTrainsToTheEnd) {
                   table_members(3, 2));
       if (!table.is_worker()) return;
       const auto values = train_worker<double>(table, job.rank(), of_seed, 40);
-      // Its minima lie in 0 .. 1, and the drawn noise keeps the values near their mean.
-      EXPECT_THAT(values, testing::Each(testing::AllOf(testing::Gt(0.0), testing::Lt(1.0))))
+      // Its minima lie in 0 .. 1, and the drawn noise keeps the values near their mean. Where
+      // nothing bounds the age of a gradient, that of a worker that the machine held up may lead
+      // beyond.
+      const bool bounds_age = std::string_view(synchrony).find("late") == std::string_view::npos &&
+                              std::string_view(synchrony) != "asp";
+      const double beyond = bounds_age ? 0 : 1;
+      EXPECT_THAT(values,
+                  testing::Each(testing::AllOf(testing::Gt(-beyond), testing::Lt(1 + beyond))))
           << synchrony;
     });
   }
