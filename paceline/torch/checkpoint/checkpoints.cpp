@@ -330,7 +330,11 @@ void Checkpoints::Impl::save_if_due(std::int64_t step) {
   const bool is_asked = saving_.take_asked_save() && (!round_follows_save_ || stopping());
   const bool is_on_time = options_.every > 0 && step % options_.every == 0;
   round_follows_save_ = (is_asked || is_on_time) && step != saved_step_;
-  if (round_follows_save_) begin_save(step);
+  if (round_follows_save_) {
+    // A signal that came while this rank waited for the round came before the save, too.
+    if (signals_.take().stop) saving_.ask(/*stop=*/true);
+    begin_save(step);
+  }
   saving_.begin_round();
 }
 
