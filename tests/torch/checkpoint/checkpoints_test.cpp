@@ -1,8 +1,7 @@
 #include "paceline/torch/checkpoint/checkpoints.h"
 
-#include <chrono>
 #include <csignal>
-#include <thread>
+#include <latch>
 
 #include "tests/support/nightly.h"
 #include "tests/torch/checkpoint/small_run.h"
@@ -164,6 +163,8 @@ TEST(Checkpoints, ASecondJobIsRefusedWhileTheFirstOneRuns) {
 
 TEST(Checkpoints, ASignalToOneRankSavesTheSameStepOnAllAndStopsThem) {
   const TemporaryFolder folder;
+  // The others look for signals, wait for rank 1, and see its signal after the save that it is for.
+  std::latch others_wait(2);
   run_ranks(3, [&](Job& job) {
     std::int64_t count = 0, stopped_at = 0;
     // Each signal is served by one save, though each rank sees it in a step of its own.
@@ -172,12 +173,12 @@ TEST(Checkpoints, ASignalToOneRankSavesTheSameStepOnAllAndStopsThem) {
     std::int64_t step = checkpoints.resume();
     for (; step < 1000 && !checkpoints.stopping();) {
       if (step == 10 && job.rank() == 1) {
-        // The others look for signals before they wait for this rank: they see it after the save.
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        others_wait.wait();
         ::raise(SIGUSR1);
       }
       if (step == 20 && job.rank() == 2) ::raise(SIGTERM);
       count = ++step;
+      if (step == 12 && job.rank() != 1) others_wait.count_down();
       checkpoints.save_if_due(step);
     }
     stopped_at = step;
