@@ -23,7 +23,7 @@ RangeMachine::RangeMachine(const TableShape& shape, std::size_t range, std::uint
 Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
   const bool is_new = packet.kind == PacketKind::join && !gone_.contains(from);
   if (packet.kind == PacketKind::leave) {
-    leave(from, now);
+    leave(from);
     send(from, {.kind = PacketKind::left});
   } else if (failure_) {
     send(from, {.kind = PacketKind::failed, .text = *failure_});
@@ -32,7 +32,7 @@ Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
       case PacketKind::assign: assign(from, packet); break;
       case PacketKind::push: push(from, std::move(packet), now); break;
       case PacketKind::pull: pull(from, packet); break;
-      case PacketKind::join: join(from, packet, now); break;
+      case PacketKind::join: join(from, packet); break;
       case PacketKind::rest: rest(from, packet); break;
       default: break;  // not for a server
     }
@@ -42,12 +42,11 @@ Actions RangeMachine::on_packet(int from, Packet packet, Time now) {
 
 Actions RangeMachine::on_timer(Time now) {
   if (open_.contains(value_.clock())) timed_out_ = value_.clock();
-  close_steps(now);
   return settle(now);
 }
 
 Actions RangeMachine::on_lost(int peer, Time now) {
-  leave(peer, now);
+  leave(peer);
   return settle(now);
 }
 
@@ -121,16 +120,15 @@ void RangeMachine::pull(int from, const Packet& packet) {
   sender.pull = {packet.flags, packet.clock, packet.sequence};
 }
 
-void RangeMachine::join(int from, const Packet& packet, Time now) {
+void RangeMachine::join(int from, const Packet& packet) {
   senders_.try_emplace(from);
   if (!value_.has(from)) value_.join(from);
   if (packet.clock != kAnyClock) value_.raise(from, packet.clock);
   senders_.at(from).is_owed = true;
-  close_steps(now);
 }
 
 // A dead worker's pushes to open steps never happened.
-void RangeMachine::leave(int worker, Time now) {
+void RangeMachine::leave(int worker) {
   gone_.insert(worker);
   wait_for_values_.erase(worker);
   if (senders_.erase(worker) == 0) return;
@@ -139,8 +137,7 @@ void RangeMachine::leave(int worker, Time now) {
   std::erase_if(open_, [](const auto& one) { return one.second.empty(); });
   value_.leave(worker);
   if (!has_values_ && worker == shape_->members.workers.front())
-    return fail(fmt::format("worker {} has ended before it gave the first values", worker));
-  close_steps(now);
+    fail(fmt::format("worker {} has ended before it gave the first values", worker));
 }
 
 // --- from pushes to steps ------------------------------------------------------------------------
@@ -189,7 +186,7 @@ void RangeMachine::gather(std::int64_t step, Push push, Time now) {
 }
 
 // Pushes of earlier stamps are folded into the step, and do not make it full.
-bool RangeMachine::can_close(std::int64_t step, const std::vector<Push>& gathered) const {
+bool RangeMachine::can_close(std::int64_t step, std::span<const Push> gathered) const {
   const Pacing& pacing = shape_->pacing;
   const auto of_step =
       std::ranges::count_if(gathered, [&](const Push& push) { return push.stamp == step; });
@@ -199,7 +196,21 @@ bool RangeMachine::can_close(std::int64_t step, const std::vector<Push>& gathere
     needed = value_.has_resting() ? std::min(needed, most) : most;
   }
   if (timed_out_ == step) needed = std::min(needed, pacing.quorum);
-  return of_step >= std::max(needed, 1);
+  return of_step >= std::max(needed, 1) || all_have_passed(step);
+}
+
+// A member that is lost may have closed this step in other ranges, whose version the others have
+// read: they all wait for it here, and none of them pushes to this step any more.
+bool RangeMachine::all_have_passed(std::int64_t step) const {
+  if (!shape_->pacing.skips_steps() || has_too_few_members()) return false;
+  bool somebody_waits = false;
+  for (const auto& [member, sender] : senders_) {
+    if (value_.rests(member)) continue;
+    if (!sender.pull || sender.pull->least != step + 1 || sender.taken < sender.pull->own)
+      return false;
+    somebody_waits = true;
+  }
+  return somebody_waits;
 }
 
 // With spare workers the first pushes make up the step, and those that are left come too late.
@@ -207,8 +218,10 @@ void RangeMachine::close_steps(Time now) {
   while (!failure_) {
     const std::int64_t step = value_.clock();
     const auto found = open_.find(step);
-    if (found == open_.end() || !can_close(step, found->second)) return;
-    std::vector<Push> pushes = std::move(open_.extract(found).mapped());
+    const bool is_open = found != open_.end();
+    if (!can_close(step, is_open ? std::span(found->second) : std::span<Push>{})) return;
+    std::vector<Push> pushes;
+    if (is_open) pushes = std::move(open_.extract(found).mapped());
     for (const Push& push : pushes) --senders_.at(push.worker).gathered;
     std::vector<Push> late;
     if (shape_->pacing.spare > 0) {
@@ -250,21 +263,26 @@ void RangeMachine::fail(std::string why) {
     send(member, {.kind = PacketKind::failed, .text = *failure_});
 }
 
+bool RangeMachine::has_too_few_members() const {
+  const std::int64_t spare = shape_->pacing.spare;
+  return spare > 0 && std::ssize(senders_) < std::ssize(shape_->members.workers) - spare;
+}
+
 // Workers may leave after their last steps; those that wait for another one would wait for ever.
 void RangeMachine::check_numbers() {
   const std::int64_t clock = value_.clock();
-  const auto needed = std::ssize(shape_->members.workers) - shape_->pacing.spare;
   const bool somebody_waits = !open_.empty() || std::ranges::any_of(senders_, [&](const auto& one) {
     return one.second.pull && one.second.pull->least > clock;
   });
-  if (shape_->pacing.spare > 0 && std::ssize(senders_) < needed && somebody_waits)
+  if (has_too_few_members() && somebody_waits)
     fail(
         fmt::format("{} workers are left, and a step needs {}: start more workers, or with a "
                     "greater spare",
-                    senders_.size(), needed));
+                    senders_.size(), shape_->members.workers.size() - shape_->pacing.spare));
 }
 
 Actions RangeMachine::settle(Time now) {
+  close_steps(now);
   let_rest(now);
   check_numbers();
   const std::int64_t clock = value_.clock();

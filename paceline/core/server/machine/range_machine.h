@@ -19,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,8 +74,8 @@ class RangeMachine {
   void assign(int from, const Packet& packet);
   void push(int from, Packet packet, machine::Time now);
   void pull(int from, const Packet& packet);
-  void join(int from, const Packet& packet, machine::Time now);
-  void leave(int worker, machine::Time now);
+  void join(int from, const Packet& packet);
+  void leave(int worker);
   void rest(int from, const Packet& packet);
   void let_rest(machine::Time now);  // those that have asked, and wakes them when all rest
   void send_rested(int to);
@@ -84,9 +85,11 @@ class RangeMachine {
   void gather(std::int64_t step, Push push, machine::Time now);
   void offer_late(Push push, machine::Time now);
   void close_steps(machine::Time now);
-  bool can_close(std::int64_t step, const std::vector<Push>& gathered) const;
+  bool can_close(std::int64_t step, std::span<const Push> gathered) const;
+  bool all_have_passed(std::int64_t step) const;
+  bool has_too_few_members() const;  // for a step, with spare workers
   // The pushes of this step by workers that rest.
-  int of_resting(std::int64_t step, const std::vector<Push>& gathered) const;
+  int of_resting(std::int64_t step, std::span<const Push> gathered) const;
   void decide(const Push& push, bool dropped = false);
 
   void send(int to, Packet packet);

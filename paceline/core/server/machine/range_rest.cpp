@@ -48,7 +48,7 @@ void RangeMachine::send_rested(int to) {
 }
 
 // A step that waits for nobody else closes with what those that rest have pushed to it.
-int RangeMachine::of_resting(std::int64_t step, const std::vector<Push>& gathered) const {
+int RangeMachine::of_resting(std::int64_t step, std::span<const Push> gathered) const {
   return static_cast<int>(std::ranges::count_if(
       gathered, [&](const Push& push) { return push.stamp == step && value_.rests(push.worker); }));
 }

@@ -139,7 +139,8 @@ void RangeValue::note_applied(const Push& push) {
 void RangeValue::update(std::vector<Push>& pushes, double total) {
   for (const Push& push : pushes) note_applied(push);
   ++updates_;
-  if (total <= 0 && !shape_->rule.entry.sums) return;  // nothing counts, so nothing moves
+  // If nothing counts, nothing moves.
+  if (pushes.empty() || (total <= 0 && !shape_->rule.entry.sums)) return;
   sum_up(pushes, total);
   std::vector<std::byte*> slots;
   for (auto& slot : slots_) slots.push_back(slot.data());

@@ -60,6 +60,7 @@ class RangeValue {
   // --- updates ---
 
   // For pacing by steps: closes the present step with these pushes, in the order of the workers.
+  // Without any, the step changes nothing but the clock.
   void close_step(std::vector<Push> pushes);
   // For pacing by steps: a push to a step that has closed, with less weight the longer ago that
   // was.

@@ -267,10 +267,11 @@ void WorkerMachine::send_to_server(std::size_t range, Message message) {
 }
 
 // A rule cannot be undone or foreseen, so where the server steps, a row must hold all own pushes
-// that it may show.
+// that it may show: it is made when they have come. Then the range also knows that no push of this
+// worker is under way to a step below the least clock.
 void WorkerMachine::ask(std::size_t range) {
   const Side& side = sides_[range];
-  const bool needs_own = is_resting_ || (!shape_.pacing.by_steps && !shape_.pacing.worker_updates);
+  const bool needs_own = is_resting_ || !shape_.pacing.worker_updates;
   send(range, {.kind = is_resting_ ? PacketKind::rest : PacketKind::pull,
                .flags = pull_,
                .sequence = needs_own ? side.pushes : 0,
