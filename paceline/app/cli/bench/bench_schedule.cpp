@@ -55,8 +55,9 @@ threads that communicate and encode, as training on processors does. Then the fo
 the exposed time of a step includes the time that its computation lost to these threads.
 Paths: collective, the ranks' own all_reduces; with --servers each method also runs over the servers, which sum what
 all ranks push, and general chooses the path of each group (both).
-Forecast: the simulator's, from the times of all_reduces that are measured first. Bound: a time that no schedule of the
-kind can beat on such links, without start-ups. Hidden: the share of the transfer that the computation hid.
+Forecast: the simulator's, from the times of streams of messages that are measured first. Bound: a time that no schedule
+of the kind can beat at the rate of these streams, without start-ups; over servers, steps that overlap can exceed that
+rate by a tenth. Hidden: the share of the transfer that the computation hid.
 
 Exit codes: 0 done; 1 a result was wrong, or a rank failed; 2 wrong usage; else as `paceline run`
 )";
