@@ -1,7 +1,6 @@
-// When data moves (also covers paceline/core/collective/carrier/segment.h, request.h, who has
-// called: paceline/core/collective/carrier/attendance.h, and the memory that stores reach:
-// paceline/core/collective/carrier/stored_outputs.h). That it is the right data:
-// communicator_results_test.cpp and communicator_dtypes_test.cpp.
+// When data moves (also covers paceline/core/collective/carrier/segment.h, request.h, and the
+// memory that stores reach: paceline/core/collective/carrier/stored_outputs.h). That it is the
+// right data: communicator_results_test.cpp and communicator_dtypes_test.cpp.
 #include "paceline/core/collective/carrier/execution.h"
 
 #include <gtest/gtest.h>
