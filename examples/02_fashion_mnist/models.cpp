@@ -13,7 +13,7 @@ const std::vector<std::string>& model_names() {
 }
 
 double default_learning_rate(const std::string& name) {
-  return name == "cnn" || name == "resnet18" ? 0.1 : 0.05;
+  return name == "resnet18" ? 0.1 : 0.05;
 }
 
 // Linear layers of these widths, with ReLU between them.
