@@ -8,7 +8,8 @@
 // carries it out on a carriage (carriage.h, push_pull.h); computation can be replayed on top of
 // that (replay.h, trial.h). A training run that plans for itself observes its steps
 // (observed_model.h), measures its links (measured_costs.h), takes a policy by its name
-// (policy_catalogue.h), and checks now and then whether step times have drifted (drift.h). If a
+// (policy_catalogue.h), tries two plans where their forecasts are close (path_trial.h), and checks
+// now and then whether step times have drifted (drift.h). If a
 // compression has a menu, it also looks at gradients (gradient_sums.h), and chooses for each tensor
 // (chosen_offers.h, offer_choice.h). A recorded model is a file (model_file.h). Nothing here
 // depends on torch. Start reading at plan.h. buckets.h is the grouping that data parallel training
@@ -21,6 +22,7 @@
 #include "paceline/core/schedule/adapt/measured_costs.h"
 #include "paceline/core/schedule/adapt/observed_model.h"
 #include "paceline/core/schedule/adapt/offer_choice.h"
+#include "paceline/core/schedule/adapt/path_trial.h"
 #include "paceline/core/schedule/order/agreed_plan.h"
 #include "paceline/core/schedule/order/buckets.h"
 #include "paceline/core/schedule/order/costs.h"

@@ -24,9 +24,6 @@ using schedule::Plan;
 // Steps in which times are taken, after the one that showed the order: the first ones allocate.
 constexpr std::size_t kTimedSteps = 3;
 
-// A new plan takes at most so much of the present one's time.
-constexpr double kWorthAChange = 0.98;
-
 std::vector<int> flat(const std::vector<Bucket>& groups) {
   std::vector<int> all;
   for (const Bucket& group : groups)
@@ -94,7 +91,8 @@ std::size_t GradientLayout::started(const std::vector<bool>& is_sent) const {
 }
 
 GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
-                                   const DataParallelOptions& options, Job* with_servers)
+                                   const DataParallelOptions& options, Job* with_servers,
+                                   double too_close)
     : caps_{options.first_bucket_bytes, options.bucket_bytes},
       policy_(policy_of(options)),
       name_(options.schedule),
@@ -102,7 +100,8 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
       crosses_barrier_(static_cast<bool>(options.optimizer)),
       with_servers_(with_servers),
       chooses_path_(with_servers != nullptr && aggregates_by_forecast(options)),
-      path_(with_servers == nullptr || chooses_path_ ? Path::all_to_all : Path::server) {
+      path_(with_servers == nullptr || chooses_path_ ? Path::all_to_all : Path::server),
+      too_close_(too_close) {
   for (const Parameter& parameter : dense) {
     shapes_.push_back({parameter.tensor.nbytes(), *dtype_of(parameter.tensor.scalar_type()), 0});
     rows_.push_back(matrix_rows(parameter.tensor));
@@ -140,6 +139,7 @@ std::optional<GradientLayout> GradientSchedule::next(Communicator& group,
           return chosen(allowance, present);
         }))
       return by_agreed_plan(group);
+    if (trial_) return tried(group, step.seconds);
     if (!measures() || !has_drifted(group, step.seconds)) return std::nullopt;
     is_observing_ = true;
     seen_.clear();
@@ -185,7 +185,8 @@ schedule::Model GradientSchedule::model_of(std::span<const int> order,
   return schedule::observed_model(tensors(alignment), order, seen_);
 }
 
-GradientLayout GradientSchedule::coded_buckets() const {
+GradientLayout GradientSchedule::buckets() const {
+  if (codec_ == schedule::kUncompressed) return in_buckets(order_);
   GradientLayout layout = bucketed(order_, alignment_of(codec_));
   layout.plan = schedule::encoded(std::move(layout.plan), codec_);
   layout.is_in_order = false;
@@ -204,6 +205,7 @@ std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
   const auto before = present_;
   auto layout = by_agreed_plan(group);
   if (present_ && present_ == before) return std::nullopt;
+  if (chooses_path_) begin_trial(group);
   return layout;
 }
 
@@ -224,30 +226,17 @@ void GradientSchedule::tell_what_may_vary() const {
 // For the offers that were chosen.
 GradientLayout GradientSchedule::by_agreed_plan(Communicator& group) {
   drift_.begin_anew();
+  trial_.reset();
   if (policy_ == nullptr) return agreed_buckets(group);
-  const bool plans = group.rank() == 0;
-  const schedule::Model model = model_of(order_, alignment_of(codec_));
-  present_ = schedule::agreed(group, plans ? planned(model) : Plan());
-  if (chooses_path_ && plans) tell_way(model, *present_);
-  return by_plan(*present_);
-}
-
-GradientLayout GradientSchedule::agreed_buckets(Communicator& group) {
-  const auto buckets = [this] {
-    return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
-  };
-  if (!chooses_path_) return buckets();
-  std::vector<std::uint8_t> over_servers(1);
+  Plan best;
   if (group.rank() == 0) {
-    const GradientLayout layout = buckets();
-    const Plan chosen = faster(layout.model, on_path(Path::all_to_all, layout.plan),
-                               on_path(Path::server, layout.plan));
-    over_servers[0] = chosen.groups.front().path == Path::server;
-    tell_way(layout.model, chosen);
+    const schedule::Model model = model_of(order_, alignment_of(codec_));
+    const std::vector<Plan> plans = ways(model);
+    keep_other(model, plans);
+    best = plans.front();
   }
-  group.broadcast(buffer_of(over_servers), 0).wait();
-  path_ = over_servers[0] != 0 ? Path::server : Path::all_to_all;
-  return buckets();
+  present_ = schedule::agreed(group, best);
+  return by_plan(*present_);
 }
 
 // Chooses by times if they were measured, else by bytes.
@@ -321,53 +310,7 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
   plans_ = std::max(plans_, 1);
   drift_.begin_anew();
   if (policy_ != nullptr) return by_plan(*present_);
-  return codec_ == schedule::kUncompressed ? in_buckets(order_) : coded_buckets();
-}
-
-// A policy that needs measured costs keeps its plan until there are some.
-Plan GradientSchedule::planned(const schedule::Model& model) const {
-  if (measures() && !costs_) return *present_;
-  const schedule::Costs costs = costs_.value_or(schedule::Costs());
-  schedule::Costs among_ranks = costs, over_servers = costs;
-  among_ranks.links.server.reset();
-  if (costs.links.server) over_servers.links = schedule::through_servers(costs.links);
-  Plan plan;
-  if (chooses_path_ && policy_->chooses_codecs) plan = made(model, costs);
-  else if (path_ == Path::server) plan = on_path(Path::server, made(model, over_servers));
-  else plan = made(model, among_ranks);
-  if (chooses_path_) plan = faster(model, plan, on_path(Path::server, made(model, over_servers)));
-  if (!measures()) return plan;
-  if (present_ && forecast(model, plan) > kWorthAChange * forecast(model, *present_))
-    return *present_;
-  return schedule::ordered(std::move(plan), model, costs);
-}
-
-Plan GradientSchedule::made(const schedule::Model& model, const schedule::Costs& costs) const {
-  Plan plan = policy_->make(model, costs, crosses_barrier_);
-  if (codec_ != schedule::kUncompressed && !policy_->chooses_codecs)
-    plan = schedule::encoded(std::move(plan), codec_);
-  return plan;
-}
-
-double GradientSchedule::forecast(const schedule::Model& model, const Plan& plan) const {
-  return schedule::iteration_seconds(model, *costs_, plan);
-}
-
-// REQUIRES: costs were measured.
-const Plan& GradientSchedule::faster(const schedule::Model& model, const Plan& one,
-                                     const Plan& other) const {
-  return forecast(model, other) < forecast(model, one) ? other : one;
-}
-
-void GradientSchedule::tell_way(const schedule::Model& model, const Plan& plan) const {
-  constexpr double kMilli = 1e3;
-  const auto milliseconds = [&](const Plan& of) { return kMilli * forecast(model, of); };
-  inform(c10::str("aggregate automatic: schedule '", name_, "' takes a step of ",
-                  milliseconds(plan),
-                  " ms by the forecast; with all of its gradients among the "
-                  "ranks ",
-                  milliseconds(on_path(Path::all_to_all, plan)), " ms, with all over the servers ",
-                  milliseconds(on_path(Path::server, plan)), " ms"));
+  return buckets();
 }
 
 int GradientSchedule::late_in(const std::vector<Bucket>& groups, std::span<const int> arrived) {

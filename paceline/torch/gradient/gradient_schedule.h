@@ -54,15 +54,16 @@ struct ScheduleDecision {
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it measures and plans again, but keeps a plan that a new
 // one would hardly beat. With aggregate "automatic" it plans for the ranks and for the servers, and
-// takes what is forecast to be faster. If the compression has a menu, it chooses from it
-// (schedule/adapt/offer_choice.h).
+// takes what is forecast to be faster; where forecasts are close, it tries both. If the compression
+// has a menu, it chooses from it (schedule/adapt/offer_choice.h).
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
   // that does not fit the parameters' types or `static_order`. `with_servers`: the job whose
-  // servers may average; it outlives this.
+  // servers may average; it outlives this. Ways whose forecasts differ by less than `too_close` of
+  // the shorter one are tried.
   GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options,
-                   Job* with_servers = nullptr);
+                   Job* with_servers = nullptr, double too_close = schedule::PathTrial::kTooClose);
 
   GradientLayout first() const;
   // Whether it wants to see the gradients of this step, before they go on their way.
@@ -91,20 +92,26 @@ class GradientSchedule {
   GradientLayout bucketed(std::span<const int> order, std::size_t alignment) const;
   std::optional<GradientLayout> after_first(Communicator& group, std::span<const int> arrived);
   bool has_drifted(Communicator& group, double seconds);
-  GradientLayout coded_buckets() const;
   std::optional<GradientLayout> by_policy(Communicator& group);
   void tell_what_may_vary() const;
   GradientLayout by_agreed_plan(Communicator& group);
   schedule::Offers chosen(const schedule::Allowance& allowance,
                           const schedule::Offers& present) const;
   GradientLayout by_plan(const schedule::Plan& plan) const;
+  // The ways of gradients change places: that of now, and the other one.
+  GradientLayout go_the_other_way();
+  void begin_trial(Communicator& group);
+  std::optional<GradientLayout> tried(Communicator& group, double seconds);
+  void tell_trial() const;
+  GradientLayout buckets() const;
   std::vector<schedule::Tensor> tensors(std::size_t alignment) const;
   schedule::Model model_of(std::span<const int> order, std::size_t alignment) const;
-  schedule::Plan planned(const schedule::Model& model) const;
+  schedule::Plan planned(const schedule::Model& model) const { return ways(model).front(); }
+  std::vector<schedule::Plan> ways(const schedule::Model& model) const;
   schedule::Plan made(const schedule::Model& model, const schedule::Costs& costs) const;
   double forecast(const schedule::Model& model, const schedule::Plan& plan) const;
-  const schedule::Plan& faster(const schedule::Model& model, const schedule::Plan& one,
-                               const schedule::Plan& other) const;
+  void sort_by_forecast(std::vector<schedule::Plan>& plans, const schedule::Model& model) const;
+  void keep_other(const schedule::Model& model, const std::vector<schedule::Plan>& plans);
   void tell_way(const schedule::Model& model, const schedule::Plan& plan) const;
   GradientLayout agreed_buckets(Communicator& group);
 
@@ -123,6 +130,9 @@ class GradientSchedule {
   std::vector<schedule::ObservedStep> seen_;
   std::optional<schedule::Costs> costs_;  // of the last plan that was measured here
   std::optional<schedule::Plan> present_;
+  const double too_close_;
+  std::optional<schedule::Plan> other_;  // of the other way, where it may be as fast
+  std::optional<schedule::PathTrial> trial_;
   std::optional<schedule::OfferChoice> choice_;  // of a compression with a menu
   int plans_ = 0;
   schedule::Drift drift_;

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <set>
 #include <vector>
 
 #include "paceline/core/job/job.h"
+#include "paceline/core/server/serve.h"
 #include "tests/support/local_world.h"
 
 namespace paceline::parallel {
@@ -32,6 +35,46 @@ TEST(GradientSchedule, steps_that_grow_longer_on_one_rank_alone_are_judged_alike
       EXPECT_EQ(schedule.plans(), slower == 0 ? 2 : 1);
       job.world().barrier().wait();
     });
+  }
+}
+
+schedule::Path path_of(const GradientLayout& layout) {
+  return layout.plan.groups.front().path;
+}
+
+// With any distance between the forecasts, both ways are tried.
+TEST(GradientSchedule, the_way_that_was_faster_when_both_were_tried_is_taken_by_all) {
+  using schedule::Path;
+  for (const char* name : {"buckets", "merged"}) {
+    for (const Path faster : {Path::all_to_all, Path::server}) {
+      LocalWorldOptions world;
+      world.servers = 1;
+      test::run_ranks(2, world, [&](Job& job) {
+        if (job.role() == Role::server) return serve(job);
+        const std::vector<Parameter> dense = {{"weight", at::zeros({8, 8})},
+                                              {"bias", at::zeros({8})}};
+        GradientSchedule schedule(dense, job.world_size(),
+                                  {.schedule = name, .aggregate = "automatic"}, &job, INFINITY);
+        GradientLayout layout = schedule.first();
+        int steps = 0, changes = 0;
+        std::set<Path> taken;
+        const auto step = [&] {
+          auto next = schedule.next(job.world(), step_of(path_of(layout) == faster ? 0.01 : 0.02));
+          if (next) layout = std::move(*next);
+          return next.has_value();
+        };
+        while (schedule.plans() == 0 && ++steps < 10) step();
+        for (std::size_t i = 0; i < 2 * (schedule::PathTrial::kSteps + 1); ++i) {
+          taken.insert(path_of(layout));
+          changes += step() ? 1 : 0;
+        }
+        EXPECT_EQ(taken.size(), 2U) << name << ": both ways were tried";
+        EXPECT_LE(changes, 2);
+        EXPECT_EQ(path_of(layout), faster) << name;
+        for (int i = 0; i < 30; ++i) EXPECT_FALSE(step()) << name << ": the choice stands";
+        job.world().barrier().wait();
+      });
+    }
   }
 }
 

@@ -1,18 +1,10 @@
 #include "paceline/core/schedule/adapt/drift.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "paceline/core/schedule/adapt/median.h"
+
 namespace paceline::schedule {
-namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-}  // namespace
 
 void Drift::begin_anew() {
   steps_ = 0;
