@@ -309,6 +309,7 @@ GradientLayout GradientSchedule::restore(const ScheduleDecision& decision) {
   is_observing_ = false;
   plans_ = std::max(plans_, 1);
   drift_.begin_anew();
+  trial_.reset();
   if (policy_ != nullptr) return by_plan(*present_);
   return buckets();
 }
