@@ -53,15 +53,17 @@ struct ScheduleDecision {
 // The first step goes by the order of registration, in buckets, uncompressed. Then rank 0's order
 // counts; a policy that needs times sees some steps more, with buckets in that order. When steps
 // take another time than they did then, it measures and plans again, but keeps a plan that a new
-// one would hardly beat. With aggregate "automatic" it plans for the ranks and for the servers, and
-// takes what is forecast to be faster; where forecasts are close, it tries both. If the compression
-// has a menu, it chooses from it (schedule/adapt/offer_choice.h).
+// one would hardly beat. With aggregate "automatic" it makes one plan for the ranks and one for
+// the servers, and takes the one with the shorter forecast; where the forecasts are close, the
+// training takes each for some steps, and goes on with the faster one
+// (schedule/adapt/path_trial.h). If the compression has a menu, it chooses from it
+// (schedule/adapt/offer_choice.h).
 class GradientSchedule {
  public:
   // `dense`: at least one. THROWS Error (misuse): a schedule or compression that there is none of,
   // that does not fit the parameters' types or `static_order`. `with_servers`: the job whose
-  // servers may average; it outlives this. Ways whose forecasts differ by less than `too_close` of
-  // the shorter one are tried.
+  // servers may average; it outlives this. Two plans are tried where their forecasts differ by
+  // less than this share of the shorter one, `too_close`.
   GradientSchedule(std::span<const Parameter> dense, int ranks, const DataParallelOptions& options,
                    Job* with_servers = nullptr, double too_close = schedule::PathTrial::kTooClose);
 
@@ -98,7 +100,7 @@ class GradientSchedule {
   schedule::Offers chosen(const schedule::Allowance& allowance,
                           const schedule::Offers& present) const;
   GradientLayout by_plan(const schedule::Plan& plan) const;
-  // The ways of gradients change places: that of now, and the other one.
+  // From the next step on gradients take the way that they do not take now.
   GradientLayout go_the_other_way();
   void begin_trial(Communicator& group);
   std::optional<GradientLayout> tried(Communicator& group, double seconds);
@@ -131,7 +133,7 @@ class GradientSchedule {
   std::optional<schedule::Costs> costs_;  // of the last plan that was measured here
   std::optional<schedule::Plan> present_;
   const double too_close_;
-  std::optional<schedule::Plan> other_;  // of the other way, where it may be as fast
+  std::optional<schedule::Plan> other_;  // the plan that a trial compares with the present one
   std::optional<schedule::PathTrial> trial_;
   std::optional<schedule::OfferChoice> choice_;  // of a compression with a menu
   int plans_ = 0;

@@ -1,4 +1,5 @@
-// The way that gradients take, among the ranks or over the servers: by forecasts and by trials.
+// This part chooses the way of gradients, among the ranks or over the servers, by forecasts and by
+// trials.
 #include <torch/torch.h>
 
 #include <algorithm>

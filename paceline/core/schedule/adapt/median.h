@@ -1,4 +1,4 @@
-// The median, by which a few odd steps change nothing.
+// The median of step times: a few odd steps do not change it.
 #pragma once
 
 #include <algorithm>

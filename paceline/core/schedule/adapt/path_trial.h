@@ -15,8 +15,9 @@ class PathTrial {
 
   static bool is_needed(double one_forecast, double other_forecast, double too_close = kTooClose);
 
-  // A step has taken so many seconds, by the first plan until its steps are through, then by the
-  // second. True: with this step the plan has had all of its steps.
+  // Notes how long a step took: kSteps + 1 steps of the first plan, then as many of the second.
+  // Returns true when a plan's last step was noted, so that the other plan's turn begins or the
+  // trial is over.
   bool took(double seconds);
   bool is_over() const { return taken_ == 2 * (kSteps + 1); }
   // Medians, so that a few odd steps change nothing. REQUIRES: the plan has had its steps.

@@ -1,5 +1,5 @@
-// One rank of nine without any links, by the tree: rank 0 waits for its children, and tells nobody
-// before.
+// The tests look at rank 0 of nine ranks that have no links. The ranks give their assent by the
+// tree (call/assent.h), so rank 0 waits for its children and sends nothing before.
 #include "paceline/core/collective/carrier/attendance.h"
 
 #include <gtest/gtest.h>

@@ -77,7 +77,7 @@ TEST(Members, WorkersLeaveAndJoinAtAnyMoment) {
   }
 }
 
-// A range of one element with three workers, which hold their packets as they would send them.
+// A range of one element, which hears the packets of three workers one after the other.
 struct LoneRange {
   server::TableShape shape;
   server::RangeMachine range;
