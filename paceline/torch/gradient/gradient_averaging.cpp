@@ -363,7 +363,9 @@ void GradientAveraging::fill_the_rest() {
 
 void GradientAveraging::tell_weight() {
   if (failure_) std::rethrow_exception(failure_);
-  if (!facts_.has_told_weight()) communicating([this] { facts_.tell_weight(weight_); });
+  if (facts_.has_told_weight()) return;
+  const bool has_written = writes_ != nullptr && writes_->any();
+  communicating([&] { facts_.tell_weight(weight_, has_written); });
 }
 
 void GradientAveraging::begin() {

@@ -63,6 +63,7 @@ class GradientAveraging final : public Synchrony {
   std::shared_ptr<void> birthplace(std::size_t i) override;
   void before_use(std::size_t i) override;
   void weigh(const RankWeight& weight) override { weight_ = weight; }
+  void watch(ParameterWrites& writes) override { writes_ = &writes; }
   // Tells this rank's weight already before the step's first gradient. It must not change then.
   void tell_weight();
   void pause(bool paused) override { paused_ = paused; }
@@ -177,6 +178,7 @@ class GradientAveraging final : public Synchrony {
   std::unique_ptr<observe::ModelRecorder> recorder_;  // none: nobody asked for the model
 
   RankWeight weight_;
+  const ParameterWrites* writes_ = nullptr;
   bool paused_ = false;
 
   bool open_ = false;                 // in a step: from the first gradient to end_step()

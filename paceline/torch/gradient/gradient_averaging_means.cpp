@@ -71,7 +71,7 @@ StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
   }();
   current_.total_weight = weights.total;
   current_.shadows = weights.shadows;
-  StepOutcome outcome{.root = weights.root};
+  StepOutcome outcome{.root = weights.root, .has_writes = weights.has_writes};
   if (weights.total == 0) {
     outcome.end = StepEnd::over;
     return outcome;

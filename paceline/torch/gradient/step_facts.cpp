@@ -11,6 +11,8 @@
 namespace paceline::parallel {
 namespace {
 
+constexpr std::size_t kFacts = 3;  // of each rank
+
 Failure not_said_by_all(const std::vector<bool>& said) {
   const int told = static_cast<int>(std::ranges::find(said, true) - said.begin()),
             silent = static_cast<int>(std::ranges::find(said, false) - said.begin());
@@ -29,13 +31,14 @@ StepFacts::~StepFacts() {
     told_weights_.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
 }
 
-void StepFacts::tell_weight(const RankWeight& own) {
+void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
   own_ = own;
   has_told_weight_ = true;
-  const auto rank = static_cast<std::size_t>(group_.rank());
-  buffer_.assign(2 * static_cast<std::size_t>(group_.size()), 0.0);
-  buffer_[2 * rank] = own.weight;
-  buffer_[2 * rank + 1] = own.said ? 1 : 0;
+  const auto first = kFacts * static_cast<std::size_t>(group_.rank());
+  buffer_.assign(kFacts * static_cast<std::size_t>(group_.size()), 0.0);
+  buffer_[first] = own.weight;
+  buffer_[first + 1] = own.said ? 1 : 0;
+  buffer_[first + 2] = has_written ? 1 : 0;
   if (group_.size() > 1) told_weights_ = group_.all_reduce(buffer_of(buffer_));
 }
 
@@ -44,13 +47,14 @@ const StepWeights& StepFacts::weights() {
   told_weights_.wait();
   StepWeights all;
   std::vector<bool> said;
-  for (std::size_t rank = 0; 2 * rank < buffer_.size(); ++rank) {
-    const double weight = buffer_[2 * rank];
+  for (std::size_t rank = 0; kFacts * rank < buffer_.size(); ++rank) {
+    const double weight = buffer_[kFacts * rank];
     all.of_ranks.push_back(weight);
     all.total += weight;
     all.shadows += weight == 0;
     if (all.root < 0 && weight > 0) all.root = static_cast<int>(rank);
-    said.push_back(buffer_[2 * rank + 1] != 0);
+    said.push_back(buffer_[kFacts * rank + 1] != 0);
+    all.has_writes |= buffer_[kFacts * rank + 2] != 0;
   }
   if (std::ranges::find(said, !own_.said) != said.end()) throw Error(not_said_by_all(said));
   weights_ = std::move(all);

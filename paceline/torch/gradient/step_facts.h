@@ -1,5 +1,5 @@
-// Facts that ranks tell each other in a step beside gradients: their weights when it begins, and
-// which parameters they used when it ends.
+// Facts that ranks tell each other in a step beside gradients: when it begins their weights, and
+// whether the program wrote into their parameters; when it ends, which parameters they used.
 //
 // Weights are known before a gradient is scaled, so gradients travel with an agreed scale, and the
 // state that a codec keeps from step to step has one unit. Both are short all_reduces on the
@@ -22,6 +22,7 @@ struct StepWeights {
   double total = 0;
   int root = -1;    // the lowest rank whose weight is not 0; -1: there is none
   int shadows = 0;  // ranks of weight 0
+  bool has_writes = false;  // the program wrote into the parameters of some rank
 
   // The factor of this rank's gradients in a mean that counts all ranks alike: 1 if all weigh the
   // same. REQUIRES: total > 0.
@@ -39,8 +40,9 @@ class StepFacts {
   StepFacts(const StepFacts&) = delete;
   StepFacts& operator=(const StepFacts&) = delete;
 
-  // Tells this rank's weight, once a step. It does not wait.
-  void tell_weight(const RankWeight& own);
+  // Tells this rank's weight, once a step, and whether the program wrote into its parameters since
+  // the last one. It does not wait.
+  void tell_weight(const RankWeight& own, bool has_written = false);
   bool has_told_weight() const { return has_told_weight_; }
   const RankWeight& told() const { return own_; }  // REQUIRES: it has
   // Whether all ranks have told theirs.
@@ -59,7 +61,8 @@ class StepFacts {
   Communicator& group_;
   RankWeight own_;
   bool has_told_weight_ = false;
-  std::vector<double> buffer_;  // two for each rank: its weight, and 1 if it was said
+  // Three for each rank: its weight, 1 if that was said, 1 if the program wrote.
+  std::vector<double> buffer_;
   Work told_weights_;
   std::optional<StepWeights> weights_;
 };

@@ -83,6 +83,13 @@ void halve(torch::nn::Module& model, parallel::ModelParts& parts, at::ScalarType
                           parts.sparse.front().name,
                           "' has: make them dense, or take precision \"o1\""));
   }
+  if (const auto aliases = parallel::aliases_in(parts.dense)) {
+    throw_misuse(c10::str("precision o2 gives parameters memory of their own, and '",
+                          aliases->first, "' and '", aliases->second,
+                          "' lie in one storage: register one tensor under both names where layers "
+                          "share it, else give each its own memory, as by "
+                          "weight.set_data(weight.clone())"));
+  }
   const at::NoGradGuard no_grad;
   const Tensors chosen = tensors_to_halve(model, is_norm);
   for (const auto* some : {&parts.frozen, &parts.buffers})

@@ -115,6 +115,31 @@ std::vector<Parameter> ModelParts::trained_and_frozen() const {
   return parameters;
 }
 
+namespace {
+
+bool have_common_elements(const at::Tensor& a, const at::Tensor& b) {
+  const auto* const a_begin = static_cast<const std::byte*>(a.const_data_ptr());
+  const auto* const b_begin = static_cast<const std::byte*>(b.const_data_ptr());
+  return a_begin < b_begin + b.nbytes() && b_begin < a_begin + a.nbytes();
+}
+
+}  // namespace
+
+std::optional<std::pair<std::string, std::string>> aliases_in(
+    const std::vector<Parameter>& parameters, Aliases kind) {
+  std::map<const void*, std::vector<const Parameter*>> in_storage;
+  for (const Parameter& one : parameters) {
+    auto& before = in_storage[one.tensor.storage().unsafeGetStorageImpl()];
+    for (const Parameter* const other : before) {
+      if (other->tensor.is_same(one.tensor)) continue;
+      if (kind == Aliases::one_storage || have_common_elements(other->tensor, one.tensor))
+        return std::pair(other->name, one.name);
+    }
+    before.push_back(&one);
+  }
+  return {};
+}
+
 std::vector<at::Tensor> ModelParts::all() const {
   std::vector<at::Tensor> tensors;
   for (const auto* part : {&dense, &sparse, &frozen, &buffers}) {

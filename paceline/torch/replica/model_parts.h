@@ -4,8 +4,11 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/torch/replica/placement.h"
@@ -42,6 +45,13 @@ struct ModelParts {
   // A line for each that must be the same on all ranks.
   std::vector<std::string> description() const;
 };
+
+// Two tensors are aliases if they lie in one storage, or even have elements in common.
+enum class Aliases : std::uint8_t { one_storage, common_elements };
+// The names of two of these parameters that are aliases. Where parameters get memory of their own,
+// or copies elsewhere, one would not follow the other any more. Nothing: there are none.
+std::optional<std::pair<std::string, std::string>> aliases_in(
+    const std::vector<Parameter>& parameters, Aliases kind = Aliases::one_storage);
 
 // `sparse`: names of parameters whose gradients are sparse, beside those of torch::nn::Embedding
 // and EmbeddingBag with sparse(true). THROWS Error (misuse): a tensor that cannot be carried, a

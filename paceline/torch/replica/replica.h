@@ -1,7 +1,8 @@
 // The door of replica: what a replica of a model is, and how replicas are held equal.
 //
 // A model is taken apart into parameters and buffers (model_parts.h), compared with the models of
-// the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h).
+// the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h);
+// parameter_writes.h sees what the program writes into it.
 // What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
 // own (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean
 // over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
@@ -21,6 +22,7 @@
 #include "paceline/torch/replica/optimizer_state.h"
 #include "paceline/torch/replica/placement.h"
 #include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/replica_check.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"

@@ -41,12 +41,20 @@ std::string listed(const std::vector<int>& ranks) {
 
 void require_equal_replicas(Communicator& group, const std::vector<Parameter>& parameters,
                             std::int64_t step) {
-  std::vector<std::int64_t> own;
-  std::uint64_t whole = 0;
+  std::vector<std::string> names;
+  std::vector<std::uint64_t> fingerprints;
   for (const Parameter& parameter : parameters) {
-    own.push_back(static_cast<std::int64_t>(fingerprint_of(parameter.tensor)));
-    whole = mix(whole, static_cast<std::uint64_t>(own.back()));
+    names.push_back(parameter.name);
+    fingerprints.push_back(fingerprint_of(parameter.tensor));
   }
+  require_equal_fingerprints(group, names, fingerprints, step);
+}
+
+void require_equal_fingerprints(Communicator& group, const std::vector<std::string>& names,
+                                const std::vector<std::uint64_t>& fingerprints, std::int64_t step) {
+  const std::vector<std::int64_t> own(fingerprints.begin(), fingerprints.end());
+  std::uint64_t whole = 0;
+  for (const std::uint64_t fingerprint : fingerprints) whole = mix(whole, fingerprint);
   const auto digests = gathered(group, {static_cast<std::int64_t>(whole)});
   if (std::ranges::all_of(digests, [&](auto digest) { return digest == digests[0]; })) return;
 
@@ -75,7 +83,7 @@ void require_equal_replicas(Communicator& group, const std::vector<Parameter>& p
                 decided ? c10::str(listed(others), others.size() == 1 ? " differs" : " differ",
                                    " from ", listed(most))
                         : c10::str(listed(concerned), " disagree"),
-                ", first in parameter '", parameters[first].name,
+                ", first in parameter '", names[first],
                 "'. Something wrote to it outside of the common update, or memory was "
                 "corrupted: look at what is done on one rank alone, and go on from a checkpoint"),
        concerned});

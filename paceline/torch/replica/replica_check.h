@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
@@ -14,5 +15,10 @@ namespace paceline::parallel {
 // they do; without a majority it names all. COST: reads the parameters once.
 void require_equal_replicas(Communicator& group, const std::vector<Parameter>& parameters,
                             std::int64_t step);
+
+// The same for values that are gone, by what fingerprint_of() (bridge/digest.h) made of them; 0: a
+// rank has none. `names` are those of the parameters.
+void require_equal_fingerprints(Communicator& group, const std::vector<std::string>& names,
+                                const std::vector<std::uint64_t>& fingerprints, std::int64_t step);
 
 }  // namespace paceline::parallel

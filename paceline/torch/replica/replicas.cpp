@@ -155,6 +155,8 @@ void Replicas::begin_synchrony(MadeSynchrony made) {
   until_step_ = made.until_step;
   then_ = std::move(made.then);
   hook();
+  writes_ = std::make_unique<ParameterWrites>(parts_.trained_and_frozen());
+  synchrony_->watch(*writes_);
   synchrony_->weigh(weight_);
   synchrony_->pause(is_paused_);
   report_step();
@@ -225,7 +227,10 @@ Synchrony& Replicas::synchrony() const {
 void Replicas::check_replicas(std::int64_t step) {
   const bool is_alone = calls_ == nullptr && parts_.placements.group() == nullptr;
   if (is_alone || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
-  if (step != 2 && step % options_.check_replicas_every != 0) return;
+  if (step == 2 || step % options_.check_replicas_every == 0) compare_replicas(step);
+}
+
+void Replicas::compare_replicas(std::int64_t step) {
   if (synchrony().pieces() == nullptr) synchrony().drain();
   const at::DisableRecordFunctionGuard unseen;  // it is no use of sharded parameters
   const auto all = synchrony().holds_parameters() ? parts_.trained_and_frozen() : parts_.frozen;
@@ -303,6 +308,7 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
         "DataParallel::consensus() returned before training goes on");
   }
   EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
+  if (!masters().empty() && writes_->any()) read_model();
   const std::int64_t step = synchrony().report().step + 1;
   // Ranks whose pieces others wait for within a backward pass must not wait before end_step().
   const bool has_pieces = synchrony().pieces() != nullptr;
@@ -310,8 +316,10 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
   const StepOutcome& outcome = ended.outcome =
       with_remedy([&] { return synchrony().end_step(updates); });
   report_step();
-  if (has_pieces && outcome.end != StepEnd::over) check_replicas(step);
   if (outcome.end == StepEnd::under_way) update_at_first_use();
+  // What differs among the ranks was written on some of them alone.
+  if (outcome.has_writes && !synchrony().may_differ()) compare_replicas(step);
+  else if (has_pieces && outcome.end != StepEnd::over) check_replicas(step);
   if (outcome.end != StepEnd::over && !synchrony().may_differ()) {
     if (options_.buffers == BufferMode::broadcast) buffers_->broadcast(*group_, outcome.root);
     if (options_.buffers == BufferMode::average)
@@ -367,9 +375,23 @@ bool Replicas::synchronize() {
   const EndedStep ended = end_step(nullptr);
   if (numbers_ && ended.outcome.end == StepEnd::gradients)
     is_finite_ = numbers_->unscale(synchrony().leaves());
+  // The caller's optimizer steps the parameters next, unless these follow from what it steps.
+  if (synchrony().pieces() == nullptr && masters().empty()) writes_->look_away();
+  else writes_->note();
   refuse(ended);
   synchronized_ = ended.outcome.end;
   return synchronized_ != StepEnd::over;
+}
+
+// What wrote to the parameters until now was the training.
+void Replicas::note_update(StepEnd end) {
+  if (end == StepEnd::under_way) writes_->look_away();
+  else writes_->note();
+}
+
+void Replicas::leaves_changed() {
+  synchrony().leaves_changed();
+  writes_->note();
 }
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
@@ -391,6 +413,7 @@ bool Replicas::step(torch::optim::Optimizer& optimizer) {
     report_step();
     end_update(may_update);
   }
+  note_update(end);
   refuse(ended);
   synchronized_ = end;
   if (end == StepEnd::over) return false;
@@ -414,9 +437,11 @@ bool Replicas::step(PrepareOptimizer prepare) {
       const double seconds = updates_->update_all();
       synchrony().stepped(updates_->optimizers(), seconds);
     }
+    note_update(*before);
     return before != StepEnd::over;
   }
   const EndedStep ended = end_step(updates_.get());
+  note_update(ended.outcome.end);
   refuse(ended);
   if (ended.outcome.end == StepEnd::over) return false;
   change_if_due();

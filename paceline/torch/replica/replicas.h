@@ -74,7 +74,7 @@ class Replicas {
   SynchronyState state();
   void restore(const SavedSynchrony& saved);
   // The model takes the values that were written into parameters(). Collective.
-  void leaves_changed() { synchrony().leaves_changed(); }
+  void leaves_changed();
   // Those of DataParallelOptions::optimizer, by trained parameter; empty: the caller has one.
   std::vector<torch::optim::Optimizer*> optimizers() const;
 
@@ -102,6 +102,8 @@ class Replicas {
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
   void check_replicas(std::int64_t step);
+  void compare_replicas(std::int64_t step);
+  void note_update(StepEnd end);
   EndedStep end_step(OwnUpdates* updates);
   bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
   EndedStep end_gated_step(bool& may_update);
@@ -133,6 +135,7 @@ class Replicas {
   std::unique_ptr<CoalescedTensors> buffers_;
   std::unique_ptr<OwnUpdates> updates_;  // none: the caller has an optimizer
   std::unique_ptr<Numbers> numbers_;     // none: gradients are as they come
+  std::unique_ptr<ParameterWrites> writes_;
   std::unique_ptr<Synchrony> synchrony_;
   std::vector<GradientHook> hooks_;      // by trained parameter
   std::unique_ptr<FirstUse> first_use_;  // while parameters are under way

@@ -21,6 +21,7 @@ Replicas::EndedStep Replicas::end_gated_step(bool& may_update) {
   const bool has_ended =
       numbers_ ? numbers_->is_unscaled() : before && updates_ && !synchrony().has_gradients();
   if (has_ended) {
+    if (!masters().empty() && writes_->any()) read_model();
     if (numbers_ && synchrony().has_gradients()) numbers_->require_scaled();
     ended.outcome.end = before.value_or(StepEnd::gradients);
   } else {
@@ -54,6 +55,7 @@ bool Replicas::step_gated_updates() {
     report_step();
     end_update(may_update);
   }
+  note_update(end);
   refuse(ended);
   synchronized_ = end;
   if (end == StepEnd::over) return false;

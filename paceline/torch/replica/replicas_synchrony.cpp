@@ -36,6 +36,7 @@ Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(replicas) {
 Replicas::Consensus::~Consensus() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(own_values_[i]);
+  if (!tensors_.empty()) replicas_.writes_->note();
   replicas_.is_in_consensus_ = false;
 }
 

@@ -24,6 +24,7 @@
 #include "paceline/torch/replica/model_parts.h"
 #include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/parameter_pieces.h"
+#include "paceline/torch/replica/parameter_writes.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony_state.h"
@@ -43,6 +44,8 @@ struct StepOutcome {
   int root = 0;                // the lowest rank whose weight is not 0
   double share = 1;            // this rank's weight over the mean of all ranks' weights
   std::string complaint = {};  // misuse in this step; empty: none
+  // The program wrote into the parameters of some rank before this step, as all ranks know now.
+  bool has_writes = false;
 };
 
 using Optimizers = std::vector<torch::optim::Optimizer*>;
@@ -72,6 +75,11 @@ class Synchrony {
   virtual bool in_step() const = 0;
   // Whether backward made a gradient since the last step ended.
   virtual bool has_gradients() const = 0;
+
+  // `writes` tells what the program writes into the parameters between steps; it outlives this.
+  // Called before the first step. Values that a synchrony keeps beside the parameters follow such
+  // writes; it notes those that it has followed.
+  virtual void watch(ParameterWrites& writes) { static_cast<void>(writes); }
 
   // The optimizers with which the caller ends the step that is under way, before end_step(null):
   // for a synchrony that has others step by their settings. THROWS Error (misuse): nobody can; then

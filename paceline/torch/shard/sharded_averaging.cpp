@@ -115,8 +115,10 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::OwnUpdates*) {
   }
   // A rank without a batch used nothing since the last step, and the others may have.
   if (stage_ < 3) communicating([this] { gathers_.start_all(); });
-  const parallel::StepOutcome outcome = averaging_->end_step(nullptr);
+  parallel::StepOutcome outcome = averaging_->end_step(nullptr);
   if (outcome.end != parallel::StepEnd::over) communicating([this] { gathers_.forget(); });
+  if (outcome.has_writes && stage_ == 3) communicating([this] { compare_writes(); });
+  if (outcome.complaint.empty()) outcome.complaint = complaint_about_memory();
   pieces_.end_step();
   gathers_.end_step();
   report_ = averaging_->report();
@@ -126,6 +128,25 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::OwnUpdates*) {
       .whole_memory = static_cast<double>(stage_ < 3 ? units_.bytes() : memory_.pool().take_peak()),
       .piece_memory = static_cast<double>(memory_.piece_bytes())};
   return outcome;
+}
+
+// Each rank took the part of what the program wrote that it owns.
+void ShardedAveraging::compare_writes() {
+  std::vector<std::string> names;
+  for (const parallel::Parameter& one : parameters_) names.push_back(one.name);
+  parallel::require_equal_fingerprints(*lane_, names, memory_.take_fingerprints(),
+                                       averaging_->report().step);
+}
+
+std::string ShardedAveraging::complaint_about_memory() const {
+  const int moved = memory_.moved_parameter();
+  if (moved < 0) return {};
+  return c10::str("parameter '", parameters_[static_cast<std::size_t>(moved)].name,
+                  "' was given other memory after DataParallel was made (set_data()), where "
+                  "zero_stage ",
+                  stage_,
+                  " does not train it: write into it instead (copy_() under NoGradGuard), or make "
+                  "another DataParallel");
 }
 
 void ShardedAveraging::stepped(const parallel::Optimizers& optimizers, double seconds) {

@@ -33,6 +33,7 @@ class ShardedAveraging final : public parallel::Synchrony {
   std::shared_ptr<void> birthplace(std::size_t i) override { return averaging_->birthplace(i); }
   void before_use(std::size_t) override {}
   void weigh(const parallel::RankWeight& weight) override { averaging_->weigh(weight); }
+  void watch(parallel::ParameterWrites& writes) override { averaging_->watch(writes); }
   void pause(bool paused) override { averaging_->pause(paused); }
   bool in_step() const override { return averaging_->in_step(); }
   bool has_gradients() const override { return averaging_->has_gradients(); }
@@ -62,6 +63,8 @@ class ShardedAveraging final : public parallel::Synchrony {
 
  private:
   void used(const std::vector<std::size_t>& units);
+  void compare_writes();
+  std::string complaint_about_memory() const;
   template <typename Call>
   void communicating(const Call& call);
 

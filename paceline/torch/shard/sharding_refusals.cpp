@@ -61,6 +61,12 @@ void require_shardable(const parallel::ModelParts& parts, const DataParallelOpti
     refuse(c10::str("does not go with the sparse gradients of '", parts.sparse.front().name, "'"),
            "make the embedding with sparse(false)");
   }
+  if (const auto aliases = parallel::aliases_in(parts.dense)) {
+    refuse(c10::str("moves parameters into memory of its own, and '", aliases->first, "' and '",
+                    aliases->second, "' lie in one storage"),
+           "register one tensor under both names where layers share it, else give each its own "
+           "memory, as by weight.set_data(weight.clone())");
+  }
   for (const parallel::Parameter& one : parts.dense) {
     if (one.tensor.element_size() == 2) {
       refuse(c10::str("does not go with parameter '", one.name, "' ", describe(one.tensor),

@@ -182,7 +182,10 @@ void UnitGathers::hold(bool held) {
     return;
   }
   is_held_ = false;
-  if (!stay_whole_) forget();
+  if (stay_whole_) return;
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    if (states_[u] == State::whole) memory_.take_writes(u);
+  forget();
 }
 
 void UnitGathers::start(std::size_t unit) {

@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -44,6 +45,8 @@ UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Co
       pieces_(units.size()) {
   const at::NoGradGuard no_grad;
   for (const parallel::Parameter& one : parts.dense) parameters_.push_back(one.tensor);
+  versions_.resize(parameters_.size());
+  fingerprints_.resize(parameters_.size());
   for (std::size_t u = 0; u < units_.size(); ++u) move_in(u);
   for (std::size_t i = 0; i < parameters_.size(); ++i) make_leaf(i);
 #ifdef __GLIBC__
@@ -66,6 +69,7 @@ void UnitMemory::move_in(std::size_t unit) {
                    strides);
     parameter.copy_(old);
   }
+  note_versions(unit);
   if (stays_whole_) return;
   pieces_[unit] = std::make_shared<Allocation>(group_.allocate(units_.piece_bytes(unit)));
   const std::size_t bytes = units_.piece_bytes(unit);
@@ -115,9 +119,52 @@ void UnitMemory::fill(std::size_t unit) {
   whole_[unit] = pool_.take(units_[unit].bytes);
   storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(data_of(whole_[unit]));
   storages_[unit].set_nbytes(units_[unit].bytes);
+  note_versions(unit);
+}
+
+void UnitMemory::note_versions(std::size_t unit) {
+  for (const int index : units_[unit].parameters.gradients) {
+    const auto i = static_cast<std::size_t>(index);
+    versions_[i] = parameters_[i]._version();
+  }
+}
+
+bool UnitMemory::was_written(std::size_t parameter) const {
+  return parameters_[parameter]._version() != versions_[parameter];
+}
+
+void UnitMemory::take_writes(std::size_t unit) {
+  if (stays_whole_) return;
+  const at::DisableRecordFunctionGuard unseen;  // it is no use of the unit
+  for (const int index : units_[unit].parameters.gradients) {
+    const auto i = static_cast<std::size_t>(index);
+    if (was_written(i)) fingerprints_[i] = fingerprint_of(parameters_[i]);
+  }
+  note_versions(unit);
+  const std::size_t bytes = units_.piece_bytes(unit);
+  std::memcpy(pieces_[unit]->data(),
+              whole_[unit]->data() + bytes * static_cast<std::size_t>(group_.rank()), bytes);
+}
+
+std::vector<std::uint64_t> UnitMemory::take_fingerprints() {
+  return std::exchange(fingerprints_, std::vector<std::uint64_t>(parameters_.size()));
+}
+
+int UnitMemory::moved_parameter() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto* const now =
+        parameters_[i].unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    if (now != storages_[units_.unit_of(i)].unsafeGetStorageImpl()) return static_cast<int>(i);
+  }
+  return -1;
 }
 
 void UnitMemory::empty(std::size_t unit) {
+  const auto& members = units_[unit].parameters.gradients;
+  if (!stays_whole_ && std::ranges::any_of(members, [this](int index) {
+        return was_written(static_cast<std::size_t>(index));
+      }))
+    take_writes(unit);
   storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(no_data());
   storages_[unit].set_nbytes(0);
   pool_.give_back(std::move(whole_[unit]), units_[unit].bytes);

@@ -6,6 +6,7 @@
 #include <c10/core/Storage.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -39,8 +40,12 @@ class UnitMemory {
   bool is_whole(std::size_t unit) const { return whole_[unit] != nullptr; }
   // Gives the unit memory of any content. REQUIRES: it is empty.
   void fill(std::size_t unit);
-  // Takes it away; operators that read the parameters fail then.
+  // Takes it away; operators that read the parameters fail then. What the program wrote into the
+  // parameters since fill() goes into the piece.
   void empty(std::size_t unit);
+  // The same without a look at whether it wrote: past libtorch's version counters too. REQUIRES: it
+  // is whole, and the piece is as it was gathered.
+  void take_writes(std::size_t unit);
 
   Buffer whole(std::size_t unit) const;  // REQUIRES: is_whole()
   ConstBuffer piece(std::size_t unit) const;
@@ -48,6 +53,12 @@ class UnitMemory {
   std::vector<std::shared_ptr<const void>> owners(std::size_t unit) const;
   // Makes every number of a whole unit NaN.
   void poison(std::size_t unit);
+
+  // By parameter: the fingerprint of the whole values that the program wrote since the last call; 0
+  // if it did not. Only where pieces lie apart.
+  std::vector<std::uint64_t> take_fingerprints();
+  // A parameter whose memory is not its unit's any more (`set_data()`); -1: there is none.
+  int moved_parameter() const;
 
   const std::vector<c10::Storage>& storages() const { return storages_; }  // by unit
   const std::vector<Leaf>& leaves() const { return leaves_; }  // in the order of parameters
@@ -60,6 +71,8 @@ class UnitMemory {
   void take_out(std::size_t unit);
   void make_leaf(std::size_t parameter);
   std::byte* piece_start(std::size_t unit) const;
+  bool was_written(std::size_t parameter) const;
+  void note_versions(std::size_t unit);
 
   const Units& units_;
   Communicator& group_;
@@ -70,6 +83,8 @@ class UnitMemory {
   std::vector<std::shared_ptr<Allocation>> whole_;   // by unit; null: empty
   std::vector<std::shared_ptr<Allocation>> pieces_;  // by unit; null: part of the whole one
   std::vector<Leaf> leaves_;
+  std::vector<std::uint32_t> versions_;        // by parameter, when its unit was filled
+  std::vector<std::uint64_t> fingerprints_;    // by parameter, of what was written
 };
 
 }  // namespace paceline::shard

@@ -22,6 +22,7 @@ class LocalGradients : public parallel::Synchrony {
   std::shared_ptr<void> birthplace(std::size_t) final { return nullptr; }
   void before_use(std::size_t) final {}
   void weigh(const parallel::RankWeight& weight) final { weight_ = weight; }
+  void watch(parallel::ParameterWrites& writes) final { writes_ = &writes; }
   void pause(bool) final {}
   bool in_step() const final { return false; }
   bool has_gradients() const final { return current_.gradients > 0; }
@@ -43,6 +44,10 @@ class LocalGradients : public parallel::Synchrony {
   virtual void begin_step() {}
   void begin();                                        // calls it, once a step
   void end(const parallel::ExchangeReport& exchange);  // of the step
+
+  // The parameters that the program wrote since they were noted; null: nobody looks.
+  parallel::ParameterWrites* writes() const { return writes_; }
+  bool has_writes() const { return writes_ != nullptr && writes_->any(); }
 
   // Texts on misuse in this step; empty: none.
   std::string complaint_of_change() const;   // an optimizer stepped by itself
@@ -81,6 +86,7 @@ class LocalGradients : public parallel::Synchrony {
   parallel::ParameterWatch watch_;
   const std::vector<schedule::Bucket> no_buckets_;
   parallel::RankWeight weight_;
+  parallel::ParameterWrites* writes_ = nullptr;
   std::vector<bool> made_;
   bool has_begun_ = false;  // the step
   int backward_ = -1;       // the last that made a gradient

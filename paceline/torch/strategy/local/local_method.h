@@ -33,6 +33,11 @@ class LocalMethod {
   // A step begins: its first gradient is about to be made, or it ends without one. The model is as
   // the last step left it, or as it was loaded since.
   virtual void begin_step() {}
+  // The program wrote into the model's parameters since the last step, with right: what the method
+  // keeps beside them follows. Called before begin_step(), write_consensus() and state(); not
+  // collective, because a rank may be the only one that wrote. A method that keeps nothing beside
+  // the model has nothing to do.
+  virtual void written() {}
   // The user told the loss of this rank's batch of `samples`.
   virtual void loss(double loss, double samples) {
     static_cast<void>(loss), static_cast<void>(samples);

@@ -27,6 +27,10 @@ double LocalReplica::distance(double square) {
   return std::sqrt(group.all_reduce(square) / group.size());
 }
 
+bool LocalReplica::any(bool on_this_rank) {
+  return group.all_reduce(on_this_rank ? 1.0 : 0.0) > 0;
+}
+
 void LocalReplica::take_mean() {
   if (!ledger.is_empty()) {
     const at::Tensor mean = model.make_vector();

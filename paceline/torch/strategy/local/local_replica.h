@@ -25,6 +25,8 @@ struct LocalReplica {
   void average_plainly(const at::Tensor& vector);
   // Collective: the square root of the mean of these squares over all ranks.
   double distance(double square);
+  // Collective: whether it is so on any rank.
+  bool any(bool on_this_rank);
   // Collective: the model becomes the mean of all replicas, weighted by their samples; it is that
   // already if no rank has one. Counts take rank 0's values.
   void take_mean();

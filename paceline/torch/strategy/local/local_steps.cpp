@@ -20,6 +20,18 @@ void LocalSteps::loss(double loss) {
   method_->loss(loss, weight().weight);
 }
 
+void LocalSteps::begin_step() {
+  follow_writes();
+  method_->begin_step();
+}
+
+void LocalSteps::follow_writes() {
+  if (!has_writes()) return;
+  const at::NoGradGuard no_grad;
+  method_->written();
+  writes()->note();
+}
+
 StepOutcome LocalSteps::end_step(OwnUpdates* updates) {
   const at::NoGradGuard no_grad;
   begin();
@@ -66,13 +78,17 @@ void LocalSteps::stepped(const Optimizers& optimizers, double) {
 void LocalSteps::write_consensus() {
   const at::NoGradGuard no_grad;
   require_between_steps("consensus");
-  communicating([this] { method_->write_consensus(); });
+  communicating([this] {
+    follow_writes();
+    method_->write_consensus();
+  });
 }
 
 // --- checkpoints ---------------------------------------------------------------------------------
 
 SynchronyState LocalSteps::state() {
   require_between_steps("state");
+  follow_writes();
   MethodState state = method_->state();
   state.values["samples"] = replica_.ledger.samples();
   return {.values = std::move(state.values), .own = packed(state.tensors)};

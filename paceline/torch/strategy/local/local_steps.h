@@ -32,7 +32,8 @@ class LocalSteps final : public LocalGradients {
   void restore(const parallel::SavedSynchrony& saved) override;
 
  private:
-  void begin_step() override { method_->begin_step(); }
+  void begin_step() override;
+  void follow_writes();
 
   LocalReplica replica_;
   std::unique_ptr<LocalMethod> method_;

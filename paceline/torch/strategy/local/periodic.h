@@ -2,6 +2,8 @@
 // ranks wait.
 #pragma once
 
+#include <utility>
+
 #include "paceline/torch/strategy/local/local_method.h"
 
 namespace paceline::strategy {
@@ -9,9 +11,13 @@ namespace paceline::strategy {
 class Periodic : public LocalMethod {
  public:
   void after_update(const parallel::Optimizers& optimizers) override;
-  MethodState state() override { return {.values = {{"steps", steps_}}}; }
+  void written() override { was_written_ = true; }
+  MethodState state() override {
+    return {.values = {{"steps", steps_}, {"written", was_written_}}};
+  }
   void restore(const JsonReader::Json& values, bool) override {
     steps_ = values.at("steps").get<int>();
+    was_written_ = values.value("written", false);
   }
   parallel::ExchangeReport report() const final { return report_; }
 
@@ -33,6 +39,10 @@ class Periodic : public LocalMethod {
   void change_period(int period) { report_.period = period; }
   int period() const { return report_.period; }
 
+  // Collective: whether the program wrote into the model of any rank since take_writes(), which
+  // each exchange calls once.
+  bool any_writes() { return replica_.any(was_written_); }
+  bool take_writes() { return replica_.any(std::exchange(was_written_, false)); }
   // Collective: mean_ becomes the mean of all replicas. Returns their distance from it. The model
   // is as it was.
   double find_mean();
@@ -42,6 +52,7 @@ class Periodic : public LocalMethod {
 
  private:
   int steps_ = 0;  // since the last exchange
+  bool was_written_ = false;
   parallel::ExchangeReport report_;
 };
 

@@ -28,6 +28,11 @@ Job& job_that_serves(const server::ConsistencyChoice& choice, const StrategyCont
     refuse(c10::str("does not go with the sparse gradients of '", context.parts.sparse.front().name,
                     "'"),
            "make the embedding with sparse(false)");
+  if (const auto aliases =
+          parallel::aliases_in(context.parts.dense, parallel::Aliases::common_elements))
+    refuse(c10::str("keeps each parameter on servers by itself, and '", aliases->first, "' and '",
+                    aliases->second, "' lie in one memory"),
+           "register one tensor under both names where layers share it");
   for (const parallel::Parameter& one : context.parts.dense) {
     if (one.tensor.scalar_type() == at::kFloat || one.tensor.scalar_type() == at::kDouble) continue;
     refuse(c10::str("does not go with parameter '", one.name, "' ", describe(one.tensor),

@@ -57,7 +57,8 @@ ServerSynchrony::ServerSynchrony(const server::ConsistencyChoice& choice,
       vector_(vector_of(model_)),
       begin_(pacing_.worker_updates ? vector_of(model_) : at::Tensor()),
       buffers_(context.options.buffers == BufferMode::off ? std::vector<at::Tensor>()
-                                                          : tensors_of(context.parts.buffers)) {}
+                                                          : tensors_of(context.parts.buffers)),
+      facts_(context.group) {}
 
 bool ServerSynchrony::is_lockstep() const {
   return pacing_.lead != server::kAnyLead && !pacing_.skips_steps();
@@ -65,6 +66,46 @@ bool ServerSynchrony::is_lockstep() const {
 
 void ServerSynchrony::steps_by(const Optimizers& optimizers) {
   if (!pacing_.worker_updates) rule_ = rule_of(optimizers, parameters(), name());
+}
+
+// --- what the program writes into the parameters -------------------------------------------------
+
+// Where all ranks make each step together they ask each other, while the backward pass runs, and
+// begin a new table with what they wrote.
+void ServerSynchrony::begin_step() {
+  if (!table_) return;
+  if (is_in_step()) facts_.tell_weight({1, true}, has_writes());
+  else if (has_writes() && !pacing_.worker_updates) refuse_writes();
+}
+
+void ServerSynchrony::refuse_writes() const {
+  const std::string parameter = writes()->name(writes()->written().front());
+  throw_misuse(c10::str("parameter '", parameter,
+                        "' was written between two steps, and under synchrony '", name(),
+                        "' the servers hold the parameters, which ranks read at different steps: "
+                        "write on all ranks alike, then call finish() before the next step; from "
+                        "there on the servers have the new values"));
+}
+
+// Collective. The next table begins with the parameters as the servers and the program made them.
+void ServerSynchrony::rest_and_follow_writes(bool all_know) {
+  const bool wrote = has_writes();
+  std::map<std::size_t, at::Tensor> values;
+  if (wrote) {
+    for (const std::size_t i : writes()->written())
+      if (i < parameters().size()) values[i] = parameters()[i].tensor.detach().clone();
+  }
+  table_->rest(buffer_of(vector_)).wait();
+  rule_state_ = table_->take_rule_state();
+  model_.write(vector_);
+  rests_ = true;
+  // Before the others rest too, one that asked them would keep them waiting for its pushes.
+  if (all_know || group_.all_reduce(wrote ? 1.0 : 0.0) > 0) {
+    for (const auto& [i, value] : values) at::Tensor(parameters()[i].tensor.detach()).copy_(value);
+    require_equal_replicas(group_, parameters(), report().step + 1);
+    table_.reset();
+  }
+  if (writes() != nullptr) writes()->note();
 }
 
 // --- a step --------------------------------------------------------------------------------------
@@ -83,13 +124,20 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
   const at::NoGradGuard no_grad;
   begin();
   require_batch();
+  if (table_ && is_in_step()) {
+    communicating([this] {
+      if (facts_.weights().has_writes) rest_and_follow_writes(/*all_know=*/true);
+    });
+  }
   StepOutcome outcome{.complaint = complaint_of_silence()};
   const bool counts = has_batch() && outcome.complaint.empty();
   current().total_weight = weight().weight;
   current().shadows = has_batch() ? 0 : 1;
   if (pacing_.worker_updates) {
     has_stepped_ = counts;
-    model_.read(begin_);
+    // What the program wrote since the last pull is a part of this rank's change.
+    if (table_ && has_writes()) begin_.copy_(vector_);
+    else model_.read(begin_);
     outcome.end = counts ? StepEnd::gradients : StepEnd::skipped;
     if (updates == nullptr) return outcome;
     const double seconds = counts ? updates->update_all() : 0;
@@ -184,6 +232,7 @@ void ServerSynchrony::open_table() {
 }
 
 void ServerSynchrony::end_report() {
+  facts_.end();
   const server::TableFigures figures = table_->figures();
   ServerReport& report = current().servers;
   report = {.version = static_cast<std::int64_t>(figures.version),
@@ -200,12 +249,7 @@ void ServerSynchrony::rest() {
   require_between_steps("finish");
   if (!table_) return;
   const at::NoGradGuard no_grad;
-  communicating([this] {
-    table_->rest(buffer_of(vector_)).wait();
-    rule_state_ = table_->take_rule_state();
-  });
-  model_.write(vector_);
-  rests_ = true;
+  communicating([this] { rest_and_follow_writes(/*all_know=*/false); });
 }
 
 // Parameters are equal already, because finish() comes before.

@@ -40,9 +40,17 @@ class Admm final : public Periodic {
     }
   }
 
+  // No penalty pulls what was written back: the local problem begins where the model stands.
+  void written() override {
+    Periodic::written();
+    replica_.model.read(consensus_);
+    dual_.zero_();
+  }
+
   void write_consensus() override {
     replica_.model.write(consensus_);
-    replica_.take_counts();
+    if (any_writes()) replica_.take_plain_mean();
+    else replica_.take_counts();
   }
 
   MethodState state() override {

@@ -57,6 +57,12 @@ class AsyncMixing final : public LocalMethod {
 
   bool is_lockstep() const override { return false; }
 
+  // What the program changed enters x as a difference, like an update.
+  void written() override {
+    const at::Tensor change = read_model(replica_);
+    change.sub_(snapshot_);
+    gossip_.add(values_of(change));
+  }
   // The model may have been loaded since the last step.
   void begin_step() override { replica_.model.read(snapshot_); }
 

@@ -24,8 +24,18 @@ class BlockMomentum final : public Periodic {
     replica.model.read(global_);
   }
 
+  // The present block begins where the program left the model.
+  void written() override {
+    Periodic::written();
+    replica_.model.read(global_);
+  }
+
   // The state at the end of the last block.
   void write_consensus() override {
+    if (any_writes()) {
+      replica_.take_plain_mean();
+      return;
+    }
     replica_.model.write(global_);
     replica_.take_counts();
   }
@@ -40,6 +50,10 @@ class BlockMomentum final : public Periodic {
   double exchange(const parallel::Optimizers& optimizers) override {
     const double share = replica_.ledger.share();
     const double distance = find_mean();
+    if (take_writes()) {
+      replica_.average_plainly(global_);
+      update_.zero_();
+    }
     const std::int64_t parameters = replica_.model.parameters(),
                        buffers = replica_.model.elements() - parameters;
     const at::Tensor global = global_.narrow(0, 0, parameters);

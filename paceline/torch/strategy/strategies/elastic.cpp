@@ -20,8 +20,8 @@ class Elastic final : public LocalMethod {
       : replica_(replica),
         alpha_(settings.or_auto("alpha", 0.9 / replica.group.size())),
         centre_(replica.model.make_vector()),
-        pull_(replica.model.make_vector(replica.model.elements() + 1)),
-        pulls_(replica.model.make_vector(replica.model.elements() + 1)) {
+        pull_(replica.model.make_vector(replica.model.elements() + kTold)),
+        pulls_(replica.model.make_vector(replica.model.elements() + kTold)) {
     report_.period = settings.as<int>("period");
     replica.model.read(centre_);
   }
@@ -33,6 +33,13 @@ class Elastic final : public LocalMethod {
     }
   }
 
+  // The centre follows; a pull that is under way is that of values which are gone.
+  void written() override {
+    drops_pull_ = is_under_way_;
+    was_written_ = true;
+    replica_.model.read(centre_);
+  }
+
   void begin_step() override { start_if_due(); }
 
   void after_update(const parallel::Optimizers&) override {
@@ -42,15 +49,23 @@ class Elastic final : public LocalMethod {
   }
 
   void write_consensus() override {
+    if (replica_.any(was_written_)) {
+      replica_.take_plain_mean();
+      return;
+    }
     replica_.model.write(centre_);
     replica_.take_counts();
   }
 
   // An exchange that is under way belongs to the next step, and is begun again after a restart.
-  MethodState state() override { return {.values = {{"steps", steps_}}, .tensors = {centre_}}; }
+  MethodState state() override {
+    return {.values = {{"steps", steps_}, {"written", was_written_}}, .tensors = {centre_}};
+  }
   void restore(const JsonReader::Json& values, bool) override {
     if (std::exchange(is_under_way_, false)) work_.wait();
     steps_ = values.at("steps").get<int>();
+    was_written_ = values.value("written", false);
+    drops_pull_ = false;
   }
 
   parallel::ExchangeReport report() const override { return report_; }
@@ -63,9 +78,9 @@ class Elastic final : public LocalMethod {
     const at::Tensor pull = pull_.narrow(0, 0, elements);
     replica_.model.read(pull);
     pull.sub_(centre_);
-    // The last element tells how far this replica is from the centre.
-    pull_.narrow(0, elements, 1)
-        .fill_(pull.narrow(0, 0, replica_.model.parameters()).square().sum(at::kDouble));
+    const at::Tensor square = pull.narrow(0, 0, replica_.model.parameters()).square();
+    pull_.narrow(0, elements, 1).fill_(square.sum(at::kDouble));
+    pull_.narrow(0, elements + 1, 1).fill_(std::exchange(was_written_, false) ? 1 : 0);
     pull.mul_(alpha_);
     if (replica_.alone()) pulls_.copy_(pull_);
     else work_ = replica_.group.all_reduce(buffer_of(pull_), buffer_of(pulls_));
@@ -75,8 +90,11 @@ class Elastic final : public LocalMethod {
     is_under_way_ = false;
     work_.wait();
     const std::int64_t elements = replica_.model.elements();
-    replica_.model.add(pull_, -1);
-    centre_.add_(pulls_.narrow(0, 0, elements));
+    if (pulls_.narrow(0, elements + 1, 1).item<double>() > 0) replica_.average_plainly(centre_);
+    if (!std::exchange(drops_pull_, false)) {
+      replica_.model.add(pull_, -1);
+      centre_.add_(pulls_.narrow(0, 0, elements));
+    }
     report_.distance =
         std::sqrt(pulls_.narrow(0, elements, 1).item<double>() / replica_.group.size());
     ++report_.exchanges;
@@ -85,12 +103,17 @@ class Elastic final : public LocalMethod {
     steps_ = 0;
   }
 
+  // Elements of a message behind the pull: the square of the replica's distance from the centre, and
+  // 1 if the program wrote into the replica.
+  static constexpr std::int64_t kTold = 2;
+
   LocalReplica& replica_;
   const double alpha_;
   const at::Tensor centre_;
-  const at::Tensor pull_, pulls_;  // of this rank, and the sum of all; one element more: a distance
+  const at::Tensor pull_, pulls_;  // of this rank, and the sum of all
   Work work_;
   bool is_under_way_ = false;
+  bool was_written_ = false, drops_pull_ = false;
   int steps_ = 0;  // since the last exchange
   parallel::ExchangeReport report_;
 };

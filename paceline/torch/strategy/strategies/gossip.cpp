@@ -2,6 +2,8 @@
 // Lian et al., Can Decentralized Algorithms Outperform Centralized Algorithms?, NeurIPS 2017.
 #include <torch/torch.h>
 
+#include <utility>
+
 #include "paceline/torch/strategy/local/graph_setting.h"
 #include "paceline/torch/strategy/local/local_steps.h"
 #include "paceline/torch/strategy/local/neighbour_exchange.h"
@@ -22,6 +24,9 @@ class Gossip final : public LocalMethod {
     report_.period = 1;
   }
 
+  // What neighbours send meanwhile belongs to values that are gone.
+  void written() override { drops_change_ = exchange_.is_under_way(); }
+
   void begin_step() override {
     if (!is_adapt_then_combine_ && !exchange_.is_under_way()) start();
   }
@@ -32,10 +37,11 @@ class Gossip final : public LocalMethod {
     exchange_.mix_change(vector_, change_);
     report_.distance =
         change_.narrow(0, 0, replica_.model.parameters()).norm(2, at::kDouble).item<double>();
+    const bool drops_change = std::exchange(drops_change_, false);
     if (is_adapt_then_combine_) {
       exchange_.mix(vector_, change_);
       replica_.model.write(change_);
-    } else {
+    } else if (!drops_change) {
       replica_.model.add(change_);
     }
     ++round_;
@@ -66,6 +72,7 @@ class Gossip final : public LocalMethod {
   NeighbourExchange exchange_;
   const bool is_adapt_then_combine_;
   const at::Tensor vector_, change_;
+  bool drops_change_ = false;
   std::int64_t round_ = 0;
   parallel::ExchangeReport report_;
 };

@@ -35,6 +35,8 @@ class PushSum final : public LocalMethod {
     }
   }
 
+  void written() override { is_loaded_ = false; }
+
   void begin_step() override {
     if (std::exchange(is_loaded_, true)) return;
     replica_.model.read(vector_in(numerator_));

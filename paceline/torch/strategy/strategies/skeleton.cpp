@@ -34,6 +34,21 @@ class Skeleton final : public Periodic {
     begin_round();
   }
 
+  // A link that this rank does not hold, and that is as the round left it, was not written: what the
+  // others have counts.
+  void written() override {
+    Periodic::written();
+    restarts_round_ = false;
+    const at::Tensor model = at::empty_like(global_);
+    replica_.model.read(model);
+    const at::Tensor links = parameters_of(model);
+    counts_ = keeps_ ? at::ones_like(links)
+                     : is_held_.logical_or(links.ne(frozen_)).to(links.scalar_type());
+    links.copy_(at::where(counts_ > 0, links, parameters_of(global_)));
+    global_.copy_(model);
+    if (keeps_) frozen_ = links.clone();
+  }
+
   void begin_step() override {
     if (!restarts_round_) return;
     restarts_round_ = false;
@@ -51,11 +66,13 @@ class Skeleton final : public Periodic {
   }
 
   void write_consensus() override {
+    follow_writes();
     replica_.model.write(replica_.ledger.is_empty() ? global_ : merged());
     replica_.take_counts();
   }
 
   MethodState state() override {
+    follow_writes();
     MethodState state = Periodic::state();
     state.values["round"] = round_;
     state.tensors = {global_, is_core_};
@@ -72,7 +89,22 @@ class Skeleton final : public Periodic {
  private:
   bool chooses_core() const { return round_ % refresh_ == 0; }
 
+  // Collective: what the program wrote is part of the merged model, also where no rank trains it.
+  void follow_writes() {
+    if (!take_writes()) return;
+    const at::Tensor counts = replica_.model.make_vector(links_);
+    if (counts_.defined()) counts.copy_(std::exchange(counts_, {}));
+    else counts.fill_(1);
+    at::Tensor links = parameters_of(global_);
+    const at::Tensor before = links.clone();
+    links.mul_(counts);
+    replica_.average_plainly(global_);
+    replica_.average_plainly(counts);
+    links.copy_(at::where(counts > 0, links / counts, before));
+  }
+
   double exchange(const parallel::Optimizers& optimizers) override {
+    follow_writes();
     const at::Tensor all = merged();
     const double distance = replica_.distance(replica_.model.square_distance(all));
     global_.copy_(all);
@@ -187,6 +219,7 @@ class Skeleton final : public Periodic {
   const at::Tensor is_core_;    // bytes
   at::Tensor core_, explored_;  // indices, ascending
   at::Tensor is_held_, frozen_;
+  at::Tensor counts_;  // 1 for each link that the program wrote; undefined: it wrote nothing
   bool holds_all_ = true, restarts_round_ = false;
   std::int64_t round_ = 0, brought_ = 0;
 };

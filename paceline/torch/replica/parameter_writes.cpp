@@ -1,0 +1,37 @@
+#include "paceline/torch/replica/parameter_writes.h"
+
+namespace paceline::parallel {
+
+ParameterWrites::ParameterWrites(const std::vector<Parameter>& parameters) {
+  for (const Parameter& one : parameters) {
+    tensors_.push_back(one.leaf());
+    names_.push_back(one.name);
+  }
+  note();
+}
+
+ParameterWrites::State ParameterWrites::state_of(const at::Tensor& tensor) {
+  const auto* const impl = tensor.unsafeGetTensorImpl();
+  return {static_cast<std::uint32_t>(tensor._version()),
+          impl->unsafe_storage().unsafeGetStorageImpl()};
+}
+
+void ParameterWrites::note() {
+  looks_away_ = false;
+  noted_.clear();
+  for (const at::Tensor& tensor : tensors_) noted_.push_back(state_of(tensor));
+}
+
+std::vector<std::size_t> ParameterWrites::written() const {
+  std::vector<std::size_t> written;
+  if (looks_away_) return written;
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (state_of(tensors_[i]) != noted_[i]) written.push_back(i);
+  return written;
+}
+
+bool ParameterWrites::any() const {
+  return !written().empty();
+}
+
+}  // namespace paceline::parallel

@@ -1,0 +1,49 @@
+// Was a parameter of the model written by the program, between two steps? Where other memory than
+// the model's holds the state of a training (masters, segments, tables, sums), such values would be
+// lost: they have to be taken over from there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "paceline/torch/replica/model_parts.h"
+
+namespace paceline::parallel {
+
+// It looks at version counters and storages, never at elements, so writes past libtorch's counters
+// (`data_ptr()`, `.data()`) are not seen. THREAD: one.
+class ParameterWrites {
+ public:
+  // `parameters`: their leaf() is what the program may write.
+  explicit ParameterWrites(const std::vector<Parameter>& parameters);
+
+  // The present values are right: what has changed them until now was the training itself.
+  void note();
+  // Until note(), the training and the program's own optimizer write, so nothing counts.
+  void look_away() { looks_away_ = true; }
+
+  // Indices of the parameters that were written since note().
+  std::vector<std::size_t> written() const;
+  // The same as a question. What was there when a step asked is not told to the next one.
+  bool any() const;
+  const std::string& name(std::size_t parameter) const { return names_[parameter]; }
+
+ private:
+  struct State {
+    std::uint32_t version = 0;
+    const void* storage = nullptr;
+    bool operator==(const State&) const = default;
+  };
+  static State state_of(const at::Tensor& tensor);
+
+  std::vector<at::Tensor> tensors_;
+  std::vector<std::string> names_;
+  std::vector<State> noted_;
+  bool looks_away_ = false;
+};
+
+}  // namespace paceline::parallel
