@@ -1,5 +1,7 @@
 #include "paceline/torch/replica/parameter_writes.h"
 
+#include "paceline/core/base/base.h"
+
 namespace paceline::parallel {
 
 ParameterWrites::ParameterWrites(const std::vector<Parameter>& parameters) {
@@ -20,6 +22,15 @@ void ParameterWrites::note() {
   looks_away_ = false;
   noted_.clear();
   for (const at::Tensor& tensor : tensors_) noted_.push_back(state_of(tensor));
+}
+
+std::uint64_t ParameterWrites::stamp() const {
+  std::uint64_t stamp = 0;
+  for (const at::Tensor& tensor : tensors_) {
+    const State state = state_of(tensor);
+    stamp = mix(mix(stamp, state.version), reinterpret_cast<std::uintptr_t>(state.storage));
+  }
+  return stamp;
 }
 
 std::vector<std::size_t> ParameterWrites::written() const {

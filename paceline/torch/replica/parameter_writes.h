@@ -26,9 +26,10 @@ class ParameterWrites {
   // Until note(), the training and the program's own optimizer write, so nothing counts.
   void look_away() { looks_away_ = true; }
 
+  // Differs from what it was earlier if a parameter was written meanwhile.
+  std::uint64_t stamp() const;
   // Indices of the parameters that were written since note().
   std::vector<std::size_t> written() const;
-  // The same as a question. What was there when a step asked is not told to the next one.
   bool any() const;
   const std::string& name(std::size_t parameter) const { return names_[parameter]; }
 

@@ -170,6 +170,10 @@ void Replicas::hook() {
     GradientEvents events{[=] { return synchrony->arriving(i); },
                           [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
     if (trained[i].computed.defined()) {
+      events.arriving = [=, this] {
+        masters_follow_writes();
+        return synchrony->arriving(i);
+      };
       events.accumulated = [=, parameter = trained[i]](bool) {
         widen_gradient(parameter);
         synchrony->arrived(i, false);
@@ -308,7 +312,8 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
         "DataParallel::consensus() returned before training goes on");
   }
   EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
-  if (!masters().empty() && writes_->any()) read_model();
+  masters_follow_writes();
+  const bool wrote_late = looked_at_ && *looked_at_ != writes_->stamp();
   const std::int64_t step = synchrony().report().step + 1;
   // Ranks whose pieces others wait for within a backward pass must not wait before end_step().
   const bool has_pieces = synchrony().pieces() != nullptr;
@@ -316,6 +321,11 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
   const StepOutcome& outcome = ended.outcome =
       with_remedy([&] { return synchrony().end_step(updates); });
   report_step();
+  if (wrote_late && ended.outcome.complaint.empty()) {
+    ended.outcome.complaint =
+        "the program wrote into the model's parameters between backward() and the end of the step, "
+        "which takes them from masters of float32: write before the forward pass or after the step";
+  }
   if (outcome.end == StepEnd::under_way) update_at_first_use();
   // What differs among the ranks was written on some of them alone.
   if (outcome.has_writes && !synchrony().may_differ()) compare_replicas(step);
@@ -378,6 +388,7 @@ bool Replicas::synchronize() {
   // The caller's optimizer steps the parameters next, unless these follow from what it steps.
   if (synchrony().pieces() == nullptr && masters().empty()) writes_->look_away();
   else writes_->note();
+  looked_at_.reset();
   refuse(ended);
   synchronized_ = ended.outcome.end;
   return synchronized_ != StepEnd::over;
@@ -385,6 +396,7 @@ bool Replicas::synchronize() {
 
 // What wrote to the parameters until now was the training.
 void Replicas::note_update(StepEnd end) {
+  looked_at_.reset();
   if (end == StepEnd::under_way) writes_->look_away();
   else writes_->note();
 }

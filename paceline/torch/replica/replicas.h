@@ -104,6 +104,7 @@ class Replicas {
   void check_replicas(std::int64_t step);
   void compare_replicas(std::int64_t step);
   void note_update(StepEnd end);
+  void masters_follow_writes();
   EndedStep end_step(OwnUpdates* updates);
   bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
   EndedStep end_gated_step(bool& may_update);
@@ -141,7 +142,8 @@ class Replicas {
   std::unique_ptr<FirstUse> first_use_;  // while parameters are under way
   // The end that synchronize() found, until the next step.
   std::optional<StepEnd> synchronized_;
-  bool is_finite_ = true;  // of the gradients that numbers_ unscaled
+  std::optional<std::uint64_t> looked_at_;  // the stamp of writes_ when this step looked
+  bool is_finite_ = true;                   // of the gradients that numbers_ unscaled
   // Checks and means stand between messages of gradients in an order that may differ from rank to
   // rank, so they have a group of their own.
   std::unique_ptr<Communicator> calls_;  // none: one rank

@@ -21,7 +21,7 @@ Replicas::EndedStep Replicas::end_gated_step(bool& may_update) {
   const bool has_ended =
       numbers_ ? numbers_->is_unscaled() : before && updates_ && !synchrony().has_gradients();
   if (has_ended) {
-    if (!masters().empty() && writes_->any()) read_model();
+    masters_follow_writes();
     if (numbers_ && synchrony().has_gradients()) numbers_->require_scaled();
     ended.outcome.end = before.value_or(StepEnd::gradients);
   } else {
@@ -67,6 +67,13 @@ std::vector<Parameter> Replicas::masters() const {
   std::vector<Parameter> masters = parts_.dense;
   std::erase_if(masters, [](const Parameter& each) { return !each.computed.defined(); });
   return masters;
+}
+
+// Before the first gradient of a step comes, and where there is none.
+void Replicas::masters_follow_writes() {
+  if (numbers_ == nullptr || looked_at_) return;
+  looked_at_ = writes_->stamp();
+  if (!masters().empty() && writes_->any()) read_model();
 }
 
 // The model takes the values of its masters, rounded to nearest.

@@ -57,8 +57,7 @@ ServerSynchrony::ServerSynchrony(const server::ConsistencyChoice& choice,
       vector_(vector_of(model_)),
       begin_(pacing_.worker_updates ? vector_of(model_) : at::Tensor()),
       buffers_(context.options.buffers == BufferMode::off ? std::vector<at::Tensor>()
-                                                          : tensors_of(context.parts.buffers)),
-      facts_(context.group) {}
+                                                          : tensors_of(context.parts.buffers)) {}
 
 bool ServerSynchrony::is_lockstep() const {
   return pacing_.lead != server::kAnyLead && !pacing_.skips_steps();
@@ -70,12 +69,8 @@ void ServerSynchrony::steps_by(const Optimizers& optimizers) {
 
 // --- what the program writes into the parameters -------------------------------------------------
 
-// Where all ranks make each step together they ask each other, while the backward pass runs, and
-// begin a new table with what they wrote.
 void ServerSynchrony::begin_step() {
-  if (!table_) return;
-  if (is_in_step()) facts_.tell_weight({1, true}, has_writes());
-  else if (has_writes() && !pacing_.worker_updates) refuse_writes();
+  if (table_ && !is_in_step() && !pacing_.worker_updates && has_writes()) refuse_writes();
 }
 
 void ServerSynchrony::refuse_writes() const {
@@ -88,7 +83,9 @@ void ServerSynchrony::refuse_writes() const {
 }
 
 // Collective. The next table begins with the parameters as the servers and the program made them.
-void ServerSynchrony::rest_and_follow_writes(bool all_know) {
+// Ranks tell each other whether they wrote when all rest: one that asked them before would keep
+// them waiting for its pushes.
+void ServerSynchrony::rest_and_follow_writes() {
   const bool wrote = has_writes();
   std::map<std::size_t, at::Tensor> values;
   if (wrote) {
@@ -99,8 +96,7 @@ void ServerSynchrony::rest_and_follow_writes(bool all_know) {
   rule_state_ = table_->take_rule_state();
   model_.write(vector_);
   rests_ = true;
-  // Before the others rest too, one that asked them would keep them waiting for its pushes.
-  if (all_know || group_.all_reduce(wrote ? 1.0 : 0.0) > 0) {
+  if (group_.all_reduce(wrote ? 1.0 : 0.0) > 0) {
     for (const auto& [i, value] : values) at::Tensor(parameters()[i].tensor.detach()).copy_(value);
     require_equal_replicas(group_, parameters(), report().step + 1);
     table_.reset();
@@ -124,11 +120,8 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
   const at::NoGradGuard no_grad;
   begin();
   require_batch();
-  if (table_ && is_in_step()) {
-    communicating([this] {
-      if (facts_.weights().has_writes) rest_and_follow_writes(/*all_know=*/true);
-    });
-  }
+  // All ranks wrote, and rest in this step.
+  if (table_ && is_in_step() && has_writes()) communicating([this] { rest_and_follow_writes(); });
   StepOutcome outcome{.complaint = complaint_of_silence()};
   const bool counts = has_batch() && outcome.complaint.empty();
   current().total_weight = weight().weight;
@@ -232,7 +225,6 @@ void ServerSynchrony::open_table() {
 }
 
 void ServerSynchrony::end_report() {
-  facts_.end();
   const server::TableFigures figures = table_->figures();
   ServerReport& report = current().servers;
   report = {.version = static_cast<std::int64_t>(figures.version),
@@ -249,7 +241,7 @@ void ServerSynchrony::rest() {
   require_between_steps("finish");
   if (!table_) return;
   const at::NoGradGuard no_grad;
-  communicating([this] { rest_and_follow_writes(/*all_know=*/false); });
+  communicating([this] { rest_and_follow_writes(); });
 }
 
 // Parameters are equal already, because finish() comes before.

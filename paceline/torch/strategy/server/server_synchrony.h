@@ -17,7 +17,6 @@
 #include "paceline/core/server/server.h"
 #include "paceline/torch/strategy/local/flat_model.h"
 #include "paceline/torch/strategy/local/local_gradients.h"
-#include "paceline/torch/gradient/step_facts.h"
 #include "paceline/torch/strategy/server/optimizer_rule.h"
 
 namespace paceline::strategy {
@@ -48,7 +47,7 @@ class ServerSynchrony final : public LocalGradients {
   std::vector<at::Tensor> kept_tensors(server::RuleState& rule, Weights& weights) const;
   void begin_step() override;
   void refuse_writes() const;
-  void rest_and_follow_writes(bool all_know);
+  void rest_and_follow_writes();
   void require_batch() const;
   void open_table();
   void push_and_pull(double weight, const std::map<std::string, double>& settings);
@@ -75,8 +74,6 @@ class ServerSynchrony final : public LocalGradients {
   // The servers' state when all rested; empty while ranks go on.
   server::RuleState rule_state_;
   bool rests_ = true, has_stepped_ = false;
-  // Tell, where all ranks make each step together, whether the program of some rank wrote.
-  parallel::StepFacts facts_;
   Weights weights_;
   parallel::ExchangeReport exchange_;
 };
