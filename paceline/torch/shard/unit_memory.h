@@ -39,7 +39,7 @@ class UnitMemory {
   bool is_whole(std::size_t unit) const { return whole_[unit] != nullptr; }
   // Gives the unit memory of any content. REQUIRES: it is empty.
   void fill(std::size_t unit);
-  // Takes it away; operators that read the parameters fail then.
+  // Takes it away; who reads the parameters then is told so by an exception of libtorch.
   void empty(std::size_t unit);
 
   Buffer whole(std::size_t unit) const;  // REQUIRES: is_whole()
