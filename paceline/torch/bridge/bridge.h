@@ -3,8 +3,10 @@
 //   tensors.h         a tensor's bytes as a Buffer, and a tensor over memory of ours
 //   gradient_hook.h   "a gradient arrives", "a gradient was accumulated", for one parameter
 //   first_use.h       "an operator is about to read this tensor for the first time", or this
-//   storage digest.h          a fingerprint of parameters ordered_fold.h    sums that are the same
-//   on all ranks
+//                     storage
+//   digest.h          a fingerprint of parameters
+//   ordered_fold.h    sums that are the same on all ranks
+//   opened_member.h   what libtorch keeps and gives no access to
 //
 // It knows nothing of ranks and sends nothing. Start reading at tensors.h.
 #pragma once
@@ -12,5 +14,6 @@
 #include "paceline/torch/bridge/digest.h"
 #include "paceline/torch/bridge/first_use.h"
 #include "paceline/torch/bridge/gradient_hook.h"
+#include "paceline/torch/bridge/opened_member.h"
 #include "paceline/torch/bridge/ordered_fold.h"
 #include "paceline/torch/bridge/tensors.h"

@@ -4,6 +4,8 @@
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 
 #include <functional>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "paceline/torch/checkpoint/item_state.h"
 #include "paceline/torch/checkpoint/parameter_names.h"
 #include "paceline/torch/checkpoint/saved_item.h"
+#include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/replica/replica.h"
 
@@ -23,6 +26,12 @@ namespace paceline::checkpointing {
 class CheckpointPart {
  public:
   virtual ~CheckpointPart() = default;
+  // Called as soon as it is added. THROWS Error (misuse), by name: no checkpoint can hold it.
+  virtual void require_savable(const std::string& /*item*/) {}
+  // The same, once all parts have been added.
+  virtual void require_complete() {}
+  // The program has ended a step. THROWS Error (misuse): the part does not follow it.
+  virtual void step_ended() {}
   // Between steps. The tensors are views, good until the next step.
   virtual ItemState state() = 0;
   // Changes nothing. THROWS Error (misuse): it names the first thing that differs.
@@ -47,6 +56,11 @@ MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names
 MakesPart replicas_part(DataParallel& data_parallel);
 // torch's stream of random numbers on the CPU, of each rank.
 MakesPart random_part();
+// The place of a sampler in its data.
+MakesPart data_part(data::DistributedSampler& sampler);
+// A schedule of learning rates: its counts, and its rates.
+MakesPart scheduler_part(torch::optim::LRScheduler& schedule);
+MakesPart scheduler_part(torch::optim::ReduceLROnPlateauScheduler& schedule);
 // Values of the program's own.
 MakesPart fields_part(std::function<void(CheckpointFields&)> visit);
 

@@ -1,6 +1,7 @@
 #include "paceline/torch/checkpoint/checkpoints.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ class Checkpoints::Impl {
   Impl(Job& job, std::string directory, const CheckpointOptions& options);
 
   void add(std::string name, MakesPart part, bool is_loaded_first = false);
-  MakesPart part_of(const std::string& name, const torch::nn::Module& model);
+  void add_model(std::string name, const torch::nn::Module& model);
   MakesPart part_of(torch::optim::Optimizer& optimizer);
   void add_parallel(std::string name, DataParallel& parallel);
   std::int64_t resume();
@@ -89,6 +90,7 @@ class Checkpoints::Impl {
     bool is_loaded_first = false;
   };
   std::vector<NamedPart> parts_;
+  std::size_t models_ = 0;  // of the parts
   bool was_resumed_ = false;
   bool has_begun_ = false;
   std::int64_t own_step_ = 0;     // of this rank, the last that it has ended
@@ -171,13 +173,15 @@ void Checkpoints::Impl::add(std::string name, MakesPart part, bool is_loaded_fir
                              name == kOptimizerItem && !parallels_.empty()
                                  ? ", which may be that of DataParallelOptions::optimizer"
                                  : ""));
+  part->require_savable(name);
   parts_.push_back({std::move(name), std::move(part), is_loaded_first});
 }
 
-MakesPart Checkpoints::Impl::part_of(const std::string& name, const torch::nn::Module& model) {
+void Checkpoints::Impl::add_model(std::string name, const torch::nn::Module& model) {
+  add(name, model_part(model, how_held()));
+  ++models_;
   for (const auto& entry : model.named_parameters())
     names_.add(entry.value(), name + "." + entry.key());
-  return model_part(model, how_held());
 }
 
 HowHeld Checkpoints::Impl::how_held() const {
@@ -234,6 +238,7 @@ std::int64_t Checkpoints::Impl::resume() {
   if (was_resumed_)
     throw_misuse("Checkpoints::resume() was called twice: call it once, at the start");
   was_resumed_ = true;
+  for (const NamedPart& part : parts_) part.part->require_complete();
   if (!resumes()) return 0;
   const std::int64_t step = agreed_resume_point();
   if (step < 0) return 0;
@@ -254,10 +259,18 @@ void Checkpoints::Impl::require_same_items(const Manifest& manifest,
     if (std::ranges::find(manifest.items, part.name, &checkpoint::Item::name) ==
         manifest.items.end())
       refuse("this program", part.name, "the checkpoint");
-  for (const checkpoint::Item& item : manifest.items)
-    if (item.name != kStepsItem &&
-        std::ranges::find(parts_, item.name, &NamedPart::name) == parts_.end())
-      refuse("the checkpoint", item.name, "this program");
+  const bool has_models_alone = parts_.size() == models_ + 1;  // beside torch's random numbers
+  std::vector<std::string> left;
+  for (const checkpoint::Item& item : manifest.items) {
+    if (item.name == kStepsItem ||
+        std::ranges::find(parts_, item.name, &NamedPart::name) != parts_.end())
+      continue;
+    if (!has_models_alone) refuse("the checkpoint", item.name, "this program");
+    left.push_back(item.name);
+  }
+  if (!left.empty() && group_->rank() == 0)
+    inform(fmt::format("{} holds '{}' too, which this program, of models alone, leaves there", path,
+                       fmt::join(left, "', '")));
 }
 
 // Every rank knows that all of it fits before any tensor is written.
@@ -321,6 +334,7 @@ void Checkpoints::Impl::begin_save(std::int64_t step) {
 void Checkpoints::Impl::save_if_due(std::int64_t step) {
   begin_steps();
   own_step_ = step;
+  for (const NamedPart& part : parts_) part.part->step_ended();
   const StopSignals::Asked asked = signals_.take();
   if (halts_) return save_by_halts(asked);
   if (asked.save || asked.stop) saving_.ask(asked.stop);
@@ -391,14 +405,22 @@ Checkpoints::Checkpoints(Job& job, std::string directory, const CheckpointOption
 Checkpoints::~Checkpoints() = default;
 
 void Checkpoints::add(std::string name, const torch::nn::Module& model) {
-  MakesPart part = impl_->part_of(name, model);
-  impl_->add(std::move(name), std::move(part));
+  impl_->add_model(std::move(name), model);
 }
 void Checkpoints::add(std::string name, torch::optim::Optimizer& optimizer) {
   impl_->add(std::move(name), impl_->part_of(optimizer));
 }
 void Checkpoints::add(std::string name, DataParallel& parallel) {
   impl_->add_parallel(std::move(name), parallel);
+}
+void Checkpoints::add(std::string name, data::DistributedSampler& sampler) {
+  impl_->add(std::move(name), data_part(sampler));
+}
+void Checkpoints::add(std::string name, torch::optim::LRScheduler& scheduler) {
+  impl_->add(std::move(name), scheduler_part(scheduler));
+}
+void Checkpoints::add(std::string name, torch::optim::ReduceLROnPlateauScheduler& scheduler) {
+  impl_->add(std::move(name), scheduler_part(scheduler));
 }
 void Checkpoints::add_fields(std::string name, std::function<void(CheckpointFields&)> visit) {
   impl_->add(std::move(name), fields_part(std::move(visit)));

@@ -5,6 +5,8 @@
 //   checkpoints.add("model", *model);
 //   checkpoints.add("optimizer", optimizer);    // not with DataParallelOptions::optimizer
 //   checkpoints.add("parallel", parallel);
+//   checkpoints.add("data", sampler);           // data::DistributedSampler
+//   checkpoints.add("rate", scheduler);         // torch::optim::StepLR and its kin
 //   checkpoints.add("mine", [&](paceline::CheckpointFields& f) { f("best", best); f("ema", ema);
 //   }); for (std::int64_t step = checkpoints.resume(); step < steps && !checkpoints.stopping();) {
 //     ...; parallel.step(optimizer);
@@ -19,6 +21,8 @@
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 
 #include <concepts>
 #include <cstdint>
@@ -29,6 +33,7 @@
 
 #include "paceline/core/job/job.h"
 #include "paceline/torch/checkpoint/checkpoint_fields.h"
+#include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/data_parallel.h"
 
 namespace paceline {
@@ -60,6 +65,9 @@ class Checkpoints {
   // random numbers is always saved), and so is "rank_steps". THROWS Error (misuse): another name;
   // after resume().
   //
+  // They refuse at once, by name, what a save could not hold: complex or sparse tensors, an
+  // optimizer of another type.
+  //
   // Parameters and buffers, under their names in the model, tied ones once.
   void add(std::string name, const torch::nn::Module& model);
   template <typename Holder>
@@ -70,11 +78,21 @@ class Checkpoints {
     add(std::move(name), static_cast<const torch::nn::Module&>(*holder));
   }
   // SGD, Adam, AdamW, RMSprop, Adagrad, LARS, LAMB or SVRG: state and options, by the names that
-  // its parameters have in the models. Other optimizers are refused when they are saved.
+  // its parameters have in the models.
   void add(std::string name, torch::optim::Optimizer& optimizer);
   // The state that it keeps from step to step: residuals of compression, the plan of the schedule,
   // weights; and the optimizers of DataParallelOptions::optimizer, as item "optimizer".
   void add(std::string name, DataParallel& parallel);
+  // The place in the data: the loader's next begin() goes on with the samples that no rank has
+  // been given in that epoch, also on another number of ranks. Of a loader with workers the
+  // sampler has to know how many batches it takes ahead: DistributedSampler::taken_ahead().
+  // data::GlobalBatches keeps no place: it gives the batch of a step.
+  void add(std::string name, data::DistributedSampler& sampler);
+  // The count of a schedule of learning rates, and the rates that it has made. What a class of your
+  // own keeps beside them is for fields.
+  void add(std::string name, torch::optim::LRScheduler& scheduler);
+  // The best metric and the counts; the rates stand in the optimizer, which must be an item too.
+  void add(std::string name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
   // Values of the program's own: rank 0's are saved, and all ranks load them.
   template <typename Visit>
   requires(!requires(Visit & visit) {

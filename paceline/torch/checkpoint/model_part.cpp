@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "paceline/torch/checkpoint/checkpoint_part.h"
+#include "paceline/torch/checkpoint/own_share.h"
 
 namespace paceline::checkpointing {
 namespace {
@@ -14,6 +15,17 @@ class ModelPart final : public CheckpointPart {
  public:
   ModelPart(const torch::nn::Module& model, HowHeld how_held)
       : model_(model), how_held_(std::move(how_held)) {}
+
+  // No operator touches a parameter here: it may have no memory.
+  void require_savable(const std::string& item) override {
+    const auto require = [&](const auto& named) {
+      for (const auto& entry : named)
+        if (entry.value().defined())
+          checkpointing::require_savable(item, {entry.key(), entry.value()});
+    };
+    require(model_.named_parameters());
+    require(model_.named_buffers());
+  }
 
   ItemState state() override {
     std::vector<std::pair<std::string, at::Tensor>> named;

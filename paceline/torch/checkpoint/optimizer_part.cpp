@@ -48,6 +48,8 @@ class OptimizerPart final : public CheckpointPart {
         how_held_(std::move(how_held)),
         ranks_(ranks) {}
 
+  void require_savable(const std::string& /*item*/) override { (void)kind(); }
+  void require_complete() override { (void)parameters(); }
   ItemState state() override;
   void check(const SavedItem& saved) override;
   void load(const SavedItem& saved) override;
@@ -169,6 +171,18 @@ std::map<std::string, Json> saved_options(const SavedItem& saved) {
   return options;
 }
 
+// A switch of an optimizer decides which state it keeps, so neither side's may win in silence.
+void require_same_switches(const SavedItem& saved, const std::string& parameter, const Json& then,
+                           const Json& now) {
+  for (const auto& [name, own] : now.items()) {
+    if (!own.is_boolean() || !then.contains(name) || then.at(name) == own) continue;
+    refuse_item(saved,
+                c10::str("the optimizer of parameter '", parameter, "' was saved with ", name, "(",
+                         then.at(name).dump(), "), and this program's has ", name, "(", own.dump(),
+                         "): make it with ", name, "(", then.at(name).dump(), ")"));
+  }
+}
+
 // `elsewhere`: parameters that only other ranks step.
 void check_options(const SavedItem& saved, const OptimizerKind& kind,
                    const std::vector<OwnedParameter>& parameters,
@@ -192,6 +206,8 @@ void check_options(const SavedItem& saved, const OptimizerKind& kind,
     if (!kind.set_options(*copy, found->second))
       refuse_item(saved, c10::str("the options of parameter '", parameter.name, "', ",
                                   found->second.dump(), ", are none of ", kind.name()));
+    require_same_switches(saved, parameter.name, found->second,
+                          kind.options(parameter.group->options()));
   }
   for (const auto& [name, ignored] : options)
     if (!known.contains(name))

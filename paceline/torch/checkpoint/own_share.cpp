@@ -15,14 +15,6 @@ using checkpoint::Item;
 using checkpoint::LogicalTensor;
 using checkpoint::Manifest;
 
-void require_savable(const std::string& item, const ItemTensor& one) {
-  if (one.tensor.layout() == at::kStrided && dtype_of(one.tensor.scalar_type())) return;
-  throw_misuse(fmt::format(
-      "a checkpoint cannot hold tensor '{}' of item '{}', {}: convert it to dense elements of a "
-      "type that Paceline carries (complex: at::view_as_real), or leave it out",
-      one.name, item, describe(one.tensor)));
-}
-
 // JSON holds texts in UTF-8 alone.
 void require_savable(const std::string& item, const JsonReader::Json& values) {
   try {
@@ -73,6 +65,14 @@ checkpoint::Box box_of(const ItemTensor& one) {
 }
 
 }  // namespace
+
+void require_savable(const std::string& item, const ItemTensor& one) {
+  if (one.tensor.layout() == at::kStrided && dtype_of(one.tensor.scalar_type())) return;
+  throw_misuse(fmt::format(
+      "a checkpoint cannot hold tensor '{}' of item '{}', {}: convert it to dense elements of a "
+      "type that Paceline carries (complex: at::view_as_real), or leave it out",
+      one.name, item, describe(one.tensor)));
+}
 
 std::vector<ItemTensor> common_tensors(const std::vector<NamedState>& states) {
   std::vector<ItemTensor> all;

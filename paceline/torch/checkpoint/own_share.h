@@ -19,6 +19,9 @@ struct NamedState {
 // "model/fc.weight".
 std::vector<ItemTensor> common_tensors(const std::vector<NamedState>& states);
 
+// THROWS Error (misuse): no checkpoint can hold this tensor.
+void require_savable(const std::string& item, const ItemTensor& one);
+
 struct OwnShare {
   std::vector<ShareTensor> tensors;  // those of a file one after the other
   checkpoint::Manifest manifest;     // of these tensors; without files

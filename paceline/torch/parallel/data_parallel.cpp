@@ -10,6 +10,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/own_lines.h"
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
+#include "paceline/torch/parallel/model_file.h"
 #include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/strategy/strategy.h"
@@ -104,6 +105,35 @@ class DataParallel::Impl {
     dropouts_->step = nullptr;
   }
 
+  void save(const std::string& file) {
+    if (trained_model == nullptr) {
+      throw_misuse(
+          "DataParallel::save() writes a model, and this was made of parameters alone: take "
+          "state(), whose tensors have their names, and save those");
+    }
+    const parallel::WholeState state(replicas);
+    std::string failure;
+    if (state.is_first_rank()) {
+      try {
+        parallel::write_model_file(*trained_model, state, file);
+      } catch (const std::exception& error) {
+        failure = error.what();
+      }
+    }
+    failure = state.told_by_first_rank(std::move(failure));
+    if (failure.empty()) return;
+    throw Error({Fault::io, c10::str("DataParallel::save(\"", file, "\"): ", failure), {}});
+  }
+
+  torch::OrderedDict<std::string, at::Tensor> state() {
+    const parallel::WholeState whole(replicas);
+    const at::NoGradGuard no_grad;
+    torch::OrderedDict<std::string, at::Tensor> named;
+    for (const parallel::WholeTensor& one : whole.tensors())
+      named.insert(one.name, one.value.clone());
+    return named;
+  }
+
   // The masks of the model's Dropout layers follow the steps of this training.
   void drive_dropouts(const torch::nn::Module& model, std::uint64_t seed) {
     dropouts_->seed = seed;
@@ -165,6 +195,7 @@ class DataParallel::Impl {
 
   const precision::Choice choice;
   parallel::Replicas replicas;
+  torch::nn::Module* trained_model = nullptr;
 
  private:
   void require_lockstep() const {
@@ -193,6 +224,7 @@ DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParalle
     : impl_(std::make_unique<Impl>(
           halved_parts_of(model, parallel::parts_of(model, options.sparse), options), job.world(),
           &job, options, true)) {
+  impl_->trained_model = &model;
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
 }
@@ -202,6 +234,7 @@ DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
     : impl_(std::make_unique<Impl>(
           halved_parts_of(model, parallel::parts_of(model, options.sparse), options), group,
           nullptr, options, true)) {
+  impl_->trained_model = &model;
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
 }
@@ -211,6 +244,7 @@ DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
     : impl_(std::make_unique<Impl>(
           halved_parts_of(model, split_parts_of(model, mesh, options), options),
           mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
+  impl_->trained_model = &model;
   impl_->compute_over_ranks(sync_batch_norms_in(model));
   impl_->drive_dropouts(model, options.dropout_seed);
   impl_->place_in_batch(mesh);
@@ -283,6 +317,18 @@ at::ScalarType DataParallel::input_type() const {
 
 std::vector<at::Tensor> DataParallel::parameters(const std::string& name) const {
   return impl_->replicas.parameters(name);
+}
+
+void DataParallel::save(const std::string& file) {
+  impl_->save(file);
+}
+
+torch::OrderedDict<std::string, at::Tensor> DataParallel::state() {
+  return impl_->state();
+}
+
+torch::nn::Module* DataParallel::model() const {
+  return impl_->trained_model;
 }
 
 DataParallel::Gathered DataParallel::gathered() {

@@ -15,6 +15,7 @@
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
+#include <torch/ordered_dict.h>
 
 #include <concepts>
 #include <cstddef>
@@ -148,6 +149,16 @@ class DataParallel {
   };
   [[nodiscard]] Gathered gathered();
 
+  // Saves the model that all replicas stand for, as torch::save(model, file) does in one process:
+  // `torch::load(model, file)` reads it, also in a program without Paceline. All ranks call it,
+  // between steps; rank 0 alone writes, and the file is there as a whole or as it was. Tensors are
+  // whole and have the types of the model that was handed in: with the precision o2 float32, as the
+  // masters are. THROWS Error, on all ranks: io, the file cannot be written; misuse, this was made
+  // without a model, or in the middle of a step. COST: memory for whole parameters on each rank.
+  void save(const std::string& file);
+  // The same tensors by name, parameters first, on every rank: copies.
+  torch::OrderedDict<std::string, at::Tensor> state();
+
   // loss.backward(), with the loss scaled where the precision has fp16. It may be called several
   // times in a step that accumulates.
   void backward(const at::Tensor& loss);
@@ -223,6 +234,7 @@ class DataParallel {
 
   // For other rooms of Paceline, such as checkpoint.
   parallel::Replicas& replicas();
+  torch::nn::Module* model() const;  // null: it was made of parameters
 
  private:
   friend class JoinedLoop;

@@ -81,6 +81,12 @@ class Replicas {
   // Parameters whose values the model has in 16 bits (Parameter::computed).
   std::vector<Parameter> masters() const;
 
+  // Collective, between steps: the model holds what all replicas stand for, whole, until the result
+  // is gone. Null: it does already. See parallel/whole_state.h.
+  std::shared_ptr<void> held_whole();
+  // The group of what ranks do between messages of gradients.
+  Communicator& calls() const { return calls_ ? *calls_ : *group_; }
+
   // THROWS Error (misuse): `optimizer` would step a parameter that has a gradient of this rank
   // alone.
   void require_own_gradients(const torch::optim::Optimizer& optimizer) const;
@@ -153,6 +159,7 @@ class Replicas {
   std::int64_t until_step_ = 0;        // of the present one; 0: to the end
   std::string then_;
   bool is_in_consensus_ = false;
+  std::weak_ptr<void> gathered_;  // what gathered() returned
   // Replicas are equal from here on, and their optimizers, which the caller has, may not be yet.
   bool optimizers_may_differ_ = false;
 };

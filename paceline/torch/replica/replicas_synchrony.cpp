@@ -29,7 +29,8 @@ Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(replicas) {
     for (const at::Tensor& tensor : tensors_) own_values_.push_back(tensor.detach().clone());
   }
   replicas.synchrony().write_consensus();
-  gathered_ = replicas.synchrony().gathered();
+  gathered_ = replicas.gathered_.lock();
+  if (gathered_ == nullptr) gathered_ = replicas.synchrony().gathered();
   replicas.is_in_consensus_ = true;
 }
 
@@ -43,7 +44,14 @@ Replicas::Consensus::~Consensus() {
 std::shared_ptr<void> Replicas::gathered() {
   finish();
   require_between_steps("gathered");
-  return synchrony().gathered();
+  std::shared_ptr<void> held = synchrony().gathered();
+  gathered_ = held;
+  return held;
+}
+
+std::shared_ptr<void> Replicas::held_whole() {
+  if (is_in_consensus_) return nullptr;
+  return std::make_shared<Consensus>(*this);
 }
 
 void Replicas::change_synchrony(const std::string& text) {

@@ -9,6 +9,16 @@
 
 #include "paceline/torch/bridge/bridge.h"
 
+namespace paceline::opened {
+
+struct StorageThrows {
+  using Type = bool c10::StorageImpl::*;
+  friend Type member(StorageThrows);
+};
+template struct Member<StorageThrows, &c10::StorageImpl::throw_on_immutable_data_ptr_>;
+
+}  // namespace paceline::opened
+
 namespace paceline::shard {
 namespace {
 
@@ -22,6 +32,23 @@ at::DataPtr data_of(const std::shared_ptr<Allocation>& memory) {
 
 at::DataPtr no_data() {
   return {nullptr, c10::kCPU};
+}
+
+// Code that reads parameters past libtorch's operators would take an empty storage for the values:
+// torch::save would write a file that nobody can read.
+std::string text_on_absent(const Unit& unit, const std::vector<parallel::Parameter>& dense) {
+  const auto first = static_cast<std::size_t>(unit.parameters.gradients.front());
+  return c10::str("parameter '", dense[first].name, "'",
+                  unit.parameters.gradients.size() > 1 ? ", or another one of its unit," : "",
+                  " was read while it lies on other ranks (zero_stage 3): to save the model, all "
+                  "ranks call parallel.save(file), or parallel.state(); to read it past libtorch's "
+                  "operators, as torch::save() and data_ptr() do, hold it whole with `const auto "
+                  "whole = parallel.gathered();`");
+}
+
+// `is_absent`: whoever asks for the memory is told so.
+void set_absent(const c10::Storage& storage, bool is_absent) {
+  storage.unsafeGetStorageImpl()->*member(opened::StorageThrows{}) = is_absent;
 }
 
 void give_own_memory(at::Tensor& tensor) noexcept {
@@ -47,7 +74,12 @@ UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Co
   for (const parallel::Parameter& one : parts.dense) parameters_.push_back(one.tensor);
   versions_.resize(parameters_.size());
   fingerprints_.resize(parameters_.size());
-  for (std::size_t u = 0; u < units_.size(); ++u) move_in(u);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    storages_.emplace_back(c10::Storage::use_byte_size_t(), std::size_t{0}, no_data());
+    storages_[u].unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        text_on_absent(units_[u], parts.dense));
+    move_in(u);
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) make_leaf(i);
 #ifdef __GLIBC__
   ::malloc_trim(0);  // what the parameters lay in before goes back to the system
@@ -56,7 +88,6 @@ UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Co
 
 void UnitMemory::move_in(std::size_t unit) {
   const Unit& of = units_[unit];
-  storages_.emplace_back(c10::Storage::use_byte_size_t(), std::size_t{0}, no_data());
   fill(unit);
   std::memset(whole_[unit]->data(), 0, of.bytes);
   for (std::size_t k = 0; k < of.offsets.size(); ++k) {
@@ -110,6 +141,7 @@ void UnitMemory::take_out(Leaf& leaf) {
 void UnitMemory::take_out(std::size_t unit) {
   for (const int index : units_[unit].parameters.gradients)
     give_own_memory(parameters_[static_cast<std::size_t>(index)]);
+  set_absent(storages_[unit], true);
   storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(no_data());
   storages_[unit].set_nbytes(0);
   whole_[unit].reset();
@@ -117,6 +149,7 @@ void UnitMemory::take_out(std::size_t unit) {
 
 void UnitMemory::fill(std::size_t unit) {
   whole_[unit] = pool_.take(units_[unit].bytes);
+  set_absent(storages_[unit], false);
   storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(data_of(whole_[unit]));
   storages_[unit].set_nbytes(units_[unit].bytes);
   note_versions(unit);
@@ -165,6 +198,7 @@ void UnitMemory::empty(std::size_t unit) {
         return was_written(static_cast<std::size_t>(index));
       }))
     take_writes(unit);
+  set_absent(storages_[unit], true);
   storages_[unit].unsafeGetStorageImpl()->set_data_ptr_noswap(no_data());
   storages_[unit].set_nbytes(0);
   pool_.give_back(std::move(whole_[unit]), units_[unit].bytes);

@@ -40,8 +40,8 @@ class UnitMemory {
   bool is_whole(std::size_t unit) const { return whole_[unit] != nullptr; }
   // Gives the unit memory of any content. REQUIRES: it is empty.
   void fill(std::size_t unit);
-  // Takes it away; operators that read the parameters fail then. What the program wrote into the
-  // parameters since fill() goes into the piece.
+  // Takes it away; who reads the parameters then is told so by an exception of libtorch. What the
+  // program wrote into the parameters since fill() goes into the piece.
   void empty(std::size_t unit);
   // The same without a look at whether it wrote: past libtorch's version counters too. REQUIRES: it
   // is whole, and the piece is as it was gathered.

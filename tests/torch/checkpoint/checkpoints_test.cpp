@@ -152,6 +152,65 @@ TEST(Checkpoints, AnotherProgramIsToldTheFirstThingThatDiffers) {
               HasSubstr("this program has an item 'mine'"));
 }
 
+// An optimizer that no table knows.
+struct OtherSGD final : optim::SGD {
+  using optim::SGD::SGD;
+};
+
+TEST(Checkpoints, WhatNoSaveCanHoldIsRefusedWhenItIsAdded) {
+  const TemporaryFolder folder;
+  run_ranks(1, [&](Job& job) {
+    Net net;
+    net.register_buffer("phases", at::zeros({2}, at::kComplexFloat));
+    OtherSGD other(net.parameters(), optim::SGDOptions(0.1));
+    Checkpoints checkpoints(job, folder.file("run"));
+    EXPECT_THAT(misuse_of([&] { checkpoints.add("model", static_cast<nn::Module&>(net)); }),
+                AllOf(HasSubstr("'phases'"), HasSubstr("item 'model'"), HasSubstr("view_as_real")));
+    EXPECT_THAT(misuse_of([&] { checkpoints.add("optimizer", other); }),
+                AllOf(HasSubstr("SGD, Adam"), HasSubstr("CheckpointFields")));
+    auto fine = std::make_shared<Net>();
+    optim::SGD sgd(fine->parameters(), optim::SGDOptions(0.1));
+    checkpoints.add("model", fine);
+    checkpoints.add("optimizer", sgd);
+    EXPECT_THAT(misuse_of([&] { checkpoints.add("optimizer", sgd); }), HasSubstr("already"));
+    optim::SGD stranger({at::ones({2})}, optim::SGDOptions(0.1));
+    checkpoints.add("stranger", stranger);
+    EXPECT_THAT(misuse_of([&] { checkpoints.resume(); }), HasSubstr("is in no model"));
+  });
+}
+
+TEST(Checkpoints, AnOptimizersSwitchThatDiffersIsRefusedByName) {
+  const auto adam = [](bool amsgrad) {
+    return [amsgrad](std::vector<at::Tensor> parameters) -> std::unique_ptr<optim::Optimizer> {
+      return std::make_unique<optim::Adam>(std::move(parameters),
+                                           optim::AdamOptions(0.01).amsgrad(amsgrad));
+    };
+  };
+  for (const bool before : {false, true}) {
+    const TemporaryFolder folder;
+    Training training{.directory = folder.file("run"), .optimizer = adam(before)};
+    training.run(4);
+    training.optimizer = adam(!before);
+    EXPECT_THAT(misuse_of([&] { training.resumed().run(8); }),
+                AllOf(HasSubstr(before ? "with amsgrad(true)" : "with amsgrad(false)"),
+                      HasSubstr(before ? "has amsgrad(false)" : "has amsgrad(true)")));
+  }
+}
+
+TEST(Checkpoints, ThatAddAModelAloneResumeIt) {
+  const TemporaryFolder folder;
+  const Training training{.directory = folder.file("run")};
+  const std::string saved = training.run(4);
+  run_ranks(2, [&](Job& job) {
+    auto net = std::make_shared<Net>();
+    for (at::Tensor& one : net->parameters()) one.data().fill_(7);
+    Checkpoints checkpoints(job, folder.file("run"), {.resume = true});
+    checkpoints.add("model", net);
+    EXPECT_EQ(checkpoints.resume(), 4);
+    EXPECT_EQ(sha256_of(net->parameters()), saved);
+  });
+}
+
 TEST(Checkpoints, ASecondJobIsRefusedWhileTheFirstOneRuns) {
   const TemporaryFolder folder;
   run_ranks(1, [&](Job& job) {

@@ -95,6 +95,94 @@ TEST(DistributedSampler, ASavedOneGoesOnWhereItWas) {
   EXPECT_EQ(other.next(100), std::nullopt);
 }
 
+std::vector<std::int64_t> share_in(std::int64_t samples, ShareOptions options, std::int64_t epoch,
+                                   std::int64_t consumed = 0) {
+  options.epoch = epoch;
+  options.consumed = consumed;
+  return numbers_in(share_of(samples, options));
+}
+
+TEST(DistributedSampler, SamplesConsumedBeforeAreLeftOutOfTheFirstEpochAlone) {
+  ShareOptions options{.rank = 1, .world_size = 2, .seed = 3, .epoch = 4, .consumed = 12};
+  DistributedSampler sampler(31, options);
+  const auto loader =
+      torch::data::make_data_loader(Numbers(31).map(torch::data::transforms::Stack<>()), sampler,
+                                    torch::data::DataLoaderOptions(3));
+  for (const std::int64_t epoch : {4, 5, 6}) {
+    sampler.set_epoch(epoch);
+    EXPECT_EQ(epoch_of(*loader, 3), share_in(31, options, epoch, epoch == 4 ? 12 : 0));
+  }
+}
+
+TEST(DistributedSampler, ALoadedPlaceIsWhereTheNextEpochOfALoaderBegins) {
+  const ShareOptions options{.rank = 0, .world_size = 3, .seed = 2};
+  DistributedSampler one(31, options);
+  one.set_epoch(4);
+  one.reset();
+  one.next(4);
+  torch::serialize::OutputArchive saved;
+  one.save(saved);
+  std::stringstream stream;
+  saved.save_to(stream);
+  DistributedSampler other(31, options);
+  const auto loader =
+      torch::data::make_data_loader(Numbers(31).map(torch::data::transforms::Stack<>()), other,
+                                    torch::data::DataLoaderOptions(3));
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  other.load(archive);
+  auto rest = share_in(31, options, 4);
+  rest.erase(rest.begin(), rest.begin() + 4);
+  EXPECT_EQ(epoch_of(*loader, 3), rest);
+  other.set_epoch(5);
+  EXPECT_EQ(epoch_of(*loader, 3), share_in(31, options, 5)) << "later epochs are whole";
+}
+
+// Takes some batches of an epoch, and compares the place with them after each.
+void expect_places_of(std::size_t workers, std::size_t max_jobs, std::int64_t samples) {
+  DistributedSampler sampler(static_cast<std::size_t>(samples), {.shuffle = false});
+  auto options = torch::data::DataLoaderOptions(3).workers(workers);
+  if (max_jobs > 0) options.max_jobs(max_jobs);
+  const auto loader = torch::data::make_data_loader(
+      Numbers(samples).map(torch::data::transforms::Stack<>()), sampler, options);
+  sampler.taken_ahead(loader->options().max_jobs);
+  for (const std::int64_t epoch : {0, 1}) {
+    sampler.set_epoch(epoch);
+    EXPECT_EQ(sampler.place(), (DistributedSampler::Place{epoch, 0, 0}));
+    std::int64_t taken = 0;
+    for (auto& batch : *loader) {
+      taken += batch.data.size(0);
+      EXPECT_EQ(sampler.place(), (DistributedSampler::Place{epoch, 0, taken}))
+          << workers << " workers, " << max_jobs << " jobs, " << samples << " samples";
+    }
+    EXPECT_EQ(sampler.place().taken, samples);
+  }
+}
+
+TEST(DistributedSampler, ThePlaceIsThatOfTheBatchInHandWhateverWorkersTakeAhead) {
+  expect_places_of(0, 0, 20);
+  for (const std::int64_t samples : {2, 5, 12, 20, 31}) {
+    expect_places_of(1, 0, samples);
+    expect_places_of(2, 0, samples);
+    expect_places_of(1, 7, samples);
+    expect_places_of(1, 1, samples);
+  }
+}
+
+TEST(DistributedSampler, AnEpochBeforeThePlaceThatWasLoadedIsMisuse) {
+  DistributedSampler sampler(31, {});
+  sampler.go_on({.epoch = 3, .consumed = 4, .taken = 2});
+  EXPECT_EQ(sampler.epoch(), 3);
+  try {
+    sampler.set_epoch(0);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("sampler.epoch()"), std::string::npos);
+  }
+  sampler.set_epoch(4);
+  EXPECT_EQ(sampler.place(), (DistributedSampler::Place{4, 0, 0})) << "a later one is whole";
+}
+
 TEST(DistributedSampler, ASetWithoutSamplesIsMisuse) {
   EXPECT_THROW(DistributedSampler(0, {}), Error);
   EXPECT_THROW(DistributedSampler(5, {.rank = 2, .world_size = 2}), Error);
