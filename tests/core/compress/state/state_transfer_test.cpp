@@ -145,7 +145,7 @@ TEST(StateTransfer, OfAnotherMethodRankOrModelNamesBothAndTheRemedy) {
   EXPECT_TRUE(check_fits(state, 1, 3, right));
   const auto told = [&](const Result<>& result) {
     EXPECT_FALSE(result);
-    EXPECT_EQ(result.error().fault, Fault::mismatch);
+    EXPECT_EQ(result.error().fault, Fault::misuse);
     EXPECT_THAT(result.error().what, HasSubstr("load none"));
     return result.error().what;
   };
