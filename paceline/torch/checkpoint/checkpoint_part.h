@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,6 +33,17 @@ class CheckpointPart {
 };
 
 using MakesPart = std::unique_ptr<CheckpointPart>;
+
+// torch's stream of random numbers; every checkpoint has it.
+inline constexpr const char* kRandomItem = "random";
+
+// A part under the name of its item.
+struct NamedPart {
+  std::string name;
+  MakesPart part;
+  enum class Kind : std::uint8_t { model, random, other } kind = Kind::other;
+  bool is_loaded_first = false;
+};
 
 // `how_held` is asked at each save and load.
 //
