@@ -146,7 +146,7 @@ TEST(StateTransfer, OfAnotherMethodRankOrModelNamesBothAndTheRemedy) {
   const auto told = [&](const Result<>& result) {
     EXPECT_FALSE(result);
     EXPECT_EQ(result.error().fault, Fault::misuse);
-    EXPECT_THAT(result.error().what, HasSubstr("load none"));
+    EXPECT_THAT(result.error().what, HasSubstr("CheckpointOptions::ignore"));
     return result.error().what;
   };
   EXPECT_THAT(told(check_fits(state, 0, 3, right)), HasSubstr("rank 1 of 3, and this is rank 0"));
