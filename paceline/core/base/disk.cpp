@@ -154,7 +154,7 @@ Result<std::vector<Disk::Entry>> SystemDisk::list(const std::string& directory) 
     if (name == "." || name == "..") continue;
     errno = 0;
     const Entry::Kind kind = kind_of(path);
-    // Of a file that was removed meanwhile nobody needs to know.
+    // A file that was removed meanwhile is no failure.
     if (errno != 0 && errno != ENOENT) return failed("look at", path);
     entries.push_back({.name = name, .kind = kind});
     errno = 0;

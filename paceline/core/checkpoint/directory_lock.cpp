@@ -121,7 +121,7 @@ struct Holder {
         "generation {}\n",
         owner, host, boot, numbers, process, start, job, generation);
   }
-  // Of a text that is none, what is missing stays empty.
+  // A text that is no lease leaves fields empty.
   static Holder read(const std::string& text) {
     Holder holder;
     const std::array fields = {std::pair{"host ", &holder.host},

@@ -1,8 +1,8 @@
 // A directory of checkpoints belongs to one job at a time: a lock that ends with the process that
 // holds it, however that ends.
 //
-// Where the file system has no locks (flock fails with ENOSYS, EOPNOTSUPP or ENOLCK), a lease takes
-// its place: a file that exists as long as its owner wants it. It tells who that is, so that what a
+// A file system may have no locks (flock fails with ENOSYS, EOPNOTSUPP or ENOLCK). Then a lease is
+// taken: a file that exists as long as its owner wants it. It tells who that is, so that what a
 // dead one has left behind is recognised: a process that is no more, a host that was started again
 // since, or an earlier generation of the same job, whose launcher starts the next when all have
 // ended.

@@ -1,4 +1,4 @@
-// What a program may choose about its checkpoints.
+// The choices of a program about its checkpoints.
 #pragma once
 
 #include <concepts>
@@ -9,7 +9,7 @@
 
 namespace paceline {
 
-// What a run does about checkpoints that its directory holds already. A bool says no or yes.
+// A run may find checkpoints in its directory: the choice what becomes of them. A bool: no or yes.
 class Resume {
  public:
   enum Choice : std::uint8_t {
@@ -21,7 +21,7 @@ class Resume {
     anew
   };
   constexpr Resume(Choice choice) : choice_(choice) {}
-  // Not from a pointer: a text such as "new" would be true.
+  // A pointer makes none: a text such as "new" would be true.
   template <typename Bool>
   requires(std::convertible_to<Bool, bool> && !std::is_pointer_v<std::decay_t<Bool>> &&
            !std::same_as<std::decay_t<Bool>, Choice>) constexpr Resume(const Bool& goes_on)

@@ -228,8 +228,8 @@ std::int64_t Checkpoints::Impl::resume() {
   return own_step_ = loaded.own_step;
 }
 
-// Where a training keeps a state beside the model, which was not loaded, it takes the loaded model
-// for it.
+// A training that keeps a state beside the model, and did not load it, makes it from the loaded
+// model.
 void Checkpoints::Impl::take_model(std::size_t parallel, const std::vector<std::string>& loaded) {
   DataParallel& taking = *parallels_[parallel];
   const bool has_state = std::ranges::find(loaded, parallel_names_[parallel]) != loaded.end();

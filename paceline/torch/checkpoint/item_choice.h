@@ -1,4 +1,4 @@
-// Which items of a checkpoint a run goes on with: all, or those that its options name.
+// Chooses the items of a checkpoint with which a run goes on: all, or those its options name.
 #pragma once
 
 #include <string>

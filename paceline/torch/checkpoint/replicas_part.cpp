@@ -67,7 +67,7 @@ class ReplicasPart final : public CheckpointPart {
   }
 
  private:
-  // What the training refuses names no checkpoint.
+  // A refusal of the training names no checkpoint: this adds it.
   void restore(const SavedItem& saved) {
     try {
       replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {

@@ -94,7 +94,7 @@ std::optional<std::uint64_t> Resuming::find(const std::vector<NamedPart>& parts)
 
 // --- loading -------------------------------------------------------------------------------------
 
-// What this job has saved itself it goes on with, whatever it left out when it began.
+// A job goes on with all that it has saved itself, whatever it left out when it began.
 ItemChoice::Chosen Resuming::chosen_items(const Manifest& manifest,
                                           const std::vector<NamedPart>& parts,
                                           const std::string& path) const {

@@ -17,7 +17,7 @@ namespace paceline::checkpointing {
 
 class Resuming {
  public:
-  // Of which run this is.
+  // The run of which this is the beginning.
   struct Run {
     std::string job;
     std::uint64_t generation = 1;  // above 1: the launcher has started it again

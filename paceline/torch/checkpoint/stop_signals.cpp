@@ -32,7 +32,7 @@ class Caught {
     is_caught_ = has_force_ || is_default(before_);
     if (is_caught_) ::sigaction(number_, &action, nullptr);
   }
-  // What the program has set up meanwhile stays.
+  // A handler that the program has set up meanwhile stays.
   void end() {
     struct sigaction now = {};
     ::sigaction(number_, nullptr, &now);

@@ -64,7 +64,7 @@ TEST(CheckpointDirectory, KeepsTheNewestAndEveryNth) {
   EXPECT_TRUE(are_whole(disk));
 }
 
-// What became of steps that this run has neither read nor written, nobody knows.
+// Steps that this run has neither read nor written may be damaged.
 TEST(CheckpointDirectory, OnlyStepsThatAreKnownToBeWholeTakeThePlaceOfOlderOnes) {
   CrashDisk disk;
   disk.make_directory(kRun).value();

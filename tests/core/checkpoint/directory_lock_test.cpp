@@ -106,7 +106,7 @@ TEST(DirectoryLock, ALeaseEndsWithTheProcessThatHoldsItHoweverThatEnds) {
   char sign = 0;
   ASSERT_EQ(::read(ready[0], &sign, 1), 1);
   ASSERT_EQ(sign, 'y');
-  // Also those whose system has locks see it.
+  // Those whose system has locks see it too.
   EXPECT_FALSE(DirectoryLock::take(folder.path(), "me"));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

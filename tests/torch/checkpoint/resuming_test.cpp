@@ -26,8 +26,8 @@ TEST(Resuming, ARunThatBeginsAnewSetsTheOldCheckpointsAsideTellsWhereAndRemovesN
             (std::vector<std::string>{"step-00000004", "step-00000008"}));
 }
 
-// What a job does about old checkpoints when its launcher has started it again: it may have failed
-// before it had looked at them.
+// A job that its launcher has started again may have failed before it had looked at the checkpoints
+// that lay there.
 TEST(Resuming, AJobThatIsStartedAgainTakesNoCheckpointsOfAnotherJobForItsOwn) {
   const TemporaryFolder folder;
   const Training training{.directory = folder.file("run")};
@@ -91,7 +91,7 @@ std::pair<std::string, std::int64_t> one_step(const std::string& directory,
   return result;
 }
 
-// Where a training keeps a state of its own beside the parameters, that follows the loaded model.
+// The state that a training keeps beside the parameters follows the loaded model.
 TEST(Resuming, TheModelAloneIsWhatTheTrainingGoesOnFromWhateverElseItKeeps) {
   const std::vector<std::pair<const char*, DataParallelOptions>> all = {
       {"synchronous", {}},
