@@ -198,14 +198,19 @@ int read_options(int argc, char** argv, Options& options) {
       ->check(kPositive)
       ->needs(checkpoint_dir)
       ->capture_default_str();
-  app.add_flag("--resume", options.resume,
+  std::string resume;
+  app.add_flag("--resume", resume,
                "Go on from the newest checkpoint in --checkpoint-dir, with the other options as "
-               "they were")
+               "they were; --resume=new begins at step 0 and sets the checkpoints there aside")
+      ->check(CLI::IsMember({"true", "new"}))
+      ->type_name("")
       ->needs(checkpoint_dir);
   app.add_option("--data", options.data, "Folder of the four files of the data set")
       ->capture_default_str();
   try {
     app.parse(argc, argv);
+    if (!resume.empty())
+      options.resume = resume == "new" ? paceline::Resume::anew : paceline::Resume::yes;
     if (const auto complaint = complaint_about_optimizer(options); !complaint.empty())
       throw CLI::ValidationError(complaint);
   } catch (const CLI::ParseError& error) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "paceline/torch/checkpoint/checkpoint.h"
+
 struct Options {
   std::string model = "cnn";
   std::string optimizer = "sgd";
@@ -30,7 +32,7 @@ struct Options {
   std::string metrics, tensorboard, prometheus, trace;
   std::string checkpoint_dir;  // empty: no checkpoints
   std::int64_t checkpoint_every = 200;
-  bool resume = false;
+  paceline::Resume resume = paceline::Resume::no;
   std::string save;
   std::string data;
 };

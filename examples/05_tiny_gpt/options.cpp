@@ -95,10 +95,18 @@ int read_options(int argc, char** argv, RunOptions& options) {
       ->check(kPositive)
       ->needs(checkpoint_dir)
       ->capture_default_str();
-  app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --checkpoint-dir")
+  std::string resume;
+  app.add_flag(
+         "--resume", resume,
+         "Go on from the newest checkpoint in --checkpoint-dir; --resume=new begins at step 0 "
+         "and sets the checkpoints there aside")
+      ->check(CLI::IsMember({"true", "new"}))
+      ->type_name("")
       ->needs(checkpoint_dir);
   try {
     app.parse(argc, argv);
+    if (!resume.empty())
+      options.resume = resume == "new" ? paceline::Resume::anew : paceline::Resume::yes;
     if (kv->empty()) model.kv_heads = model.heads;
     if (const auto complaint = complaint_about_model(model); !complaint.empty())
       throw CLI::ValidationError(complaint);

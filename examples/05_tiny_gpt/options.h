@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model.h"
+#include "paceline/torch/checkpoint/checkpoint.h"
 
 namespace tiny_gpt {
 
@@ -26,7 +27,7 @@ struct RunOptions {
   std::string metrics;
   std::string checkpoint_dir;  // empty: no checkpoints
   std::int64_t checkpoint_every = 200;
-  bool resume = false;
+  paceline::Resume resume = paceline::Resume::no;
 };
 
 // Returns the exit code with which to end at once, or -1 to go on.

@@ -140,6 +140,38 @@ TEST(Resume, AProgramThatAlwaysFailsIsStartedNoMoreThanAskedFor) {
   EXPECT_THAT(misused.error, Not(HasSubstr("as generation 2")));
 }
 
+// Rank 0 saves two checkpoints, damages both and fails.
+TEST(Resume, ARestartBeginsNothingAtStepZeroWhereNoCheckpointIsWholeAndNewSetsThemAside) {
+  const TemporaryFolder folder;
+  const TrainingFiles files(folder.path());
+  const auto line = [&](int steps, const std::string& more) {
+    std::string words;
+    for (const std::string& word : files.command(steps, 20, {"--model", "linear"}))
+      words += word + " ";
+    return words + more;
+  };
+  const std::string script =
+      "[ $PACELINE_GENERATION = 1 ] || exec " + line(60, "") + "; " + line(40, "") +
+      " || exit 9; [ $PACELINE_RANK = 1 ] && exit 0; for file in " + files.directory() +
+      "/step-*/model-*; do truncate -s -1 $file; done; exit 3";
+  const Finished restarted = test::run(
+      paceline_run({"-n", "2", "--max-restarts", "5"}, {"bash", "-c", script}), Deadline::in(60s));
+  EXPECT_EQ(restarted.exit_code, 2) << restarted.error;
+  EXPECT_THAT(restarted.error,
+              AllOf(HasSubstr("as generation 2"), HasSubstr("none of the 2 checkpoints"),
+                    HasSubstr("no restart: another start would end in the same way")));
+  EXPECT_EQ(files.saved_steps(), (std::vector<std::int64_t>{20, 40}));
+  const Finished anew =
+      test::run(paceline_run({"-n", "2"}, {"bash", "-c", "exec " + line(60, "--resume=new")}),
+                Deadline::in(60s));
+  EXPECT_EQ(anew.exit_code, 0) << anew.error;
+  EXPECT_THAT(anew.error, HasSubstr(files.directory() + "/aside-1"));
+  EXPECT_EQ(files.first_step(), 1);
+  EXPECT_EQ(files.saved_steps(), (std::vector<std::int64_t>{40, 60}));
+  for (const char* step : {"step-00000020", "step-00000040"})
+    EXPECT_TRUE(std::filesystem::exists(files.directory() + "/aside-1/" + step));
+}
+
 // --- stopped -------------------------------------------------------------------------------------
 
 // SIGTERM, in this way, after some steps: all save the same step and end with 143; the resumed run
@@ -174,6 +206,22 @@ TEST(Resume, SigtermSavesOneStepOnAllRanksAndEndsWith143) {
   Options behind_a_shell = options;
   behind_a_shell.behind_a_shell = true;
   expect_stop_and_resume(behind_a_shell, to_launcher, expected);
+}
+
+TEST(Resume, ControlCAndAHangupSaveAsSigtermDoes) {
+  for (const int number : {SIGINT, SIGHUP}) {
+    const TemporaryFolder folder;
+    TrainingRun run({.launcher = {"--max-restarts", "3"},
+                     .example = {"--model", "linear"},
+                     .steps = 100'000,
+                     .every = 1'000'000},
+                    folder.path());
+    ASSERT_TRUE(run.reaches(10)) << run.process().error();
+    run.process().send(number);
+    EXPECT_EQ(run.exit_code(), 128 + number) << run.process().error();
+    ASSERT_EQ(run.saved_steps().size(), 1U) << "signal " << number;
+    EXPECT_LE(run.last_step(), run.saved_steps().front());
+  }
 }
 
 TEST(Resume, Sigusr1SavesAndTrainingGoesOnAlsoBehindAShell) {

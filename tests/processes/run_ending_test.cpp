@@ -99,7 +99,8 @@ TEST(RunEnding, TimeoutIs124) {
 }
 
 TEST(RunEnding, AfterTheTimeoutTheStubbornAreKilled) {
-  const auto result = run(run_probe(2, {"stubborn"}, {"--timeout", "200ms", "--grace", "200ms"}));
+  const auto result =
+      run(run_probe(2, {"stubborn"}, {"--timeout", "200ms", "--stop-grace", "200ms"}));
   EXPECT_EQ(result.exit_code, 124);
   EXPECT_LT(result.took, 2s);
 }

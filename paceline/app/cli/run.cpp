@@ -70,8 +70,8 @@ What a program finds in its environment:
 
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
 SIGKILL. With --max-restarts all are then started again, after 1, 2, 4 .. 60 s, and go on from their newest checkpoint.
-Ctrl-C and SIGTERM are passed on to them: they have --stop-grace to save and end, a second one kills them. SIGUSR1 makes
-those save that catch it. No process stays behind.
+Ctrl-C, SIGTERM and SIGHUP are passed on to them, and at the end of --timeout they get SIGTERM: they have --stop-grace to
+save and end, a second signal kills them. SIGUSR1 makes those save that catch it. No process stays behind.
 
 Exit codes:
   0      every process ended with 0
@@ -118,12 +118,13 @@ void add_options(CLI::App& app, Given& given) {
   add("--grace", given.grace, "PACELINE_RUN_GRACE", "TIME",
       "time that the other processes have to end by themselves after a failure (1s)");
   add("--stop-grace", given.stop_grace, "PACELINE_RUN_STOP_GRACE", "TIME",
-      "time that the processes have to save and end after Ctrl-C or SIGTERM (30s)");
+      "time that the processes have to save and end after Ctrl-C, SIGTERM, SIGHUP or --timeout "
+      "(30s)");
   add("--max-restarts", given.max_restarts, "PACELINE_RUN_MAX_RESTARTS", "N",
       "when a process fails, start all of them again, up to N times in a row without a new "
       "checkpoint (0)");
   add("--timeout", given.timeout, "PACELINE_RUN_TIMEOUT", "TIME",
-      "stop the run after this time, exit code 124");
+      "stop the run after this time, as SIGTERM does; exit code 124");
   add("--transport", given.transport, "PACELINE_RUN_TRANSPORT", "NAME",
       "how data travels between processes: auto, shm, tcp, ucx; nccl for buffers on CUDA devices "
       "(auto)");

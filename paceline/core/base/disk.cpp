@@ -117,6 +117,7 @@ class ReadFile final : public Disk::Source {
   std::uint64_t size_ = 0;
 };
 
+// A failure leaves errno set.
 Disk::Entry::Kind kind_of(const std::string& path) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return Disk::Entry::Kind::other;
@@ -149,9 +150,13 @@ Result<std::vector<Disk::Entry>> SystemDisk::list(const std::string& directory) 
     return errno == ENOENT ? Result<std::vector<Entry>>(entries) : failed("list", directory);
   errno = 0;
   while (const dirent* entry = ::readdir(opened.get())) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..")
-      entries.push_back({.name = name, .kind = kind_of(directory + "/" + name)});
+    const std::string name = entry->d_name, path = directory + "/" + name;
+    if (name == "." || name == "..") continue;
+    errno = 0;
+    const Entry::Kind kind = kind_of(path);
+    // A file that was removed meanwhile is no failure.
+    if (errno != 0 && errno != ENOENT) return failed("look at", path);
+    entries.push_back({.name = name, .kind = kind});
     errno = 0;
   }
   if (errno != 0) return failed("list", directory);

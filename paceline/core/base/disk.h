@@ -51,7 +51,7 @@ class Disk {
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
   // Refuses links and everything else that is no ordinary file.
   virtual Result<std::unique_ptr<Source>> open(const std::string& path) = 0;
-  // Sorted by name. Empty if there is no such directory.
+  // Sorted by name; empty if there is no such directory. Fails if an entry cannot be looked at.
   virtual Result<std::vector<Entry>> list(const std::string& directory) = 0;
   virtual Result<> make_directory(const std::string& path) = 0;  // one that exists is no failure
   virtual Result<> rename(const std::string& from, const std::string& to) = 0;  // replaces nothing

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "paceline/core/base/crc32c.h"
 #include "paceline/core/base/sha256.h"
@@ -133,6 +136,90 @@ class FileCheck {
   std::vector<Damage>& found_;
 };
 
+// --- damaged, or not readable now ----------------------------------------------------------------
+
+// Remembers the first failure of the system, as against bytes that are wrong.
+class Refusals {
+ public:
+  void note(const Failure& failure) {
+    if (!first_) first_ = failure;
+  }
+  const std::optional<Failure>& first() const { return first_; }
+
+ private:
+  std::optional<Failure> first_;
+};
+
+class WatchedSource final : public Disk::Source {
+ public:
+  WatchedSource(std::unique_ptr<Disk::Source> source, Refusals& refusals)
+      : source_(std::move(source)), refusals_(refusals) {}
+
+  std::uint64_t size() const override { return source_->size(); }
+  // Callers stay within size(), so a file that ends sooner changes under their eyes.
+  Result<> read(std::uint64_t offset, MutableBytes into) override {
+    auto done = source_->read(offset, into);
+    if (!done) refusals_.note(done.error());
+    return done;
+  }
+
+ private:
+  const std::unique_ptr<Disk::Source> source_;
+  Refusals& refusals_;
+};
+
+// A disk that is only read.
+class WatchedDisk final : public Disk {
+ public:
+  WatchedDisk(Disk& disk, Refusals& refusals) : disk_(disk), refusals_(refusals) {}
+
+  Result<std::unique_ptr<Source>> open(const std::string& path) override {
+    auto opened = disk_.open(path);
+    if (opened) {
+      return std::unique_ptr<Source>(
+          std::make_unique<WatchedSource>(*std::move(opened), refusals_));
+    }
+    if (!is_missing(path)) refusals_.note(opened.error());
+    return opened;
+  }
+  Result<std::vector<Entry>> list(const std::string& directory) override {
+    return disk_.list(directory);
+  }
+
+  Result<std::unique_ptr<File>> create(const std::string& path) override { return refused(path); }
+  Result<> make_directory(const std::string& path) override { return refused(path); }
+  Result<> rename(const std::string& from, const std::string&) override { return refused(from); }
+  Result<> replace(const std::string& from, const std::string&) override { return refused(from); }
+  Result<> exchange(const std::string& one, const std::string&) override { return refused(one); }
+  Result<> remove(const std::string& path) override { return refused(path); }
+  Result<> sync_directory(const std::string& path) override { return refused(path); }
+  Result<std::uint64_t> free_bytes(const std::string& path) override { return refused(path); }
+
+ private:
+  static Failure refused(const std::string& path) {
+    return {Fault::io, path + " is only read here", {}};
+  }
+
+  // Its folder is readable, and does not name it.
+  bool is_missing(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    const auto entries = disk_.list(path.substr(0, slash));
+    if (!entries) return false;
+    return std::ranges::find(entries.value(), path.substr(slash + 1), &Entry::name) ==
+           entries.value().end();
+  }
+
+  Disk& disk_;
+  Refusals& refusals_;
+};
+
+std::string first_of(const std::vector<Damage>& found, const std::string& directory) {
+  if (found.empty()) return "";
+  const Damage& first = found.front();
+  return fmt::format("{}/{} is damaged: {}{}", directory, first.file, first.what,
+                     first.tensors.empty() ? "" : fmt::format(" (of {})", first.tensors));
+}
+
 }  // namespace
 
 Result<Manifest> read_manifest(Disk& disk, const std::string& directory) {
@@ -174,6 +261,19 @@ std::vector<Damage> damages(Disk& disk, const std::string& directory, const Mani
         .run();
   }
   return found;
+}
+
+Result<std::string> damage_of(Disk& disk, const std::string& directory) {
+  Refusals refusals;
+  WatchedDisk watched(disk, refusals);
+  const auto manifest = read_manifest(watched, directory);
+  if (refusals.first()) return *refusals.first();
+  if (!manifest)
+    return manifest.error().fault == Fault::misuse ? Result<std::string>(manifest.error())
+                                                   : Result<std::string>(manifest.error().what);
+  const std::vector<Damage> found = damages(watched, directory, manifest.value());
+  if (refusals.first()) return *refusals.first();
+  return first_of(found, directory);
 }
 
 }  // namespace paceline::checkpoint

@@ -1,4 +1,5 @@
-// Reads committed checkpoints and finds every byte of them that is not as it was written.
+// Reads committed checkpoints, finds every byte of them that is not as it was written, and tells
+// what is damaged from what cannot be read now.
 #pragma once
 
 #include <string>
@@ -27,5 +28,13 @@ struct Damage {
 // Reads every byte of the manifest's files. Empty: all are as they were written, and their headers
 // name the manifest's pieces and no others. COST: one pass over the files, 1 MiB of memory.
 std::vector<Damage> damages(Disk& disk, const std::string& directory, const Manifest& manifest);
+
+// Whether the committed step in `directory` is whole. The first damage as a line that names file
+// and tensors; empty: every byte is as it was written. Only what was read and is wrong is damage: a
+// checksum that differs, a file that is cut, malformed or missing. A file or folder that the system
+// does not give (EACCES, EIO, ESTALE, EMFILE and so on) says nothing about its bytes: that is a
+// failure (io) with its path and the system's reason. Failure (misuse): only a newer Paceline can
+// read it. COST: as damages().
+Result<std::string> damage_of(Disk& disk, const std::string& directory);
 
 }  // namespace paceline::checkpoint

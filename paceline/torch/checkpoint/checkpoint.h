@@ -4,8 +4,9 @@
 // a model, optimizers (optimizer_kinds.h, by the names of parameter_names.h), a DataParallel,
 // torch's random numbers, fields of its own (checkpoint_fields.h). A part gives its state
 // (item_state.h) and is made again from a saved_item.h. own_share.h says which rank writes what,
-// share_writer.h writes it, saving.h has the ranks agree; resume_point.h finds the newest
-// checkpoint that is whole; stop_signals.h hears SIGTERM and SIGUSR1; common_failure.h makes what
+// share_writer.h writes it, saving.h has the ranks agree; resuming.h begins a run, from the newest
+// checkpoint that is whole (resume_point.h), with all of it or what item_choice.h tells;
+// stop_signals.h hears the signals to save and to end; common_failure.h makes what
 // fails on one rank fail on all. The files themselves are core/checkpoint's. Start reading at
 // checkpoints.h, then saving.h.
 #pragma once

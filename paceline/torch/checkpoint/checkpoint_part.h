@@ -7,6 +7,7 @@
 #include <torch/optim/schedulers/lr_scheduler.h>
 #include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,6 +42,17 @@ class CheckpointPart {
 };
 
 using MakesPart = std::unique_ptr<CheckpointPart>;
+
+// torch's stream of random numbers; every checkpoint has it.
+inline constexpr const char* kRandomItem = "random";
+
+// A part under the name of its item.
+struct NamedPart {
+  std::string name;
+  MakesPart part;
+  enum class Kind : std::uint8_t { model, random, other } kind = Kind::other;
+  bool is_loaded_first = false;
+};
 
 // `how_held` is asked at each save and load.
 //

@@ -9,12 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/disk.h"
-#include "paceline/core/base/number.h"
 #include "paceline/core/base/own_lines.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
@@ -23,7 +23,7 @@
 #include "paceline/torch/checkpoint/common_failure.h"
 #include "paceline/torch/checkpoint/held_tensor.h"
 #include "paceline/torch/checkpoint/rank_step.h"
-#include "paceline/torch/checkpoint/resume_point.h"
+#include "paceline/torch/checkpoint/resuming.h"
 #include "paceline/torch/checkpoint/saving.h"
 #include "paceline/torch/checkpoint/stop_signals.h"
 #include "paceline/torch/strategy/strategy.h"
@@ -33,12 +33,10 @@ namespace paceline {
 using namespace checkpointing;
 using checkpoint::CheckpointDirectory;
 using checkpoint::DirectoryLock;
-using checkpoint::Manifest;
 
 namespace {
 
-constexpr const char *kRandomItem = "random", *kOptimizerItem = "optimizer";
-constexpr const char* kStepsItem = "rank_steps";  // where ranks are not at the same step
+constexpr const char* kOptimizerItem = "optimizer";
 // The reasons of a halt.
 constexpr std::uint32_t kSave = 1, kStop = 2;
 constexpr int kStoppedBySigterm = 143;  // 128 + SIGTERM, as a shell tells it
@@ -51,7 +49,7 @@ class Checkpoints::Impl {
  public:
   Impl(Job& job, std::string directory, const CheckpointOptions& options);
 
-  void add(std::string name, MakesPart part, bool is_loaded_first = false);
+  void add(NamedPart part);
   void add_model(std::string name, const torch::nn::Module& model);
   MakesPart part_of(torch::optim::Optimizer& optimizer);
   void add_parallel(std::string name, DataParallel& parallel);
@@ -64,12 +62,10 @@ class Checkpoints::Impl {
 
  private:
   HowHeld how_held() const;
-  bool resumes() const { return options_.resume || job_.generation() > 1; }
   void take_directory();
   void require_shared(const std::string& owner);
-  std::int64_t agreed_resume_point();
-  void load(std::uint64_t step);
-  void require_same_items(const Manifest& manifest, const std::string& path) const;
+  bool all_wait() const;
+  void take_model(std::size_t parallel, const std::vector<std::string>& loaded);
   void begin_steps();
   void begin_save(std::int64_t step);
   void save_by_halts(StopSignals::Asked asked);
@@ -84,13 +80,9 @@ class Checkpoints::Impl {
   std::optional<DirectoryLock> lock_;  // rank 0's
   ParameterNames names_;
   std::vector<DataParallel*> parallels_;
-  struct NamedPart {
-    std::string name;
-    MakesPart part;
-    bool is_loaded_first = false;
-  };
+  std::vector<std::string> parallel_names_;  // as many
   std::vector<NamedPart> parts_;
-  std::size_t models_ = 0;  // of the parts
+  Resuming resuming_;
   bool was_resumed_ = false;
   bool has_begun_ = false;
   std::int64_t own_step_ = 0;     // of this rank, the last that it has ended
@@ -110,6 +102,7 @@ Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions
       options_(options),
       group_(job.world().split(0)),
       directory_(disk_, std::move(directory)),
+      resuming_({job.id(), job.generation()}, *group_, disk_, directory_, options),
       saving_(*group_, disk_, directory_,
               {job.id(), job.generation(), [&job](std::uint64_t step) { job.report_saved(step); }},
               {options.keep_last, options.keep_every}) {
@@ -119,7 +112,7 @@ Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions
                     "saves, or 0",
                     options.every));
   take_directory();
-  parts_.push_back({kRandomItem, random_part()});
+  parts_.push_back({kRandomItem, random_part(), NamedPart::Kind::random});
 }
 
 void Checkpoints::Impl::take_directory() {
@@ -128,14 +121,12 @@ void Checkpoints::Impl::take_directory() {
   together(*group_, [&] {
     if (group_->rank() != 0) return;
     // A link to a directory is as good as one.
-    if (!std::filesystem::is_directory(directory_.path()))
+    std::error_code not_there;
+    if (!std::filesystem::is_directory(directory_.path(), not_there))
       disk_.make_directory(directory_.path()).value();
-    lock_.emplace(DirectoryLock::take(directory_.path(), owner).value());
-    if (resumes() || directory_.steps().value().empty()) return;
-    throw_misuse(
-        fmt::format("{} holds checkpoints already, the newest of step {}: resume from it "
-                    "(CheckpointOptions::resume), or save into another directory",
-                    directory_.path(), directory_.steps().value().back()));
+    lock_.emplace(
+        DirectoryLock::take(directory_.path(), owner, {job_.id(), job_.generation()}).value());
+    resuming_.settle_old_ones();
   });
   require_shared(broadcast_bytes(*group_, owner));
 }
@@ -143,22 +134,25 @@ void Checkpoints::Impl::take_directory() {
 void Checkpoints::Impl::require_shared(const std::string& owner) {
   together(*group_, [&] {
     const Deadline deadline = Deadline::in(kSharedWithin);
+    std::string why;
     for (;;) {
       const auto seen = DirectoryLock::owner_of(directory_.path());
       if (seen && seen.value() == owner) return;
+      why = seen ? "it was held last by " + seen.value() : seen.error().what;
       if (deadline.passed()) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     throw_misuse(fmt::format(
-        "rank {} on host {} does not see the directory {} that rank 0 saves into ({}): give one "
-        "that all hosts share",
-        group_->rank(), host_name(), directory_.path(), owner));
+        "rank {} on host {} does not see the directory {} that rank 0 saves into ({}): {}; give "
+        "one that all hosts share",
+        group_->rank(), host_name(), directory_.path(), owner, why));
   });
 }
 
 // --- items ---------------------------------------------------------------------------------------
 
-void Checkpoints::Impl::add(std::string name, MakesPart part, bool is_loaded_first) {
+void Checkpoints::Impl::add(NamedPart part) {
+  const std::string& name = part.name;
   if (was_resumed_)
     throw_misuse(fmt::format("'{}' was added to checkpoints after resume(): add it before", name));
   if (name == kStepsItem)
@@ -173,13 +167,12 @@ void Checkpoints::Impl::add(std::string name, MakesPart part, bool is_loaded_fir
                              name == kOptimizerItem && !parallels_.empty()
                                  ? ", which may be that of DataParallelOptions::optimizer"
                                  : ""));
-  part->require_savable(name);
-  parts_.push_back({std::move(name), std::move(part), is_loaded_first});
+  part.part->require_savable(name);
+  parts_.push_back(std::move(part));
 }
 
 void Checkpoints::Impl::add_model(std::string name, const torch::nn::Module& model) {
-  add(name, model_part(model, how_held()));
-  ++models_;
+  add({name, model_part(model, how_held()), NamedPart::Kind::model});
   for (const auto& entry : model.named_parameters())
     names_.add(entry.value(), name + "." + entry.key());
 }
@@ -207,31 +200,21 @@ void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parall
       if (pieces->find(i) == nullptr) names_.add_elsewhere(dense[i].tensor);
   }
   // Its synchrony decides which tensors are each rank's own.
-  add(std::move(name), replicas_part(data_parallel), true);
+  add({.name = name, .part = replicas_part(data_parallel), .is_loaded_first = true});
   parallels_.push_back(&data_parallel);
+  parallel_names_.push_back(std::move(name));
   if (data_parallel.replicas().optimizers().empty()) return;
-  add(kOptimizerItem,
-      optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); }, names_,
-                     how_held(), *group_));
+  add({.name = kOptimizerItem,
+       .part = optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); },
+                              names_, how_held(), *group_)});
 }
 
 // --- resuming ------------------------------------------------------------------------------------
 
-// -1: there is none.
-std::int64_t Checkpoints::Impl::agreed_resume_point() {
-  std::string told;
-  together(*group_, [&] {
-    if (group_->rank() != 0) return;
-    const ResumePoint point = find_resume_point(disk_, directory_);
-    for (const std::string& line : point.damaged) warn(line);
-    const std::string& path = directory_.path();
-    if (point.step) inform(fmt::format("going on from {}", directory_.path_of(*point.step)));
-    else if (point.damaged.empty())
-      inform(fmt::format("no checkpoint in {}: beginning at step 0", path));
-    else warn(fmt::format("no checkpoint in {} is whole: beginning at step 0", path));
-    told = std::to_string(point.step ? static_cast<std::int64_t>(*point.step) : -1);
+bool Checkpoints::Impl::all_wait() const {
+  return std::ranges::all_of(parallels_, [](DataParallel* parallel) {
+    return parallel->replicas().synchrony().is_lockstep();
   });
-  return number_in<std::int64_t>(broadcast_bytes(*group_, told)).value_or(-1);
 }
 
 std::int64_t Checkpoints::Impl::resume() {
@@ -239,66 +222,22 @@ std::int64_t Checkpoints::Impl::resume() {
     throw_misuse("Checkpoints::resume() was called twice: call it once, at the start");
   was_resumed_ = true;
   for (const NamedPart& part : parts_) part.part->require_complete();
-  if (!resumes()) return 0;
-  const std::int64_t step = agreed_resume_point();
-  if (step < 0) return 0;
-  saved_step_ = own_step_ = step;
-  load(static_cast<std::uint64_t>(step));
-  return own_step_;
+  const auto step = resuming_.find(parts_);
+  if (!step) return 0;
+  saving_.is_verified(*step);
+  saved_step_ = static_cast<std::int64_t>(*step);
+  const Resuming::Loaded loaded = resuming_.load(*step, parts_, !all_wait());
+  for (std::size_t i = 0; i < parallels_.size(); ++i) take_model(i, loaded.items);
+  return own_step_ = loaded.own_step;
 }
 
-void Checkpoints::Impl::require_same_items(const Manifest& manifest,
-                                           const std::string& path) const {
-  const auto refuse = [&](const char* has, const std::string& name, const char* has_not) {
-    throw_misuse(
-        fmt::format("cannot resume from {}: {} has an item '{}', and {} has none. Resume "
-                    "with the program that saved it, or save into another directory",
-                    path, has, name, has_not));
-  };
-  for (const NamedPart& part : parts_)
-    if (std::ranges::find(manifest.items, part.name, &checkpoint::Item::name) ==
-        manifest.items.end())
-      refuse("this program", part.name, "the checkpoint");
-  const bool has_models_alone = parts_.size() == models_ + 1;  // beside torch's random numbers
-  std::vector<std::string> left;
-  for (const checkpoint::Item& item : manifest.items) {
-    if (item.name == kStepsItem ||
-        std::ranges::find(parts_, item.name, &NamedPart::name) != parts_.end())
-      continue;
-    if (!has_models_alone) refuse("the checkpoint", item.name, "this program");
-    left.push_back(item.name);
-  }
-  if (!left.empty() && group_->rank() == 0)
-    inform(fmt::format("{} holds '{}' too, which this program, of models alone, leaves there", path,
-                       fmt::join(left, "', '")));
-}
-
-// Every rank knows that all of it fits before any tensor is written.
-void Checkpoints::Impl::load(std::uint64_t step) {
-  const std::string path = directory_.path_of(step);
-  checkpoint::CheckpointReader reader(disk_, path);
-  std::vector<SavedItem> items;
-  Manifest manifest;
-  together(*group_, [&] {
-    manifest = checkpoint::read_manifest(disk_, path).value();
-    require_same_items(manifest, path);
-    for (const NamedPart& part : parts_) {
-      const auto item = std::ranges::find(manifest.items, part.name, &checkpoint::Item::name);
-      items.emplace_back(path, manifest, *item, reader, group_->rank());
-      part.part->check(items.back());
-    }
-  });
-  together(*group_, [&] {
-    const auto steps = std::ranges::find(manifest.items, kStepsItem, &checkpoint::Item::name);
-    if (steps == manifest.items.end()) return;
-    own_step_ = saved_rank_step(SavedItem(path, manifest, *steps, reader, group_->rank()));
-  });
-  // torch's stream comes last: nothing draws from it after that.
-  for (const bool first : {true, false})
-    for (std::size_t i = parts_.size(); i-- > 0;)
-      if (parts_[i].is_loaded_first == first)
-        together(*group_, [&] { parts_[i].part->load(items[i]); });
-  for (DataParallel* const each : parallels_) each->replicas().leaves_changed();
+// A training that keeps a state beside the model, and did not load it, makes it from the loaded
+// model.
+void Checkpoints::Impl::take_model(std::size_t parallel, const std::vector<std::string>& loaded) {
+  DataParallel& taking = *parallels_[parallel];
+  const bool has_state = std::ranges::find(loaded, parallel_names_[parallel]) != loaded.end();
+  if (has_state || taking.replicas().options().zero_stage > 0) taking.replicas().leaves_changed();
+  else taking.rebind(taking.replicas().group());
 }
 
 // --- saving --------------------------------------------------------------------------------------
@@ -315,10 +254,7 @@ void Checkpoints::Impl::begin_steps() {
                     "Save under bsp, ssp, bounded_delay or asp",
                     synchrony));
   }
-  const bool all_wait = std::ranges::all_of(parallels_, [](DataParallel* parallel) {
-    return parallel->replicas().synchrony().is_lockstep();
-  });
-  if (!all_wait) halts_.emplace(*group_);
+  if (!all_wait()) halts_.emplace(*group_);
 }
 
 void Checkpoints::Impl::begin_save(std::int64_t step) {
@@ -408,22 +344,22 @@ void Checkpoints::add(std::string name, const torch::nn::Module& model) {
   impl_->add_model(std::move(name), model);
 }
 void Checkpoints::add(std::string name, torch::optim::Optimizer& optimizer) {
-  impl_->add(std::move(name), impl_->part_of(optimizer));
+  impl_->add({std::move(name), impl_->part_of(optimizer)});
 }
 void Checkpoints::add(std::string name, DataParallel& parallel) {
   impl_->add_parallel(std::move(name), parallel);
 }
 void Checkpoints::add(std::string name, data::DistributedSampler& sampler) {
-  impl_->add(std::move(name), data_part(sampler));
+  impl_->add({std::move(name), data_part(sampler)});
 }
 void Checkpoints::add(std::string name, torch::optim::LRScheduler& scheduler) {
-  impl_->add(std::move(name), scheduler_part(scheduler));
+  impl_->add({std::move(name), scheduler_part(scheduler)});
 }
 void Checkpoints::add(std::string name, torch::optim::ReduceLROnPlateauScheduler& scheduler) {
-  impl_->add(std::move(name), scheduler_part(scheduler));
+  impl_->add({std::move(name), scheduler_part(scheduler)});
 }
 void Checkpoints::add_fields(std::string name, std::function<void(CheckpointFields&)> visit) {
-  impl_->add(std::move(name), fields_part(std::move(visit)));
+  impl_->add({std::move(name), fields_part(std::move(visit))});
 }
 std::int64_t Checkpoints::resume() {
   return impl_->resume();

@@ -15,8 +15,8 @@
 //   return checkpoints.finish();
 //
 // A save copies this rank's share of the tensors and lets the training go on; threads of all ranks
-// write, and rank 0 commits when all have. SIGTERM to any rank: all ranks save the same step, and
-// stopping() is true. SIGUSR1: they save, and go on.
+// write, and rank 0 commits when all have. SIGTERM, SIGINT (Ctrl-C) or SIGHUP to any rank: all
+// ranks save the same step, and stopping() is true. SIGUSR1: they save, and go on.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -33,19 +33,11 @@
 
 #include "paceline/core/job/job.h"
 #include "paceline/torch/checkpoint/checkpoint_fields.h"
+#include "paceline/torch/checkpoint/checkpoint_options.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/data_parallel.h"
 
 namespace paceline {
-
-struct CheckpointOptions {
-  std::int64_t every = 0;        // steps between saves; 0: only those that are asked for
-  std::uint64_t keep_last = 2;   // of the newest checkpoints stay; at least 1
-  std::uint64_t keep_every = 0;  // those of all multiples of this step stay too; 0: none
-  // Goes on from the newest checkpoint in the directory. Without it a directory that holds
-  // checkpoints is refused, except when the launcher has started this job again: then it goes on.
-  bool resume = false;
-};
 
 // All ranks make one, add the same things and call its methods in the same order. THREAD: one, that
 // of the training. The models, optimizers and variables that are
@@ -106,8 +98,11 @@ class Checkpoints {
   // not resume. Call it once, after everything was added. A damaged checkpoint is told on stderr,
   // with file and tensor, and the next older one is taken. On another number of ranks the tensors
   // that all ranks share are loaded as they are, residuals are divided anew, and rank r takes the
-  // own tensors of the former rank r modulo their number. THROWS Error, on all ranks: misuse that
-  // names the first thing in which the program differs from the one that saved; io.
+  // own tensors of the former rank r modulo their number. A program that adds nothing but models
+  // takes these out of any checkpoint. THROWS Error, on all ranks: misuse that names the first
+  // thing in which the program differs from the one that saved, or says that all checkpoints are
+  // damaged; io, which names a file or folder that cannot be read now and the system's reason,
+  // because what is not read may be whole.
   std::int64_t resume();
 
   // Ends step number `step` (counted from 1): saves if it is due or was asked for. Copies this
@@ -129,7 +124,8 @@ class Checkpoints {
   void rest();
   // Whether the loop shall end: a rank was told to stop, and this step was saved.
   bool stopping() const;
-  // Waits for the save under way. Returns the exit code of the program: 0, or 143 after SIGTERM.
+  // Waits for the save under way. Returns the exit code of the program: 0, or 143 after SIGTERM and
+  // the other signals that stop it.
   int finish();
 
  private:

@@ -55,9 +55,7 @@ class ReplicasPart final : public CheckpointPart {
   void load(const SavedItem& saved) override {
     const int ranks = replicas_.group().size();
     replicas_.finish();
-    replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {
-                         return compression_of(saved, rank);
-                       }});
+    restore(saved);
     for (const parallel::Parameter& master : replicas_.masters())
       for (const ItemTensor& one : held(master)) saved.read_into(one);
     // On another number of ranks the weights of then mean nothing.
@@ -69,6 +67,18 @@ class ReplicasPart final : public CheckpointPart {
   }
 
  private:
+  // A refusal of the training names no checkpoint: this adds it.
+  void restore(const SavedItem& saved) {
+    try {
+      replicas_.restore({.values = saved.values(), .ranks = saved.ranks(), .own = [&](int rank) {
+                           return compression_of(saved, rank);
+                         }});
+    } catch (const Error& error) {
+      if (error.fault() != Fault::misuse) throw;
+      refuse_item(saved, error.what());
+    }
+  }
+
   static std::vector<std::byte> compression_of(const SavedItem& saved, int rank) {
     const auto* const found = saved.find_of(kCompression, rank);
     return found == nullptr ? std::vector<std::byte>() : saved.read_bytes(*found);

@@ -7,21 +7,20 @@
 namespace paceline::checkpointing {
 namespace {
 
-using checkpoint::Damage;
+[[noreturn]] void throw_unreadable(const std::string& path, const std::string& why) {
+  throw Error({Fault::io,
+               fmt::format("the checkpoint {} cannot be read now: {}. It may be whole, so nothing "
+                           "goes on without it: make it readable, or move it away",
+                           path, why),
+               {}});
+}
 
-// Empty: every byte is as it was written.
-std::string damage_of(Disk& disk, const std::string& directory) {
-  const auto manifest = checkpoint::read_manifest(disk, directory);
-  if (!manifest) {
-    if (manifest.error().fault == Fault::misuse) throw Error(manifest.error());
-    return manifest.error().what;
-  }
-  const std::vector<Damage> found = checkpoint::damages(disk, directory, manifest.value());
-  if (found.empty()) return {};
-  const Damage& first = found.front();
-  std::string text = fmt::format("{}/{} is damaged: {}", directory, first.file, first.what);
-  if (!first.tensors.empty()) text += fmt::format(" (of {})", first.tensors);
-  return text;
+// A name of a checkpoint that is a link or a file stands for one that somebody moved.
+void require_no_newer_link(const checkpoint::CheckpointDirectory& directory,
+                           std::optional<std::uint64_t> step) {
+  const auto newest = directory.newest_that_is_no_directory().value();
+  if (newest && (!step || *newest > *step))
+    throw_unreadable(directory.path_of(*newest), "it is no directory, and links are not followed");
 }
 
 }  // namespace
@@ -30,13 +29,17 @@ ResumePoint find_resume_point(Disk& disk, const checkpoint::CheckpointDirectory&
   ResumePoint point;
   const std::vector<std::uint64_t> steps = directory.steps().value();
   for (const std::uint64_t step : std::views::reverse(steps)) {
-    std::string damage = damage_of(disk, directory.path_of(step));
-    if (damage.empty()) {
+    const std::string path = directory.path_of(step);
+    auto damage = checkpoint::damage_of(disk, path);
+    if (!damage && damage.error().fault == Fault::misuse) throw Error(damage.error());
+    if (!damage) throw_unreadable(path, damage.error().what);
+    if (damage.value().empty()) {
       point.step = step;
       break;
     }
-    point.damaged.push_back(std::move(damage));
+    point.damaged.push_back(*std::move(damage));
   }
+  require_no_newer_link(directory, point.step);
   return point;
 }
 

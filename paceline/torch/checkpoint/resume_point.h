@@ -17,7 +17,8 @@ struct ResumePoint {
 };
 
 // The newest step of which every byte verifies. THROWS Error: misuse, the newest was saved by a
-// newer Paceline; io, the directory cannot be read. COST: reads the files once.
+// newer Paceline; io, the directory, or a step that is newer than all whole ones, cannot be read
+// now. COST: reads the files once.
 ResumePoint find_resume_point(Disk& disk, const checkpoint::CheckpointDirectory& directory);
 
 }  // namespace paceline::checkpointing

@@ -26,7 +26,9 @@ std::string described(const LogicalTensor& tensor) {
 
 void refuse_item(const SavedItem& saved, const std::string& difference) {
   throw_misuse(c10::str("cannot resume from ", saved.place(), ": ", difference,
-                        ". Resume with the program that saved it, or save into another directory"));
+                        ". Resume with the program that saved it, leave the item out by "
+                        "CheckpointOptions{.ignore = {\"",
+                        saved.name(), "\"}}, or save into another directory"));
 }
 
 std::string SavedItem::place() const {

@@ -125,8 +125,9 @@ Result<> Saving::commit(const std::vector<std::string>& shares) {
   auto whole = checkpoint::merged(std::move(manifests));
   if (!whole) return whole.error();
   if (auto done = directory_.commit(*std::move(whole)); !done) return done;
+  verified_.insert(step_);
   // The new one is there; an old one that cannot be removed is no reason to say that it is not.
-  if (const auto pruned = directory_.prune(keep_); !pruned)
+  if (const auto pruned = directory_.prune(keep_, verified_); !pruned)
     warn(fmt::format("cannot remove old checkpoints: {}", pruned.error().what));
   return Done{};
 }

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class Saving {
   // They outlive it.
   Saving(Communicator& group, Disk& disk, checkpoint::CheckpointDirectory& directory, Run run,
          checkpoint::Keep keep);
+
+  // This run has read all of the checkpoint of that step: older ones may go.
+  void is_verified(std::uint64_t step) { verified_.insert(step); }
 
   // A save, or the end of the run, was asked for on this rank.
   void ask(bool stop) { agreement_.ask(stop); }
@@ -64,6 +68,7 @@ class Saving {
   checkpoint::CheckpointDirectory& directory_;
   const Run run_;
   const checkpoint::Keep keep_;
+  std::set<std::uint64_t> verified_;  // read or written by this run
   checkpoint::SaveAgreement agreement_;
   ShareWriter writer_;
   std::uint64_t step_ = 0;         // of the last save

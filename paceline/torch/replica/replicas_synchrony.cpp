@@ -10,6 +10,21 @@
 #include "paceline/torch/replica/replicas.h"
 
 namespace paceline::parallel {
+namespace {
+
+// The precisions without a scale leave the same state behind. `numbers`: null where they do
+// nothing.
+void require_same_scale(const JsonReader::Json& saved, const Numbers* numbers,
+                        const std::string& precision) {
+  const bool has_scale = numbers != nullptr && numbers->state().contains("scale");
+  const bool had_scale = saved.contains("numbers") && saved.at("numbers").contains("scale");
+  if (has_scale == had_scale) return;
+  throw_misuse(c10::str("the checkpoint is of a training ", had_scale ? "with" : "without",
+                        " fp16 and its scale of the loss, and this one has precision \"", precision,
+                        "\""));
+}
+
+}  // namespace
 
 void Replicas::require_between_steps(const char* call) const {
   if (!synchrony().in_step() && !synchrony().has_gradients()) return;
@@ -133,6 +148,7 @@ void Replicas::restore(const SavedSynchrony& saved) {
                             "\": resume with the same, and change it by "
                             "DataParallel::synchrony() afterwards"));
     }
+    require_same_scale(saved.values, numbers_.get(), options_.precision);
     const auto text = saved.values.at("synchrony").get<std::string>();
     if (text != options_.synchrony) {
       DataParallelOptions options = options_with(text);

@@ -6,12 +6,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "tests/support/failing_calls.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paceline {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class DiskTest : public ::testing::Test {
@@ -114,6 +117,21 @@ TEST_F(DiskTest, EntriesTellTheirKindAndAMissingDirectoryHasNone) {
   EXPECT_GT(disk.free_bytes(folder.path()).value(), 0U);
   EXPECT_TRUE(disk.sync_directory(folder.path()));
   EXPECT_FALSE(disk.sync_directory(folder.file("none")));
+}
+
+// Such as in a folder that may be listed and not searched.
+TEST_F(DiskTest, AnEntryWhoseKindCannotBeAskedForIsAFailureThatNamesIt) {
+  std::filesystem::create_directory(folder.file("listed"));
+  std::filesystem::create_directory(folder.file("listed/step-00000004"));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms{0755});
+  std::filesystem::permissions(folder.file("listed"), std::filesystem::perms{0444});
+  std::thread([&] {
+    ASSERT_TRUE(test::give_up_root_in_this_thread());
+    const auto entries = disk.list(folder.file("listed"));
+    ASSERT_FALSE(entries);
+    EXPECT_THAT(entries.error().what,
+                AllOf(HasSubstr("step-00000004"), HasSubstr("Permission denied")));
+  }).join();
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "paceline/core/base/seed.h"
 #include "tests/core/checkpoint/small_checkpoints.h"
 #include "tests/support/crash_disk.h"
@@ -34,9 +36,15 @@ std::uint64_t newest(Disk& disk) {
   return steps.empty() ? 0 : steps.back();
 }
 
+// All steps that are there count as verified.
+Result<> prune(Disk& disk, const Keep& keep) {
+  const auto steps = named_steps(disk);
+  return CheckpointDirectory(disk, kRun).prune(keep, {steps.begin(), steps.end()});
+}
+
 void save(Disk& disk, std::uint64_t step, const Keep& keep = {}) {
   ASSERT_TRUE(SmallCheckpoint(step).save(disk, kRun));
-  ASSERT_TRUE(CheckpointDirectory(disk, kRun).prune(keep));
+  ASSERT_TRUE(prune(disk, keep));
 }
 
 TEST(CheckpointDirectory, NamesAndStepsBelongTogether) {
@@ -54,6 +62,65 @@ TEST(CheckpointDirectory, KeepsTheNewestAndEveryNth) {
     save(disk, step, {.last = 2, .every = 400});
   EXPECT_EQ(named_steps(disk), (std::vector<std::uint64_t>{400, 800, 900, 1000}));
   EXPECT_TRUE(are_whole(disk));
+}
+
+// Steps that this run has neither read nor written may be damaged.
+TEST(CheckpointDirectory, OnlyStepsThatAreKnownToBeWholeTakeThePlaceOfOlderOnes) {
+  CrashDisk disk;
+  disk.make_directory(kRun).value();
+  for (std::uint64_t step = 100; step <= 600; step += 100)
+    SmallCheckpoint(step).save(disk, kRun).value();
+  CheckpointDirectory directory(disk, kRun);
+  const auto pruned = [&](const Keep& keep, const std::set<std::uint64_t>& verified) {
+    directory.prune(keep, verified).value();
+    return named_steps(disk);
+  };
+  const std::vector<std::uint64_t> all = named_steps(disk);
+  EXPECT_EQ(pruned({.last = 2}, {}), all);
+  EXPECT_EQ(pruned({.last = 2}, {300}), all);
+  EXPECT_EQ(pruned({.last = 3}, {300, 500}), all);
+  EXPECT_EQ(pruned({.last = 2}, {300, 700}), all) << "a step that is not there";
+  EXPECT_EQ(pruned({.last = 2}, {300, 500}), (std::vector<std::uint64_t>{300, 400, 500, 600}));
+  EXPECT_EQ(pruned({.last = 1, .every = 400}, {300, 500}),
+            (std::vector<std::uint64_t>{400, 500, 600}));
+  EXPECT_EQ(pruned({.last = 0}, {500, 600}), (std::vector<std::uint64_t>{600}));
+}
+
+TEST(CheckpointDirectory, StepsThatAreSetAsideStayWholeAndTheirNamesAreFree) {
+  test::TemporaryFolder folder;
+  SystemDisk disk;
+  CheckpointDirectory directory(disk, folder.path());
+  EXPECT_EQ(directory.set_aside().value(), "");
+  for (const std::uint64_t first : {100, 200}) {
+    for (const std::uint64_t step : {first, first + 5})
+      SmallCheckpoint(step).save(disk, folder.path()).value();
+    const std::string aside = directory.set_aside().value();
+    EXPECT_EQ(aside, folder.file("aside-" + std::to_string(first / 100)));
+    EXPECT_TRUE(directory.steps().value().empty());
+    const CheckpointDirectory moved(disk, aside);
+    EXPECT_EQ(moved.steps().value(), (std::vector<std::uint64_t>{first, first + 5}));
+    for (const std::uint64_t step : moved.steps().value())
+      EXPECT_EQ(damage_of(disk, moved.path_of(step)).value(), "");
+  }
+}
+
+TEST(CheckpointDirectory, ACrashWhileStepsAreSetAsideLosesNoneAndLeavesTheNewestToTheEnd) {
+  CrashDisk disk;
+  disk.make_directory(kRun).value();
+  disk.sync_directory("").value();
+  for (const std::uint64_t step : {100, 200, 300}) SmallCheckpoint(step).save(disk, kRun).value();
+  const std::size_t before = disk.operations();
+  const std::string aside = CheckpointDirectory(disk, kRun).set_aside().value();
+  for (std::size_t count = before; count <= disk.operations(); ++count) {
+    CrashDisk crashed = disk.crashed(count, [] { return true; });
+    std::set<std::uint64_t> found;
+    for (const std::string& where : {kRun, aside})
+      for (const std::uint64_t step : CheckpointDirectory(crashed, where).steps().value())
+        EXPECT_TRUE(found.insert(step).second);
+    EXPECT_EQ(found.size(), 3U) << count << " operations";
+    const auto left = named_steps(crashed);
+    EXPECT_TRUE(left.empty() || left.back() == 300U);
+  }
 }
 
 TEST(CheckpointDirectory, AStepThatIsSavedAgainIsReplacedAndLeavesNothingBehind) {
@@ -102,7 +169,7 @@ struct History {
     for (const std::uint64_t step : {100, 200, 200, 300}) {
       SmallCheckpoint(step).save(disk, kRun).value();
       durable.emplace_back(disk.operations(), step);
-      CheckpointDirectory(disk, kRun).prune({}).value();
+      prune(disk, {}).value();
     }
   }
   std::uint64_t durable_at(std::size_t count) const {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -14,6 +16,7 @@
 namespace paceline::checkpoint::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class VerifyCheckpoint : public ::testing::Test {
@@ -126,6 +129,143 @@ TEST_F(VerifyCheckpoint, AManifestOfAnotherStepIsNotTakenForThisOnes) {
   std::filesystem::rename(step, other);
   step = other;
   EXPECT_THAT(found(), HasSubstr("it is of step 400"));
+}
+
+// --- damaged, or not readable now ----------------------------------------------------------------
+
+// The disk of this machine, on which one operation on one path fails with an errno.
+class RefusingDisk final : public Disk {
+ public:
+  enum class Operation { none, open, read, list };
+  Operation refused = Operation::none;
+  std::string path;
+  int error = 0;
+
+  Result<std::unique_ptr<Source>> open(const std::string& opened) override {
+    if (refuses(Operation::open, opened)) return failure("open", opened);
+    auto source = disk_.open(opened);
+    if (!source || !refuses(Operation::read, opened)) return source;
+    return std::unique_ptr<Source>(std::make_unique<Unreadable>(*this, *std::move(source)));
+  }
+  Result<std::vector<Entry>> list(const std::string& directory) override {
+    if (refuses(Operation::list, directory)) return failure("list", directory);
+    return disk_.list(directory);
+  }
+  Result<std::unique_ptr<File>> create(const std::string& one) override {
+    return disk_.create(one);
+  }
+  Result<> make_directory(const std::string& one) override { return disk_.make_directory(one); }
+  Result<> rename(const std::string& from, const std::string& to) override {
+    return disk_.rename(from, to);
+  }
+  Result<> replace(const std::string& from, const std::string& to) override {
+    return disk_.replace(from, to);
+  }
+  Result<> exchange(const std::string& one, const std::string& other) override {
+    return disk_.exchange(one, other);
+  }
+  Result<> remove(const std::string& one) override { return disk_.remove(one); }
+  Result<> sync_directory(const std::string& one) override { return disk_.sync_directory(one); }
+  Result<std::uint64_t> free_bytes(const std::string& one) override {
+    return disk_.free_bytes(one);
+  }
+
+ private:
+  class Unreadable final : public Source {
+   public:
+    Unreadable(const RefusingDisk& disk, std::unique_ptr<Source> source)
+        : disk_(disk), source_(std::move(source)) {}
+    std::uint64_t size() const override { return source_->size(); }
+    Result<> read(std::uint64_t, MutableBytes) override {
+      return disk_.failure("read", disk_.path);
+    }
+
+   private:
+    const RefusingDisk& disk_;
+    const std::unique_ptr<Source> source_;
+  };
+  bool refuses(Operation operation, const std::string& of) const {
+    return refused == operation && of == path;
+  }
+  Failure failure(const std::string& doing, const std::string& of) const {
+    return io_failure("cannot " + doing + " " + of, error);
+  }
+
+  SystemDisk disk_;
+};
+
+class DamageOf : public ::testing::Test {
+ protected:
+  DamageOf() { SmallCheckpoint(400).save(disk, folder.path()).value(); }
+
+  test::TemporaryFolder folder;
+  RefusingDisk disk;
+  const std::string step = folder.file("step-00000400");
+  const std::vector<std::string> files = {step + "/manifest.json", step + "/manifest.sha256",
+                                          step + "/model-00001-of-00002.safetensors",
+                                          step + "/model-00002-of-00002.safetensors"};
+};
+
+TEST_F(DamageOf, WhatTheSystemDoesNotGiveIsNoDamageWhateverTheReason) {
+  EXPECT_EQ(damage_of(disk, step).value(), "");
+  using Operation = RefusingDisk::Operation;
+  for (const int error : {EACCES, EPERM, EIO, ESTALE, EMFILE, ENFILE, ENOMEM, ELOOP, ETIMEDOUT}) {
+    for (const std::string& file : files) {
+      for (const Operation operation : {Operation::open, Operation::read}) {
+        SCOPED_TRACE(file + ": " + std::strerror(error));
+        disk.refused = operation;
+        disk.path = file;
+        disk.error = error;
+        const auto found = damage_of(disk, step);
+        ASSERT_FALSE(found);
+        EXPECT_EQ(found.error().fault, Fault::io);
+        EXPECT_THAT(found.error().what, AllOf(HasSubstr(file), HasSubstr(std::strerror(error))));
+      }
+    }
+  }
+}
+
+// A name that a server has forgotten for a moment is still in its folder.
+TEST_F(DamageOf, AFileIsMissingOnlyIfItsFolderCanBeReadAndDoesNotNameIt) {
+  for (const std::string& file : files) {
+    SCOPED_TRACE(file);
+    disk.refused = RefusingDisk::Operation::open;
+    disk.path = file;
+    disk.error = ENOENT;
+    EXPECT_FALSE(damage_of(disk, step));
+    std::filesystem::rename(file, folder.file("aside"));
+    EXPECT_THAT(damage_of(disk, step).value(), HasSubstr("No such file or directory"));
+    disk.refused = RefusingDisk::Operation::list;
+    disk.path = step;
+    disk.error = EIO;
+    EXPECT_FALSE(damage_of(disk, step));
+    std::filesystem::rename(folder.file("aside"), file);
+  }
+}
+
+TEST_F(DamageOf, WhatIsReadAndIsWrongIsDamageAndNamesTheFile) {
+  for (const std::string& file : files) {
+    SCOPED_TRACE(file);
+    std::filesystem::copy_file(file, folder.file("aside"));
+    const auto length = std::filesystem::file_size(file);
+    const auto expect_damage = [&] {
+      EXPECT_THAT(damage_of(disk, step).value(), HasSubstr("is damaged"));
+      std::filesystem::copy_file(folder.file("aside"), file,
+                                 std::filesystem::copy_options::overwrite_existing);
+      ASSERT_EQ(damage_of(disk, step).value(), "");
+    };
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(static_cast<std::streamoff>(length / 2))
+        .put('\x55');
+    expect_damage();
+    std::filesystem::resize_file(file, length - 1);
+    expect_damage();
+    std::filesystem::resize_file(file, 0);
+    expect_damage();
+    std::filesystem::resize_file(file, length + 4);
+    expect_damage();
+    std::filesystem::remove(folder.file("aside"));
+  }
 }
 
 }  // namespace

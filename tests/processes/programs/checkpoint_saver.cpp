@@ -45,7 +45,7 @@ void save_as(paceline::Job& job, const std::string& run, std::uint64_t step) {
     small.manifest.files.push_back(file);
   }
   directory.commit(small.manifest).value();
-  directory.prune({.last = 1}).value();
+  directory.prune({.last = 1}, {step}).value();
 }
 
 }  // namespace

@@ -27,7 +27,11 @@ struct Training {
   std::string directory;
   int ranks = 2;
   std::int64_t every = 4;
-  bool resume = false;
+  std::uint64_t keep_last = 2;
+  Resume resume = Resume::no;
+  std::vector<std::string> only = {}, ignore = {};
+  // On each rank, when its checkpoints are made and nothing is loaded yet.
+  std::function<void(Job&)> before_resume = [](Job&) {};
   at::ScalarType type = at::kDouble;
   DataParallelOptions parallel = kSmallBuckets;
   std::function<std::unique_ptr<optim::Optimizer>(std::vector<at::Tensor>)> optimizer =
@@ -45,10 +49,16 @@ struct Training {
       DataParallel data_parallel(net, job, parallel);
       const auto all =
           optimizer(parallel.zero_stage > 0 ? data_parallel.parameters() : net->parameters());
-      Checkpoints checkpoints(job, directory, {.every = every, .resume = resume});
+      Checkpoints checkpoints(job, directory,
+                              {.every = every,
+                               .keep_last = keep_last,
+                               .resume = resume,
+                               .only = only,
+                               .ignore = ignore});
       checkpoints.add("model", net);
       if (!parallel.optimizer) checkpoints.add("optimizer", *all);
       checkpoints.add("parallel", data_parallel);
+      before_resume(job);
       std::int64_t step = checkpoints.resume();
       while (step < steps && !checkpoints.stopping()) {
         all->zero_grad();

@@ -113,9 +113,8 @@ Actions Supervisor::on_output_lost(int error_number, Moment now) {
 Actions Supervisor::on_timer(Moment now) {
   Actions actions = verdict_if_known(now);
   if (!why_ && !all_ended() && options_.timeout_at.passed(now)) {
-    stop({.kind = Outcome::Kind::timed_out, .exit_code = kTimedOut}, now, options_.grace);
-    actions.push_back(
-        tell({Fault::timed_out, "the run was stopped by the launcher: --timeout has passed", {}}));
+    // No verdict: ranks that were told one could not agree on a save any more.
+    stop({.kind = Outcome::Kind::timed_out, .exit_code = kTimedOut}, now, options_.stop_grace);
     actions.push_back(forward(SIGTERM));
   }
   if (term_at_.passed(now)) {

@@ -9,7 +9,7 @@
 //   SIGINT, SIGTERM, SIGHUP, SIGQUIT: forwarded; stop_grace (30 s), or a second one: kill
 //   a rank ends with code 143, as a program does that saved and stopped after SIGTERM: the others
 //     get SIGTERM too; stop_grace: kill
-//   --timeout: verdict, SIGTERM; grace: kill
+//   --timeout: SIGTERM, so that the ranks save; stop_grace: kill
 //   all ranks have ended well: servers that have not ended with them get grace; kill
 #pragma once
 

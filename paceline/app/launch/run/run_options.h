@@ -22,7 +22,7 @@ struct RunOptions {
 
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
   std::optional<Clock::duration> timeout = {};      // limit of the whole run
-  // Time for the workers to save and end after Ctrl-C or SIGTERM.
+  // Time for the workers to save and end after Ctrl-C, SIGTERM, SIGHUP, or the timeout.
   Clock::duration stop_grace = std::chrono::seconds(30);
   // More than 1 where a batch system has started this launcher again.
   int first_generation = 1;

@@ -35,7 +35,8 @@ static_assert(std::endian::native == std::endian::little, "the file is little-en
 
 constexpr std::string_view kWhat = "the saved state of a compression";
 constexpr std::string_view kFileRemedy =
-    "load another checkpoint, or none: then it begins with zeros";
+    "take another checkpoint, or leave this item out (CheckpointOptions::ignore): then it begins "
+    "with zeros";
 
 Failure malformed_state(std::string what) {
   return {Fault::io, fmt::format("{} is malformed_state: {}; {}", kWhat, what, kFileRemedy), {}};

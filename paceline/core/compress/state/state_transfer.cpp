@@ -13,10 +13,11 @@ namespace {
 using Sharing = StateView::Sharing;
 
 constexpr std::string_view kTransferRemedy =
-    "; give it what it was saved with, or load none: then it begins with zeros";
+    "; give it what it was saved with, or leave its item of the checkpoint out "
+    "(CheckpointOptions::ignore): then it begins with zeros";
 
 Failure differs(std::string what) {
-  return {Fault::mismatch,
+  return {Fault::misuse,
           fmt::format("the saved state of a compression {}{}", what, kTransferRemedy),
           {}};
 }

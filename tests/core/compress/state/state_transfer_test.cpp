@@ -145,8 +145,8 @@ TEST(StateTransfer, OfAnotherMethodRankOrModelNamesBothAndTheRemedy) {
   EXPECT_TRUE(check_fits(state, 1, 3, right));
   const auto told = [&](const Result<>& result) {
     EXPECT_FALSE(result);
-    EXPECT_EQ(result.error().fault, Fault::mismatch);
-    EXPECT_THAT(result.error().what, HasSubstr("load none"));
+    EXPECT_EQ(result.error().fault, Fault::misuse);
+    EXPECT_THAT(result.error().what, HasSubstr("CheckpointOptions::ignore"));
     return result.error().what;
   };
   EXPECT_THAT(told(check_fits(state, 0, 3, right)), HasSubstr("rank 1 of 3, and this is rank 0"));

@@ -1,0 +1,136 @@
+#include "paceline/torch/checkpoint/resuming.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/base/number.h"
+#include "paceline/core/base/own_lines.h"
+#include "paceline/torch/checkpoint/common_failure.h"
+#include "paceline/torch/checkpoint/rank_step.h"
+#include "paceline/torch/checkpoint/resume_point.h"
+
+namespace paceline::checkpointing {
+namespace {
+
+using checkpoint::Manifest;
+
+const checkpoint::Item* find_item(const Manifest& manifest, const std::string& name) {
+  const auto found = std::ranges::find(manifest.items, name, &checkpoint::Item::name);
+  return found == manifest.items.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void throw_none_is_whole(const std::string& directory, const ResumePoint& point) {
+  throw_misuse(fmt::format(
+      "none of the {} checkpoints in {} is whole ({}). The run does not begin at step 0 unless it "
+      "is told to: CheckpointOptions{{.resume = Resume::anew}}, the examples' --resume=new, sets "
+      "them aside",
+      point.damaged.size(), directory, point.damaged.front()));
+}
+
+}  // namespace
+
+Resuming::Resuming(Run run, Communicator& group, Disk& disk,
+                   checkpoint::CheckpointDirectory& directory, const CheckpointOptions& options)
+    : run_(std::move(run)),
+      group_(group),
+      disk_(disk),
+      directory_(directory),
+      resume_(options.resume),
+      choice_(options) {}
+
+bool Resuming::goes_on() const {
+  return run_.generation > 1 || resume_ != Resume::no;
+}
+
+// --- old checkpoints -----------------------------------------------------------------------------
+
+// Whether this job may have saved any of them. One whose manifest cannot be read may be its own.
+bool Resuming::may_be_own(const std::vector<std::uint64_t>& steps) const {
+  return std::ranges::any_of(steps, [&](std::uint64_t step) {
+    const auto manifest = checkpoint::read_manifest(disk_, directory_.path_of(step));
+    return manifest ? manifest.value().job == run_.job : manifest.error().fault != Fault::misuse;
+  });
+}
+
+// A job that is started again may have failed before it had settled them.
+void Resuming::settle_old_ones() {
+  if (resume_ == Resume::yes) return;
+  const std::vector<std::uint64_t> steps = directory_.steps().value();
+  if (steps.empty() || (run_.generation > 1 && may_be_own(steps))) return;
+  if (resume_ == Resume::anew) {
+    const std::string folder = directory_.set_aside().value();
+    warn(fmt::format("the checkpoints of {}, the newest of step {}, now stand in {}",
+                     directory_.path(), steps.back(), folder));
+    return;
+  }
+  throw_misuse(
+      fmt::format("{} holds checkpoints already, the newest of step {}: resume from it "
+                  "(CheckpointOptions::resume; Resume::anew sets them aside), or save into another "
+                  "directory",
+                  directory_.path(), steps.back()));
+}
+
+// --- where to go on ------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> Resuming::find(const std::vector<NamedPart>& parts) {
+  choice_.require_known(parts);
+  if (!goes_on()) return std::nullopt;
+  std::string told;
+  together(group_, [&] {
+    if (group_.rank() != 0) return;
+    const ResumePoint point = find_resume_point(disk_, directory_);
+    for (const std::string& line : point.damaged) warn(line);
+    const std::string& path = directory_.path();
+    if (!point.step && !point.damaged.empty()) throw_none_is_whole(path, point);
+    if (point.step) inform(fmt::format("going on from {}", directory_.path_of(*point.step)));
+    else inform(fmt::format("no checkpoint in {}: beginning at step 0", path));
+    if (point.step) told = std::to_string(*point.step);
+  });
+  return number_in<std::uint64_t>(broadcast_bytes(group_, told));
+}
+
+// --- loading -------------------------------------------------------------------------------------
+
+// A job goes on with all that it has saved itself, whatever it left out when it began.
+ItemChoice::Chosen Resuming::chosen_items(const Manifest& manifest,
+                                          const std::vector<NamedPart>& parts,
+                                          const std::string& path) const {
+  const bool is_own = run_.generation > 1 && manifest.job == run_.job;
+  return is_own ? ItemChoice::all(manifest, parts, path) : choice_.of(manifest, parts, path);
+}
+
+Resuming::Loaded Resuming::load(std::uint64_t step, const std::vector<NamedPart>& parts,
+                                bool may_differ) {
+  const std::string path = directory_.path_of(step);
+  checkpoint::CheckpointReader reader(disk_, path);
+  Manifest manifest;
+  Loaded loaded{.own_step = static_cast<std::int64_t>(step), .items = {}};
+  std::vector<std::pair<const NamedPart*, SavedItem>> items;
+  together(group_, [&] {
+    manifest = checkpoint::read_manifest(disk_, path).value();
+    ItemChoice::Chosen chosen = chosen_items(manifest, parts, path);
+    if (group_.rank() == 0 && !chosen.told.empty()) inform(chosen.told);
+    loaded.items = std::move(chosen.loaded);
+    for (const NamedPart& part : parts) {
+      if (std::ranges::find(loaded.items, part.name) == loaded.items.end()) continue;
+      items.emplace_back(
+          &part, SavedItem(path, manifest, *find_item(manifest, part.name), reader, group_.rank()));
+      part.part->check(items.back().second);
+    }
+  });
+  together(group_, [&] {
+    if (const checkpoint::Item* const steps = find_item(manifest, kStepsItem); steps && may_differ)
+      loaded.own_step = saved_rank_step(SavedItem(path, manifest, *steps, reader, group_.rank()));
+  });
+  // torch's stream comes last: nothing draws from it after that.
+  for (const bool first : {true, false})
+    for (std::size_t i = items.size(); i-- > 0;)
+      if (items[i].first->is_loaded_first == first)
+        together(group_, [&] { items[i].first->part->load(items[i].second); });
+  return loaded;
+}
+
+}  // namespace paceline::checkpointing
