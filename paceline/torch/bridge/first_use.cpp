@@ -24,21 +24,30 @@ const void* storage_of(const at::Tensor& tensor) {
 
 struct OperatorCallback {
   static std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
+    OperatorWatch::Argument argument{function, 0};
     for (const c10::IValue& input : function.inputs()) {
       if (input.isTensor()) {
-        tell(input.toTensor());
+        tell(input.toTensor(), argument);
       } else if (input.isTensorList()) {
-        for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor);
+        for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor, argument);
       }
+      ++argument.index;
     }
     for (OperatorWatch* one : watching.all) one->looked_at_all();
     return nullptr;
   }
 
-  static void tell(const at::Tensor& tensor) {
-    for (OperatorWatch* one : watching.all) one->look_at(tensor);
+  static void tell(const at::Tensor& tensor, const OperatorWatch::Argument& argument) {
+    for (OperatorWatch* one : watching.all) one->look_at(tensor, argument);
   }
 };
+
+bool OperatorWatch::Argument::is_written() const {
+  const auto schema = function.operator_schema();
+  if (!schema || index >= schema->arguments().size()) return false;
+  const c10::AliasInfo* const alias = schema->arguments()[index].alias_info();
+  return alias != nullptr && alias->isWrite();
+}
 
 OperatorWatch::OperatorWatch() {
   if (watching.all.empty()) {
@@ -63,7 +72,7 @@ FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen)
   }
 }
 
-void FirstUse::look_at(const at::Tensor& input) {
+void FirstUse::look_at(const at::Tensor& input, const Argument&) {
   look_for(input.unsafeGetTensorImpl());
   if (input.has_storage()) look_for(storage_of(input));
 }
@@ -88,7 +97,7 @@ StorageUses::StorageUses(const std::vector<c10::Storage>& storages, Used used)
     places_.emplace(storages[i].unsafeGetStorageImpl(), i);
 }
 
-void StorageUses::look_at(const at::Tensor& input) {
+void StorageUses::look_at(const at::Tensor& input, const Argument&) {
   if (!input.has_storage()) return;
   const auto found = places_.find(storage_of(input));
   if (found != places_.end() && std::ranges::find(found_, found->second) == found_.end())
@@ -100,6 +109,23 @@ void StorageUses::looked_at_all() {
   const auto found = std::exchange(found_, {});
   const at::DisableRecordFunctionGuard no_record;
   used_(found);
+}
+
+StorageWrites::StorageWrites(const std::vector<at::Tensor>& tensors, Written written)
+    : written_(std::move(written)) {
+  for (const at::Tensor& tensor : tensors) storages_.insert(storage_of(tensor));
+}
+
+void StorageWrites::look_at(const at::Tensor& input, const Argument& argument) {
+  if (!is_armed_ || is_written_ || !input.has_storage()) return;
+  if (storages_.contains(storage_of(input))) is_written_ = argument.is_written();
+}
+
+void StorageWrites::looked_at_all() {
+  if (!std::exchange(is_written_, false)) return;
+  is_armed_ = false;
+  const at::DisableRecordFunctionGuard no_record;
+  written_();
 }
 
 }  // namespace paceline
