@@ -67,6 +67,10 @@ static std::string complaint_about_optimizer(const Options& options) {
   if (optimizer.needs_all_ranks && options.precision != "none")
     return name + " compares gradients with each other, and --precision " + options.precision +
            " rounds them: take --precision none, or sgd";
+  if (optimizer.needs_all_ranks && options.non_finite == "skip")
+    return name +
+           " compares the gradients of steps that follow each other, of which --non-finite " +
+           "skip would leave some out: take --non-finite throw, or sgd";
   if (options.optimizer != "sgd" && gives_a_direction(options))
     return "--compression " + options.compression +
            " gives directions for plain SGD, no gradients: take --optimizer sgd";
@@ -154,6 +158,11 @@ int read_options(int argc, char** argv, Options& options) {
                  "operator), o2 (16 bits, with parameters of float32 beside it), with settings, "
                  "such as o2:dtype=fp16")
       ->capture_default_str();
+  app.add_option("--non-finite", options.non_finite,
+                 "What becomes of a step with a gradient that is NaN or infinite: throw ends the "
+                 "run and names the gradient, skip leaves the step out [a loss that is not finite "
+                 "ends the run]")
+      ->check(CLI::IsMember({"throw", "skip"}));
   app.add_option("--zero", options.zero,
                  "What the workers divide among them: 0 nothing, 1 the optimizer's state, 2 "
                  "gradients too, 3 parameters too")

@@ -24,6 +24,7 @@ struct Options {
   std::string schedule = "buckets", compression = "none", aggregate = "collective",
               synchrony = "synchronous";
   std::string precision = "none";
+  std::string non_finite;          // DataParallelOptions::non_finite
   int zero = 0;                    // what ranks divide among them: DataParallelOptions::zero_stage
   double pace = 0;                 // milliseconds that a step takes at least
   std::string slow, corrupt;       // empty: no rank is

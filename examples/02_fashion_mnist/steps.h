@@ -20,7 +20,7 @@ struct PartOfBatch {
   std::int64_t samples = 0;          // 0: it has none, and takes part without
   std::function<at::Tensor()> loss;  // by a forward pass at the present parameters
   std::function<void(const at::Tensor& loss)> backward;
-  std::function<void(double loss)> look_at;  // ends the run if the loss is not finite
+  std::function<void(double loss)> look_at;  // may end the run if the loss is not finite
 };
 
 class Steps {

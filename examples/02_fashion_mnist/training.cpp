@@ -70,6 +70,7 @@ paceline::DataParallelOptions parallel_options(const Options& options, const Des
   parallel.aggregate = options.aggregate;
   parallel.synchrony = options.synchrony;
   parallel.precision = options.precision;
+  parallel.non_finite = options.non_finite;
   parallel.zero_stage = options.zero;
   if (options.zero == 0) parallel.optimizer = optimizers_of(options.optimizer, descent);
   return parallel;
@@ -224,13 +225,16 @@ static int train_within_memory(paceline::Job& job, const Options& options,
       parallel.backward(corruption != 1 ? loss * corruption : loss);
     };
     computed.look_at = [&](double loss) {
-      if (!std::isfinite(loss)) give_up(job, step, loss, options, descent);
+      if (!std::isfinite(loss) && options.non_finite.empty())
+        give_up(job, step, loss, options, descent);
     };
     if (own == 0) pace.hold_back(step);
     const double loss_here = make_step(*making, parallel, step, computed, rate);
 
-    epoch_loss += loss_here * static_cast<double>(own);
-    epoch_samples += static_cast<double>(own);
+    if (std::isfinite(loss_here)) {  // else the step was left out
+      epoch_loss += loss_here * static_cast<double>(own);
+      epoch_samples += static_cast<double>(own);
+    }
     const std::int64_t counted = turns.are_dealt() ? own : part.global_size;
     if (timed) timed_samples += static_cast<double>(counted);
     faces.step(step, counted, loss_here);
@@ -271,6 +275,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   paceline::observe::Metrics summary = {{"event", "summary"},
                                         {"world_size", std::int64_t{job.world_size()}},
                                         {"steps", steps},
+                                        {"skipped_steps", parallel.last_step().skipped},
                                         {"train_loss", train_loss},
                                         {"test_accuracy", test_accuracy},
                                         {"train_samples_per_second", samples_per_second},

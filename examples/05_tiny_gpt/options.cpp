@@ -67,6 +67,11 @@ int read_options(int argc, char** argv, RunOptions& options) {
                  "Longer gradients are scaled down to this norm")
       ->check(CLI::Range(1e-9, 1e9))
       ->capture_default_str();
+  app.add_option("--non-finite", options.non_finite,
+                 "What becomes of a step with a gradient that is NaN or infinite: throw ends the "
+                 "run and names the gradient, skip leaves the step out [a loss that is not finite "
+                 "ends the run]")
+      ->check(CLI::IsMember({"throw", "skip"}));
   app.add_option("--evaluate-every", options.evaluate_every,
                  "Steps between two looks at the held-out tenth of the text")
       ->check(kPositive)

@@ -19,6 +19,7 @@ struct RunOptions {
   std::int64_t batch_size = 16;  // sequences, all ranks together
   double learning_rate = 3e-3;
   double max_grad_norm = 1;
+  std::string non_finite;  // DataParallelOptions::non_finite
   std::int64_t evaluate_every = 100;
   std::string dtype = "float32";
   std::int64_t sample = 0;  // characters

@@ -94,7 +94,10 @@ class Training {
         mesh_(job,
               options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
         model_(make_model()),
-        parallel_(*model_, mesh_, {.dropout_seed = options.seed, .zero_stage = options.zero_stage}),
+        parallel_(*model_, mesh_,
+                  {.dropout_seed = options.seed,
+                   .non_finite = options.non_finite,
+                   .zero_stage = options.zero_stage}),
         optimizer_(parallel_.parameters(), torch::optim::AdamWOptions(options.learning_rate)) {
     if (!options.checkpoint_dir.empty()) {
       checkpoints_.emplace(
@@ -174,7 +177,7 @@ class Training {
       computed.backward();
       loss = computed.item<double>();
     }
-    if (!std::isfinite(loss)) {
+    if (!std::isfinite(loss) && options_.non_finite.empty()) {
       throw paceline::Error({paceline::Fault::misuse,
                              "the loss of step " + std::to_string(step) +
                                  " is not finite: take a smaller --learning-rate",
@@ -183,7 +186,8 @@ class Training {
     parallel_.synchronize();
     parallel_.clip_grad_norm(options_.max_grad_norm);
     optimizer_.step();
-    train_loss_ = step == first + 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
+    if (std::isfinite(loss))  // else the step was left out
+      train_loss_ = step == first + 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
     if (step > first + kWarmUpSteps) seconds_ += watch.seconds();
     if (progress_) progress_->update(step, options_.batch_size, loss);
     write({{"event", "step"}, {"step", step}, {"loss", loss}});
@@ -210,6 +214,7 @@ class Training {
            {"layout", mesh_.layout().text()},
            {"zero_stage", std::int64_t{options_.zero_stage}},
            {"steps", options_.steps},
+           {"skipped_steps", parallel_.last_step().skipped},
            {"train_loss", train_loss_},
            {"held_out_loss", held_out_loss_},
            {"train_samples_per_second", rate},

@@ -115,5 +115,22 @@ TEST(ExampleUnderASynchrony, RefusesTextsThatMeanNothingAndSaysWhatWould) {
   EXPECT_THAT(help.output, AllOf(HasSubstr("local_sgd"), HasSubstr("push_sum")));
 }
 
+TEST(ExampleWithNan, LeavesOutTheStepsOfANanAndCountsThem) {
+  for (const char* synchrony : {"synchronous", "local_sgd:period=2"}) {
+    const Told told = train_linear(
+        {"--synchrony", synchrony, "--steps", "4", "--corrupt", "1:nan", "--non-finite", "skip"});
+    EXPECT_EQ(told.summary().at("skipped_steps"), 4) << synchrony;
+    EXPECT_TRUE(told.summary().at("train_loss").is_number()) << synchrony;
+  }
+}
+
+TEST(ExampleWithNan, EndsByTheNameOfTheGradientAndItsRank) {
+  Process run(
+      paceline_run({"-n", "2"}, {binary("fashion_mnist"), "--model", "linear", "--threads", "1",
+                                 "--steps", "4", "--corrupt", "1:nan", "--non-finite", "throw"}));
+  EXPECT_NE(exit_code(run.wait(Deadline::in(60s))), 0);
+  EXPECT_THAT(run.error(), AllOf(HasSubstr("step 1: the gradient of '"), HasSubstr("on rank 1")));
+}
+
 }  // namespace
 }  // namespace paceline::test

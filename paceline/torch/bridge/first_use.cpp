@@ -4,7 +4,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "paceline/torch/bridge/gradient_hook.h"
 
 namespace paceline {
 namespace {
@@ -24,6 +27,7 @@ const void* storage_of(const at::Tensor& tensor) {
 
 struct OperatorCallback {
   static std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
+    for (OperatorWatch* one : watching.all) one->begins(function.name());
     OperatorWatch::Argument argument{function, 0};
     for (const c10::IValue& input : function.inputs()) {
       if (input.isTensor()) {
@@ -126,6 +130,35 @@ void StorageWrites::looked_at_all() {
   is_armed_ = false;
   const at::DisableRecordFunctionGuard no_record;
   written_();
+}
+
+ScalingByNorm::ScalingByNorm(const std::vector<c10::Storage>& storages) {
+  for (const c10::Storage& one : storages) {
+    storages_.insert(one.unsafeGetStorageImpl());
+    addresses_.push_back(one.getWeakStorageImpl());
+  }
+}
+
+void ScalingByNorm::begins(const char* operation) {
+  const std::string_view name = operation;
+  has_storage_ = has_factor_ = false;
+  operation_ = Operation::other;
+  if (current_backward() >= 0) return;
+  if (name == "aten::norm" || name == "aten::linalg_vector_norm" || name == "aten::abs")
+    operation_ = Operation::norm;
+  if (name == "aten::mul_" || name == "aten::div_") operation_ = Operation::multiplication;
+}
+
+void ScalingByNorm::look_at(const at::Tensor& input, const Argument&) {
+  if (operation_ == Operation::other || !input.has_storage()) return;
+  if (storages_.contains(storage_of(input))) has_storage_ = true;
+  else has_factor_ |= !input.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+void ScalingByNorm::looked_at_all() {
+  if (!has_storage_) return;
+  took_norm_ |= operation_ == Operation::norm;
+  was_seen_ |= took_norm_ && operation_ == Operation::multiplication && has_factor_;
 }
 
 }  // namespace paceline

@@ -7,6 +7,7 @@
 #include <c10/core/Storage.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -35,6 +36,7 @@ class OperatorWatch {
 
  private:
   friend struct OperatorCallback;
+  virtual void begins(const char* operation) { static_cast<void>(operation); }
   virtual void look_at(const at::Tensor& input, const Argument& argument) = 0;
   virtual void looked_at_all() {}  // the operator is about to run
 };
@@ -92,6 +94,28 @@ class StorageWrites final : OperatorWatch {
   bool is_armed_ = false;
   bool is_written_ = false;  // by the present operator
   Written written_;
+};
+
+// While it lives, it remembers whether a norm was taken of one of `storages`, and one of them was
+// multiplied in place by a tensor afterwards: so clipping by a norm does. Backward passes do not
+// count. THREAD: the one that made it.
+class ScalingByNorm final : OperatorWatch {
+ public:
+  explicit ScalingByNorm(const std::vector<c10::Storage>& storages);
+  bool was_seen() const { return was_seen_; }
+
+ private:
+  enum class Operation : std::uint8_t { other, norm, multiplication };
+  void begins(const char* operation) override;
+  void look_at(const at::Tensor& input, const Argument& argument) override;
+  void looked_at_all() override;
+
+  std::unordered_set<const void*> storages_;
+  // They keep the addresses taken, not the memory, so that no other storage is mistaken for one.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> addresses_;
+  Operation operation_ = Operation::other;
+  bool has_storage_ = false, has_factor_ = false;  // the present operator, among its inputs
+  bool took_norm_ = false, was_seen_ = false;
 };
 
 }  // namespace paceline

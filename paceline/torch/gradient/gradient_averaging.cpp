@@ -54,6 +54,7 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
     : parameters_(parts.trained()),
       shapes_(shapes_of(parts.dense)),
       stand_ins_(stand_ins_for(parts.dense)),
+      elsewhere_(parts.dense.size()),
       dense_(parts.dense.size()),
       group_(group),
       with_servers_(job_with_servers(group, job, options)),
@@ -79,6 +80,7 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
 }
 
 GradientAveraging::~GradientAveraging() {
+  for (std::size_t i = 0; i < dense_; ++i) drop_elsewhere(i);
   leave_memory_of(*buckets_, !open_);  // in the middle of a step they mean nothing
   for (std::size_t i = 0; i < dense_; ++i) {
     at::Tensor& grad = parameters_[i].tensor.mutable_grad();
@@ -123,6 +125,7 @@ void GradientAveraging::refuse_second_backward(std::size_t i) const {
 
 bool GradientAveraging::arriving(std::size_t i) {
   if (failure_) std::rethrow_exception(failure_);
+  if (is_dense(i)) drop_elsewhere(i);
   const std::string& name = parameters_[i].name;
   if (backward_builds_graph()) {
     throw_misuse(
@@ -371,6 +374,7 @@ void GradientAveraging::tell_weight() {
 void GradientAveraging::begin() {
   open_ = true;
   if (alone()) return;
+  for (std::size_t i = 0; i < dense_; ++i) drop_elsewhere(i);
   lay_out_next();
   for (std::size_t i = 0; i < dense_; ++i)
     if (buckets_->is_kept_elsewhere(i)) buckets_->move_elsewhere(buckets_->bucket_of(i));

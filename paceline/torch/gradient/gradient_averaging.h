@@ -124,6 +124,7 @@ class GradientAveraging final : public Synchrony {
   void learn_what_was_used();
   bool wait_for(std::size_t bucket);
   void drop_gradients(std::size_t parameters);
+  void drop_elsewhere(std::size_t i);
   void hand_out(std::size_t bucket);
   void bring_home(std::size_t bucket);
   double bytes_of_gradients() const;
@@ -161,6 +162,8 @@ class GradientAveraging final : public Synchrony {
   std::vector<Parameter> parameters_;  // the dense ones first
   std::vector<at::Tensor> shapes_;     // of the dense ones, without memory
   std::vector<at::Tensor> stand_ins_;  // of the dense ones: their grads while gradients travel
+  // They are the grads of the dense ones while the receiver has the means. Undefined: not yet made.
+  std::vector<at::Tensor> elsewhere_;
   const std::size_t dense_;
   Communicator& group_;
   Job* const with_servers_;  // whose servers may form the means; null: the group does

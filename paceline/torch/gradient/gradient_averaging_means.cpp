@@ -148,7 +148,9 @@ void GradientAveraging::hand_out(std::size_t bucket) {
     receiver_->hand_out(bucket, used_);
     for (int index : present_plan()[bucket].gradients) {
       const auto i = static_cast<std::size_t>(index);
-      if (used_[i]) parameters_[i].tensor.mutable_grad().reset();
+      if (!used_[i]) continue;
+      if (!elsewhere_[i].defined()) elsewhere_[i] = gradient_elsewhere(parameters_[i].tensor);
+      parameters_[i].tensor.mutable_grad() = elsewhere_[i];
     }
     release_memory(bucket);
     return;
@@ -162,6 +164,13 @@ void GradientAveraging::hand_out(std::size_t bucket) {
 // The first ones: the dense, or all.
 void GradientAveraging::drop_gradients(std::size_t parameters) {
   for (std::size_t i = 0; i < parameters; ++i) parameters_[i].tensor.mutable_grad().reset();
+}
+
+// Autograd, and what this rank contributes to the next step, must not find it.
+void GradientAveraging::drop_elsewhere(std::size_t i) {
+  if (!elsewhere_[i].defined()) return;
+  at::Tensor& grad = parameters_[i].tensor.mutable_grad();
+  if (is_elsewhere(grad)) grad.reset();
 }
 
 void GradientAveraging::before_use(std::size_t parameter) {
@@ -187,6 +196,7 @@ void GradientAveraging::bring_home(std::size_t bucket) {
 }
 
 void GradientAveraging::stepped(const Optimizers&, double seconds) {
+  for (std::size_t i = 0; i < dense_; ++i) drop_elsewhere(i);
   update_seconds_ = seconds;
   updated_at_ = since_last_step_.seconds();
 }

@@ -122,7 +122,8 @@ class DataParallel {
 
   // Scales the mean gradients so that their global norm is at most `max_norm`, and returns what it
   // was (clip_grad_norm.h). To be called between synchronize() and optimizer.step(). THROWS Error
-  // (misuse): in the middle of a step; not finite.
+  // (misuse): in the middle of a step; a norm that is NaN or infinite, on all ranks alike, which
+  // then have no gradients of this step any more.
   double clip_grad_norm(double max_norm);
 
   // The tensors that an optimizer steps: the model's trained parameters; with the precision o2

@@ -18,15 +18,23 @@ std::vector<parallel::Parameter> parameters_of(const torch::optim::Optimizer& op
   return parameters;
 }
 
+const DataParallelOptions& fitting(const DataParallelOptions& options) {
+  if (!options.optimizer) return options;
+  throw_misuse(
+      "DistributedOptimizer steps the optimizer that it wraps, so DataParallelOptions::optimizer "
+      "would make optimizers that nobody steps: leave it out, or make a DataParallel with it and "
+      "call its step()");
+}
+
 }  // namespace
 
 DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, Job& job,
                                            const DataParallelOptions& options)
-    : optimizer_(optimizer), parallel_(parameters_of(optimizer), job, options) {}
+    : optimizer_(optimizer), parallel_(parameters_of(optimizer), job, fitting(options)) {}
 
 DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, Communicator& group,
                                            const DataParallelOptions& options)
-    : optimizer_(optimizer), parallel_(parameters_of(optimizer), group, options) {}
+    : optimizer_(optimizer), parallel_(parameters_of(optimizer), group, fitting(options)) {}
 
 bool DistributedOptimizer::synchronize() {
   any_batch_ = parallel_.synchronize();

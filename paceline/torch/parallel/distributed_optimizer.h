@@ -33,8 +33,9 @@ namespace paceline {
 class DistributedOptimizer {
  public:
   // `options.backward_passes_per_step` is Horovod's: that many backward passes add up before they
-  // are sent; nothing divides them. THROWS Error: as DataParallel's constructor. Parameters are
-  // called "group 0, parameter 3".
+  // are sent; nothing divides them. THROWS Error: as DataParallel's constructor; misuse,
+  // `options.optimizer` is given, which nobody would step. Parameters are called "group 0,
+  // parameter 3".
   DistributedOptimizer(torch::optim::Optimizer& optimizer, Job& job,
                        const DataParallelOptions& options = {});
   DistributedOptimizer(torch::optim::Optimizer& optimizer, Communicator& group,

@@ -112,8 +112,11 @@ double MirroredModules::step(const std::vector<at::Tensor>& batch, const Loss& l
     replica.optimizer->zero_grad();
     replica.parallel->weight(own);
     if (own > 0 || replica.mixes_rows) {
-      const at::Tensor value = loss(*replica.model, part);
-      value.backward();
+      const at::Tensor value = [&] {
+        const auto scope = replica.parallel->autocast();
+        return loss(*replica.model, part);
+      }();
+      replica.parallel->backward(value);
       if (own > 0) losses[i] = value.item<double>() * own;  // the mean of no rows is NaN
     }
     replica.parallel->step(*replica.optimizer);

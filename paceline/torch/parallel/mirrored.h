@@ -83,10 +83,10 @@ class Mirrored {
   std::size_t size() const { return modules_.size(); }
 
   // One step on a global batch: tensors with the same number of rows. `loss` is the mean over the
-  // rows that it is given; a replica without rows calls it, on an empty part, only where the model
-  // has SyncBatchNorm layers, in which the others wait for it. Returns the mean over the
-  // global batch. All gradients are zeroed before. THROWS what the first replica to fail threw, and
-  // ends: a later call is misuse.
+  // rows that it is given, and is called within DataParallel::autocast(); a replica without rows
+  // calls it, on an empty part, only where the model has SyncBatchNorm layers, in which the others
+  // wait for it. Returns the mean over the global batch. All gradients are zeroed before. THROWS
+  // what the first replica to fail threw, and ends: a later call is misuse.
   double step(const std::vector<at::Tensor>& batch,
               const std::function<at::Tensor(Model&, const std::vector<at::Tensor>&)>& loss) {
     return modules_.step(batch,

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/base/base.h"
@@ -13,7 +14,8 @@
 namespace paceline::precision {
 namespace {
 
-constexpr const char *kDtype = "dtype", *kScale = "scale", *kInterval = "interval";
+constexpr const char *kDtype = "dtype", *kScale = "scale", *kInterval = "interval",
+                     *kFloor = "floor";
 constexpr const char* kSynchronous = "synchronous";
 
 struct Entry {
@@ -42,8 +44,40 @@ std::vector<Entry> modes() {
        .least = 1,
        .most = 1e9,
        .meaning = "good steps until the scale doubles, with fp16",
-       .whole = true}};
+       .whole = true},
+      {.name = kFloor,
+       .standard = standard.floor,
+       .least = 1.0 / 16777216,
+       .most = 16777216,
+       .meaning = "the scale never falls below this, with fp16"}};
   return {{"none", Mode::none, {}}, {"o1", Mode::o1, settings}, {"o2", Mode::o2, settings}};
+}
+
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return std::frexp(value, &exponent) == 0.5;
+}
+
+// Empty: the settings of the scale go with each other.
+std::string complaint_about_scale(const Choice& choice) {
+  const Choice standard;
+  if (!choice.has_scaler() &&
+      (choice.scale != standard.scale || choice.interval != standard.interval ||
+       choice.floor != standard.floor)) {
+    return "bf16 has the exponents of float32 and no scale: leave scale, interval and floor out, "
+           "or take dtype=fp16";
+  }
+  for (const auto& [name, value] : {std::pair(kScale, choice.scale), {kFloor, choice.floor}}) {
+    if (!is_power_of_two(value)) {
+      return c10::str(name, "=", value,
+                      " would round gradients; take a power of two, such as 65536");
+    }
+  }
+  if (choice.floor > choice.scale) {
+    return c10::str("the scale begins at ", choice.scale, ", below its floor ", choice.floor,
+                    ": take a lower floor, or a higher scale");
+  }
+  return {};
 }
 
 }  // namespace
@@ -54,26 +88,13 @@ Result<Choice> parse_precision(std::string_view text) {
   Choice choice{.mode = named.value().entry.mode};
   if (choice.mode == Mode::none) return choice;
   const Settings& settings = named.value().settings;
-  const Choice standard;
   choice.type = settings.on(kDtype) ? at::kHalf : at::kBFloat16;
   choice.scale = settings[kScale];
   choice.interval = settings.as<int>(kInterval);
-  if (!choice.has_scaler() &&
-      (choice.scale != standard.scale || choice.interval != standard.interval)) {
-    return Failure{Fault::misuse,
-                   c10::str("precision \"", text,
-                            "\": bf16 has the exponents of float32 and no scale: leave scale and "
-                            "interval out, or take dtype=fp16"),
-                   {}};
-  }
-  int exponent = 0;
-  if (std::frexp(choice.scale, &exponent) != 0.5) {
-    return Failure{Fault::misuse,
-                   c10::str("precision \"", text, "\": scale=", choice.scale,
-                            " would round gradients; take a power of two, such as 65536"),
-                   {}};
-  }
-  return choice;
+  choice.floor = settings[kFloor];
+  const std::string complaint = complaint_about_scale(choice);
+  if (complaint.empty()) return choice;
+  return Failure{Fault::misuse, c10::str("precision \"", text, "\": ", complaint), {}};
 }
 
 void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model) {
@@ -82,6 +103,8 @@ void require_fitting(const Choice& choice, const DataParallelOptions& options, b
     throw_misuse(c10::str("DataParallelOptions::max_grad_norm is ", options.max_grad_norm,
                           ": it is a norm above 0, or 0 for none"));
   }
+  // It refuses what it does not know.
+  static_cast<void>(parallel::FiniteWatch(options.non_finite, options.non_finite_limit));
   if (choice.has_scaler() && options.compression != "none") {
     throw_misuse(c10::str("precision \"", options.precision,
                           "\" tells by infinities that its scale is too large, which compression "

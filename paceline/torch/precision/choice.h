@@ -22,6 +22,7 @@ struct Choice {
   at::ScalarType type = at::kBFloat16;  // of 16 bits
   double scale = 65536;                 // of the loss in the first step: a power of two
   int interval = 2000;                  // good steps until it doubles
+  double floor = 1;                     // below which it does not fall: a power of two
 
   // Small gradients would be 0 in fp16; bf16 has the exponents of float32.
   bool has_scaler() const { return mode != Mode::none && type == at::kHalf; }

@@ -13,7 +13,7 @@
 namespace paceline::precision {
 
 MixedNumbers::MixedNumbers(const Choice& choice, DeviceMesh* mesh) : mesh_(mesh) {
-  if (choice.has_scaler()) scale_.emplace(choice.scale, choice.interval);
+  if (choice.has_scaler()) scale_.emplace(choice.scale, choice.interval, choice.floor);
 }
 
 // Flags stand between messages of gradients in an order that may differ from rank to rank, so they
@@ -30,7 +30,7 @@ at::Tensor MixedNumbers::scaled(const at::Tensor& loss) const {
   return scale_ ? loss * scale_->scale() : loss;
 }
 
-bool MixedNumbers::unscale(const std::vector<at::Tensor>& leaves) {
+bool MixedNumbers::unscale(const std::vector<at::Tensor>& leaves, bool was_scaled) {
   require_scaled();
   is_unscaled_ = true;
   if (!scale_) return true;
@@ -45,7 +45,7 @@ bool MixedNumbers::unscale(const std::vector<at::Tensor>& leaves) {
     const at::Tensor inverse = at::full({1}, 1 / scale_->scale());
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
   }
-  return is_finite_everywhere(found.item<float>() == 0);
+  return is_finite_everywhere(was_scaled && found.item<float>() == 0);
 }
 
 bool MixedNumbers::is_finite_everywhere(bool is_finite_here) {

@@ -1,4 +1,4 @@
-// MixedNumbers: what a training in 16 bits does in each step (replica/numbers.h tells when).
+// MixedNumbers: what a training in 16 bits does in each step (replica/grads/numbers.h tells when).
 #pragma once
 
 #include <memory>
@@ -18,9 +18,12 @@ class MixedNumbers final : public parallel::Numbers {
 
   void bind(Communicator& group) override;
   at::Tensor scaled(const at::Tensor& loss) const override;
-  bool unscale(const std::vector<at::Tensor>& leaves) override;
+  bool has_scale() const override { return scale_.has_value(); }
+  bool may_fall() const override { return scale_ && scale_->scale() > scale_->floor(); }
+  bool unscale(const std::vector<at::Tensor>& leaves, bool was_scaled) override;
   bool is_unscaled() const override { return is_unscaled_; }
   void ended(bool has_updated) override;
+  void gave_up() override { is_unscaled_ = false; }
   JsonReader::Json state() const override;
   void restore(const JsonReader::Json& state) override;
 

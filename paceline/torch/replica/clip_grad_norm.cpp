@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <unordered_set>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
 
 namespace paceline {
 namespace {
@@ -46,46 +48,57 @@ double part_of(const at::Tensor& grad, double p) {
   }
 }
 
-// The norm of all gradients as one vector, over all ranks that share them.
-double norm_of(const std::vector<at::Tensor>& grads, const std::vector<bool>& is_counted,
-               const ClipOptions& options, const NormShares& shares) {
+// Gradients of which ranks have shares.
+struct Part {
+  std::vector<at::Tensor> parameters;
+  NormShares shares = {};
+};
+
+// The grads that there are; sparse ones are coalesced first.
+std::vector<at::Tensor> grads_of(const Part& part, std::vector<bool>& is_counted) {
+  std::vector<at::Tensor> grads;
+  for (const at::Tensor& parameter : part.parameters) {
+    if (!parameter.grad().defined()) continue;
+    is_counted.push_back(!part.shares.is_counted || part.shares.is_counted(parameter));
+    at::Tensor& grad = parameter.mutable_grad();
+    if (grad.layout() == at::kSparse && !grad.is_coalesced()) grad = grad.coalesce();
+    grads.push_back(grad);
+  }
+  return grads;
+}
+
+// The part's share in the norm of all gradients as one vector, over all ranks that share it.
+double share_of(const Part& part, std::vector<at::Tensor>& all, const ClipOptions& options) {
   const bool largest = std::isinf(options.norm_type);
+  std::vector<bool> is_counted;
+  const std::vector<at::Tensor> grads = grads_of(part, is_counted);
   double whole = 0;
   for (std::size_t i = 0; i < grads.size(); ++i) {
+    all.push_back(grads[i]);
     if (!is_counted[i]) continue;
     const at::Tensor values = grads[i].layout() == at::kSparse ? grads[i].values() : grads[i];
-    const double part = part_of(values.contiguous(), options.norm_type);
-    whole = largest ? larger(whole, part) : whole + part;
+    const double one = part_of(values.contiguous(), options.norm_type);
+    whole = largest ? larger(whole, one) : whole + one;
   }
-  for (Communicator* const group : shares.groups)
+  for (Communicator* const group : part.shares.groups)
     whole = group->all_reduce(whole, largest ? ReduceOp::max : ReduceOp::sum);
-  return largest ? whole : std::pow(whole, 1 / options.norm_type);
+  return whole;
 }
 
-}  // namespace
-
-double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
-                      const ClipOptions& options) {
-  return clip_grad_norm(parameters, max_norm, options, {});
-}
-
-double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
-                      const ClipOptions& options, const NormShares& shares) {
+double clip(const std::vector<Part>& parts, double max_norm, const ClipOptions& options) {
   if (!(max_norm >= 0) || !(options.norm_type > 0)) {
     throw_misuse(c10::str("clip_grad_norm(max_norm ", max_norm, ", norm_type ", options.norm_type,
                           "): max_norm must not be negative, and norm_type must be positive"));
   }
   const at::NoGradGuard no_grad;
+  const bool largest = std::isinf(options.norm_type);
   std::vector<at::Tensor> grads;
-  std::vector<bool> is_counted;
-  for (const at::Tensor& parameter : parameters) {
-    if (!parameter.grad().defined()) continue;
-    is_counted.push_back(!shares.is_counted || shares.is_counted(parameter));
-    at::Tensor& grad = const_cast<at::Tensor&>(parameter).mutable_grad();
-    if (grad.layout() == at::kSparse && !grad.is_coalesced()) grad = grad.coalesce();
-    grads.push_back(grad);
+  double whole = 0;
+  for (const Part& part : parts) {
+    const double share = share_of(part, grads, options);
+    whole = largest ? larger(whole, share) : whole + share;
   }
-  const double norm = norm_of(grads, is_counted, options, shares);
+  const double norm = largest ? whole : std::pow(whole, 1 / options.norm_type);
   if (!std::isfinite(norm)) {
     if (!options.refuse_non_finite) return norm;
     throw_misuse(
@@ -95,6 +108,43 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
   const double factor = std::min(1.0, max_norm / (norm + 1e-6));
   for (at::Tensor& grad : grads) grad.mul_(factor);
   return norm;
+}
+
+// One part for each DataParallel that has noted where gradients lie, in the order of the
+// parameters, behind those of which nobody has.
+std::vector<Part> parts_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<Part> parts(1);
+  std::vector<const parallel::GradientOwner*> owners = {nullptr};
+  std::unordered_set<const c10::TensorImpl*> taken;
+  for (const at::Tensor& parameter : parameters) {
+    const parallel::GradientNote note = parallel::note_on(parameter);
+    const parallel::GradientOwner* const owner = note.owner();
+    std::vector<at::Tensor> leaves = {parameter};
+    if (owner != nullptr) leaves = owner->leaves_of(note.parameter);
+    auto place = std::ranges::find(owners, owner);
+    if (place == owners.end()) {
+      owner->require_means("clip_grad_norm");
+      parts.push_back({.parameters = {}, .shares = owner->norm_shares()});
+      owners.push_back(owner);
+      place = owners.end() - 1;
+    }
+    Part& part = parts[static_cast<std::size_t>(place - owners.begin())];
+    for (const at::Tensor& leaf : leaves)
+      if (taken.insert(leaf.unsafeGetTensorImpl()).second) part.parameters.push_back(leaf);
+  }
+  return parts;
+}
+
+}  // namespace
+
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                      const ClipOptions& options) {
+  return clip(parts_of(parameters), max_norm, options);
+}
+
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                      const ClipOptions& options, const NormShares& shares) {
+  return clip({{parameters, shares}}, max_norm, options);
 }
 
 }  // namespace paceline

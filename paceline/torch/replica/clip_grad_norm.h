@@ -22,6 +22,12 @@ struct ClipOptions {
 // torch::nn::utils::clip_grad_norm_ does, with sums in f64 and in an order that does not depend on
 // the number of threads: replicas with equal gradients scale by the same bits and stay equal,
 // without any communication. Sparse gradients count and are scaled by their coalesced rows.
+//
+// Gradients of a DataParallel may lie elsewhere (masters of the precision o2), or in part on other
+// ranks (zero_stage, layers that are split). Then `parameters` may be the model's or
+// DataParallel::parameters(), all or some: the norm is that of the whole gradients, and all ranks
+// call it, after synchronize(). THROWS Error then also: misuse, before synchronize(); what ended
+// the communication.
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                       const ClipOptions& options = {});
 

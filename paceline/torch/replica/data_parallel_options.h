@@ -82,9 +82,19 @@ struct DataParallelOptions {
   // "o2:dtype=fp16,scale=65536,interval=2000"; bf16 is the default. With fp16 backward(loss) scales
   // the loss, and a step in which a gradient of any rank is not finite is skipped by all.
   std::string precision = "none";
-  // step() scales the mean gradients so that their global norm is at most this
+  // step() and synchronize() scale the mean gradients so that their global norm is at most this
   // (clip_grad_norm.h). 0: not. With it, and with o2 or fp16, no schedule crosses the barrier.
   double max_grad_norm = 0;
+  // Decides what becomes of a step in which a gradient of some rank is NaN or infinite: empty,
+  // nobody looks, and only fp16 and compressions leave such steps out; "throw", all ranks throw an
+  // error that names the first parameter and its rank, before anything is updated; "skip", no rank
+  // updates, as if the step had not been. Where ranks do not wait for each other (asp, async_gossip
+  // and their kin) a rank throws, or leaves its own step out, alone. With it no schedule crosses
+  // the barrier. COST, unless empty: reads each gradient twice; with zero_stage, layers that are
+  // split, or a synchrony whose gradients do not travel, one small all_reduce a step.
+  std::string non_finite = {};
+  // So many steps in a row may be left out, for whatever reason; then the run ends by name.
+  int non_finite_limit = 100;
   // Divides the state among the ranks (ZeRO; docs/guide/sharding.md): 0 nothing; 1 the optimizer's
   // state; 2 gradients too; 3 parameters too. Above 0 the optimizer is one over
   // DataParallel::parameters(). The bits are those of stage 0.

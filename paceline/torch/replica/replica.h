@@ -6,18 +6,22 @@
 // What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
 // own (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean
 // over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
-// gradients; which part of a tensor each rank holds is placement.h; what a training in 16 bits does
-// with gradients is numbers.h. Replicas (replicas.h) holds all this together, and a Synchrony
-// (synchrony.h) keeps the replicas in step: the rooms above implement it. Start reading at
-// synchrony.h, then replicas.h.
+// gradients; the sub-room grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h) and
+// what becomes of a step in which one is not finite (finite_watch.h); which part of a tensor each
+// rank holds is placement.h; what a training in 16 bits does with gradients is numbers.h. Replicas
+// (replicas.h) holds all this together, and a Synchrony (synchrony.h) keeps the replicas in step:
+// the rooms above implement it. Start reading at synchrony.h, then replicas.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
 #include "paceline/torch/replica/clip_grad_norm.h"
 #include "paceline/torch/replica/coalesced.h"
 #include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/grads/finite_watch.h"
+#include "paceline/torch/replica/grads/gradient_elsewhere.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
+#include "paceline/torch/replica/grads/numbers.h"
 #include "paceline/torch/replica/model_parts.h"
-#include "paceline/torch/replica/numbers.h"
 #include "paceline/torch/replica/optimizer_mean.h"
 #include "paceline/torch/replica/optimizer_state.h"
 #include "paceline/torch/replica/placement.h"

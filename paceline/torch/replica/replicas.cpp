@@ -9,6 +9,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/grads/gradient_elsewhere.h"
 #include "paceline/torch/replica/replica_check.h"
 
 namespace paceline::parallel {
@@ -45,6 +46,8 @@ std::vector<GivenOption> compared_options(const DataParallelOptions& options) {
           {"synchrony", options.synchrony},
           {"precision", options.precision},
           {"max_grad_norm", c10::str(options.max_grad_norm)},
+          {"non_finite", options.non_finite},
+          {"non_finite_limit", c10::str(options.non_finite_limit)},
           {"zero_stage", c10::str(options.zero_stage)},
           {"zero_prefetch", c10::str(options.zero_prefetch)}};
 }
@@ -112,11 +115,14 @@ Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
       options_(options),
       make_synchrony_(std::move(make_synchrony)),
       numbers_(std::move(numbers)),
+      finite_(options.non_finite, options.non_finite_limit),
       given_synchrony_(options.synchrony) {
   bind(group, 0);
 }
 
 Replicas::~Replicas() {
+  hide_gradients_of_masters();
+  if (noted_) noted_->owner = nullptr;
   if (synchrony_ == nullptr) return;
   try {
     synchrony_->drain();
@@ -155,6 +161,7 @@ void Replicas::begin_synchrony(MadeSynchrony made) {
   until_step_ = made.until_step;
   then_ = std::move(made.then);
   hook();
+  note_gradients();
   writes_ = std::make_unique<ParameterWrites>(parts_.trained_and_frozen());
   synchrony_->watch(*writes_);
   synchrony_->weigh(weight_);
@@ -170,8 +177,9 @@ void Replicas::hook() {
     GradientEvents events{[=] { return synchrony->arriving(i); },
                           [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
     if (trained[i].computed.defined()) {
-      events.arriving = [=, this] {
+      events.arriving = [=, this, parameter = trained[i]] {
         masters_follow_writes();
+        if (is_elsewhere(parameter.computed.grad())) parameter.computed.mutable_grad().reset();
         return synchrony->arriving(i);
       };
       events.accumulated = [=, parameter = trained[i]](bool) {
@@ -180,6 +188,14 @@ void Replicas::hook() {
       };
     } else if (options_.born_in_place && group_->size() > 1) {
       events.birthplace = [=] { return synchrony->birthplace(i); };
+    }
+    if ((finite_.looks() && !synchrony->keeps_gradients()) ||
+        (numbers_ != nullptr && numbers_->has_scale())) {
+      events.accumulated = [this, i, parameter = trained[i],
+                            goes_on = std::move(events.accumulated)](bool held_elsewhere) {
+        gradient_made(i, parameter);
+        goes_on(held_elsewhere);
+      };
     }
     hooks_.emplace_back(trained[i].leaf(), std::move(events));
   }
@@ -212,6 +228,9 @@ void Replicas::rebind(Communicator& group, int root) {
 
 // Gradients leave its memory.
 void Replicas::let_go_of_synchrony() {
+  clipping_.reset();
+  hide_gradients_of_masters();
+  if (noted_) noted_->owner = nullptr;
   synchronized_.reset();
   first_use_.reset();
   hooks_.clear();
@@ -306,11 +325,8 @@ void Replicas::resume() {
 
 // A rank that complains ends the step with the others before it does.
 Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
-  if (is_in_consensus_) {
-    throw_misuse(
-        "a step was ended while the model holds the consensus of all replicas: end the guard that "
-        "DataParallel::consensus() returned before training goes on");
-  }
+  require_no_consensus();
+  is_finite_ = true;
   EndedStep ended{.not_hooked = not_hooked_parameter(), .unfrozen = unfrozen_parameter()};
   masters_follow_writes();
   const bool wrote_late = looked_at_ && *looked_at_ != writes_->stamp();
@@ -338,9 +354,18 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
   return ended;
 }
 
+void Replicas::require_no_consensus() const {
+  if (!is_in_consensus_) return;
+  throw_misuse(
+      "a step was ended while the model holds the consensus of all replicas: end the guard that "
+      "DataParallel::consensus() returned before training goes on");
+}
+
 void Replicas::report_step() {
   report_ = synchrony().report();
   report_.step += steps_before_;
+  report_.overflowed = report_.overflowed || !is_finite_;
+  report_.skipped = finite_.skipped();
 }
 
 void Replicas::refuse(const EndedStep& ended) const {
@@ -358,6 +383,14 @@ void Replicas::refuse(const EndedStep& ended) const {
                           "rank alone: unfreeze parameters before DataParallel is made, or call "
                           "rebind(group) afterwards"));
   }
+  if (!ended.unscaled.empty()) {
+    throw_misuse(c10::str("precision \"", options_.precision,
+                          "\" scales the loss, and the gradient of '", ended.unscaled,
+                          "' was made by a backward pass that did not: call "
+                          "parallel.backward(loss) in place of loss.backward(). The step was left "
+                          "out"));
+  }
+  if (!ended.not_finite.empty()) throw_misuse(ended.not_finite);
 }
 
 std::string Replicas::not_hooked_parameter() const {
@@ -374,6 +407,8 @@ std::string Replicas::unfrozen_parameter() const {
 }
 
 bool Replicas::synchronize() {
+  refuse_clipped_parts();
+  end_left_out_step();
   if (numbers_) numbers_->require_scaled();
   synchronized_.reset();
   if (synchrony().may_differ() || until_step_ > 0) {
@@ -382,14 +417,18 @@ bool Replicas::synchronize() {
                           "\" has to see: call step(optimizer), which updates and exchanges. "
                           "Gradients are this rank's own, so clip them before it"));
   }
-  const EndedStep ended = end_step(nullptr);
-  if (numbers_ && ended.outcome.end == StepEnd::gradients)
-    is_finite_ = numbers_->unscale(synchrony().leaves());
+  EndedStep ended = end_step(nullptr);
+  prepare_gradients(ended);
+  if (numbers_ && !ended.is_fine()) is_finite_ ? numbers_->gave_up() : numbers_->ended(false);
   // The caller's optimizer steps the parameters next, unless these follow from what it steps.
   if (synchrony().pieces() == nullptr && masters().empty()) writes_->look_away();
   else writes_->note();
   looked_at_.reset();
   refuse(ended);
+  if (ended.outcome.end == StepEnd::gradients) {
+    show_gradients_of_masters();
+    watch_clipping();
+  }
   synchronized_ = ended.outcome.end;
   return synchronized_ != StepEnd::over;
 }
@@ -407,6 +446,7 @@ void Replicas::leaves_changed() {
 }
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
+  refuse_clipped_parts();
   if (parts_.placements.group() != nullptr) require_elementwise(optimizer);
   refuse_model_parameters(optimizer);
   if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
@@ -414,6 +454,7 @@ bool Replicas::step(torch::optim::Optimizer& optimizer) {
   const std::string stranger = stranger_of(optimizer);
   synchrony().steps_by({&optimizer});
   equalise_optimizers({&optimizer});
+  if (leaves_out_own_step(nullptr)) return true;
   bool may_update = true;
   const EndedStep ended = end_gated_step(may_update);
   const StepEnd end = ended.outcome.end;
@@ -440,9 +481,11 @@ bool Replicas::step(PrepareOptimizer prepare) {
         "DataParallel::step() without an optimizer needs DataParallelOptions::optimizer, which "
         "makes one for each parameter: set it, or call step(optimizer)");
   }
+  refuse_clipped_parts();
   finish_updates();  // before the next one's `prepare`
   updates_->prepare(std::move(prepare));
-  if (is_gated()) return step_gated_updates();
+  if (leaves_out_own_step(updates_.get())) return true;
+  if (is_gated() && !synchrony().keeps_gradients()) return step_gated_updates();
   const auto before = std::exchange(synchronized_, std::nullopt);
   if (before && !synchrony().has_gradients()) {
     if (before == StepEnd::gradients) {
@@ -452,8 +495,9 @@ bool Replicas::step(PrepareOptimizer prepare) {
     note_update(*before);
     return before != StepEnd::over;
   }
-  const EndedStep ended = end_step(updates_.get());
+  EndedStep ended = end_step(updates_.get());
   note_update(ended.outcome.end);
+  count_overflow(ended);
   refuse(ended);
   if (ended.outcome.end == StepEnd::over) return false;
   change_if_due();

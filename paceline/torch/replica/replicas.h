@@ -13,10 +13,13 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/replica/clip_grad_norm.h"
 #include "paceline/torch/replica/coalesced.h"
 #include "paceline/torch/replica/data_parallel_options.h"
+#include "paceline/torch/replica/grads/finite_watch.h"
+#include "paceline/torch/replica/grads/gradient_note.h"
+#include "paceline/torch/replica/grads/numbers.h"
 #include "paceline/torch/replica/model_parts.h"
-#include "paceline/torch/replica/numbers.h"
 #include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/synchrony.h"
@@ -25,13 +28,13 @@ namespace paceline::parallel {
 
 // The calls are those of DataParallel (parallel/data_parallel.h), which tells what they do and
 // throw. THREAD: one.
-class Replicas {
+class Replicas : private GradientOwner {
  public:
   // `job`: of the group; null: unknown. `numbers`: those of options.precision; null: gradients and
   // updates are as they come. Collective.
   Replicas(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
            MakeSynchrony make_synchrony, std::unique_ptr<Numbers> numbers = nullptr);
-  ~Replicas();
+  ~Replicas() override;
   Replicas(const Replicas&) = delete;
   Replicas& operator=(const Replicas&) = delete;
 
@@ -98,8 +101,11 @@ class Replicas {
   struct EndedStep {
     StepOutcome outcome;
     std::string not_hooked, unfrozen;  // parameters that the user changed; empty: none
+    std::string unscaled;              // one whose gradient was made without the scale of fp16
+    std::string not_finite;            // the text with which all ranks end; empty: they go on
     bool is_fine() const {
-      return not_hooked.empty() && unfrozen.empty() && outcome.complaint.empty();
+      return not_hooked.empty() && unfrozen.empty() && unscaled.empty() && not_finite.empty() &&
+             outcome.complaint.empty();
     }
   };
 
@@ -107,13 +113,46 @@ class Replicas {
   void begin_synchrony(MadeSynchrony made);
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
+  void note_gradients();
+  std::string name_of(std::size_t parameter) const override;
+  std::vector<at::Tensor> leaves_of(std::size_t parameter) const override;
+  double norm_of(std::size_t parameter, double norm_type) const override;
+  NormShares norm_shares() const override;
+  void require_means(const char* call) const override;
   void check_replicas(std::int64_t step);
   void compare_replicas(std::int64_t step);
   void note_update(StepEnd end);
   void masters_follow_writes();
   EndedStep end_step(OwnUpdates* updates);
-  bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
+  bool is_gated() const {
+    return numbers_ != nullptr || options_.max_grad_norm > 0 || finite_.looks();
+  }
   EndedStep end_gated_step(bool& may_update);
+  void prepare_gradients(EndedStep& ended);
+  void end_left_out_step();
+  void show_gradients_of_masters() const;
+  void hide_gradients_of_masters() const;
+  void watch_clipping();
+  void refuse_clipped_parts();
+  double clip_leaves(double max_norm);
+  // --- steps that are not finite (replicas_finite.cpp) ---
+  struct NotFinite {
+    std::size_t parameter = 0;
+    std::optional<int> rank = {};  // none: it is the mean of gradients that were finite
+  };
+  void gradient_made(std::size_t i, const Parameter& parameter);
+  std::optional<std::size_t> first_not_finite() const;
+  bool is_true_everywhere(bool here) const;
+  bool means_are_finite() const;
+  std::optional<NotFinite> agreed_first() const;
+  std::string text_on(const std::optional<NotFinite>& first, std::int64_t step) const;
+  bool is_scale_to_blame() const;
+  void drop_gradients();
+  void leave_out(EndedStep& ended, std::int64_t step, bool is_refused = false);
+  void count_overflow(EndedStep& ended);
+  bool leaves_out_own_step(OwnUpdates* updates);
+  void require_no_consensus() const;
+  int own_rank() const { return job_ != nullptr ? job_->rank() : group_->rank(); }
   void end_update(bool has_updated);
   void finish_updates();
   bool step_gated_updates();
@@ -144,12 +183,20 @@ class Replicas {
   std::unique_ptr<Numbers> numbers_;     // none: gradients are as they come
   std::unique_ptr<ParameterWrites> writes_;
   std::unique_ptr<Synchrony> synchrony_;
-  std::vector<GradientHook> hooks_;      // by trained parameter
+  std::vector<GradientHook> hooks_;  // by trained parameter
+  // Notes on the model's parameters and the leaves point to it; null: nothing is noted.
+  std::shared_ptr<NotedGradients> noted_;
   std::unique_ptr<FirstUse> first_use_;  // while parameters are under way
+  // It lives from synchronize() to the next step where this rank has a part of the gradients.
+  std::unique_ptr<ScalingByNorm> clipping_;
   // The end that synchronize() found, until the next step.
   std::optional<StepEnd> synchronized_;
   std::optional<std::uint64_t> looked_at_;  // the stamp of writes_ when this step looked
-  bool is_finite_ = true;                   // of the gradients that numbers_ unscaled
+  FiniteWatch finite_;
+  bool is_finite_ = true;           // of the step that ended last: it was not left out
+  bool is_in_backward_ = false;     // of Replicas, which scales the loss
+  bool is_loss_finite_ = true;      // of this step's, where somebody looks
+  std::string unscaled_parameter_;  // of this step: made by another backward pass; empty: none
   // Checks and means stand between messages of gradients in an order that may differ from rank to
   // rank, so they have a group of their own.
   std::unique_ptr<Communicator> calls_;  // none: one rank

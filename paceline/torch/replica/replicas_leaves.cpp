@@ -1,6 +1,8 @@
 // The leaves that an optimizer steps: whole parameters, or this rank's pieces of them.
 #include <torch/torch.h>
 
+#include <cmath>
+#include <limits>
 #include <set>
 #include <unordered_set>
 
@@ -10,18 +12,42 @@
 
 namespace paceline::parallel {
 
-double Replicas::clip_grad_norm(double max_norm) {
+void Replicas::require_means(const char* call) const {
   if (synchrony().in_step()) {
-    throw_misuse(
-        "DataParallel::clip_grad_norm() was called between backward() and synchronize(), where the "
-        "gradients are not those of the global batch yet: call synchronize() first");
+    throw_misuse(c10::str(call,
+                          "() was called between backward() and synchronize(), where the gradients "
+                          "are not those of the global batch yet: call synchronize() first"));
   }
   if (synchrony().is_under_way()) {
-    throw_misuse(
-        "DataParallel::clip_grad_norm(): gradients of the last step are under way, each to be "
-        "applied when its parameter is used: a schedule that crosses the barrier has no norm of "
-        "all of them. Clip with step(optimizer), or leave DataParallelOptions::optimizer out");
+    throw_misuse(c10::str(
+        call,
+        "(): gradients of the last step are under way, each to be applied when its parameter is "
+        "used: a schedule that crosses the barrier has no norm of all of them. Clip with "
+        "step(optimizer), or leave DataParallelOptions::optimizer out"));
   }
+}
+
+double Replicas::clip_grad_norm(double max_norm) {
+  require_means("DataParallel::clip_grad_norm");
+  const double norm = clip_leaves(max_norm);
+  if (std::isfinite(norm)) return norm;
+  if (synchrony().keeps_gradients()) {
+    if (finite_.skips()) return norm;  // step() leaves them out, with all ranks
+    throw_misuse(text_on(agreed_first(), report_.step + 1));
+  }
+  EndedStep ended;
+  leave_out(ended, report_.step, /*is_refused=*/true);
+  refuse(ended);
+  return norm;
+}
+
+// Scales as paceline::clip_grad_norm does, by the norm of all ranks' parts of the gradients.
+double Replicas::clip_leaves(double max_norm) {
+  return paceline::clip_grad_norm(synchrony().leaves(), max_norm, {.refuse_non_finite = false},
+                                  norm_shares());
+}
+
+NormShares Replicas::norm_shares() const {
   NormShares shares;
   if (const ParameterPieces* const pieces = synchrony().pieces())
     shares.groups.push_back(pieces->ranks);
@@ -29,7 +55,40 @@ double Replicas::clip_grad_norm(double max_norm) {
     shares.groups.push_back(group);
     shares.is_counted = counted_leaves();
   }
-  return paceline::clip_grad_norm(synchrony().leaves(), max_norm, {}, shares);
+  return shares;
+}
+
+std::string Replicas::name_of(std::size_t parameter) const {
+  return parts_.trained()[parameter].name;
+}
+
+double Replicas::norm_of(std::size_t parameter, double norm_type) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return paceline::clip_grad_norm(leaves_of(parameter), kInfinity,
+                                  {.norm_type = norm_type, .refuse_non_finite = false},
+                                  norm_shares());
+}
+
+std::vector<at::Tensor> Replicas::leaves_of(std::size_t parameter) const {
+  const ParameterPieces* const pieces = synchrony().pieces();
+  if (pieces == nullptr) return {parts_.trained()[parameter].tensor};
+  const ParameterPiece* const piece = pieces->find(parameter);
+  return piece == nullptr ? std::vector<at::Tensor>() : std::vector{piece->leaf};
+}
+
+// A function that is given a parameter alone, as clip_grad_norm is, finds its gradient by the note.
+void Replicas::note_gradients() {
+  const ParameterPieces* const pieces = synchrony().pieces();
+  if (pieces == nullptr && parts_.placements.group() == nullptr && masters().empty()) return;
+  noted_ = std::make_shared<NotedGradients>(static_cast<const GradientOwner*>(this));
+  const std::vector<Parameter> trained = parts_.trained();
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    note_gradient(trained[i].tensor, noted_, i);
+    if (trained[i].computed.defined()) note_gradient(trained[i].computed, noted_, i);
+  }
+  if (pieces == nullptr) return;
+  for (const ParameterPiece& piece : pieces->own)
+    note_gradient(piece.leaf, noted_, piece.parameter);
 }
 
 // Whether this rank counts a leaf in the norm: as it counts the parameter whose leaf it is.
@@ -47,11 +106,7 @@ std::function<bool(const at::Tensor&)> Replicas::counted_leaves() const {
 std::vector<at::Tensor> Replicas::parameters(const std::string& name) const {
   const std::vector<Parameter> trained = parts_.trained();
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    if (trained[i].name != name) continue;
-    const ParameterPieces* const pieces = synchrony().pieces();
-    if (pieces == nullptr) return {trained[i].tensor};
-    const ParameterPiece* const piece = pieces->find(i);
-    return piece == nullptr ? std::vector<at::Tensor>() : std::vector{piece->leaf};
+    if (trained[i].name == name) return leaves_of(i);
   }
   throw_misuse(c10::str("DataParallel::parameters(\"", name,
                         "\"): no trained parameter has this name; named_parameters() lists them"));

@@ -54,9 +54,10 @@ struct StepReport {
   // Bytes of the gradients that were compressed, and of what this rank brought to exchanges for
   // them.
   double coded_bytes = 0, wire_bytes = 0;
-  // A gradient of some rank overflowed where it was compressed or computed in fp16, or was NaN: the
-  // step was left out.
+  // A gradient of some rank overflowed where it was compressed or computed in fp16, or was not
+  // finite (DataParallelOptions::non_finite): the step was left out.
   bool overflowed = false;
+  std::int64_t skipped = 0;  // steps that were left out for that so far, with this one
   // The most bytes of messages in which whole gradients lay at once.
   double gradient_memory = 0;
   double waited_seconds = 0;     // that this rank waited for gradients, since the step before

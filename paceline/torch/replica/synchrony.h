@@ -88,6 +88,13 @@ class Synchrony {
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.
   virtual StepOutcome end_step(OwnUpdates* updates) = 0;
+  // Whether gradients stay this rank's own until end_step(), so that a step may be left out before
+  // anything of it was sent.
+  virtual bool keeps_gradients() const { return false; }
+  // Ends the step in place of end_step(updates): its gradients are gone, and it counts for nothing.
+  // All ranks call it in a step, or, where not steps_together(), this one alone does. REQUIRES:
+  // keeps_gradients().
+  virtual void leave_out_step(OwnUpdates* updates) { static_cast<void>(updates); }
   // Called after a step that ended with gradients, or was skipped: these optimizers have stepped,
   // which took `seconds`, unless it was skipped.
   virtual void stepped(const Optimizers& optimizers, double seconds) = 0;
@@ -116,6 +123,8 @@ class Synchrony {
   virtual bool holds_parameters() const { return true; }
   // All ranks make each step together, so that they can be asked for something between two steps.
   virtual bool is_lockstep() const = 0;
+  // No rank is a step ahead of another.
+  virtual bool steps_together() const { return is_lockstep(); }
   // Replicas may differ at the end of a step, and so may the states of their optimizers. If not,
   // buffers follow at the end of each step, and a check may compare the parameters.
   virtual bool may_differ() const = 0;

@@ -123,5 +123,34 @@ TEST(StorageWrites, AreToldOnceAfterEachArmingWhateverTensorTheyGoThrough) {
   EXPECT_EQ(told, 3) << "as an output";
 }
 
+// The programs do what libtorch's clipping does, or what only looks like it.
+TEST(ScalingByNorm, SeesAMultiplicationByATensorBehindANorm) {
+  const auto is_seen = [](const std::function<void(at::Tensor, at::Tensor)>& program) {
+    const at::Tensor a = at::ones({3}), b = at::ones({2});
+    const ScalingByNorm watch({a.storage(), b.storage()});
+    program(a, b);
+    return watch.was_seen();
+  };
+  const at::Tensor factor = at::full({}, 0.5);
+  EXPECT_TRUE(is_seen([&](at::Tensor a, at::Tensor b) {
+    const at::Tensor norm = at::stack({a.data().norm(2.0), b.data().norm(2.0)}).norm(2.0);
+    b.data().mul_(factor / norm);
+  }));
+  EXPECT_TRUE(
+      is_seen([&](at::Tensor a, at::Tensor) { a.data().mul_(factor / a.data().abs().max()); }));
+  EXPECT_FALSE(is_seen([&](at::Tensor a, at::Tensor) {
+    a.mul_(factor);
+    static_cast<void>(a.norm());
+  })) << "the norm comes last";
+  EXPECT_FALSE(is_seen([&](at::Tensor a, at::Tensor) {
+    static_cast<void>(a.norm());
+    a.mul_(0.5);
+  })) << "by a number of the program's";
+  EXPECT_FALSE(is_seen([&](at::Tensor a, at::Tensor) {
+    static_cast<void>(a.norm());
+    at::ones({3}).mul_(factor);
+  })) << "of another tensor";
+}
+
 }  // namespace
 }  // namespace paceline

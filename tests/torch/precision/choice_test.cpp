@@ -22,6 +22,8 @@ TEST(PrecisionChoice, ReadsModesAndSettings) {
   EXPECT_TRUE(o2.has_scaler());
   EXPECT_EQ(o2.scale, 1024);
   EXPECT_EQ(o2.interval, 7);
+  EXPECT_EQ(o2.floor, 1);
+  EXPECT_EQ(parse_precision("o1:dtype=fp16,floor=0.25").value().floor, 0.25);
 }
 
 void expect_refused(const std::string& text, const std::string& part) {
@@ -38,6 +40,9 @@ TEST(PrecisionChoice, RefusesByNameWhatItDoesNotKnow) {
   expect_refused("o2:scale=1024", "dtype=fp16");
   expect_refused("o2:dtype=fp16,scale=1000", "power of two");
   expect_refused("o2:dtype=fp16,interval=0", "interval");
+  expect_refused("o2:floor=2", "dtype=fp16");
+  expect_refused("o2:dtype=fp16,floor=3", "power of two");
+  expect_refused("o2:dtype=fp16,scale=64,floor=128", "below its floor 128");
 }
 
 void expect_unfit(const DataParallelOptions& options, const std::string& part,
@@ -57,6 +62,7 @@ TEST(PrecisionChoice, RefusesOptionsThatDoNotGoWithIt) {
   expect_unfit({.synchrony = "local_sgd", .max_grad_norm = 1}, "max_grad_norm");
   expect_unfit({.compression = "top_k", .precision = "o2:dtype=fp16"}, "top_k");
   expect_unfit({.max_grad_norm = -1}, "max_grad_norm");
+  expect_unfit({.non_finite = "stop"}, "non_finite is \"stop\"");
   expect_unfit({.precision = "o2"}, "module", false);
   const DataParallelOptions fits = {.synchrony = "local_sgd", .precision = "o1"};
   EXPECT_NO_THROW(require_fitting(parse_precision("o1").value(), fits, false));

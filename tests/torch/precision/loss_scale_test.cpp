@@ -40,5 +40,21 @@ TEST(LossScale, GoesOnFromWhatWasSaved) {
   }
 }
 
+TEST(LossScale, DoesNotFallBelowItsFloorAndRisesFromThere) {
+  LossScale scale(16, 3, 4);
+  for (int i = 0; i < 2000; ++i) scale.update(true);
+  EXPECT_EQ(scale.scale(), 4);
+  for (int i = 0; i < 3; ++i) scale.update(false);
+  EXPECT_EQ(scale.scale(), 8);
+  scale.restore(0x1p-44, 0);
+  EXPECT_EQ(scale.scale(), 4) << "as a run without a floor has saved it";
+}
+
+TEST(LossScale, StaysAFloatWhateverTheNumberOfGoodSteps) {
+  LossScale scale(65536, 1);
+  for (int i = 0; i < 2000; ++i) scale.update(false);
+  EXPECT_LE(scale.scale(), 1e38);
+}
+
 }  // namespace
 }  // namespace paceline::precision

@@ -83,6 +83,14 @@ void LocalGradients::end(const parallel::ExchangeReport& exchange) {
   report_ = std::exchange(current_, {});
 }
 
+void LocalGradients::drop_step() {
+  current_.servers = report_.servers;
+  current_.total_weight = weight_.weight;
+  const bool has_begun = has_begun_;
+  end(report_.exchange);
+  has_begun_ = has_begun;
+}
+
 void LocalGradients::require_between_steps(const char* call) const {
   if (failure_) std::rethrow_exception(failure_);
   if (has_gradients()) {

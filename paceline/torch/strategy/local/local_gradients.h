@@ -40,6 +40,8 @@ class LocalGradients : public parallel::Synchrony {
   // compression.
   LocalGradients(std::string name, std::string_view sends, const StrategyContext& context);
 
+  // The step that has begun goes on with the next batch.
+  void drop_step();
   // The first gradient of a step is about to be made, or the step ends without one.
   virtual void begin_step() {}
   void begin();                                        // calls it, once a step

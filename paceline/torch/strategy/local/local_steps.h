@@ -25,6 +25,8 @@ class LocalSteps final : public LocalGradients {
   void loss(double loss) override;
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
+  bool keeps_gradients() const override { return true; }
+  void leave_out_step(parallel::OwnUpdates*) override { drop_step(); }
   bool is_lockstep() const override { return method_->is_lockstep(); }
   bool may_differ() const override { return true; }
   void write_consensus() override;

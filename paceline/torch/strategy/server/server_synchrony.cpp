@@ -148,6 +148,40 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
   return outcome;
 }
 
+// If the others count this rank's pushes, it pushes zeros of weight 0 in the place of the step's.
+void ServerSynchrony::leave_out_step(OwnUpdates* updates) {
+  const at::NoGradGuard no_grad;
+  if (is_in_step() || pacing_.lead == server::kAnyLead) {
+    rule_.reset();
+    drop_step();
+    return;
+  }
+  if (updates != nullptr) steps_by(updates->prepared());
+  communicating([&] {
+    std::map<std::string, double> settings;
+    if (pacing_.worker_updates) {
+      rule_name_ = "add";
+      // The change of this step is what the program wrote since the last pull.
+      if (table_ && has_writes()) begin_.copy_(vector_);
+      else model_.read(begin_);
+    } else {
+      OptimizerRule rule = taken_rule();
+      rule_name_ = rule.name;
+      settings = std::move(rule.settings);
+    }
+    open_table();
+    if (pacing_.worker_updates) {
+      model_.read(vector_);
+      vector_.sub_(begin_).mul_(share());
+    } else {
+      vector_.zero_();
+    }
+    push_and_pull(0, settings);
+  });
+  if (writes() != nullptr) writes()->note();
+  end_report();
+}
+
 OptimizerRule ServerSynchrony::taken_rule() {
   if (!rule_)
     throw_misuse(c10::str("synchrony '", name(),

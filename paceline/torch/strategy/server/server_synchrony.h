@@ -30,6 +30,9 @@ class ServerSynchrony final : public LocalGradients {
   void steps_by(const parallel::Optimizers& optimizers) override;
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
+  bool keeps_gradients() const override { return true; }
+  bool steps_together() const override { return is_in_step(); }
+  void leave_out_step(parallel::OwnUpdates* updates) override;
   void rest() override;
   bool is_lockstep() const override;
   bool may_differ() const override { return true; }

@@ -22,14 +22,21 @@ class Numbers {
   virtual void bind(Communicator& group) = 0;
   // The loss from which a backward pass shall start.
   virtual at::Tensor scaled(const at::Tensor& loss) const = 0;
-  // Turns the grads of `leaves` into those of the loss. False on all ranks: on some of them one is
-  // not finite, and nobody updates. THROWS Error: misuse, a second time in one step; what ended the
+  // Whether scaled() changes the loss, so that no backward pass may do without it.
+  virtual bool has_scale() const = 0;
+  // Whether gradients overflow because the scale is too large; not at its floor.
+  virtual bool may_fall() const = 0;
+  // Turns the grads of `leaves` into those of the loss. `was_scaled`: all of this rank's passes
+  // began at scaled(). False on all ranks: on some of them they did not, or a gradient is not
+  // finite, and nobody updates. THROWS Error: misuse, a second time in one step; what ended the
   // communication.
-  virtual bool unscale(const std::vector<at::Tensor>& leaves) = 0;
+  virtual bool unscale(const std::vector<at::Tensor>& leaves, bool was_scaled) = 0;
   virtual bool is_unscaled() const = 0;
   void require_scaled() const;  // THROWS Error (misuse): as unscale() does
-  // The step is over, with an update or without.
+  // The step is over, with an update, or without one because of its numbers.
   virtual void ended(bool has_updated) = 0;
+  // The step is over without an update, for another reason.
+  virtual void gave_up() = 0;
 
   // The state that goes from step to step, the same on all ranks.
   virtual JsonReader::Json state() const = 0;

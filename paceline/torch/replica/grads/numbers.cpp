@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/numbers.h"
+#include "paceline/torch/replica/grads/numbers.h"
 
 #include "paceline/core/base/base.h"
 
