@@ -6,11 +6,13 @@
 //   storage digest.h          a fingerprint of parameters ordered_fold.h    sums that are the same
 //   on all ranks
 //
-// It knows nothing of ranks and sends nothing. Start reading at tensors.h.
+// own_thread.h knows the thread that an object belongs to, as libtorch's modes do. The room knows
+// nothing of ranks and sends nothing. Start reading at tensors.h.
 #pragma once
 
 #include "paceline/torch/bridge/digest.h"
 #include "paceline/torch/bridge/first_use.h"
 #include "paceline/torch/bridge/gradient_hook.h"
 #include "paceline/torch/bridge/ordered_fold.h"
+#include "paceline/torch/bridge/own_thread.h"
 #include "paceline/torch/bridge/tensors.h"

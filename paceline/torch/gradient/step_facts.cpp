@@ -3,7 +3,9 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -21,6 +23,43 @@ Failure not_said_by_all(const std::vector<bool>& said) {
           {told, silent}};
 }
 
+Failure of_several_trainings(const std::vector<double>& trainings) {
+  const auto other = std::ranges::find_if(trainings, [&](double t) { return t != trainings[0]; });
+  const int rank = static_cast<int>(other - trainings.begin());
+  return {Fault::mismatch,
+          c10::str("rank 0 began a step of one DataParallel and rank ", rank,
+                   " of another one on the same group, so they told each other weights that do not "
+                   "belong together: begin the steps of several DataParallels in one order on all "
+                   "ranks, or make each on a group of its own (job.world().split(0))"),
+          {0, rank}};
+}
+
+Failure ends_of_several_trainings() {
+  return {Fault::mismatch,
+          "ranks ended steps of several DataParallels on the same group, not all of them the same "
+          "one: end their steps in one order on all ranks, or make each on a group of its own "
+          "(job.world().split(0))",
+          {}};
+}
+
+constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
+
+// Appends the bytes of a number and their complements. Of the bytes' maxima over all ranks, one and
+// its complement add up to 255 where all numbers are equal.
+void append_compared(std::vector<std::uint8_t>& bytes, std::uint64_t number) {
+  for (std::size_t k = 0; k < kNumberBytes; ++k)
+    bytes.push_back(static_cast<std::uint8_t>(number >> (8 * k)));
+  for (std::size_t k = 0; k < kNumberBytes; ++k)
+    bytes.push_back(static_cast<std::uint8_t>(~number >> (8 * k)));
+}
+
+// Whether numbers that were appended differ.
+bool differ(std::span<const std::uint8_t> maxima) {
+  for (std::size_t k = 0; k < kNumberBytes; ++k)
+    if (maxima[k] + maxima[kNumberBytes + k] != 255) return true;
+  return false;
+}
+
 }  // namespace
 
 // The buffer is in use until the operation has ended.
@@ -33,9 +72,10 @@ void StepFacts::tell_weight(const RankWeight& own) {
   own_ = own;
   has_told_weight_ = true;
   const auto rank = static_cast<std::size_t>(group_.rank());
-  buffer_.assign(2 * static_cast<std::size_t>(group_.size()), 0.0);
-  buffer_[2 * rank] = own.weight;
-  buffer_[2 * rank + 1] = own.said ? 1 : 0;
+  buffer_.assign(3 * static_cast<std::size_t>(group_.size()), 0.0);
+  buffer_[3 * rank] = own.weight;
+  buffer_[3 * rank + 1] = own.said ? 1 : 0;
+  buffer_[3 * rank + 2] = static_cast<double>(training_);
   if (group_.size() > 1) told_weights_ = group_.all_reduce(buffer_of(buffer_));
 }
 
@@ -44,14 +84,18 @@ const StepWeights& StepFacts::weights() {
   told_weights_.wait();
   StepWeights all;
   std::vector<bool> said;
-  for (std::size_t rank = 0; 2 * rank < buffer_.size(); ++rank) {
-    const double weight = buffer_[2 * rank];
+  std::vector<double> trainings;
+  for (std::size_t rank = 0; 3 * rank < buffer_.size(); ++rank) {
+    const double weight = buffer_[3 * rank];
     all.of_ranks.push_back(weight);
     all.total += weight;
     all.shadows += weight == 0;
     if (all.root < 0 && weight > 0) all.root = static_cast<int>(rank);
-    said.push_back(buffer_[2 * rank + 1] != 0);
+    said.push_back(buffer_[3 * rank + 1] != 0);
+    trainings.push_back(buffer_[3 * rank + 2]);
   }
+  if (std::ranges::any_of(trainings, [&](double t) { return t != trainings[0]; }))
+    throw Error(of_several_trainings(trainings));
   if (std::ranges::find(said, !own_.said) != said.end()) throw Error(not_said_by_all(said));
   weights_ = std::move(all);
   return *weights_;
@@ -60,14 +104,24 @@ const StepWeights& StepFacts::weights() {
 std::vector<bool> StepFacts::used_by_any(const std::vector<bool>& used) {
   if (group_.size() == 1) return used;
   std::vector<std::uint8_t> flags(used.begin(), used.end());
+  append_compared(flags, training_);
+  if (compared_ != 0) append_compared(flags, compared_);
+  flags.resize(used.size() + 4 * kNumberBytes);  // zeros: not compared
   group_.all_reduce(buffer_of(flags), {.op = ReduceOp::max}).wait();
-  return {flags.begin(), flags.end()};
+  const auto compared = std::span(flags).subspan(used.size());
+  if (differ(compared.first(2 * kNumberBytes))) throw Error(ends_of_several_trainings());
+  const auto rest = compared.subspan(2 * kNumberBytes);
+  const bool is_known = std::ranges::any_of(rest, [](std::uint8_t byte) { return byte != 0; });
+  has_difference_ = is_known && differ(rest);
+  return {flags.begin(), flags.begin() + static_cast<std::ptrdiff_t>(used.size())};
 }
 
 void StepFacts::end() {
   has_told_weight_ = false;
   weights_.reset();
   told_weights_ = {};
+  compared_ = 0;
+  has_difference_ = false;
 }
 
 }  // namespace paceline::parallel

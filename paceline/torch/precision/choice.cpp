@@ -78,10 +78,6 @@ Result<Choice> parse_precision(std::string_view text) {
 
 void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model) {
   require_fitting_synchrony(choice, options);
-  if (!(options.max_grad_norm >= 0) || !std::isfinite(options.max_grad_norm)) {
-    throw_misuse(c10::str("DataParallelOptions::max_grad_norm is ", options.max_grad_norm,
-                          ": it is a norm above 0, or 0 for none"));
-  }
   if (choice.has_scaler() && options.compression != "none") {
     throw_misuse(c10::str("precision \"", options.precision,
                           "\" tells by infinities that its scale is too large, which compression "

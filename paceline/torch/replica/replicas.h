@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
@@ -45,7 +46,8 @@ class Replicas {
   void pause();
   void resume();  // for destructors: it throws nothing
 
-  bool synchronize();
+  // `optimizer`: which will step with the gradients; null: unknown.
+  bool synchronize(torch::optim::Optimizer* optimizer = nullptr);
   bool step(torch::optim::Optimizer& optimizer);
   bool step(PrepareOptimizer prepare);
   void finish();
@@ -53,6 +55,8 @@ class Replicas {
   std::vector<at::Tensor> parameters() const { return synchrony().leaves(); }
   void backward(const at::Tensor& loss);
   const DataParallelOptions& options() const { return options_; }
+  // Expires when this ends, for guards that may live longer.
+  std::weak_ptr<const void> life() const { return life_; }
   std::vector<at::Tensor> parameters(const std::string& name) const;
   std::shared_ptr<void> gathered();
 
@@ -91,9 +95,9 @@ class Replicas {
  private:
   struct EndedStep {
     StepOutcome outcome;
-    std::string not_hooked, unfrozen;  // parameters that the user changed; empty: none
+    std::string not_hooked, unfrozen, added;  // parameters that the user changed; empty: none
     bool is_fine() const {
-      return not_hooked.empty() && unfrozen.empty() && outcome.complaint.empty();
+      return not_hooked.empty() && unfrozen.empty() && added.empty() && outcome.complaint.empty();
     }
   };
 
@@ -114,13 +118,20 @@ class Replicas {
   void refuse(const EndedStep& ended) const;
   void equalise_optimizers(const Optimizers& optimizers);
   void let_go_of_synchrony();
+  std::shared_ptr<void> hold_gathered();
+  void finish_updates_if_possible();
+  void require_equal_rates(const Optimizers& optimizers);
+  void tell_rates(Optimizers optimizers);
+  std::string complaint_of_second(const torch::optim::Optimizer& optimizer) const;
   void change_if_due();
   void require_between_steps(const char* call) const;
   void report_step();
   std::string not_hooked_parameter() const;
   std::string unfrozen_parameter() const;
+  std::string added_parameter() const;
   std::string stranger_of(const torch::optim::Optimizer& optimizer) const;
   std::function<bool(const at::Tensor&)> counted_leaves() const;
+  std::vector<Parameter> named_leaves() const;
   void update_at_first_use();
 
   ModelParts parts_;
@@ -147,24 +158,34 @@ class Replicas {
   std::int64_t steps_before_ = 0;      // of synchronies before the present one
   std::int64_t until_step_ = 0;        // of the present one; 0: to the end
   std::string then_;
-  bool is_in_consensus_ = false;
+  Consensus* consensus_ = nullptr;                 // that is in force; null: none is
+  std::weak_ptr<std::shared_ptr<void>> gathered_;  // by the last guard
   // Replicas are equal from here on, and their optimizers, which the caller has, may not be yet.
   bool optimizers_may_differ_ = false;
+  // Those that have taken the mean since; never followed, for they may be gone.
+  std::unordered_set<const torch::optim::Optimizer*> equalised_;
+  bool check_next_ = false;  // whether replicas are equal: somebody may have missed that
+  const torch::optim::Optimizer* last_optimizer_ = nullptr;  // never followed either
+  Optimizers told_rates_;                                    // in the step that ends
+  OwnThread thread_;
+  std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
-// While it lives, the model holds the consensus of all replicas.
+// While it lives, the model holds the consensus of all replicas. It ends when the replicas do.
 class Replicas::Consensus {
  public:
   explicit Consensus(Replicas& replicas);
-  ~Consensus();
+  ~Consensus() { end(); }
   Consensus(const Consensus&) = delete;
   Consensus& operator=(const Consensus&) = delete;
 
   // The replica does not come back.
   void stay() { tensors_.clear(); }
+  // Gives the replica back, once.
+  void end();
 
  private:
-  Replicas& replicas_;
+  Replicas* replicas_;  // null: it has ended
   std::vector<at::Tensor> tensors_, own_values_;
   std::shared_ptr<void> gathered_;
 };

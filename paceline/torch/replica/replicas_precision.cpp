@@ -10,6 +10,7 @@
 namespace paceline::parallel {
 
 void Replicas::backward(const at::Tensor& loss) {
+  thread_.require("DataParallel::backward");
   (numbers_ ? numbers_->scaled(loss) : loss).backward();
 }
 
@@ -43,6 +44,7 @@ void Replicas::end_update(bool has_updated) {
 // A step by the optimizers of DataParallelOptions::optimizer.
 bool Replicas::step_gated_updates() {
   bool may_update = true;
+  synchrony().steps_by(told_rates_);
   const EndedStep ended = end_gated_step(may_update);
   const StepEnd end = ended.outcome.end;
   if (end == StepEnd::gradients || end == StepEnd::skipped) {

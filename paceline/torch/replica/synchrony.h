@@ -43,6 +43,7 @@ struct StepOutcome {
   int root = 0;                // the lowest rank whose weight is not 0
   double share = 1;            // this rank's weight over the mean of all ranks' weights
   std::string complaint = {};  // misuse in this step; empty: none
+  bool rates_differ = false;   // of the optimizers that steps_by() told, on all ranks alike
 };
 
 using Optimizers = std::vector<torch::optim::Optimizer*>;
@@ -74,8 +75,8 @@ class Synchrony {
   virtual bool has_gradients() const = 0;
 
   // The optimizers with which the caller ends the step that is under way, before end_step(null):
-  // for a synchrony that has others step by their settings. THROWS Error (misuse): nobody can; then
-  // nothing is sent.
+  // for a synchrony that has others step by their settings, or compares their rates. THROWS Error
+  // (misuse): nobody can; then nothing is sent.
   virtual void steps_by(const Optimizers&) {}
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.
