@@ -8,7 +8,8 @@
 //   ordered_fold.h    sums that are the same on all ranks
 //   opened_member.h   what libtorch keeps and gives no access to
 //
-// It knows nothing of ranks and sends nothing. Start reading at tensors.h.
+// own_thread.h knows the thread that an object belongs to, as libtorch's modes do. The room knows
+// nothing of ranks and sends nothing. Start reading at tensors.h.
 #pragma once
 
 #include "paceline/torch/bridge/digest.h"
@@ -16,4 +17,5 @@
 #include "paceline/torch/bridge/gradient_hook.h"
 #include "paceline/torch/bridge/opened_member.h"
 #include "paceline/torch/bridge/ordered_fold.h"
+#include "paceline/torch/bridge/own_thread.h"
 #include "paceline/torch/bridge/tensors.h"

@@ -61,14 +61,10 @@ GradientAveraging::GradientAveraging(const ModelParts& parts, Communicator& grou
       receiver_(receiver),
       schedule_(parts.dense, group.size(), options, with_servers_),
       passes_of_a_step_(options.backward_passes_per_step),
-      facts_(group),
+      facts_(group, parts.training),
       watch_(parameters_),
       recorder_(recorder_of(parts.dense, group, job)),
       progress_(parameters_.size()) {
-  if (passes_of_a_step_ < 1) {
-    throw_misuse(c10::str("DataParallelOptions::backward_passes_per_step is ", passes_of_a_step_,
-                          "; a step has at least one backward pass"));
-  }
   if (receiver_ != nullptr) {
     layout_ = {.groups = receiver_->buckets(), .alignment = kSlotAlignment};
   } else if (!alone() && dense_ > 0) {

@@ -69,6 +69,7 @@ class GradientAveraging final : public Synchrony {
   void pause(bool paused) override { paused_ = paused; }
   bool in_step() const override { return open_; }
   bool has_gradients() const override;
+  void steps_by(const Optimizers& optimizers) override;
   // With `updates`, means may be under way still where the schedule crosses the barrier. Each
   // bucket is updated, once, when its means are there: before its first use, by drain(), or before
   // the next step begins. A bucket that overflowed is not.

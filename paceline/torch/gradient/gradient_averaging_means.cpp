@@ -8,6 +8,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/gradient/gradient_averaging.h"
 #include "paceline/torch/gradient/sparse_gradients.h"
+#include "paceline/torch/replica/agreement.h"
 
 namespace paceline::parallel {
 namespace {
@@ -30,6 +31,10 @@ bool GradientAveraging::has_gradients() const {
   return open_ || std::ranges::any_of(progress_, &Progress::accumulated);
 }
 
+void GradientAveraging::steps_by(const Optimizers& optimizers) {
+  if (!alone()) facts_.compare(fingerprint_of_rates(optimizers));
+}
+
 StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
   if (failure_) std::rethrow_exception(failure_);
   if (paused_)
@@ -39,6 +44,7 @@ StepOutcome GradientAveraging::end_step(OwnUpdates* updates) {
   const at::NoGradGuard no_grad;
   const std::string touched = watch_.complaint();
   if (!open_) begin();  // no gradient did
+  if (updates != nullptr) steps_by(updates->optimizers());
   StepOutcome outcome = communicating([&] { return collect(updates); });
   outcome.complaint = touched;
   if (touched.empty() && outcome.end != StepEnd::over && current_.used == 0) {
@@ -86,6 +92,7 @@ StepOutcome GradientAveraging::collect(OwnUpdates* updates) {
     if (receiver_ != nullptr) receiver_->sent_all();
   }
   learn_what_was_used();
+  outcome.rates_differ = facts_.has_difference();
   if (alone()) return outcome;
   const auto sparse = std::span(parameters_).subspan(dense_);
   average_sparse(group_, sparse, {used_.begin() + static_cast<std::ptrdiff_t>(dense_), used_.end()},

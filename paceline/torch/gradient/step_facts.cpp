@@ -3,7 +3,9 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -11,7 +13,7 @@
 namespace paceline::parallel {
 namespace {
 
-constexpr std::size_t kFacts = 3;  // of each rank
+constexpr std::size_t kFacts = 4;  // of each rank
 
 Failure not_said_by_all(const std::vector<bool>& said) {
   const int told = static_cast<int>(std::ranges::find(said, true) - said.begin()),
@@ -21,6 +23,43 @@ Failure not_said_by_all(const std::vector<bool>& said) {
                    " did not, so their gradients cannot be weighed against each other: call it on "
                    "all ranks or on none"),
           {told, silent}};
+}
+
+Failure of_several_trainings(const std::vector<double>& trainings) {
+  const auto other = std::ranges::find_if(trainings, [&](double t) { return t != trainings[0]; });
+  const int rank = static_cast<int>(other - trainings.begin());
+  return {Fault::mismatch,
+          c10::str("rank 0 began a step of one DataParallel and rank ", rank,
+                   " of another one on the same group, so they told each other weights that do not "
+                   "belong together: begin the steps of several DataParallels in one order on all "
+                   "ranks, or make each on a group of its own (job.world().split(0))"),
+          {0, rank}};
+}
+
+Failure ends_of_several_trainings() {
+  return {Fault::mismatch,
+          "ranks ended steps of several DataParallels on the same group, not all of them the same "
+          "one: end their steps in one order on all ranks, or make each on a group of its own "
+          "(job.world().split(0))",
+          {}};
+}
+
+constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
+
+// Appends the bytes of a number and their complements. Of the bytes' maxima over all ranks, one and
+// its complement add up to 255 where all numbers are equal.
+void append_compared(std::vector<std::uint8_t>& bytes, std::uint64_t number) {
+  for (std::size_t k = 0; k < kNumberBytes; ++k)
+    bytes.push_back(static_cast<std::uint8_t>(number >> (8 * k)));
+  for (std::size_t k = 0; k < kNumberBytes; ++k)
+    bytes.push_back(static_cast<std::uint8_t>(~number >> (8 * k)));
+}
+
+// Whether numbers that were appended differ.
+bool differ(std::span<const std::uint8_t> maxima) {
+  for (std::size_t k = 0; k < kNumberBytes; ++k)
+    if (maxima[k] + maxima[kNumberBytes + k] != 255) return true;
+  return false;
 }
 
 }  // namespace
@@ -39,6 +78,7 @@ void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
   buffer_[first] = own.weight;
   buffer_[first + 1] = own.said ? 1 : 0;
   buffer_[first + 2] = has_written ? 1 : 0;
+  buffer_[first + 3] = static_cast<double>(training_);
   if (group_.size() > 1) told_weights_ = group_.all_reduce(buffer_of(buffer_));
 }
 
@@ -47,6 +87,7 @@ const StepWeights& StepFacts::weights() {
   told_weights_.wait();
   StepWeights all;
   std::vector<bool> said;
+  std::vector<double> trainings;
   for (std::size_t rank = 0; kFacts * rank < buffer_.size(); ++rank) {
     const double weight = buffer_[kFacts * rank];
     all.of_ranks.push_back(weight);
@@ -55,7 +96,10 @@ const StepWeights& StepFacts::weights() {
     if (all.root < 0 && weight > 0) all.root = static_cast<int>(rank);
     said.push_back(buffer_[kFacts * rank + 1] != 0);
     all.has_writes |= buffer_[kFacts * rank + 2] != 0;
+    trainings.push_back(buffer_[kFacts * rank + 3]);
   }
+  if (std::ranges::any_of(trainings, [&](double t) { return t != trainings[0]; }))
+    throw Error(of_several_trainings(trainings));
   if (std::ranges::find(said, !own_.said) != said.end()) throw Error(not_said_by_all(said));
   weights_ = std::move(all);
   return *weights_;
@@ -64,14 +108,24 @@ const StepWeights& StepFacts::weights() {
 std::vector<bool> StepFacts::used_by_any(const std::vector<bool>& used) {
   if (group_.size() == 1) return used;
   std::vector<std::uint8_t> flags(used.begin(), used.end());
+  append_compared(flags, training_);
+  if (compared_ != 0) append_compared(flags, compared_);
+  flags.resize(used.size() + 4 * kNumberBytes);  // zeros: not compared
   group_.all_reduce(buffer_of(flags), {.op = ReduceOp::max}).wait();
-  return {flags.begin(), flags.end()};
+  const auto compared = std::span(flags).subspan(used.size());
+  if (differ(compared.first(2 * kNumberBytes))) throw Error(ends_of_several_trainings());
+  const auto rest = compared.subspan(2 * kNumberBytes);
+  const bool is_known = std::ranges::any_of(rest, [](std::uint8_t byte) { return byte != 0; });
+  has_difference_ = is_known && differ(rest);
+  return {flags.begin(), flags.begin() + static_cast<std::ptrdiff_t>(used.size())};
 }
 
 void StepFacts::end() {
   has_told_weight_ = false;
   weights_.reset();
   told_weights_ = {};
+  compared_ = 0;
+  has_difference_ = false;
 }
 
 }  // namespace paceline::parallel

@@ -4,7 +4,8 @@
 // Weights are known before a gradient is scaled, so gradients travel with an agreed scale, and the
 // state that a codec keeps from step to step has one unit. Both are short all_reduces on the
 // training's own group, in the order of the steps: so a rank that does something else there is
-// named.
+// named. Each carries the number of its training, because a group may have several: a rank that is
+// in a step of another one is named too. The rates of the optimizers are compared beside.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ struct StepWeights {
 // THREAD: one. THROWS Error, from every call: what ended the communication.
 class StepFacts {
  public:
-  // `group` outlives this. Of one rank it sends nothing.
-  explicit StepFacts(Communicator& group) : group_(group) {}
+  // `group` outlives this. Of one rank it sends nothing. `training`: ModelParts::training.
+  StepFacts(Communicator& group, std::uint64_t training) : group_(group), training_(training) {}
   ~StepFacts();
   StepFacts(const StepFacts&) = delete;
   StepFacts& operator=(const StepFacts&) = delete;
@@ -47,24 +48,33 @@ class StepFacts {
   const RankWeight& told() const { return own_; }  // REQUIRES: it has
   // Whether all ranks have told theirs.
   bool knows_weights() const { return has_told_weight_ && told_weights_.done(); }
-  // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not.
+  // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not; a
+  // rank began a step of another training.
   const StepWeights& weights();
 
+  // Sets what used_by_any() compares: a fingerprint of what must be the same on all ranks; 0, which
+  // holds again after each step: this rank does not know.
+  void compare(std::uint64_t fingerprint) { compared_ = fingerprint; }
   // Tells which parameters this rank used, and waits until it is known which of them some rank did.
-  // All ranks have as many.
+  // All ranks have as many. THROWS Error (mismatch): a rank ends a step of another training.
   std::vector<bool> used_by_any(const std::vector<bool>& used);
+  // Whether fingerprints differed, among the ranks that knew theirs. The same on all ranks.
+  bool has_difference() const { return has_difference_; }
 
   // The step is over.
   void end();
 
  private:
   Communicator& group_;
+  const std::uint64_t training_;
   RankWeight own_;
   bool has_told_weight_ = false;
-  // Three for each rank: its weight, 1 if that was said, 1 if the program wrote.
+  // Four for each rank: its weight, 1 if that was said, 1 if the program wrote, and the training.
   std::vector<double> buffer_;
   Work told_weights_;
   std::optional<StepWeights> weights_;
+  std::uint64_t compared_ = 0;
+  bool has_difference_ = false;
 };
 
 }  // namespace paceline::parallel

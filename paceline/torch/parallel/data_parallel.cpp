@@ -11,6 +11,7 @@
 #include "paceline/core/base/own_lines.h"
 #include "paceline/torch/norm/convert_sync_batch_norm.h"
 #include "paceline/torch/parallel/model_file.h"
+#include "paceline/torch/parallel/option_ranges.h"
 #include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/strategy/strategy.h"
@@ -46,33 +47,59 @@ void require_no_servers_beside(DeviceMesh& mesh, const std::string& synchrony) {
       "\"synchronous\"");
 }
 
-ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh& mesh,
+// Ranks along tp decide together whether an overflow skips a step.
+void require_mesh_for_scale(const DataParallelOptions& options) {
+  if (!precision::parse_precision(options.precision).value().has_scaler()) return;
+  throw_misuse(
+      c10::str("DataParallel: the model's layers are split among ranks, which decide "
+               "together on the scale of precision \"",
+               options.precision, "\": hand it the mesh, as in DataParallel(model, mesh)"));
+}
+
+void require_split_layers(DeviceMesh& mesh) {
+  if (mesh.size("tp") == 1) return;
+  throw_misuse(c10::str("DataParallel: the mesh has an axis tp of ", mesh.size("tp"),
+                        " ranks, and no layer of the model is split among them, so that they would "
+                        "train apart: call parallelize(model, mesh, plan) before, or take a mesh "
+                        "without tp"));
+}
+
+// `mesh`: null: none was given, so each rank of the group is a replica.
+ModelParts split_parts_of(const torch::nn::Module& model, DeviceMesh* mesh,
                           const DataParallelOptions& options) {
-  require_no_servers_beside(mesh, options.synchrony);
+  if (mesh != nullptr) require_no_servers_beside(*mesh, options.synchrony);
   ModelParts parts = parallel::parts_of(model, options.sparse);
   parts.placements = tensor::placements_of(model);
-  if (parts.placements.group() != nullptr) require_synchronous(options);
+  const bool is_split = parts.placements.group() != nullptr;
+  if (mesh != nullptr && is_split) require_synchronous(options);
+  if (mesh != nullptr && !is_split) require_split_layers(*mesh);
+  if (mesh == nullptr && is_split) require_mesh_for_scale(options);
   return parts;
 }
 
 // The choice is refused before anything changes.
 precision::Choice checked_choice(const DataParallelOptions& options, bool has_model) {
+  parallel::require_in_range(options);
   const precision::Choice choice = precision::parse_precision(options.precision).value();
   precision::require_fitting(choice, options, has_model);
   return choice;
 }
 
-ModelParts halved_parts_of(torch::nn::Module& model, ModelParts parts,
-                           const DataParallelOptions& options) {
+// The parts of a model that is trained, and its tensors that have 16 bits as long as it is.
+struct TrainedParts {
+  ModelParts parts;
+  precision::HalvedTensors halved = {};
+};
+
+TrainedParts trained_parts_of(torch::nn::Module& model, ModelParts parts,
+                              const DataParallelOptions& options) {
   const precision::Choice choice = checked_choice(options, true);
-  if (choice.mode == precision::Mode::o2) {
-    precision::halve(model, parts, choice.type, [](const torch::nn::Module& module) {
-      return module.as<LayerNormImpl>() != nullptr;
-    });
-  } else if (choice.mode == precision::Mode::o1) {
-    precision::require_float32(parts);
-  }
-  return parts;
+  if (choice.mode == precision::Mode::o1) precision::require_float32(parts);
+  if (choice.mode != precision::Mode::o2) return {std::move(parts)};
+  auto halved = precision::halve(model, parts, choice.type, [](const torch::nn::Module& module) {
+    return module.as<LayerNormImpl>() != nullptr;
+  });
+  return {std::move(parts), std::move(halved)};
 }
 
 // Told once for each host.
@@ -91,11 +118,11 @@ void warn_of_a_slow_processor(const precision::Choice& choice, const Communicato
 // The replicas, and the layers that compute over their ranks.
 class DataParallel::Impl {
  public:
-  // Parts of a model, which were halved where the precision tells.
-  Impl(ModelParts parts, Communicator& group, Job* job, const DataParallelOptions& options,
+  Impl(TrainedParts trained, Communicator& group, Job* job, const DataParallelOptions& options,
        bool has_model, DeviceMesh* mesh = nullptr)
       : choice(checked_choice(options, has_model)),
-        replicas(std::move(parts), group, job, options, &strategy::make_synchrony,
+        halved(std::move(trained.halved)),
+        replicas(std::move(trained.parts), group, job, options, &strategy::make_synchrony,
                  precision::make_numbers(choice, mesh)),
         mesh_(mesh) {
     warn_of_a_slow_processor(choice, job != nullptr ? job->world() : group);
@@ -134,6 +161,13 @@ class DataParallel::Impl {
     return named;
   }
 
+  // The layers of the model follow this training from here on.
+  void take_layers(torch::nn::Module& model, std::uint64_t seed) {
+    compute_over_ranks(sync_batch_norms_in(model));
+    drive_dropouts(model, seed);
+    halved.begin();
+  }
+
   // The masks of the model's Dropout layers follow the steps of this training.
   void drive_dropouts(const torch::nn::Module& model, std::uint64_t seed) {
     dropouts_->seed = seed;
@@ -156,9 +190,9 @@ class DataParallel::Impl {
   }
 
   void rebind(Communicator& group, int root) {
+    replicas.rebind(group, root);  // which may refuse: then nothing has changed
     ranks_->group = nullptr;
     layers_.reset();
-    replicas.rebind(group, root);
     ranks_->weight = 1;
     place_in_batch(group);
     if (layers_mix_) give_layers_a_group();
@@ -194,6 +228,7 @@ class DataParallel::Impl {
   }
 
   const precision::Choice choice;
+  precision::HalvedTensors halved;  // ends after the replicas, which look after gradients
   parallel::Replicas replicas;
   torch::nn::Module* trained_model = nullptr;
 
@@ -222,48 +257,49 @@ class DataParallel::Impl {
 
 DataParallel::DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(
-          halved_parts_of(model, parallel::parts_of(model, options.sparse), options), job.world(),
+          trained_parts_of(model, split_parts_of(model, nullptr, options), options), job.world(),
           &job, options, true)) {
   impl_->trained_model = &model;
-  impl_->compute_over_ranks(sync_batch_norms_in(model));
-  impl_->drive_dropouts(model, options.dropout_seed);
+  impl_->take_layers(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, Communicator& group,
                            const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(
-          halved_parts_of(model, parallel::parts_of(model, options.sparse), options), group,
-          nullptr, options, true)) {
+          trained_parts_of(model, split_parts_of(model, nullptr, options), options), group, nullptr,
+          options, true)) {
   impl_->trained_model = &model;
-  impl_->compute_over_ranks(sync_batch_norms_in(model));
-  impl_->drive_dropouts(model, options.dropout_seed);
+  impl_->take_layers(model, options.dropout_seed);
 }
 
 DataParallel::DataParallel(torch::nn::Module& model, DeviceMesh& mesh,
                            const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(
-          halved_parts_of(model, split_parts_of(model, mesh, options), options),
+          trained_parts_of(model, split_parts_of(model, &mesh, options), options),
           mesh.group("dp,cp"), &mesh.job(), options, true, &mesh)) {
   impl_->trained_model = &model;
-  impl_->compute_over_ranks(sync_batch_norms_in(model));
-  impl_->drive_dropouts(model, options.dropout_seed);
+  impl_->take_layers(model, options.dropout_seed);
   impl_->place_in_batch(mesh);
 }
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Job& job,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), job.world(),
-                                   &job, options, false)) {}
+    : impl_(std::make_unique<Impl>(TrainedParts{parallel::parts_of(parameters, options.sparse)},
+                                   job.world(), &job, options, false)) {}
 
 DataParallel::DataParallel(const std::vector<Parameter>& parameters, Communicator& group,
                            const DataParallelOptions& options)
-    : impl_(std::make_unique<Impl>(parallel::parts_of(parameters, options.sparse), group, nullptr,
-                                   options, false)) {}
+    : impl_(std::make_unique<Impl>(TrainedParts{parallel::parts_of(parameters, options.sparse)},
+                                   group, nullptr, options, false)) {}
 
 DataParallel::~DataParallel() = default;
 
 void DataParallel::weight(double samples) {
   impl_->weigh(samples);
+}
+
+std::weak_ptr<const void> DataParallel::life() const {
+  return impl_->replicas.life();
 }
 
 parallel::RankWeight DataParallel::said_weight() const {
@@ -372,7 +408,7 @@ DataParallel::NoSync DataParallel::no_sync() {
 }
 
 DataParallel::NoSync::~NoSync() {
-  if (parallel_ != nullptr) parallel_->impl_->replicas.resume();
+  if (parallel_ != nullptr && !life_.expired()) parallel_->impl_->replicas.resume();
 }
 
 const std::vector<schedule::Bucket>& DataParallel::buckets() const {

@@ -46,20 +46,25 @@ class Replicas;
 template <typename Loader>
 class Join;
 
-// THREAD: one, that which also runs the backward passes. The model may live longer than this; the
-// Job must.
+// THREAD: the one that makes it, or called rebind() last, which also runs the backward passes: in
+// another one libtorch's operators have other bits, so weight(), no_sync(), backward passes,
+// synchronize() and step() are refused there. The model may live longer than this; the Job must.
+// Guards that this hands out may live longer, too: they end with it, and change nothing after.
 class DataParallel {
  public:
   // Compares the model with that of the other ranks and copies rank 0's parameters and buffers to
   // all. Parameters that do not require a gradient now are left out for good. THROWS Error:
-  // mismatch that names the first difference; misuse for parameters that are not of a floating type
-  // in host memory. SyncBatchNorm layers compute over the same ranks from here on.
+  // mismatch that names the first difference, also where ranks hold different parts of a layer that
+  // parallelize() split; misuse for parameters that are not of a floating type in host memory, and
+  // for options out of their range. After a failure, and after this has ended, the model has the
+  // types that it had. SyncBatchNorm layers compute over the same ranks from here on.
   DataParallel(torch::nn::Module& model, Job& job, const DataParallelOptions& options = {});
   // On a group of its own.
   DataParallel(torch::nn::Module& model, Communicator& group,
                const DataParallelOptions& options = {});
   // The model's layers may be split by parallelize(): the ranks that differ along tp alone are one
   // replica, and gradients are averaged over the axes dp and cp of the mesh, which outlives this.
+  // THROWS Error (misuse): tp is above 1, and nothing is split.
   DataParallel(torch::nn::Module& model, DeviceMesh& mesh, const DataParallelOptions& options = {});
   // Parameters without a model, under the names that messages shall use (replica/model_parts.h).
   DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
@@ -100,7 +105,8 @@ class DataParallel {
   // synchronize(), then optimizer.step() unless that told false or the step overflowed. Returns
   // what synchronize() did. THROWS Error (misuse), after synchronize() and before anything is
   // updated: the optimizer has a parameter with a gradient that is not averaged, because it was
-  // frozen when this was made or is not the model's.
+  // frozen when this was made or is not the model's. THROWS Error (mismatch), before anything is
+  // updated: the learning rate differs from rank to rank, where replicas are held equal.
   bool step(torch::optim::Optimizer& optimizer);
 
   // The same with the optimizers of DataParallelOptions::optimizer; the gradients are gone
@@ -175,7 +181,8 @@ class DataParallel {
   // equalises the models as the constructor does, from rank `root` of the new group. The parameters
   // and buffers are those that this was made with, in their present shape and type (also after
   // model.to(dtype)). A step that was under way is given up: its gradients are dropped. The weight
-  // is again 1. Of ranks that saw a failure some may have completed the step that others gave up:
+  // is again 1. Updates of the step before that are under way are made first, where the old group
+  // can. Of ranks that saw a failure some may have completed the step that others gave up:
   // the root's parameters count, so go on with the root's number of steps.
   void rebind(Communicator& group, int root = 0);
 
@@ -191,9 +198,9 @@ class DataParallel {
   void loss(double loss);
   // Goes on with another synchrony (DataParallelOptions::synchrony), from the consensus of the
   // present one. Between steps; all ranks call it. Optimizers keep their states; where the new one
-  // holds replicas equal, those of DataParallelOptions::optimizer, or of the next step(optimizer),
-  // take the mean of theirs. THROWS Error: misuse, as the constructor does, or in the middle of a
-  // step; mismatch, texts that differ. Nothing has changed then.
+  // holds replicas equal, those of DataParallelOptions::optimizer, or of the next step(optimizer)
+  // of each, take the mean of theirs, counts of steps too. THROWS Error: misuse, as the constructor
+  // does, or in the middle of a step; mismatch, texts that differ. Nothing has changed then.
   void synchrony(const std::string& text);
 
   // While it lives, the model holds what all replicas stand for, with equal bits on all ranks:
@@ -218,14 +225,16 @@ class DataParallel {
   // the sum.
   class NoSync {
    public:
-    NoSync(NoSync&& other) noexcept : parallel_(std::exchange(other.parallel_, nullptr)) {}
+    NoSync(NoSync&& other) noexcept
+        : parallel_(std::exchange(other.parallel_, nullptr)), life_(std::move(other.life_)) {}
     NoSync& operator=(NoSync&&) = delete;
     ~NoSync();
 
    private:
     friend class DataParallel;
-    explicit NoSync(DataParallel& parallel) : parallel_(&parallel) {}
+    explicit NoSync(DataParallel& parallel) : parallel_(&parallel), life_(parallel.life()) {}
     DataParallel* parallel_;
+    std::weak_ptr<const void> life_;  // of it
   };
   [[nodiscard]] NoSync no_sync();
 
@@ -240,6 +249,7 @@ class DataParallel {
  private:
   friend class JoinedLoop;
   friend class DistributedOptimizer;
+  std::weak_ptr<const void> life() const;  // expires when this ends
   parallel::RankWeight said_weight() const;
   void restore_weight(parallel::RankWeight weight);
   // THROWS Error (misuse): `optimizer` would step a parameter whose gradient is not averaged.

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "paceline/core/base/base.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/replica.h"
 
 namespace paceline {
 namespace {
@@ -37,18 +37,18 @@ DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer, C
     : optimizer_(optimizer), parallel_(parameters_of(optimizer), group, fitting(options)) {}
 
 bool DistributedOptimizer::synchronize() {
-  any_batch_ = parallel_.synchronize();
+  any_batch_ = parallel_.replicas().synchronize(&optimizer_);
   synchronized_ = true;
   return any_batch_;
 }
 
 bool DistributedOptimizer::step() {
-  if (skip_ && !synchronized_) {
+  if (*skip_ && !synchronized_) {
     throw_misuse(
         "DistributedOptimizer: step() under skip_synchronize() without a synchronize() before it: "
         "the gradients are this rank's own");
   }
-  if (!skip_) {
+  if (!*skip_) {
     if (synchronized_) {
       throw_misuse(
           "DistributedOptimizer: step() after synchronize() would send the gradients a second "

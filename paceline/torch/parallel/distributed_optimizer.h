@@ -54,19 +54,18 @@ class DistributedOptimizer {
   // While it lives, step() does not synchronize.
   class SkipSynchronize {
    public:
-    SkipSynchronize(SkipSynchronize&& other) noexcept
-        : optimizer_(std::exchange(other.optimizer_, nullptr)) {}
+    SkipSynchronize(SkipSynchronize&& other) noexcept : skip_(std::move(other.skip_)) {}
     SkipSynchronize& operator=(SkipSynchronize&&) = delete;
     ~SkipSynchronize() {
-      if (optimizer_ != nullptr) optimizer_->skip_ = false;
+      if (skip_ != nullptr) *skip_ = false;
     }
 
    private:
     friend class DistributedOptimizer;
-    explicit SkipSynchronize(DistributedOptimizer& optimizer) : optimizer_(&optimizer) {
-      optimizer.skip_ = true;
+    explicit SkipSynchronize(DistributedOptimizer& optimizer) : skip_(optimizer.skip_) {
+      *skip_ = true;
     }
-    DistributedOptimizer* optimizer_;
+    std::shared_ptr<bool> skip_;  // the optimizer may be gone before
   };
   [[nodiscard]] SkipSynchronize skip_synchronize() { return SkipSynchronize(*this); }
 
@@ -76,7 +75,7 @@ class DistributedOptimizer {
  private:
   torch::optim::Optimizer& optimizer_;
   DataParallel parallel_;
-  bool skip_ = false;
+  const std::shared_ptr<bool> skip_ = std::make_shared<bool>(false);
   bool synchronized_ = false;  // since the last step
   bool any_batch_ = true;      // what the last synchronize() returned
 };

@@ -5,10 +5,10 @@
 namespace paceline {
 
 JoinedLoop::JoinedLoop(DataParallel& parallel)
-    : parallel_(parallel), before_(parallel.said_weight()) {}
+    : parallel_(parallel), life_(parallel.life()), before_(parallel.said_weight()) {}
 
 JoinedLoop::~JoinedLoop() {
-  parallel_.restore_weight(before_);
+  if (!life_.expired()) parallel_.restore_weight(before_);
 }
 
 void JoinedLoop::begin_turn(bool has_batch) {

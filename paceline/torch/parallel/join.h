@@ -17,6 +17,7 @@
 #pragma once
 
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -41,6 +42,7 @@ class JoinedLoop {
 
  private:
   DataParallel& parallel_;
+  const std::weak_ptr<const void> life_;  // of it
   parallel::RankWeight before_;
   std::int64_t steps_ = 0;
   bool has_batch_ = false;

@@ -99,10 +99,6 @@ Result<Choice> parse_precision(std::string_view text) {
 
 void require_fitting(const Choice& choice, const DataParallelOptions& options, bool has_model) {
   require_fitting_synchrony(choice, options);
-  if (!(options.max_grad_norm >= 0) || !std::isfinite(options.max_grad_norm)) {
-    throw_misuse(c10::str("DataParallelOptions::max_grad_norm is ", options.max_grad_norm,
-                          ": it is a norm above 0, or 0 for none"));
-  }
   // It refuses what it does not know.
   static_cast<void>(parallel::FiniteWatch(options.non_finite, options.non_finite_limit));
   if (choice.has_scaler() && options.compression != "none") {

@@ -40,11 +40,12 @@ Tensors tensors_to_halve(torch::nn::Module& model,
   return found;
 }
 
-void halve_one(const Parameter& each, const Tensors& chosen, at::ScalarType type) {
-  at::Tensor tensor = each.tensor;
-  if (!chosen.contains(tensor.unsafeGetTensorImpl()) || tensor.scalar_type() != at::kFloat) return;
+// `whole`: has its values.
+void halve_one(at::Tensor tensor, const at::Tensor& whole, bool is_master, at::ScalarType type,
+               HalvedTensors& halved) {
   tensor.mutable_grad().reset();
-  tensor.set_data(tensor.detach().to(type));
+  tensor.set_data(whole.detach().to(type));
+  halved.add(tensor, whole, is_master);
 }
 
 // The same placements, of which the masters have a part as their tensors of the model have.
@@ -60,6 +61,7 @@ parallel::Placements placements_of_masters(const parallel::ModelParts& parts) {
     if (!each.computed.defined()) continue;
     placements.push_back(*found);
     placements.back().tensor = each.tensor;
+    parallel::mark_part(placements.back());
   }
   return {std::move(placements), *group};
 }
@@ -75,8 +77,31 @@ void require_float32(const parallel::ModelParts& parts) {
   }
 }
 
-void halve(torch::nn::Module& model, parallel::ModelParts& parts, at::ScalarType type,
-           const std::function<bool(const torch::nn::Module&)>& is_norm) {
+HalvedTensors::~HalvedTensors() {
+  const at::NoGradGuard no_grad;
+  for (Halved& each : tensors_) {
+    if (each.tensor.scalar_type() != each.type) continue;  // it was converted meanwhile
+    try {
+      each.tensor.mutable_grad().reset();
+      each.tensor.set_data(each.whole.defined() ? each.whole.detach()
+                                                : each.tensor.detach().to(at::kFloat));
+      if (each.is_master) each.tensor.mutable_grad() = each.whole.grad();
+    } catch (const std::exception&) {  // there is no memory for it: it stays as it is
+    }
+  }
+}
+
+void HalvedTensors::add(const at::Tensor& tensor, const at::Tensor& whole, bool is_master) {
+  tensors_.push_back({tensor, whole, tensor.scalar_type(), is_master});
+}
+
+void HalvedTensors::begin() {
+  for (Halved& each : tensors_)
+    if (!each.is_master) each.whole.reset();
+}
+
+HalvedTensors halve(torch::nn::Module& model, parallel::ModelParts& parts, at::ScalarType type,
+                    const std::function<bool(const torch::nn::Module&)>& is_norm) {
   require_float32(parts);
   if (!parts.sparse.empty()) {
     throw_misuse(c10::str("precision o2 has no masters of sparse gradients, which parameter '",
@@ -92,16 +117,23 @@ void halve(torch::nn::Module& model, parallel::ModelParts& parts, at::ScalarType
   }
   const at::NoGradGuard no_grad;
   const Tensors chosen = tensors_to_halve(model, is_norm);
-  for (const auto* some : {&parts.frozen, &parts.buffers})
-    for (const Parameter& each : *some) halve_one(each, chosen, type);
+  HalvedTensors halved;
+  for (const auto* some : {&parts.frozen, &parts.buffers}) {
+    for (const Parameter& each : *some) {
+      const bool is_chosen = chosen.contains(each.tensor.unsafeGetTensorImpl());
+      if (is_chosen && each.tensor.scalar_type() == at::kFloat)
+        halve_one(each.tensor, each.tensor.detach(), false, type, halved);
+    }
+  }
   for (Parameter& each : parts.dense) {
     if (!chosen.contains(each.tensor.unsafeGetTensorImpl())) continue;
     at::Tensor master = each.tensor.detach().clone();
     master.set_requires_grad(true);
-    halve_one(each, chosen, type);
+    halve_one(each.tensor, master, true, type, halved);
     each.computed = std::exchange(each.tensor, std::move(master));
   }
   parts.placements = placements_of_masters(parts);
+  return halved;
 }
 
 }  // namespace paceline::precision

@@ -61,6 +61,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Communicator&
   std::istringstream stream(std::move(text));
   torch::serialize::InputArchive archive;
   archive.load_from(stream);
+  optimizer.state().clear();  // load() adds, and the root may lack what is here
   optimizer.load(archive);
 }
 

@@ -19,7 +19,8 @@ void broadcast_parameters(const std::vector<at::Tensor>& tensors, Communicator& 
 // Parameters and buffers.
 void broadcast_parameters(const torch::nn::Module& model, Communicator& group, int root = 0);
 
-// Momenta, step counts and options, also to ranks whose optimizer has made no step yet. All ranks
+// Momenta, step counts and options, also to ranks whose optimizer has made no step yet; what the
+// root has not, a rank has not afterwards. All ranks
 // have an optimizer of the same kind over the same parameters in the same order.
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Communicator& group,
                                int root = 0);

@@ -31,7 +31,16 @@ void require_trainable(const std::string& what, const at::Tensor& tensor) {
 }
 
 std::string line_of(const char* kind, const Parameter& parameter) {
-  return c10::str(kind, " ", parameter.name, " ", describe(parameter.tensor));
+  const std::string mark = mark_of(parameter.tensor);
+  return c10::str(kind, " ", parameter.name, " ", describe(parameter.tensor),
+                  mark.empty() ? "" : ", ", mark);
+}
+
+std::vector<ModulePart> modules_of(const torch::nn::Module& model) {
+  if (!model.weak_from_this().expired()) return {{{}, model.weak_from_this()}};
+  std::vector<ModulePart> children;
+  for (const auto& item : model.named_children()) children.push_back({item.key(), item.value()});
+  return children;
 }
 
 // The weights of embeddings that make sparse gradients.
@@ -163,6 +172,7 @@ ModelParts parts_of(const torch::nn::Module& model, const std::vector<std::strin
   for (const auto& item : model.named_buffers()) sorting.buffer(item.key(), item.value());
   ModelParts parts = std::move(sorting).finish();
   parts.units = units_of(model);
+  parts.modules = modules_of(model);
   return parts;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,12 @@ struct Parameter {
   const at::Tensor& leaf() const { return computed.defined() ? computed : tensor; }
 };
 
+// A module that parameters are from, and its path in the model.
+struct ModulePart {
+  std::string name;
+  std::weak_ptr<const torch::nn::Module> module;  // the model may end before its training
+};
+
 // In the order of registration; what is registered under two names stands under its first.
 struct ModelParts {
   std::vector<Parameter> dense;   // trained, with gradients as large as themselves
@@ -38,6 +45,10 @@ struct ModelParts {
   // that are gathered together where parameters are sharded. All other parameters, and such as
   // stand in several of them, are not here.
   std::map<std::string, std::string> units;
+  // The model, or its children where nobody shares it.
+  std::vector<ModulePart> modules = {};
+  // The training's own among those of its group, the same on all ranks; 0: of one rank alone.
+  std::uint64_t training = 0;
 
   std::vector<at::Tensor> all() const;
   std::vector<Parameter> trained() const;  // the dense ones, then the sparse ones

@@ -23,7 +23,8 @@
 namespace paceline {
 
 // Makes the optimizer of one parameter, the same on all ranks: any callable that takes the
-// parameter, or the parameter and its name in the model ("fc.weight").
+// parameter, or the parameter and its name in the model ("fc.weight"). DataParallel refuses an
+// optimizer of other tensors, or of a copy.
 class OptimizerFactory {
  public:
   using Made = std::unique_ptr<torch::optim::Optimizer>;

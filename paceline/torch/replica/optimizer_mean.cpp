@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -55,6 +56,22 @@ static void forget_empty_states(const Optimizers& optimizers) {
   }
 }
 
+// Sums of doubles have the same bits on all ranks, so the rounded means are equal.
+static void average_counts(const std::vector<ParameterSlots>& all, Communicator& group,
+                           double share) {
+  std::vector<double> counts;
+  for (const ParameterSlots& one : all)
+    if (one.slots.step != nullptr) counts.push_back(share * static_cast<double>(*one.slots.step));
+  if (counts.empty()) return;
+  group.all_reduce(buffer_of(counts)).wait();
+  std::size_t at = 0;
+  for (const ParameterSlots& one : all) {
+    if (one.slots.step == nullptr) continue;
+    const double mean = counts[at++] / group.size();
+    *one.slots.step = mean > 0 ? std::max<std::int64_t>(1, std::llround(mean)) : 0;
+  }
+}
+
 void average_optimizers(const Optimizers& optimizers, Communicator& group, double share) {
   if (group.size() == 1) return;
   require_known_optimizers(optimizers, "averaging the states of optimizers");
@@ -74,6 +91,7 @@ void average_optimizers(const Optimizers& optimizers, Communicator& group, doubl
       tensors.push_back(*slot.tensor);
     }
   }
+  average_counts(all, group, share);
   forget_empty_states(optimizers);
   CoalescedTensors(std::move(tensors), group).average(group, share, 0);
 }

@@ -9,9 +9,11 @@ namespace paceline::parallel {
 
 // Collective: momenta and the like become their mean over all ranks, in which this rank counts
 // `share` times; all shares add up to the number of ranks. A tensor that an optimizer of some rank
-// has not made yet counts as zero there. Counts of steps stay each rank's own. All ranks have
-// optimizers of the same types over the same parameters. THROWS Error (misuse): an optimizer is
-// none of known_optimizers().
+// has not made yet counts as zero there. Counts of steps become their mean too, rounded, and at
+// least 1: a moment after n steps is 1 - beta^n of what it would be in the end, so that the mean of
+// moments fits the mean of the counts best. Optimizers are equal on all ranks afterwards. All ranks
+// have optimizers of the same types over the same parameters. THROWS Error (misuse): an optimizer
+// is none of known_optimizers().
 void average_optimizers(const Optimizers& optimizers, Communicator& group, double share = 1);
 
 // THROWS Error (misuse): an optimizer is none of known_optimizers(). `what`: what needs to know.

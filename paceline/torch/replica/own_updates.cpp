@@ -4,18 +4,40 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
+#include "paceline/torch/bridge/bridge.h"
 
 namespace paceline::parallel {
+
+namespace {
+
+// Each optimizer steps when the gradient of its parameter is there, and of no other.
+void require_optimizer_of(const Parameter& parameter, const torch::optim::Optimizer* made) {
+  const auto refuse = [&](const std::string& what) {
+    throw_misuse(c10::str("DataParallelOptions::optimizer ", what, " for parameter '",
+                          parameter.name,
+                          "': it makes one optimizer for each parameter, over {parameter}, the "
+                          "tensor that it is handed"));
+  };
+  if (made == nullptr) refuse("returned null");
+  std::vector<at::Tensor> owned;
+  for (const auto& group : made->param_groups())
+    owned.insert(owned.end(), group.params().begin(), group.params().end());
+  if (owned.size() != 1) refuse(c10::str("made an optimizer of ", owned.size(), " tensors"));
+  if (!owned[0].is_same(parameter.tensor))
+    refuse(c10::str("made an optimizer of another tensor ", describe(owned[0])));
+}
+
+}  // namespace
 
 void OwnUpdates::bind(const std::vector<Parameter>& parameters) {
   parameters_.clear();
   for (const Parameter& parameter : parameters) {
     parameters_.push_back(parameter.tensor);
     auto& optimizer = optimizers_[parameter.tensor.unsafeGetTensorImpl()];
-    if (optimizer == nullptr) optimizer = factory_(parameter.tensor, parameter.name);
-    if (optimizer == nullptr)
-      throw_misuse(c10::str("DataParallelOptions::optimizer returned null for parameter '",
-                            parameter.name, "': it makes an optimizer for each parameter"));
+    if (optimizer != nullptr) continue;
+    auto made = factory_(parameter.tensor, parameter.name);
+    require_optimizer_of(parameter, made.get());
+    optimizer = std::move(made);
   }
 }
 

@@ -22,7 +22,7 @@ class OwnUpdates {
   explicit OwnUpdates(OptimizerFactory factory) : factory_(std::move(factory)) {}
 
   // From here on indices mean these. One that was here before keeps its optimizer. THROWS what the
-  // factory throws; Error (misuse) when it makes none.
+  // factory throws; Error (misuse) when it makes none, or one of other tensors than the parameter.
   void bind(const std::vector<Parameter>& parameters);
 
   // Called before each optimizer steps.

@@ -9,6 +9,20 @@
 
 namespace paceline::parallel {
 
+// libtorch lets a tensor have a name, and gives it none itself.
+void mark_part(const Placement& placement) {
+  const std::int64_t end = placement.begin + placement.tensor.size(placement.dimension);
+  torch::autograd::impl::set_name(
+      placement.tensor,
+      c10::str(placement.begin, " to ", end, " of ", placement.whole, " along dimension ",
+               placement.dimension, ", which parallelize() split"));
+}
+
+std::string mark_of(const at::Tensor& tensor) {
+  const std::string& name = tensor.name();
+  return name.ends_with("parallelize() split") ? name : std::string();
+}
+
 Placements::Placements(std::vector<Placement> placements, Communicator& group) : group_(&group) {
   for (Placement& placement : placements) {
     const void* const key = placement.tensor.unsafeGetTensorImpl();

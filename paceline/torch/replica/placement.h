@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct Placement {
   // first of them counts in norms.
   bool is_first_copy = true;
 };
+
+// Leaves a mark on the tensor, which goes with it wherever it is handed on, and reads it; empty: it
+// has none. Ranks whose marks differ are no replicas of each other.
+void mark_part(const Placement& placement);
+std::string mark_of(const at::Tensor& tensor);
 
 // The placements of a model's parameters among the ranks of one group. A parameter that is not
 // among them is held whole, with equal bits, by every rank.

@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdint>
+#include <unordered_set>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -77,6 +80,14 @@ auto with_remedy(const Call& call) {
   }
 }
 
+// Rank 0 counts the trainings that it begins, so each one of a group has a number of its own.
+std::uint64_t agreed_training(Communicator& group) {
+  static std::atomic<std::int64_t> begun = 0;
+  std::vector<std::int64_t> number = {group.rank() == 0 ? ++begun : 0};
+  group.broadcast(buffer_of(number), 0).wait();
+  return static_cast<std::uint64_t>(number[0]);
+}
+
 // Makes all replicas equal to the root's, after a check that they can be.
 void equalise(const ModelParts& parts, Communicator& group, int root,
               const DataParallelOptions& options) {
@@ -123,6 +134,13 @@ Replicas::Replicas(ModelParts parts, Communicator& group, Job* job,
 Replicas::~Replicas() {
   hide_gradients_of_masters();
   if (noted_) noted_->owner = nullptr;
+  life_.reset();
+  if (consensus_ != nullptr) consensus_->end();
+  if (const auto held = gathered_.lock()) held->reset();
+  finish_updates_if_possible();
+}
+
+void Replicas::finish_updates_if_possible() {
   if (synchrony_ == nullptr) return;
   try {
     synchrony_->drain();
@@ -136,9 +154,11 @@ Replicas::~Replicas() {
 void Replicas::bind(Communicator& group, int root) {
   calls_.reset();
   equalise(parts_, group, root, options_);
+  parts_.training = group.size() > 1 ? agreed_training(group) : 0;
   if (numbers_) numbers_->bind(group);
   write_model();
   group_ = &group;
+  thread_ = OwnThread();
   weight_ = {};
   is_paused_ = false;
   const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
@@ -174,10 +194,14 @@ void Replicas::hook() {
   Synchrony* const synchrony = synchrony_.get();
   hooks_.reserve(trained.size());
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    GradientEvents events{[=] { return synchrony->arriving(i); },
+    GradientEvents events{[=, this] {
+                            require_thread_of_passes();
+                            return synchrony->arriving(i);
+                          },
                           [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
     if (trained[i].computed.defined()) {
       events.arriving = [=, this, parameter = trained[i]] {
+        require_thread_of_passes();
         masters_follow_writes();
         if (is_elsewhere(parameter.computed.grad())) parameter.computed.mutable_grad().reset();
         return synchrony->arriving(i);
@@ -201,6 +225,11 @@ void Replicas::hook() {
   }
 }
 
+// libtorch itself moves passes that are nested deeply.
+void Replicas::require_thread_of_passes() const {
+  if (!thread_.is_here() && !is_nested_backward()) thread_.require("DataParallel::backward");
+}
+
 void Replicas::rebind(Communicator& group, int root) {
   if (options_.zero_stage > 0) {
     throw_misuse(c10::str("DataParallel::rebind: with zero_stage ", options_.zero_stage,
@@ -210,6 +239,12 @@ void Replicas::rebind(Communicator& group, int root) {
     throw_misuse(
         c10::str("DataParallel::rebind: rank ", root, " is not in a group of ", group.size()));
   }
+  if (consensus_ != nullptr) {
+    throw_misuse(
+        "DataParallel::rebind() was called while the model holds the consensus of all replicas: "
+        "end the guard that DataParallel::consensus() returned before");
+  }
+  finish_updates_if_possible();
   let_go_of_synchrony();
   const std::vector<Parameter> named = parts_.trained_and_frozen();
   std::vector<std::string> sparse;
@@ -222,6 +257,7 @@ void Replicas::rebind(Communicator& group, int root) {
     for (const Parameter& before : named)
       if (each.tensor.is_same(before.tensor)) each.computed = before.computed;
   now.units = std::move(parts_.units);
+  now.modules = std::move(parts_.modules);
   parts_ = std::move(now);
   bind(group, root);
 }
@@ -232,6 +268,7 @@ void Replicas::let_go_of_synchrony() {
   hide_gradients_of_masters();
   if (noted_) noted_->owner = nullptr;
   synchronized_.reset();
+  if (const auto held = gathered_.lock()) held->reset();
   first_use_.reset();
   hooks_.clear();
   synchrony_.reset();
@@ -249,11 +286,15 @@ Synchrony& Replicas::synchrony() const {
 // makes replicas differ from the beginning shows after the first step already.
 void Replicas::check_replicas(std::int64_t step) {
   const bool is_alone = calls_ == nullptr && parts_.placements.group() == nullptr;
-  if (is_alone || options_.check_replicas_every <= 0 || synchrony().may_differ()) return;
-  if (step == 2 || step % options_.check_replicas_every == 0) compare_replicas(step);
+  const bool is_due = std::exchange(check_next_, false);
+  if (is_alone || synchrony().may_differ()) return;
+  const int every = options_.check_replicas_every;
+  if (is_due || (every > 0 && (step == 2 || step % every == 0)))
+    compare_replicas(step, is_due);
 }
 
-void Replicas::compare_replicas(std::int64_t step) {
+// `is_due`: because optimizers' states may not have been made equal.
+void Replicas::compare_replicas(std::int64_t step, bool is_due) {
   if (synchrony().pieces() == nullptr) synchrony().drain();
   const at::DisableRecordFunctionGuard unseen;  // it is no use of sharded parameters
   const auto all = synchrony().holds_parameters() ? parts_.trained_and_frozen() : parts_.frozen;
@@ -266,9 +307,15 @@ void Replicas::compare_replicas(std::int64_t step) {
       });
       require_equal_replicas(*group, whole, step);
     }
-  } catch (const Error&) {
-    synchrony().fail(std::current_exception());
-    throw;
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    if (is_due) {
+      failure.what +=
+          ". The states of the optimizers were each rank's own since the synchrony was changed: "
+          "end the first step after a change by step(optimizer), which takes their mean";
+    }
+    synchrony().fail(std::make_exception_ptr(Error(failure)));
+    throw Error(std::move(failure));
   }
 }
 
@@ -276,6 +323,7 @@ void Replicas::compare_replicas(std::int64_t step) {
 // --------------------------------------------------------------------------------
 
 void Replicas::weigh(double weight) {
+  thread_.require("DataParallel::weight");
   synchronized_.reset();
   if (!std::isfinite(weight) || weight < 0) {
     throw_misuse(c10::str("DataParallel::weight(", weight,
@@ -304,6 +352,7 @@ void Replicas::restore_weight(const RankWeight& weight) {
 }
 
 void Replicas::pause() {
+  thread_.require("DataParallel::no_sync");
   if (synchrony().in_step()) {
     throw_misuse(
         "DataParallel::no_sync() was called between backward() and synchronize(): end the step "
@@ -342,6 +391,7 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
         "the program wrote into the model's parameters between backward() and the end of the step, "
         "which takes them from masters of float32: write before the forward pass or after the step";
   }
+  if (outcome.rates_differ) require_equal_rates(told_rates_);
   if (outcome.end == StepEnd::under_way) update_at_first_use();
   // What differs among the ranks was written on some of them alone.
   if (outcome.has_writes && !synchrony().may_differ()) compare_replicas(step);
@@ -355,10 +405,28 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
 }
 
 void Replicas::require_no_consensus() const {
-  if (!is_in_consensus_) return;
+  if (consensus_ == nullptr) return;
   throw_misuse(
       "a step was ended while the model holds the consensus of all replicas: end the guard that "
       "DataParallel::consensus() returned before training goes on");
+}
+
+// A fingerprint differs also where a rank of sharded parameters has leaves of some rates alone.
+// Ranks may have no leaf in common there: they compare groups of equal places too.
+void Replicas::require_equal_rates(const Optimizers& optimizers) {
+  std::vector<Parameter> leaves = named_leaves();
+  if (synchrony().pieces() != nullptr && optimizers.size() == 1) {
+    const auto& groups = optimizers.front()->param_groups();
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      if (!groups[g].params().empty())
+        leaves.push_back({c10::str("group ", g, " of ", groups.size()), groups[g].params()[0]});
+  }
+  try {
+    require_same_rates(calls_ ? *calls_ : *group_, leaves, optimizers);
+  } catch (const Error&) {
+    synchrony().fail(std::current_exception());
+    throw;
+  }
 }
 
 void Replicas::report_step() {
@@ -391,6 +459,12 @@ void Replicas::refuse(const EndedStep& ended) const {
                           "out"));
   }
   if (!ended.not_finite.empty()) throw_misuse(ended.not_finite);
+  if (!ended.added.empty()) {
+    throw_misuse(c10::str("parameter '", ended.added,
+                          "' came to the model after DataParallel was made and has a gradient of "
+                          "this rank alone, with which the replicas would drift apart: add layers "
+                          "before DataParallel is made, or make another one"));
+  }
 }
 
 std::string Replicas::not_hooked_parameter() const {
@@ -406,7 +480,24 @@ std::string Replicas::unfrozen_parameter() const {
   return {};
 }
 
-bool Replicas::synchronize() {
+std::string Replicas::added_parameter() const {
+  std::unordered_set<const c10::TensorImpl*> known;
+  for (const auto* some : {&parts_.dense, &parts_.sparse, &parts_.frozen})
+    for (const Parameter& each : *some) known.insert(each.leaf().unsafeGetTensorImpl());
+  for (const ModulePart& part : parts_.modules) {
+    const auto module = part.module.lock();
+    if (module == nullptr) continue;
+    for (const auto& item : module->named_parameters()) {
+      const at::Tensor& tensor = item.value();
+      if (tensor.grad().defined() && !known.contains(tensor.unsafeGetTensorImpl()))
+        return part.name.empty() ? item.key() : part.name + "." + item.key();
+    }
+  }
+  return {};
+}
+
+bool Replicas::synchronize(torch::optim::Optimizer* optimizer) {
+  thread_.require("DataParallel::synchronize");
   refuse_clipped_parts();
   end_left_out_step();
   if (numbers_) numbers_->require_scaled();
@@ -417,7 +508,12 @@ bool Replicas::synchronize() {
                           "\" has to see: call step(optimizer), which updates and exchanges. "
                           "Gradients are this rank's own, so clip them before it"));
   }
+  told_rates_.clear();
+  if (optimizer != nullptr) tell_rates({optimizer});
   EndedStep ended = end_step(nullptr);
+  ended.added = added_parameter();
+  // The optimizers of the caller, who steps them, may have states of their own.
+  check_next_ = optimizers_may_differ_ && equalised_.empty() && !synchrony().may_differ();
   prepare_gradients(ended);
   if (numbers_ && !ended.is_fine()) is_finite_ ? numbers_->gave_up() : numbers_->ended(false);
   // The caller's optimizer steps the parameters next, unless these follow from what it steps.
@@ -446,17 +542,20 @@ void Replicas::leaves_changed() {
 }
 
 bool Replicas::step(torch::optim::Optimizer& optimizer) {
+  thread_.require("DataParallel::step");
   refuse_clipped_parts();
   if (parts_.placements.group() != nullptr) require_elementwise(optimizer);
   refuse_model_parameters(optimizer);
   if (const std::string complaint = synchrony().complaint_about(optimizer); !complaint.empty())
     throw_misuse(complaint);
   const std::string stranger = stranger_of(optimizer);
-  synchrony().steps_by({&optimizer});
+  const std::string second = complaint_of_second(optimizer);
+  tell_rates({&optimizer});
   equalise_optimizers({&optimizer});
   if (leaves_out_own_step(nullptr)) return true;
   bool may_update = true;
-  const EndedStep ended = end_gated_step(may_update);
+  EndedStep ended = end_gated_step(may_update);
+  if (!second.empty() && !ended.outcome.complaint.empty()) ended.outcome.complaint = second;
   const StepEnd end = ended.outcome.end;
   const Stopwatch watch;
   if (end == StepEnd::gradients && may_update && ended.is_fine() && stranger.empty())
@@ -467,6 +566,7 @@ bool Replicas::step(torch::optim::Optimizer& optimizer) {
     end_update(may_update);
   }
   note_update(end);
+  last_optimizer_ = &optimizer;
   refuse(ended);
   synchronized_ = end;
   if (end == StepEnd::over) return false;
@@ -475,7 +575,31 @@ bool Replicas::step(torch::optim::Optimizer& optimizer) {
   return true;
 }
 
+// Why a step to which backward() brought nothing was called, if another optimizer ended the last
+// one.
+std::string Replicas::complaint_of_second(const torch::optim::Optimizer& optimizer) const {
+  const bool is_silent = weight_.weight > 0 && !synchrony().has_gradients();
+  if (!is_silent || last_optimizer_ == nullptr || last_optimizer_ == &optimizer) return {};
+  const std::string what =
+      "step(optimizer) was called with another optimizer than the last time and without a "
+      "backward() between them, though the first call ended the step: ";
+  if (synchrony().may_differ() || until_step_ > 0) {
+    return c10::str(what, "synchrony \"", options_.synchrony,
+                    "\" trains one model by one optimizer. Make one of groups of parameters, each "
+                    "with options of its own (torch::optim::OptimizerParamGroup)");
+  }
+  return what +
+         "to step several optimizers by the gradients of one backward(), call synchronize(), then "
+         "step() of each optimizer itself";
+}
+
+void Replicas::tell_rates(Optimizers optimizers) {
+  told_rates_ = std::move(optimizers);
+  synchrony().steps_by(told_rates_);
+}
+
 bool Replicas::step(PrepareOptimizer prepare) {
+  thread_.require("DataParallel::step");
   if (updates_ == nullptr) {
     throw_misuse(
         "DataParallel::step() without an optimizer needs DataParallelOptions::optimizer, which "
@@ -484,6 +608,7 @@ bool Replicas::step(PrepareOptimizer prepare) {
   refuse_clipped_parts();
   finish_updates();  // before the next one's `prepare`
   updates_->prepare(std::move(prepare));
+  told_rates_ = updates_->optimizers();
   if (leaves_out_own_step(updates_.get())) return true;
   if (is_gated() && !synchrony().keeps_gradients()) return step_gated_updates();
   const auto before = std::exchange(synchronized_, std::nullopt);

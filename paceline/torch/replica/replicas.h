@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
@@ -48,7 +49,8 @@ class Replicas : private GradientOwner {
   void pause();
   void resume();  // for destructors: it throws nothing
 
-  bool synchronize();
+  // `optimizer`: which will step with the gradients; null: unknown.
+  bool synchronize(torch::optim::Optimizer* optimizer = nullptr);
   bool step(torch::optim::Optimizer& optimizer);
   bool step(PrepareOptimizer prepare);
   void finish();
@@ -56,6 +58,8 @@ class Replicas : private GradientOwner {
   std::vector<at::Tensor> parameters() const { return synchrony().leaves(); }
   void backward(const at::Tensor& loss);
   const DataParallelOptions& options() const { return options_; }
+  // Expires when this ends, for guards that may live longer.
+  std::weak_ptr<const void> life() const { return life_; }
   std::vector<at::Tensor> parameters(const std::string& name) const;
   std::shared_ptr<void> gathered();
 
@@ -100,11 +104,11 @@ class Replicas : private GradientOwner {
  private:
   struct EndedStep {
     StepOutcome outcome;
-    std::string not_hooked, unfrozen;  // parameters that the user changed; empty: none
+    std::string not_hooked, unfrozen, added;  // parameters that the user changed; empty: none
     std::string unscaled;              // one whose gradient was made without the scale of fp16
     std::string not_finite;            // the text with which all ranks end; empty: they go on
     bool is_fine() const {
-      return not_hooked.empty() && unfrozen.empty() && unscaled.empty() && not_finite.empty() &&
+      return not_hooked.empty() && unfrozen.empty() && added.empty() && unscaled.empty() && not_finite.empty() &&
              outcome.complaint.empty();
     }
   };
@@ -113,6 +117,7 @@ class Replicas : private GradientOwner {
   void begin_synchrony(MadeSynchrony made);
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
+  void require_thread_of_passes() const;
   void note_gradients();
   std::string name_of(std::size_t parameter) const override;
   std::vector<at::Tensor> leaves_of(std::size_t parameter) const override;
@@ -120,7 +125,7 @@ class Replicas : private GradientOwner {
   NormShares norm_shares() const override;
   void require_means(const char* call) const override;
   void check_replicas(std::int64_t step);
-  void compare_replicas(std::int64_t step);
+  void compare_replicas(std::int64_t step, bool is_due = false);
   void note_update(StepEnd end);
   void masters_follow_writes();
   EndedStep end_step(OwnUpdates* updates);
@@ -162,13 +167,20 @@ class Replicas : private GradientOwner {
   void refuse(const EndedStep& ended) const;
   void equalise_optimizers(const Optimizers& optimizers);
   void let_go_of_synchrony();
+  std::shared_ptr<void> hold_gathered();
+  void finish_updates_if_possible();
+  void require_equal_rates(const Optimizers& optimizers);
+  void tell_rates(Optimizers optimizers);
+  std::string complaint_of_second(const torch::optim::Optimizer& optimizer) const;
   void change_if_due();
   void require_between_steps(const char* call) const;
   void report_step();
   std::string not_hooked_parameter() const;
   std::string unfrozen_parameter() const;
+  std::string added_parameter() const;
   std::string stranger_of(const torch::optim::Optimizer& optimizer) const;
   std::function<bool(const at::Tensor&)> counted_leaves() const;
+  std::vector<Parameter> named_leaves() const;
   void update_at_first_use();
 
   ModelParts parts_;
@@ -205,25 +217,34 @@ class Replicas : private GradientOwner {
   std::int64_t steps_before_ = 0;      // of synchronies before the present one
   std::int64_t until_step_ = 0;        // of the present one; 0: to the end
   std::string then_;
-  bool is_in_consensus_ = false;
-  std::weak_ptr<void> gathered_;  // what gathered() returned
+  Consensus* consensus_ = nullptr;                 // that is in force; null: none is
+  std::weak_ptr<std::shared_ptr<void>> gathered_;  // by the last guard
   // Replicas are equal from here on, and their optimizers, which the caller has, may not be yet.
   bool optimizers_may_differ_ = false;
+  // Those that have taken the mean since; never followed, for they may be gone.
+  std::unordered_set<const torch::optim::Optimizer*> equalised_;
+  bool check_next_ = false;  // whether replicas are equal: somebody may have missed that
+  const torch::optim::Optimizer* last_optimizer_ = nullptr;  // never followed either
+  Optimizers told_rates_;                                    // in the step that ends
+  OwnThread thread_;
+  std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
-// While it lives, the model holds the consensus of all replicas.
+// While it lives, the model holds the consensus of all replicas. It ends when the replicas do.
 class Replicas::Consensus {
  public:
   explicit Consensus(Replicas& replicas);
-  ~Consensus();
+  ~Consensus() { end(); }
   Consensus(const Consensus&) = delete;
   Consensus& operator=(const Consensus&) = delete;
 
   // The replica does not come back.
   void stay() { tensors_.clear(); }
+  // Gives the replica back, once.
+  void end();
 
  private:
-  Replicas& replicas_;
+  Replicas* replicas_;  // null: it has ended
   std::vector<at::Tensor> tensors_, own_values_;
   std::shared_ptr<void> gathered_;
 };

@@ -112,6 +112,16 @@ std::vector<at::Tensor> Replicas::parameters(const std::string& name) const {
                         "\"): no trained parameter has this name; named_parameters() lists them"));
 }
 
+// The leaves by the names that all ranks use.
+std::vector<Parameter> Replicas::named_leaves() const {
+  const ParameterPieces* const pieces = synchrony().pieces();
+  if (pieces == nullptr) return parts_.trained();
+  std::vector<Parameter> leaves;
+  for (const ParameterPiece& piece : pieces->own)
+    leaves.push_back({parts_.dense[piece.parameter].name, piece.leaf});
+  return leaves;
+}
+
 // The parameter, if any, that has a gradient and which `optimizer` would step although its
 // gradient is not averaged.
 std::string Replicas::stranger_of(const torch::optim::Optimizer& optimizer) const {

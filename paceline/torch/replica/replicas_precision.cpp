@@ -13,6 +13,7 @@
 namespace paceline::parallel {
 
 void Replicas::backward(const at::Tensor& loss) {
+  thread_.require("DataParallel::backward");
   if (finite_.looks() && weight_.weight > 0) is_loss_finite_ &= is_finite(loss.detach());
   is_in_backward_ = true;
   const auto is_over = c10::make_scope_exit([this] { is_in_backward_ = false; });
@@ -110,6 +111,7 @@ void Replicas::end_update(bool has_updated) {
 // A step by the optimizers of DataParallelOptions::optimizer.
 bool Replicas::step_gated_updates() {
   bool may_update = true;
+  synchrony().steps_by(told_rates_);
   const EndedStep ended = end_gated_step(may_update);
   const StepEnd end = ended.outcome.end;
   if (end == StepEnd::gradients || end == StepEnd::skipped) {

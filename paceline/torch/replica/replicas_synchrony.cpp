@@ -33,10 +33,10 @@ void Replicas::require_between_steps(const char* call) const {
                         "with step(optimizer)"));
 }
 
-Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(replicas) {
+Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(&replicas) {
   replicas.finish();
   replicas.require_between_steps("consensus");
-  if (replicas.is_in_consensus_)
+  if (replicas.consensus_ != nullptr)
     throw_misuse("DataParallel::consensus() is in force already: end its guard first");
   if (replicas.synchrony().may_differ()) {
     const at::NoGradGuard no_grad;
@@ -45,28 +45,35 @@ Replicas::Consensus::Consensus(Replicas& replicas) : replicas_(replicas) {
   }
   replicas.synchrony().write_consensus();
   gathered_ = replicas.gathered_.lock();
-  if (gathered_ == nullptr) gathered_ = replicas.synchrony().gathered();
-  replicas.is_in_consensus_ = true;
+  if (gathered_ == nullptr) gathered_ = replicas.hold_gathered();
+  replicas.consensus_ = this;
 }
 
-Replicas::Consensus::~Consensus() {
+void Replicas::Consensus::end() {
+  if (replicas_ == nullptr) return;
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(own_values_[i]);
-  if (!tensors_.empty()) replicas_.writes_->note();
-  replicas_.is_in_consensus_ = false;
+  if (!tensors_.empty()) replicas_->writes_->note();
+  gathered_.reset();
+  std::exchange(replicas_, nullptr)->consensus_ = nullptr;
 }
 
 std::shared_ptr<void> Replicas::gathered() {
   finish();
   require_between_steps("gathered");
-  std::shared_ptr<void> held = synchrony().gathered();
-  gathered_ = held;
-  return held;
+  return hold_gathered();
 }
 
 std::shared_ptr<void> Replicas::held_whole() {
-  if (is_in_consensus_) return nullptr;
+  if (consensus_ != nullptr) return nullptr;
   return std::make_shared<Consensus>(*this);
+}
+
+// It lets go of the parameters when these replicas end, if its holder does not before.
+std::shared_ptr<void> Replicas::hold_gathered() {
+  auto held = std::make_shared<std::shared_ptr<void>>(synchrony().gathered());
+  gathered_ = held;
+  return held;
 }
 
 void Replicas::change_synchrony(const std::string& text) {
@@ -90,6 +97,7 @@ void Replicas::change_synchrony(const std::string& text) {
   options_ = std::move(options);
   begin_synchrony(std::move(made));
   optimizers_may_differ_ = optimizers_may_differ_ || may_differ;
+  if (may_differ) equalised_.clear();
   if (updates_) equalise_optimizers(updates_->optimizers());
 }
 
@@ -108,12 +116,15 @@ void Replicas::change_if_due() {
   if (until_step_ > 0 && report_.step >= until_step_) change_synchrony(std::string(then_));
 }
 
-// Optimizers with states of their own would let equal replicas drift apart.
+// Optimizers with states of their own would let equal replicas drift apart: each takes the mean
+// when it steps first. All ranks have the same ones in the same order.
 void Replicas::equalise_optimizers(const Optimizers& optimizers) {
   if (!optimizers_may_differ_ || synchrony().may_differ()) return;
-  optimizers_may_differ_ = false;
+  Optimizers left;
+  for (torch::optim::Optimizer* const one : optimizers)
+    if (equalised_.insert(one).second) left.push_back(one);
   // Messages of gradients may be under way on the training's own group.
-  average_optimizers(optimizers, calls_ ? *calls_ : *group_);
+  if (!left.empty()) average_optimizers(left, calls_ ? *calls_ : *group_);
 }
 
 // --- checkpoints ---------------------------------------------------------------------------------

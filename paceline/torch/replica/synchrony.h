@@ -46,6 +46,7 @@ struct StepOutcome {
   std::string complaint = {};  // misuse in this step; empty: none
   // The program wrote into the parameters of some rank before this step, as all ranks know now.
   bool has_writes = false;
+  bool rates_differ = false;   // of the optimizers that steps_by() told, on all ranks alike
 };
 
 using Optimizers = std::vector<torch::optim::Optimizer*>;
@@ -82,8 +83,8 @@ class Synchrony {
   virtual void watch(ParameterWrites& writes) { static_cast<void>(writes); }
 
   // The optimizers with which the caller ends the step that is under way, before end_step(null):
-  // for a synchrony that has others step by their settings. THROWS Error (misuse): nobody can; then
-  // nothing is sent.
+  // for a synchrony that has others step by their settings, or compares their rates. THROWS Error
+  // (misuse): nobody can; then nothing is sent.
   virtual void steps_by(const Optimizers&) {}
   // Ends the step, together with all ranks. `updates` are optimizers that it steps itself, unless
   // there is a complaint; null: the caller has one.

@@ -37,6 +37,9 @@ class ShardedAveraging final : public parallel::Synchrony {
   void pause(bool paused) override { averaging_->pause(paused); }
   bool in_step() const override { return averaging_->in_step(); }
   bool has_gradients() const override { return averaging_->has_gradients(); }
+  void steps_by(const parallel::Optimizers& optimizers) override {
+    averaging_->steps_by(optimizers);
+  }
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   void drain() override;

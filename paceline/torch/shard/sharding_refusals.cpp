@@ -30,13 +30,6 @@ void require_shardable(const parallel::ModelParts& parts, const DataParallelOpti
   const auto refuse = [&](const std::string& what, const std::string& remedy) {
     throw_misuse(c10::str(stage, " ", what, ": ", remedy));
   };
-  if (options.zero_stage < 0 || options.zero_stage > 3)
-    refuse("is none",
-           "0 shards nothing, 1 the optimizer's state, 2 gradients too, 3 parameters too");
-  if (options.zero_prefetch < 0) {
-    throw_misuse(c10::str("DataParallelOptions::zero_prefetch is ", options.zero_prefetch,
-                          "; it is a number of units, 0 for none"));
-  }
   if (options.optimizer) {
     refuse(
         "does not go with DataParallelOptions::optimizer, whose optimizers step whole parameters",

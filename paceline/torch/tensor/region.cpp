@@ -56,6 +56,7 @@ void Region::keep_range(const at::Tensor& tensor, int dimension, const Range& ra
         tensor.narrow(dimension, range.begin, range.length()).clone(at::MemoryFormat::Contiguous));
   }
   placements.push_back({tensor, dimension, range.begin, whole, is_first_copy});
+  if (size() > 1) parallel::mark_part(placements.back());
 }
 
 Range range_of(std::int64_t length, int rank, int ranks) {

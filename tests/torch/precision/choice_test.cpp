@@ -61,7 +61,6 @@ TEST(PrecisionChoice, RefusesOptionsThatDoNotGoWithIt) {
   expect_unfit({.synchrony = "local_sgd", .precision = "o1:dtype=fp16"}, "local_sgd");
   expect_unfit({.synchrony = "local_sgd", .max_grad_norm = 1}, "max_grad_norm");
   expect_unfit({.compression = "top_k", .precision = "o2:dtype=fp16"}, "top_k");
-  expect_unfit({.max_grad_norm = -1}, "max_grad_norm");
   expect_unfit({.non_finite = "stop"}, "non_finite is \"stop\"");
   expect_unfit({.precision = "o2"}, "module", false);
   const DataParallelOptions fits = {.synchrony = "local_sgd", .precision = "o1"};

@@ -60,5 +60,25 @@ TEST(Broadcast, of_an_optimizers_state_lets_training_go_on_as_if_it_had_been_one
   }
 }
 
+// Rank 1 has trained, and goes on with the root, which has not.
+TEST(Broadcast, of_an_optimizers_state_leaves_nothing_that_the_root_lacks) {
+  SameEverywhere same;
+  run_ranks(2, [&](Job& job) {
+    Net net;
+    torch::optim::SGD optimizer = sgd(net);
+    const auto step = [&](int number) {
+      optimizer.zero_grad();
+      loss_of(net, samples(number, 4), true).backward();
+      optimizer.step();
+    };
+    if (job.rank() == 1) step(0);
+    broadcast_parameters(net, job.world());
+    broadcast_optimizer_state(optimizer, job.world());
+    EXPECT_TRUE(optimizer.state().empty());
+    step(1);
+    same.tell("parameters", net.parameters());
+  });
+}
+
 }  // namespace
 }  // namespace paceline

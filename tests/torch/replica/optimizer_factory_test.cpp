@@ -95,5 +95,33 @@ TEST(OptimizerFactory, AParameterInNoGroupIsRefusedByName) {
   });
 }
 
+// Each of these would step some parameters several times a step, or none.
+TEST(OptimizerFactory, AnOptimizerOfOtherTensorsThanItsParameterIsRefusedByName) {
+  using Tensors = std::vector<at::Tensor>;
+  const auto refusal = [](const std::function<Tensors(Net&, const at::Tensor&)>& tensors_of) {
+    std::string told;
+    run_ranks(1, [&](Job& job) {
+      Net net;
+      told = misuse_of([&] {
+        DataParallel parallel(net, job, {.optimizer = [&](const at::Tensor& parameter) {
+                                return std::make_unique<torch::optim::SGD>(
+                                    tensors_of(net, parameter), 0.1);
+                              }});
+      });
+    });
+    return told;
+  };
+  EXPECT_THAT(refusal([](Net& net, const at::Tensor&) { return net.parameters(); }),
+              AllOf(HasSubstr("of 8 tensors"), HasSubstr("'first.weight'")));
+  EXPECT_THAT(refusal([](Net&, const at::Tensor&) { return Tensors(); }),
+              HasSubstr("of 0 tensors"));
+  EXPECT_THAT(refusal([](Net&, const at::Tensor& parameter) {
+                return Tensors{parameter.detach().clone().requires_grad_()};
+              }),
+              AllOf(HasSubstr("another tensor f64[8, 6]"), HasSubstr("'first.weight'")));
+  EXPECT_THAT(refusal([](Net& net, const at::Tensor&) { return Tensors{net.last->bias}; }),
+              HasSubstr("another tensor"));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -21,8 +21,8 @@ std::string refusal_of(const std::function<void(DataParallelOptions&)>& adjust,
 }
 
 TEST(ShardingRefusals, tell_the_option_and_the_remedy) {
-  EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = 4; }), HasSubstr("zero_stage 4 is none"));
-  EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = -1; }), HasSubstr("zero_stage -1 is none"));
+  EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = 4; }), HasSubstr("zero_stage is 4"));
+  EXPECT_THAT(refusal_of([](auto& o) { o.zero_stage = -1; }), HasSubstr("zero_stage is -1"));
   EXPECT_THAT(refusal_of([](auto& o) { o.zero_prefetch = -1; }), HasSubstr("zero_prefetch is -1"));
   EXPECT_THAT(refusal_of([](auto& o) {
                 o.optimizer = [](const at::Tensor& parameter) {

@@ -16,7 +16,7 @@ WeightLedger::~WeightLedger() {
 void WeightLedger::tell(const parallel::RankWeight& own) {
   if (own.said) {
     while (!told_.empty() && told_.front().knows_weights()) settle_one();
-    told_.emplace_back(group_).tell_weight(own);
+    told_.emplace_back(group_, training_).tell_weight(own);
     return;
   }
   for (double& samples : samples_) samples += own.weight;

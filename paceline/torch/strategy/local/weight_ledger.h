@@ -6,6 +6,7 @@
 // has to know whether anybody has one.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <vector>
 
@@ -19,9 +20,9 @@ namespace paceline::strategy {
 // Error, from every call: what ended the communication.
 class WeightLedger {
  public:
-  // `group` outlives this.
-  explicit WeightLedger(Communicator& group)
-      : group_(group), samples_(static_cast<std::size_t>(group.size())) {}
+  // `group` outlives this. `training`: ModelParts::training.
+  WeightLedger(Communicator& group, std::uint64_t training)
+      : group_(group), training_(training), samples_(static_cast<std::size_t>(group.size())) {}
   // Waits for what is under way: a group must not end before.
   ~WeightLedger();
   WeightLedger(const WeightLedger&) = delete;
@@ -49,6 +50,7 @@ class WeightLedger {
   void settle_one();
 
   Communicator& group_;
+  const std::uint64_t training_;
   std::deque<parallel::StepFacts> told_;  // of steps that are not yet added up
   std::vector<double> samples_;
   bool last_had_batch_ = false;

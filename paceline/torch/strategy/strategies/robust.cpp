@@ -12,6 +12,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/replica/agreement.h"
 #include "paceline/torch/strategy/local/flat_model.h"
 #include "paceline/torch/strategy/local/local_gradients.h"
 #include "paceline/torch/strategy/rules/robust_rule.h"
@@ -34,7 +35,7 @@ class RobustAveraging final : public LocalGradients {
         rule_(robust_rule_of(settings)),
         faulty_(settings.as<int>("faulty")),
         gradient_(context.parts, false, context.group),
-        facts_(context.group),
+        facts_(context.group, context.parts.training),
         received_(gradient_.make_vector(gradient_.elements() * context.group.size())),
         rule_settings_{.radius = settings["radius"], .rounds = settings.as<int>("rounds")} {
     require_dense_numbers(context.parts);
@@ -49,9 +50,14 @@ class RobustAveraging final : public LocalGradients {
     LocalGradients::arrived(i, held_elsewhere);
   }
 
+  void steps_by(const parallel::Optimizers& optimizers) override {
+    facts_.compare(parallel::fingerprint_of_rates(optimizers));
+  }
+
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override {
     const at::NoGradGuard no_grad;
     parallel::StepOutcome outcome;
+    if (updates != nullptr) steps_by(updates->optimizers());
     const std::string touched = complaint_of_change();
     begin();
     communicating([&] { outcome = agree(); });
@@ -109,6 +115,7 @@ class RobustAveraging final : public LocalGradients {
     std::vector<bool> used = made();
     if (!has_batch()) used.assign(used.size(), false);
     used = facts_.used_by_any(used);
+    outcome.rates_differ = facts_.has_difference();
     current().used = static_cast<int>(std::ranges::count(used, true));
 
     const rules::GradientRows rows(gather(weights, used), faulty_);
