@@ -94,7 +94,12 @@ class DataPart final : public CheckpointPart {
 
   static RankPlace read(const SavedItem& saved, int rank) {
     const at::Tensor tensor = tensor_of({});
-    saved.read_into(*saved.find_of(kPlace, rank), tensor);
+    const checkpoint::LogicalTensor* const found = saved.find_of(kPlace, rank);
+    if (found == nullptr || found->dtype != Dtype::i64 || found->shape != checkpoint::Extents{4} ||
+        !saved.values().contains(kRanks) || !saved.values().at(kRanks).is_number_unsigned() ||
+        saved.values().at(kRanks) == 0)
+      refuse_item(saved, c10::str("it has no place of rank ", rank, " in the data"));
+    saved.read_into(*found, tensor);
     const auto* const values = tensor.const_data_ptr<std::int64_t>();
     return {{values[0], values[1], values[2]}, values[3]};
   }
@@ -103,9 +108,9 @@ class DataPart final : public CheckpointPart {
   // layers too.
   Place place_in(const SavedItem& saved, bool is_told) const {
     const data::ShareOptions& options = sampler_.options();
-    const auto ranks = saved.values().at(kRanks).get<std::int64_t>();
     std::vector<RankPlace> all;
     for (int rank = 0; rank < saved.ranks(); ++rank) all.push_back(read(saved, rank));
+    const auto ranks = saved.values().at(kRanks).get<std::int64_t>();
     const auto own = std::ranges::find(all, options.rank, &RankPlace::rank);
     if (ranks == options.world_size && own != all.end()) return own->place;
     std::vector<Place> places;

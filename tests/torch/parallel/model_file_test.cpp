@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "paceline/core/server/server.h"
+#include "paceline/torch/strategy/strategy.h"
 #include "paceline/torch/tensor/tensor.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/parallel/small_training.h"
@@ -29,11 +30,11 @@ std::string loaded_digest(const std::string& file, at::ScalarType type) {
 }
 
 // The digest of the model in the file that was saved after some steps.
-std::string saved_digest(const DataParallelOptions& options, int servers = 0) {
+std::string saved_digest(const DataParallelOptions& options, int ranks = 2, int servers = 0) {
   const TemporaryFolder folder;
   const std::string file = folder.file("model.pt");
   const auto type = options.precision == "none" ? at::kDouble : at::kFloat;
-  run_ranks(2, {.servers = servers}, [&](Job& job) {
+  run_ranks(ranks, {.servers = servers}, [&](Job& job) {
     if (job.role() == Role::server) return serve(job);
     auto net = std::make_shared<Net>(type);
     DataParallel parallel(net, job, options);
@@ -42,7 +43,10 @@ std::string saved_digest(const DataParallelOptions& options, int servers = 0) {
       optimizer.zero_grad();
       const Samples own = samples(10 * step + job.rank(), 4);
       const auto input = parallel.input_type();
-      parallel.backward(at::mse_loss(net->forward(own.x.to(input), true).to(type), own.y.to(type)));
+      const at::Tensor loss =
+          at::mse_loss(net->forward(own.x.to(input), true).to(type), own.y.to(type));
+      parallel.backward(loss);
+      parallel.loss(loss.item<double>());
       parallel.step(optimizer);
     }
     parallel.save(file);
@@ -70,10 +74,11 @@ TEST(ModelFile, HoldsTheSameModelAtEveryStage) {
 
 TEST(ModelFile, HoldsTheMastersOfO2AndTheConsensusOfOtherSynchronies) {
   for (const char* precision : {"o1", "o2"}) saved_digest({.precision = precision});
-  for (const char* text : {"local_sgd:period=2", "elastic", "gossip", "push_sum", "block_momentum",
-                           "async_gossip", "skeleton"})
-    saved_digest({.synchrony = text});
-  for (const char* text : {"bsp", "asp"}) saved_digest({.synchrony = text}, 1);
+  for (const strategy::Strategy& one : strategy::strategies()) {
+    SCOPED_TRACE(one.name);
+    const std::string text = std::string(one.name) + (one.name == "robust" ? ":faulty=0" : "");
+    saved_digest({.synchrony = text}, 4, one.on_servers ? 1 : 0);
+  }
 }
 
 template <typename Layer>
