@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
@@ -14,5 +17,11 @@ namespace paceline::parallel {
 // they do; without a majority it names all. COST: reads the parameters once.
 void require_equal_replicas(Communicator& group, const std::vector<Parameter>& parameters,
                             std::int64_t step);
+
+// The failure that names the ranks whose fingerprints differ, each rank's by parameter, and the
+// first parameter in which they do; nothing where all are equal. `when`: for its text.
+std::optional<Failure> difference_of(const std::map<int, std::vector<std::int64_t>>& of_ranks,
+                                     const std::vector<Parameter>& parameters,
+                                     const std::string& when);
 
 }  // namespace paceline::parallel
