@@ -4,22 +4,27 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/replica/coalesced.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
 #include "paceline/torch/replica/numbers.h"
 #include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/shared_buffers.h"
 #include "paceline/torch/replica/synchrony.h"
+#include "paceline/torch/replica/told_replicas.h"
+#include "paceline/torch/replica/window_weights.h"
 
 namespace paceline::parallel {
 
@@ -101,7 +106,13 @@ class Replicas {
   void begin_synchrony(MadeSynchrony made);
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
+  bool arriving(std::size_t parameter);
   void check_replicas(std::int64_t step);
+  bool may_compare() const;
+  std::optional<Failure> compared(std::chrono::milliseconds within);
+  void see_parameters();
+  bool are_as_seen() const;
+  void compare_at_the_end();
   EndedStep end_step(OwnUpdates* updates);
   bool is_gated() const { return numbers_ != nullptr || options_.max_grad_norm > 0; }
   EndedStep end_gated_step(bool& may_update);
@@ -128,9 +139,10 @@ class Replicas {
   DataParallelOptions options_;
   MakeSynchrony make_synchrony_;
   Communicator* group_ = nullptr;
-  RankWeight weight_;
+  RankWeight weight_;  // of the step, so far
+  std::unique_ptr<WindowWeights> window_;
   bool is_paused_ = false;
-  std::unique_ptr<CoalescedTensors> buffers_;
+  std::unique_ptr<SharedBuffers> buffers_;
   std::unique_ptr<OwnUpdates> updates_;  // none: the caller has an optimizer
   std::unique_ptr<Numbers> numbers_;     // none: gradients are as they come
   std::unique_ptr<Synchrony> synchrony_;
@@ -141,7 +153,9 @@ class Replicas {
   bool is_finite_ = true;  // of the gradients that numbers_ unscaled
   // Checks and means stand between messages of gradients in an order that may differ from rank to
   // rank, so they have a group of their own.
-  std::unique_ptr<Communicator> calls_;  // none: one rank
+  std::unique_ptr<Communicator> calls_;                      // none: one rank
+  std::unique_ptr<ToldReplicas> told_;                       // none: one rank, or no checks
+  std::vector<std::pair<const void*, std::uint32_t>> seen_;  // parameters after the last step
   StepReport report_;
   const std::string given_synchrony_;  // as the training began
   std::int64_t steps_before_ = 0;      // of synchronies before the present one
