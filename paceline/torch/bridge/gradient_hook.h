@@ -29,7 +29,7 @@ struct GradientEvents {
   // allocation becomes the gradient (gradient_birth.h) and the parameter has no grad. Without it,
   // or when it returns null, libtorch chooses.
   std::function<std::shared_ptr<void>()> birthplace = {};
-  // What the gradient is multiplied by before it is added; asked after `arriving`. Without it: 1.
+  // Tells the factor of the gradient before it is added; called after `arriving`. Without it: 1.
   std::function<double()> factor = {};
 };
 

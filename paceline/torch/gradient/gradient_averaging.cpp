@@ -232,7 +232,7 @@ void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
   send_full_buckets();
 }
 
-// From its arrival to the end of the step a gradient belongs to the averaging alone.
+// A gradient belongs to the averaging alone from its arrival to the end of the step.
 void GradientAveraging::hide(std::size_t i) {
   parameters_[i].tensor.mutable_grad() = stand_ins_[i];
   watch_.gradient_hidden(i);

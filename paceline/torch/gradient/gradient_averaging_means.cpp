@@ -231,7 +231,7 @@ void GradientAveraging::record() {
   observed_.update = update_seconds_;
   observed_.seconds = since_last_step_.seconds();
   if (recorder_ == nullptr || layout_.plan.crosses_barrier) return;
-  // Of a window of passes the last one is recorded: earlier ones are no part of its forward pass.
+  // The last pass of a window is recorded: earlier ones are no part of its forward pass.
   schedule::ObservedStep pass = observed_;
   for (double& arrived : pass.arrived_at) arrived -= last_pass_ended_;
   const double samples = weight_.said ? weight_.weight / std::max(pass_.number, 1) : 1;

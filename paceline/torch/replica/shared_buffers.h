@@ -27,7 +27,7 @@ class SharedBuffers {
 
   // All ranks end with the values of rank `root`.
   void broadcast(Communicator& group, int root);
-  // As CoalescedTensors::average.
+  // Does what CoalescedTensors::average does, with all of them.
   void average(Communicator& group, double share, int root);
 
  private:

@@ -128,7 +128,7 @@ at::Tensor DropoutImpl::mask_like(const at::Tensor& input) {
   return mask.to(input.scalar_type());
 }
 
-// What recomputes runs its first pass without gradients, so passes with them need no record.
+// A part that is recomputed runs its first pass without gradients, so others need no record.
 std::uint32_t DropoutImpl::number_of_pass(const at::Tensor& input) {
   if (const std::int64_t step = clock_->step(); step != step_) {
     step_ = step;

@@ -1,4 +1,4 @@
-// What `paceline profile` records of a training.
+// `paceline profile` records a pass of a training.
 #include "paceline/torch/gradient/recording.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What a compression does to the tensors of a model, as a user is told.
+// A compression tells a user which tensors of a model it leaves alone.
 #include "paceline/torch/gradient/schedule_options.h"
 
 #include "tests/torch/parallel/small_training.h"

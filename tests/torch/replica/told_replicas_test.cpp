@@ -77,7 +77,7 @@ TEST(ToldReplicas, a_rank_that_finishes_alone_goes_on_and_the_others_do_too) {
   });
 }
 
-// What a program does with its model when the training is over is its own affair.
+// A program may do with its model what it likes when the training is over.
 TEST(ToldReplicas, a_model_that_one_rank_changes_after_the_training_is_not_told_of) {
   testing::internal::CaptureStderr();
   run_ranks(2, [](Job& job) {

@@ -65,10 +65,10 @@ TEST(DropoutLayer, draws_another_mask_for_each_layer_use_and_step_and_the_same_i
 }
 
 // A part of a model that keeps its input alone, and computes again within backward.
-using Part = std::function<at::Tensor(const at::Tensor&)>;
+using RecomputedPart = std::function<at::Tensor(const at::Tensor&)>;
 struct Recomputed : torch::autograd::Function<Recomputed> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
-                            const Part* part) {
+                            const RecomputedPart* part) {
     context->save_for_backward({input});
     context->saved_data["part"] = reinterpret_cast<std::int64_t>(part);
     const at::NoGradGuard no_grad;
@@ -76,7 +76,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
-    const auto* part = reinterpret_cast<const Part*>(context->saved_data["part"].toInt());
+    const auto* part = reinterpret_cast<const RecomputedPart*>(context->saved_data["part"].toInt());
     const at::AutoGradMode with_grad(true);
     const at::Tensor input = context->get_saved_variables()[0].detach().requires_grad_(true);
     (*part)(input).backward(gradients[0]);
@@ -89,16 +89,16 @@ struct Parts : torch::nn::Module {
   Parts() {
     drop = register_module("drop", Dropout(0.4));
     weight = register_parameter("weight", at::linspace(0.5, 1.5, 32, at::kDouble));
-    const Part part = [this](const at::Tensor& x) {
+    const RecomputedPart part = [this](const at::Tensor& x) {
       return drop(at::tanh(drop(x * weight[0]) * weight));
     };
     parts = {part, part};
   }
   at::Tensor forward(at::Tensor x, bool recomputes) {
-    for (const Part& part : parts) x = recomputes ? Recomputed::apply(x, &part) : part(x);
+    for (const RecomputedPart& part : parts) x = recomputes ? Recomputed::apply(x, &part) : part(x);
     return x;
   }
-  std::vector<Part> parts;
+  std::vector<RecomputedPart> parts;
   Dropout drop{nullptr};
   at::Tensor weight;
 };
@@ -135,7 +135,7 @@ TEST(DropoutLayer, equal_inputs_within_one_recomputed_part_are_refused) {
   test::run_ranks(1, [&](Job& job) {
     Parts model;
     DataParallel parallel(model, job);
-    const Part twice = [&](const at::Tensor& x) {
+    const RecomputedPart twice = [&](const at::Tensor& x) {
       return model.drop(x) * model.drop(x) * model.weight;
     };
     const at::Tensor x = at::ones({4, 32}, at::kDouble).requires_grad_(true);
