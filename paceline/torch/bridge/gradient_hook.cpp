@@ -30,9 +30,11 @@ class Before final : public torch::autograd::FunctionPreHook {
  public:
   explicit Before(std::shared_ptr<const GradientEvents> events) : events_(std::move(events)) {}
   variable_list operator()(const variable_list& gradients) override {
-    if (!gradients.empty() && gradients[0].defined() && !events_->arriving())
-      return variable_list(gradients.size());
-    return gradients;
+    if (gradients.empty() || !gradients[0].defined()) return gradients;
+    if (!events_->arriving()) return variable_list(gradients.size());
+    const double factor = events_->factor ? events_->factor() : 1;
+    if (factor == 1) return gradients;
+    return {gradients[0] * factor};
   }
 
  private:

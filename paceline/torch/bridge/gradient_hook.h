@@ -29,6 +29,8 @@ struct GradientEvents {
   // allocation becomes the gradient (gradient_birth.h) and the parameter has no grad. Without it,
   // or when it returns null, libtorch chooses.
   std::function<std::shared_ptr<void>()> birthplace = {};
+  // Tells the factor of the gradient before it is added; called after `arriving`. Without it: 1.
+  std::function<double()> factor = {};
 };
 
 // Watches one leaf that requires a gradient; stops in its destructor. Move-only.

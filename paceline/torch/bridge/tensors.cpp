@@ -89,9 +89,24 @@ at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner
 }
 
 bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() && a.layout() == at::kStrided && b.layout() == at::kStrided &&
-         a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && a.const_data_ptr() == b.const_data_ptr();
+  const auto has_memory = [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.layout() == at::kStrided &&
+           (tensor.numel() == 0 || tensor.storage().nbytes() > 0);
+  };
+  return has_memory(a) && has_memory(b) && a.scalar_type() == b.scalar_type() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.const_data_ptr() == b.const_data_ptr();
+}
+
+// Its storage has no bytes, which is how the rest of Paceline knows it.
+at::Tensor unreadable_like(const at::Tensor& like, std::string why) {
+  c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::kCPU));
+  nothing.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      std::move(why));
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(nothing), c10::DispatchKeySet(c10::DispatchKey::CPU), like.dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides());
+  return tensor;
 }
 
 std::size_t packed_bytes(std::span<const at::Tensor> tensors) {
@@ -117,7 +132,14 @@ void unpack(Bytes from, std::span<const at::Tensor> tensors) {
     at::Tensor flat = at::empty(tensor.sizes(), tensor.options().requires_grad(false).memory_format(
                                                     at::MemoryFormat::Contiguous));
     std::memcpy(flat.data_ptr(), from.data(), size);
-    tensor.detach().copy_(flat);
+    // Elements of an expanded tensor are one in memory: libtorch writes to that one alone.
+    at::Tensor to = tensor.detach();
+    for (std::int64_t d = 0; d < to.dim(); ++d) {
+      if (to.stride(d) != 0 || to.size(d) < 2) continue;
+      to = to.narrow(d, 0, 1);
+      flat = flat.narrow(d, 0, 1);
+    }
+    to.copy_(flat);
     from = from.subspan(size);
   }
 }

@@ -32,8 +32,13 @@ Buffer buffer_of(const at::Tensor& tensor);
 // `memory` holds like.numel() elements.
 at::Tensor tensor_over(std::byte* memory, const at::Tensor& like, std::any owner);
 
-// Whether both are the same elements of the same memory in the same order.
+// Whether both are the same elements of the same memory in the same order. Tensors whose memory was
+// taken away have none.
 bool is_same_memory(const at::Tensor& a, const at::Tensor& b);
+
+// A tensor of `like`'s shape and type that nobody can read or write: an operator that tries throws
+// c10::Error with the text `why`. What does not look at elements, such as its sizes, works.
+at::Tensor unreadable_like(const at::Tensor& like, std::string why);
 
 // Dense CPU tensors are packed one after the other as plain bytes, which a coalesced broadcast
 // sends.

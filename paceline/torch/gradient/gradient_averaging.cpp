@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -21,17 +20,18 @@ std::vector<at::Tensor> shapes_of(std::span<const Parameter> parameters) {
   return shapes;
 }
 
-// They stand for gradients that travel: NaN to read, and libtorch refuses to write there, because
-// all their elements are one. What wrote to the gradient itself would write into a message.
+// They stand for gradients that travel. Who read one would get another number on each rank, or half
+// a sum; who wrote to one would write into a message: so an optimizer that steps by itself throws.
 std::vector<at::Tensor> stand_ins_for(std::span<const Parameter> parameters) {
   std::vector<at::Tensor> stand_ins;
   for (const Parameter& parameter : parameters) {
-    const at::Tensor& like = parameter.tensor;
-    const auto options = like.options().requires_grad(false);
-    const at::Tensor nan = at::full({}, std::numeric_limits<double>::quiet_NaN(), options);
-    const std::vector<std::int64_t> strides(static_cast<std::size_t>(like.dim()), 0);
-    stand_ins.push_back(at::from_blob(
-        nan.mutable_data_ptr(), like.sizes(), strides, [nan](void*) {}, options));
+    stand_ins.push_back(unreadable_like(
+        parameter.tensor,
+        c10::str("the gradient of '", parameter.name,
+                 "' is being averaged over the ranks, and nobody can read, change or step by it "
+                 "until that has ended: call parallel.step(optimizer) instead of "
+                 "optimizer.step(), or parallel.synchronize() before it. Clip, scale and log "
+                 "gradients after synchronize()")));
   }
   return stand_ins;
 }
@@ -92,7 +92,7 @@ std::vector<at::Tensor> GradientAveraging::leaves() const {
 void GradientAveraging::leave_memory_of(const GradientBuckets& buckets, bool keep_values) {
   for (std::size_t i = 0; i < dense_; ++i) {
     at::Tensor& grad = parameters_[i].tensor.mutable_grad();
-    if (!grad.defined() || grad.layout() != at::kStrided ||
+    if (!grad.defined() || grad.layout() != at::kStrided || grad.is_same(stand_ins_[i]) ||
         !buckets.contains(grad.const_data_ptr()))
       continue;
     try {
@@ -110,6 +110,14 @@ void GradientAveraging::refuse_second_backward(std::size_t i) const {
                  "' changed after its gradient was made and before it was averaged, so the "
                  "replicas differ now. Call parallel.step(optimizer) instead of "
                  "optimizer.step(), or synchronize() before it"));
+  }
+  if (passes_of_a_step_ > 1) {
+    throw_misuse(c10::str(
+        "a second backward() before the last one was synchronised (gradient of '",
+        parameters_[i].name, "'): the ", passes_of_a_step_,
+        " passes of this step (backward_passes_per_step) are done. Call step(optimizer) or "
+        "synchronize() after each so many; passes that were left over, as at the end of an epoch, "
+        "count too, and an early step(optimizer) there closes the window with what there is"));
   }
   throw_misuse(
       c10::str("a second backward() before the last one was synchronised (gradient of '",
@@ -135,7 +143,9 @@ bool GradientAveraging::arriving(std::size_t i) {
         "a second gradient for parameter '", name,
         "' while the first one is in flight, by a second backward() or by two within one: a "
         "parameter may get one gradient in each step. Call synchronize() or step(optimizer) in "
-        "between, or run the earlier passes under no_sync()"));
+        "between, or run the earlier passes under no_sync(). Where one backward() makes both, as "
+        "of a module that is recomputed twice, run it under no_sync(), and end the guard before "
+        "step(optimizer), which sends the sum then"));
   }
   enter_pass(i);
   if (!accumulating() && !open_) begin();
@@ -190,6 +200,7 @@ std::shared_ptr<void> GradientAveraging::birthplace(std::size_t i) {
 void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
   if (accumulating()) {
     progress_[i].accumulated = true;
+    if (recorder_) last_pass_ended_ = since_last_step_.seconds() - updated_at_;
     return;
   }
   const at::NoGradGuard no_grad;
@@ -213,8 +224,17 @@ void GradientAveraging::arrived(std::size_t i, bool held_elsewhere) {
   watch_.gradient_made(i);
   progress.filled = true;
   if (alone()) return;
-  if (is_dense(i)) filled(i);
+  if (is_dense(i)) {
+    hide(i);
+    filled(i);
+  }
   send_full_buckets();
+}
+
+// A gradient belongs to the averaging alone from its arrival to the end of the step.
+void GradientAveraging::hide(std::size_t i) {
+  parameters_[i].tensor.mutable_grad() = stand_ins_[i];
+  watch_.gradient_hidden(i);
 }
 
 // Memory that one bucket after the other has: one fills it while another is under way. Where a
@@ -243,14 +263,7 @@ void GradientAveraging::release_memory(std::size_t bucket) {
 void GradientAveraging::take(std::size_t i, bool held_elsewhere) {
   acquire_memory(buckets_->bucket_of(i), current_backward() >= 0);
   current_.copied += !is_same_memory(parameters_[i].tensor.grad(), buckets_->slot(i));
-  if (buckets_->take(i, held_elsewhere)) gradients_moved(buckets_->bucket_of(i));
-}
-
-void GradientAveraging::gradients_moved(std::size_t bucket) {
-  for (int moved : present_plan()[bucket].gradients) {
-    if (const auto k = static_cast<std::size_t>(moved); progress_[k].fired)
-      watch_.gradient_moved(k);
-  }
+  buckets_->take(i, held_elsewhere);
 }
 
 // A parameter without a gradient in this step contributes what its grad holds already, so that
@@ -296,10 +309,7 @@ void GradientAveraging::send(std::size_t bucket) {
   const auto& members = present_plan()[bucket].gradients;
   for (int index : members) {
     const auto i = static_cast<std::size_t>(index);
-    if (!progress_[i].fired) continue;
-    parameters_[i].tensor.mutable_grad() = stand_ins_[i];
-    watch_.gradient_moved(i);
-    watch_.gradient_sent(i);
+    if (progress_[i].fired) hide(i);
   }
   if (receiver_ != nullptr && !contributes(bucket)) {
     receiver_->send(bucket, {}, nullptr);
@@ -350,7 +360,6 @@ void GradientAveraging::fill_the_rest() {
       if (progress.accumulated && weight_.weight > 0 && parameters_[i].tensor.grad().defined()) {
         take(i, true);
         progress.fired = true;
-        watch_.gradient_moved(i);
       } else if (has_slots) {
         contribute_without_gradient(i);
       }
@@ -394,7 +403,7 @@ void GradientAveraging::end() {
   expect_all();
   current_ = {};
   since_last_step_.restart();
-  updated_at_ = 0;
+  updated_at_ = last_pass_ended_ = 0;
 }
 
 void GradientAveraging::expect_all() {

@@ -111,7 +111,7 @@ class GradientAveraging final : public Synchrony {
   void enter_pass(std::size_t i);
   void refuse_second_backward(std::size_t i) const;
   void take(std::size_t i, bool held_elsewhere);
-  void gradients_moved(std::size_t bucket);
+  void hide(std::size_t i);
   void contribute_without_gradient(std::size_t i);
   bool contributes(std::size_t bucket) const;
   void acquire_memory(std::size_t bucket, bool in_backward);
@@ -198,6 +198,7 @@ class GradientAveraging final : public Synchrony {
   OwnUpdates* updates_ = nullptr;     // of a step that is under way
   Stopwatch since_last_step_;         // ended
   double updated_at_ = 0;             // by that watch: the computation of this step began
+  double last_pass_ended_ = 0;        // after that, of the passes that only accumulated
   double update_seconds_ = 0, under_way_before_ = 0, waited_ = 0;
   schedule::GradientPath::CodecWork coded_before_;
   bool is_step_open_late_ = false;  // the last step ended under way, and is not home

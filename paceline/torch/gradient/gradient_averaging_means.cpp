@@ -225,8 +225,9 @@ void GradientAveraging::report(const StepOutcome& outcome) {
     const double under_way = path_->seconds_under_way();
     current_.under_way_seconds = under_way - std::exchange(under_way_before_, under_way);
     const auto coded = path_->codec_work();
-    current_.coded_bytes = coded.bytes - coded_before_.bytes;
-    current_.wire_bytes = coded.wire - coded_before_.wire;
+    const double whole = coded.whole - coded_before_.whole;
+    current_.coded_bytes = coded.bytes - coded_before_.bytes - whole;
+    current_.wire_bytes = std::max(0.0, coded.wire - coded_before_.wire - whole);
     coded_before_ = coded;
   }
   current_.gradient_memory = static_cast<double>(buckets_->take_peak_bytes());
@@ -247,8 +248,11 @@ void GradientAveraging::record() {
   observed_.update = update_seconds_;
   observed_.seconds = since_last_step_.seconds();
   if (recorder_ == nullptr || layout_.plan.crosses_barrier) return;
-  const double batch = weight_.said ? std::clamp(std::round(weight_.weight), 1.0, 1e9) : 1;
-  recorder_->add(observed_, static_cast<int>(batch));
+  // The last pass of a window is recorded: earlier ones are no part of its forward pass.
+  schedule::ObservedStep pass = observed_;
+  for (double& arrived : pass.arrived_at) arrived -= last_pass_ended_;
+  const double samples = weight_.said ? weight_.weight / std::max(pass_.number, 1) : 1;
+  recorder_->add(pass, static_cast<int>(std::clamp(std::round(samples), 1.0, 1e9)));
 }
 
 // Lanes of the next one are opened now, where all ranks stand; its memory is laid out when the step

@@ -43,10 +43,6 @@ std::size_t alignment_of(std::string_view codec) {
 
 }  // namespace
 
-std::size_t matrix_rows(const at::Tensor& tensor) {
-  return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
-}
-
 // The path is told in each step where the gradients of each group lie.
 std::unique_ptr<schedule::GradientPath> GradientLayout::path(Communicator& group,
                                                              Job* with_servers) const {
@@ -108,6 +104,7 @@ GradientSchedule::GradientSchedule(std::span<const Parameter> dense, int ranks,
   }
   const auto compression = checked_compression(codec_, dense, ranks);
   compression_ = compression ? compression->text() : codec_;
+  if (compression) whole_tensors_ = whole_tensors_of(*compression, dense);
   if (compression && !compression->menu.empty()) choice_.emplace(*compression, tensors(1));
   if (policy_ != nullptr) require_one_type(options.schedule, dense);
   if (options.static_order)
@@ -194,7 +191,11 @@ GradientLayout GradientSchedule::buckets() const {
 }
 
 std::optional<GradientLayout> GradientSchedule::by_policy(Communicator& group) {
-  if (++plans_ == 1 && group.rank() == 0) tell_what_may_vary();
+  if (++plans_ == 1 && group.rank() == 0) {
+    tell_what_may_vary();
+    if (whole_tensors_.are_all) warn(whole_tensors_.text);
+    else if (!whole_tensors_.text.empty()) inform(whole_tensors_.text);
+  }
   is_observing_ = false;
   if (measures()) {
     const schedule::Model model = model_of(order_, alignment_of(codec_));

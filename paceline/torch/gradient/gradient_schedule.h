@@ -12,13 +12,11 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/gradient/schedule_options.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/model_parts.h"
 
 namespace paceline::parallel {
-
-// The number of rows, as in schedule::Tensor.
-std::size_t matrix_rows(const at::Tensor& tensor);
 
 // The places and the messages of gradients from some step on.
 struct GradientLayout {
@@ -123,6 +121,7 @@ class GradientSchedule {
   const schedule::Policy* policy_;  // nullptr: buckets
   std::string name_, codec_;
   std::string compression_;  // the codec, with all settings
+  WholeTensors whole_tensors_;
   bool crosses_barrier_;
   Job* const with_servers_;
   const bool chooses_path_;   // by forecasts

@@ -37,14 +37,19 @@ void ParameterWatch::gradient_made(std::size_t i) {
   seen_[i].made = true;
   seen_[i].parameter_version = tensor._version();
   seen_[i].parameter_probe = probe(tensor);
-  gradient_moved(i);
+  see_gradient(i);
+  seen_[i].gradient_probe = probe(parameters_[i].tensor.grad());
 }
 
-void ParameterWatch::gradient_moved(std::size_t i) {
+void ParameterWatch::gradient_hidden(std::size_t i) {
+  see_gradient(i);
+  seen_[i].is_hidden = true;
+}
+
+void ParameterWatch::see_gradient(std::size_t i) {
   const at::Tensor& grad = parameters_[i].tensor.grad();
   seen_[i].gradient = grad.unsafeGetTensorImpl();
   seen_[i].gradient_version = grad._version();
-  seen_[i].gradient_probe = probe(grad);
 }
 
 std::string ParameterWatch::changed_parameter() const {
@@ -74,7 +79,7 @@ std::string ParameterWatch::complaint() const {
     const at::Tensor& grad = parameters_[i].tensor.grad();
     if (!grad.defined() || grad.unsafeGetTensorImpl() != before.gradient ||
         grad._version() != before.gradient_version ||
-        (!before.is_on_its_way && probe(grad) != before.gradient_probe)) {
+        (!before.is_hidden && probe(grad) != before.gradient_probe)) {
       return c10::str("the gradient of '", parameters_[i].name,
                       "' was changed or dropped between backward() and synchronize(), while it was "
                       "being averaged. Set, clip or zero gradients before backward() or after "

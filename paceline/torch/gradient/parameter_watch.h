@@ -19,10 +19,8 @@ class ParameterWatch {
 
   // The parameter and its grad are from now on to stay as they are.
   void gradient_made(std::size_t i);
-  // Its grad is another tensor now, with right.
-  void gradient_moved(std::size_t i);
-  // Its grad's values become those of all ranks from now on.
-  void gradient_sent(std::size_t i) { seen_[i].is_on_its_way = true; }
+  // Its grad is a tensor now that nobody can read, with right.
+  void gradient_hidden(std::size_t i);
   void forget() { seen_.assign(parameters_.size(), {}); }
 
   // The name of a parameter that changed; empty: none did.
@@ -31,6 +29,8 @@ class ParameterWatch {
   std::string complaint() const;
 
  private:
+  void see_gradient(std::size_t i);
+
   struct Seen {
     bool made = false;
     std::uint32_t parameter_version = 0;
@@ -38,7 +38,7 @@ class ParameterWatch {
     const void* gradient = nullptr;  // which tensor grad was, and at which version
     std::uint32_t gradient_version = 0;
     std::uint64_t gradient_probe = 0;
-    bool is_on_its_way = false;  // its values change with right
+    bool is_hidden = false;  // it has no values to look at
   };
 
   const std::vector<Parameter>& parameters_;

@@ -47,6 +47,33 @@ std::optional<compress::Compression> checked_compression(const std::string& text
   return compression.value();
 }
 
+std::size_t matrix_rows(const at::Tensor& tensor) {
+  return tensor.dim() < 2 ? 1 : static_cast<std::size_t>(tensor.size(0));
+}
+
+WholeTensors whole_tensors_of(const compress::Compression& compression,
+                              std::span<const Parameter> parameters) {
+  int vectors = 0, short_ones = 0;
+  for (const Parameter& parameter : parameters) {
+    const auto elements = static_cast<std::size_t>(parameter.tensor.numel());
+    const std::size_t rows = matrix_rows(parameter.tensor);
+    if (elements == 0 || !compression.leaves_whole({.rows = rows, .columns = elements / rows}, 0))
+      continue;
+    ++(parameter.tensor.nbytes() < compression.min_compress_bytes ? short_ones : vectors);
+  }
+  const int whole = vectors + short_ones;
+  if (whole == 0) return {};
+  std::string why;
+  if (short_ones > 0)
+    why += c10::str(short_ones, " because they have fewer than ", compression.min_compress_bytes,
+                    " bytes (lower it by ", compression.method.name, ":min_compress_bytes=N)");
+  if (vectors > 0)
+    why += c10::str(short_ones > 0 ? ", " : "", vectors, " because they are vectors");
+  return {.text = c10::str("compression ", compression.method.name, ": ", whole, " of ",
+                           parameters.size(), " tensors travel uncompressed, ", why),
+          .are_all = whole == static_cast<int>(parameters.size())};
+}
+
 void require_one_type(std::string_view what, std::span<const Parameter> parameters) {
   for (const Parameter& parameter : parameters) {
     if (parameter.tensor.scalar_type() == parameters.front().tensor.scalar_type()) continue;

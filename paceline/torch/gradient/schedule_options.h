@@ -28,4 +28,15 @@ std::optional<compress::Compression> checked_compression(const std::string& text
 // THROWS Error (misuse), in the name of the schedule `what`.
 void require_one_type(std::string_view what, std::span<const Parameter> parameters);
 
+// The number of rows, as in schedule::Tensor.
+std::size_t matrix_rows(const at::Tensor& tensor);
+
+// The tensors that a compression leaves as they are, as a text on how many and why; empty: none.
+struct WholeTensors {
+  std::string text = {};
+  bool are_all = false;
+};
+WholeTensors whole_tensors_of(const compress::Compression& compression,
+                              std::span<const Parameter> parameters);
+
 }  // namespace paceline::parallel

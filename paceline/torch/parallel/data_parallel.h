@@ -88,8 +88,11 @@ class DataParallel {
   // Sets the number of samples in this rank's batch: with a loss that is the mean over the own
   // batch, the result is the mean over the global batch. Call it before the forward pass; it holds
   // until the next call. All ranks call it or none does (then all weigh 1). 0: this rank has no
-  // batch and takes part as a shadow; it may skip forward and backward and must call step(). THROWS
-  // Error (misuse): negative or not finite, or in the middle of a step.
+  // batch and takes part as a shadow; it may skip forward and backward and must call step(). In a
+  // step of several backward passes, whose losses are divided by their number, it is called once
+  // before the first for all their samples, or before each: then they add up, and each pass counts
+  // by its own. THROWS Error (misuse): negative or not finite, in the middle of a step, or in a way
+  // that has no sure meaning.
   void weight(double samples);
 
   // Ends the step: afterwards the gradient of every parameter that any rank used is the weighted
@@ -116,9 +119,12 @@ class DataParallel {
   // Error (misuse): there are none.
   using Prepare = PrepareOptimizer;
   bool step(Prepare prepare = {});
-  // Waits until the updates of the last step are done on this rank. With parameters on servers
+  // Waits until the updates of the last step are done on this rank. Where all ranks call it after
+  // the same step, as at the end of a training, it compares the replicas (not again within ten
+  // steps; DataParallelOptions::check_replicas_every = 0 turns it off). With parameters on servers
   // (docs/server/) all ranks call it, at whatever steps they are: nobody waits for one that is in
-  // it, and when all are the replicas become equal, with all updates.
+  // it, and when all are the replicas become equal, with all updates. THROWS Error: mismatch, the
+  // replicas differ.
   void finish();
 
   // Walks `loader` (begin() and end()) as long as any rank has a batch left: join.h, which has to

@@ -22,8 +22,8 @@ bool JoinedLoop::end_turn() {
   if (!has_batch_) {
     throw_misuse(
         "DataParallel::join: a turn without a batch ended without parallel.step(optimizer), for "
-        "which the other ranks wait: call it "
-        "in every turn, also where `turn` is false");
+        "which the other ranks wait: call it in every turn, also where `turn` is false. To "
+        "accumulate, hand join() a loader of windows of batches: a turn is one step");
   }
   return true;
 }

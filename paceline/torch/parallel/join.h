@@ -9,7 +9,8 @@
 //     parallel.step(optimizer);                 // always: without a batch as a shadow, of weight 0
 //   }
 //
-// A turn is one step. To accumulate over several batches let `loader` hand out windows of batches.
+// A turn is one step. To accumulate over several batches let `loader` hand out windows of batches,
+// and run all passes of a window in its turn.
 // There is one turn more than the longest loader has batches: the one in which all ranks learn that
 // nobody has one, and step() does nothing. Shadows apply the same updates, so nothing has to be
 // copied at the end. With layers that mix ranks (SyncBatchNorm) a shadow runs forward and backward

@@ -13,9 +13,11 @@ namespace paceline {
 
 // The treatment of the model's buffers (running statistics and the like) at the end of each step.
 enum class BufferMode : std::uint8_t {
-  off,        // each rank keeps its own
-  broadcast,  // all take those of the lowest rank whose weight is not 0
-  average,    // weighted mean of f32 and f64 buffers; the others as with broadcast
+  off,  // each rank keeps its own
+  // All take those of the lowest rank whose weight is not 0. A buffer of 64 KiB or more travels
+  // only where it has changed on some rank.
+  broadcast,
+  average,  // weighted mean of f32 and f64 buffers; the others as with broadcast
 };
 
 struct DataParallelOptions {
@@ -44,9 +46,11 @@ struct DataParallelOptions {
   // torch::nn::Embedding and EmbeddingBag with sparse(true), which are known by themselves. Their
   // grad stays sparse: the coalesced mean of all ranks' rows.
   std::vector<std::string> sparse = {};
-  // After the first step and after each such number of steps all ranks compare their parameters,
-  // also frozen ones; a difference is a mismatch that names the rank and the first parameter. 0:
-  // never. COST: reads the parameters once; by 100 less than a thousandth of a step of an mlp.
+  // After the first step, after each such number of steps, and at the end (finish(), consensus(),
+  // gathered()) all ranks compare their parameters, also frozen ones; a difference is a mismatch
+  // that names the rank and the first parameter. A DataParallel that ends without one of these
+  // calls prints it. 0: never. COST: reads the parameters once; by 100 less than a thousandth of a
+  // step of an mlp.
   int check_replicas_every = 100;
   // Lets libtorch compute gradients right into the memory they travel in, where it can, instead of
   // copying them there (5 % of a step of an mlp). For that libtorch's CPU allocator is replaced, in

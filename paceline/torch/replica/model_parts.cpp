@@ -24,6 +24,14 @@ void require_host(const std::string& what, const at::Tensor& tensor) {
 void require_trainable(const std::string& what, const at::Tensor& tensor) {
   const auto dtype = dtype_of(tensor.scalar_type());
   if (dtype && can_reduce(ReduceOp::average, *dtype)) return;
+  if (tensor.is_complex()) {
+    throw_misuse(
+        c10::str("DataParallel: ", what,
+                 " is complex, and gradients of that type are not averaged. Register its "
+                 "real and imaginary parts, at::view_as_real(tensor).clone(), as the "
+                 "parameter, and compute with at::view_as_complex(parameter); a conversion "
+                 "to a real type would lose the imaginary part"));
+  }
   throw_misuse(c10::str("DataParallel: ", what,
                         " cannot be trained: gradients of its type cannot be averaged. Convert the "
                         "model with model.to(torch::kFloat), or freeze the parameter with "

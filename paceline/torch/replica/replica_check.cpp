@@ -19,12 +19,11 @@ std::vector<std::int64_t> gathered(Communicator& group, const std::vector<std::i
 
 // The ranks that have what most have; all of one value, else of the first value that is most
 // common.
-std::vector<int> majority(const std::vector<std::int64_t>& digests) {
-  std::map<std::int64_t, std::vector<int>> ranks_with;
-  for (std::size_t r = 0; r < digests.size(); ++r)
-    ranks_with[digests[r]].push_back(static_cast<int>(r));
+std::vector<int> majority(const std::map<int, std::vector<std::int64_t>>& of_ranks) {
+  std::map<std::vector<std::int64_t>, std::vector<int>> ranks_with;
+  for (const auto& [rank, fingerprints] : of_ranks) ranks_with[fingerprints].push_back(rank);
   std::vector<int> largest;
-  for (const auto& [digest, ranks] : ranks_with) {
+  for (const auto& [fingerprints, ranks] : ranks_with) {
     if (ranks.size() > largest.size()) largest = ranks;
   }
   return largest;
@@ -41,16 +40,13 @@ std::string listed(const std::vector<int>& ranks) {
 
 void require_equal_replicas(Communicator& group, const std::vector<Parameter>& parameters,
                             std::int64_t step) {
-  std::vector<std::string> names;
   std::vector<std::uint64_t> fingerprints;
-  for (const Parameter& parameter : parameters) {
-    names.push_back(parameter.name);
+  for (const Parameter& parameter : parameters)
     fingerprints.push_back(fingerprint_of(parameter.tensor));
-  }
-  require_equal_fingerprints(group, names, fingerprints, step);
+  require_equal_fingerprints(group, parameters, fingerprints, step);
 }
 
-void require_equal_fingerprints(Communicator& group, const std::vector<std::string>& names,
+void require_equal_fingerprints(Communicator& group, const std::vector<Parameter>& parameters,
                                 const std::vector<std::uint64_t>& fingerprints, std::int64_t step) {
   const std::vector<std::int64_t> own(fingerprints.begin(), fingerprints.end());
   std::uint64_t whole = 0;
@@ -59,34 +55,45 @@ void require_equal_fingerprints(Communicator& group, const std::vector<std::stri
   if (std::ranges::all_of(digests, [&](auto digest) { return digest == digests[0]; })) return;
 
   const auto each = gathered(group, own);
-  const std::vector<int> most = majority(digests);
-  const bool decided = 2 * most.size() > digests.size();
-  std::vector<int> others;
-  for (int r = 0; r < group.size(); ++r) {
-    if (digests[static_cast<std::size_t>(r)] != digests[static_cast<std::size_t>(most[0])])
-      others.push_back(r);
+  std::map<int, std::vector<std::int64_t>> of_ranks;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto first = each.begin() + rank * static_cast<std::ptrdiff_t>(own.size());
+    of_ranks[rank] = {first, first + static_cast<std::ptrdiff_t>(own.size())};
   }
+  throw Error(difference_of(of_ranks, parameters, c10::str("before step ", step)).value());
+}
+
+std::optional<Failure> difference_of(const std::map<int, std::vector<std::int64_t>>& of_ranks,
+                                     const std::vector<Parameter>& parameters,
+                                     const std::string& when) {
+  const std::vector<int> most = majority(of_ranks);
+  const bool decided = 2 * most.size() > of_ranks.size();
+  std::vector<int> others;
+  for (const auto& [rank, fingerprints] : of_ranks)
+    if (fingerprints != of_ranks.at(most[0])) others.push_back(rank);
+  if (others.empty()) return std::nullopt;
   std::size_t first = 0;
   const auto same = [&](std::size_t parameter) {
-    return std::ranges::all_of(others, [&](int r) {
-      return each[static_cast<std::size_t>(r) * own.size() + parameter] ==
-             each[static_cast<std::size_t>(most[0]) * own.size() + parameter];
+    return std::ranges::all_of(others, [&](int rank) {
+      return of_ranks.at(rank)[parameter] == of_ranks.at(most[0])[parameter];
     });
   };
   while (same(first)) ++first;
   std::vector<int> concerned = others;
   if (!decided) concerned.insert(concerned.end(), most.begin(), most.end());
   std::ranges::sort(concerned);
-  throw Error(
-      {Fault::mismatch,
-       c10::str("the replicas are no longer equal before step ", step, ": ",
-                decided ? c10::str(listed(others), others.size() == 1 ? " differs" : " differ",
-                                   " from ", listed(most))
-                        : c10::str(listed(concerned), " disagree"),
-                ", first in parameter '", names[first],
-                "'. Something wrote to it outside of the common update, or memory was "
-                "corrupted: look at what is done on one rank alone, and go on from a checkpoint"),
-       concerned});
+  return Failure{
+      Fault::mismatch,
+      c10::str(
+          "the replicas are no longer equal ", when, ": ",
+          decided ? c10::str(listed(others), others.size() == 1 ? " differs" : " differ", " from ",
+                             listed(most))
+                  : c10::str(listed(concerned), " disagree"),
+          ", first in parameter '", parameters[first].name,
+          "'. Something wrote to it outside of the common update (as torch::nn::Embedding with "
+          "max_norm does in its forward pass), or memory was corrupted: look at what is done "
+          "on one rank alone, and go on from a checkpoint"),
+      concerned};
 }
 
 }  // namespace paceline::parallel

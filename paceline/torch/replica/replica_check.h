@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +19,13 @@ void require_equal_replicas(Communicator& group, const std::vector<Parameter>& p
                             std::int64_t step);
 
 // The same for values that are gone, by what fingerprint_of() (bridge/digest.h) made of them; 0: a
-// rank has none. `names` are those of the parameters.
-void require_equal_fingerprints(Communicator& group, const std::vector<std::string>& names,
+// rank has none.
+void require_equal_fingerprints(Communicator& group, const std::vector<Parameter>& parameters,
                                 const std::vector<std::uint64_t>& fingerprints, std::int64_t step);
+// The failure that names the ranks whose fingerprints differ, each rank's by parameter, and the
+// first parameter in which they do; nothing where all are equal. `when`: for its text.
+std::optional<Failure> difference_of(const std::map<int, std::vector<std::int64_t>>& of_ranks,
+                                     const std::vector<Parameter>& parameters,
+                                     const std::string& when);
 
 }  // namespace paceline::parallel

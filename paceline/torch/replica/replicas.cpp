@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/agreement.h"
@@ -56,12 +57,18 @@ std::vector<GivenOption> compared_options(const DataParallelOptions& options) {
 }
 
 // A gradient of 16 bits goes on in its master's type, in which gradients add up and travel.
-void widen_gradient(const Parameter& parameter) {
+void widen_gradient(const Parameter& parameter, double factor) {
   const at::NoGradGuard no_grad;
   at::Tensor& made = parameter.computed.mutable_grad();
   at::Tensor& sum = parameter.tensor.mutable_grad();
-  if (sum.defined()) sum.add_(made);
-  else sum = made.to(parameter.tensor.scalar_type());
+  if (!sum.defined()) {
+    sum = made.to(parameter.tensor.scalar_type());
+    if (factor != 1) sum.mul_(factor);
+  } else if (factor == 1) {
+    sum.add_(made);
+  } else {
+    sum.add_(made.to(sum.scalar_type()), factor);
+  }
   made.reset();
 }
 
@@ -144,6 +151,7 @@ void Replicas::finish_updates_if_possible() {
   if (synchrony_ == nullptr) return;
   try {
     synchrony_->drain();
+    compare_at_the_end();
   } catch (const std::exception&) {  // what ended the communication was told, or will be
   }
 }
@@ -152,6 +160,7 @@ void Replicas::finish_updates_if_possible() {
 // ------------------------------------------------------------------------------------
 
 void Replicas::bind(Communicator& group, int root) {
+  told_.reset();
   calls_.reset();
   equalise(parts_, group, root, options_);
   parts_.training = group.size() > 1 ? agreed_training(group) : 0;
@@ -160,9 +169,10 @@ void Replicas::bind(Communicator& group, int root) {
   group_ = &group;
   thread_ = OwnThread();
   weight_ = {};
+  window_ = std::make_unique<WindowWeights>(parts_.trained());
   is_paused_ = false;
   const bool with_buffers = group.size() > 1 && options_.buffers != BufferMode::off;
-  buffers_ = std::make_unique<CoalescedTensors>(
+  buffers_ = std::make_unique<SharedBuffers>(
       with_buffers ? tensors_of(parts_.buffers) : std::vector<at::Tensor>(), group);
   if (options_.optimizer && updates_ == nullptr)
     updates_ = std::make_unique<OwnUpdates>(options_.optimizer);
@@ -171,6 +181,8 @@ void Replicas::bind(Communicator& group, int root) {
     for (const auto* optimizer : updates_->optimizers()) require_elementwise(*optimizer);
   }
   if (group.size() > 1) calls_ = group.split(0);
+  if (calls_ && options_.check_replicas_every > 0) told_ = std::make_unique<ToldReplicas>(*calls_);
+  seen_.clear();
   steps_before_ = 0;
   optimizers_may_differ_ = false;
   begin_synchrony(make_synchrony_(parts_, *group_, job_, options_));
@@ -194,24 +206,22 @@ void Replicas::hook() {
   Synchrony* const synchrony = synchrony_.get();
   hooks_.reserve(trained.size());
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    GradientEvents events{[=, this] {
-                            require_thread_of_passes();
-                            return synchrony->arriving(i);
-                          },
+    GradientEvents events{[this, i] { return arriving(i); },
                           [=](bool held_elsewhere) { synchrony->arrived(i, held_elsewhere); }};
     if (trained[i].computed.defined()) {
       events.arriving = [=, this, parameter = trained[i]] {
-        require_thread_of_passes();
         masters_follow_writes();
         if (is_elsewhere(parameter.computed.grad())) parameter.computed.mutable_grad().reset();
-        return synchrony->arriving(i);
+        return arriving(i);
       };
-      events.accumulated = [=, parameter = trained[i]](bool) {
-        widen_gradient(parameter);
+      events.accumulated = [=, this, parameter = trained[i]](bool) {
+        widen_gradient(parameter, window_->factor());
         synchrony->arrived(i, false);
       };
-    } else if (options_.born_in_place && group_->size() > 1) {
-      events.birthplace = [=] { return synchrony->birthplace(i); };
+    } else {
+      events.factor = [this] { return window_->factor(); };
+      if (options_.born_in_place && group_->size() > 1)
+        events.birthplace = [=] { return synchrony->birthplace(i); };
     }
     if ((finite_.looks() && !synchrony->keeps_gradients()) ||
         (numbers_ != nullptr && numbers_->has_scale())) {
@@ -225,9 +235,14 @@ void Replicas::hook() {
   }
 }
 
-// libtorch itself moves passes that are nested deeply.
-void Replicas::require_thread_of_passes() const {
+bool Replicas::arriving(std::size_t i) {
+  // libtorch itself moves passes that are nested deeply.
   if (!thread_.is_here() && !is_nested_backward()) thread_.require("DataParallel::backward");
+  if (const auto grown = window_->arriving(i)) {
+    weight_ = {*grown, true};
+    synchrony_->weigh(weight_);
+  }
+  return synchrony_->arriving(i);
 }
 
 void Replicas::rebind(Communicator& group, int root) {
@@ -289,8 +304,7 @@ void Replicas::check_replicas(std::int64_t step) {
   const bool is_due = std::exchange(check_next_, false);
   if (is_alone || synchrony().may_differ()) return;
   const int every = options_.check_replicas_every;
-  if (is_due || (every > 0 && (step == 2 || step % every == 0)))
-    compare_replicas(step, is_due);
+  if (is_due || (every > 0 && (step == 2 || step % every == 0))) compare_replicas(step, is_due);
 }
 
 // `is_due`: because optimizers' states may not have been made equal.
@@ -319,6 +333,41 @@ void Replicas::compare_replicas(std::int64_t step, bool is_due) {
   }
 }
 
+bool Replicas::may_compare() const {
+  return told_ && report_.step > told_->last_step() && !synchrony_->may_differ() &&
+         synchrony_->holds_parameters() && !synchrony_->in_step();
+}
+
+std::optional<Failure> Replicas::compared(std::chrono::milliseconds within) {
+  const at::DisableRecordFunctionGuard unseen;  // it is no use of sharded parameters
+  return told_->compare(parts_.trained_and_frozen(), report_.step, within);
+}
+
+void Replicas::see_parameters() {
+  if (!told_) return;
+  seen_.clear();
+  for (const Parameter& each : parts_.dense)
+    seen_.emplace_back(each.tensor.storage().unsafeGetStorageImpl(), each.tensor._version());
+}
+
+// Whether nobody is seen to have written to the parameters since the last step.
+bool Replicas::are_as_seen() const {
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    const at::Tensor& now = parts_.dense[i].tensor;
+    if (seen_[i] !=
+        std::pair<const void*, std::uint32_t>(now.storage().unsafeGetStorageImpl(), now._version()))
+      return false;
+  }
+  return !seen_.empty();
+}
+
+// A program may do with its model what it likes when the training is over: then nothing is told.
+void Replicas::compare_at_the_end() {
+  if (std::uncaught_exceptions() > 0 || !may_compare() || !are_as_seen()) return;
+  constexpr std::chrono::seconds kForTheOthers{2};
+  if (const auto difference = compared(kForTheOthers)) warn(difference->what);
+}
+
 // --- before a step
 // --------------------------------------------------------------------------------
 
@@ -336,18 +385,29 @@ void Replicas::weigh(double weight) {
   }
   if (weight == 0 && synchrony().has_gradients()) {
     throw_misuse(
-        "DataParallel::weight(0) would throw away the gradients that this rank accumulated: a rank "
-        "that runs out of batches within a window of backward passes ends the window with what it "
-        "has (step(optimizer), its weight that of the window so far), then says weight(0)");
+        "DataParallel::weight(0), which a turn of join() without a batch says, would throw away "
+        "the gradients that this rank accumulated in a window of backward passes. An early "
+        "step(optimizer) closes the window with what there is: let all ranks call it before the "
+        "turn in which one has no batch, or hand join() a loader of whole windows, a turn each");
+  }
+  const bool is_told = options_.zero_stage == 3 && group_->size() > 1;
+  if (is_told && weight != weight_.weight && synchrony().has_gradients()) {
+    throw_misuse(
+        c10::str("DataParallel::weight(", weight,
+                 ") was called in a window of backward passes, and with zero_stage 3 ranks "
+                 "tell their weights in its first forward pass: say the weight of the "
+                 "whole window before that, once"));
   }
   weight_ = {weight, true};
   synchrony().weigh(weight_);
+  if (!is_told) window_->say(weight);
 }
 
 void Replicas::restore_weight(const RankWeight& weight) {
   if (!synchrony_) return;  // after a rebind() that failed there is nothing to restore
   synchronized_.reset();
   weight_ = weight;
+  window_->restart(weight_.weight);
   synchrony_->weigh(weight_);
 }
 
@@ -385,6 +445,7 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
   if (!has_pieces) check_replicas(step);
   const StepOutcome& outcome = ended.outcome =
       with_remedy([&] { return synchrony().end_step(updates); });
+  window_->restart(weight_.weight);
   report_step();
   if (wrote_late && ended.outcome.complaint.empty()) {
     ended.outcome.complaint =
@@ -569,6 +630,7 @@ bool Replicas::step(torch::optim::Optimizer& optimizer) {
   last_optimizer_ = &optimizer;
   refuse(ended);
   synchronized_ = end;
+  see_parameters();
   if (end == StepEnd::over) return false;
   if (!stranger.empty()) refuse_stranger(stranger);
   change_if_due();
@@ -624,6 +686,7 @@ bool Replicas::step(PrepareOptimizer prepare) {
   note_update(ended.outcome.end);
   count_overflow(ended);
   refuse(ended);
+  see_parameters();
   if (ended.outcome.end == StepEnd::over) return false;
   change_if_due();
   return true;
@@ -644,9 +707,20 @@ void Replicas::finish_updates() {
   first_use_.reset();
 }
 
+// Ranks that call it together learn here whether they are equal; one that calls it alone waits a
+// moment. Who calls it often pays for a check now and then.
 void Replicas::finish() {
   synchrony().rest();
   first_use_.reset();
+  if (!may_compare()) return;
+  constexpr std::int64_t kSteps = 10;
+  const std::int64_t last = told_->last_step();
+  if (report_.step < last + kSteps && report_.step < 2 * last) return;
+  constexpr std::chrono::milliseconds kForTheOthers{250};
+  if (const auto difference = compared(kForTheOthers)) {
+    synchrony().fail(std::make_exception_ptr(Error(*difference)));
+    throw Error(*difference);
+  }
 }
 
 at::Tensor Replicas::mean(const at::Tensor& value) {

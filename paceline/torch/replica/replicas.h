@@ -4,18 +4,20 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/replica/clip_grad_norm.h"
-#include "paceline/torch/replica/coalesced.h"
 #include "paceline/torch/replica/data_parallel_options.h"
 #include "paceline/torch/replica/grads/finite_watch.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
@@ -23,7 +25,10 @@
 #include "paceline/torch/replica/model_parts.h"
 #include "paceline/torch/replica/own_updates.h"
 #include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/shared_buffers.h"
 #include "paceline/torch/replica/synchrony.h"
+#include "paceline/torch/replica/told_replicas.h"
+#include "paceline/torch/replica/window_weights.h"
 
 namespace paceline::parallel {
 
@@ -105,11 +110,11 @@ class Replicas : private GradientOwner {
   struct EndedStep {
     StepOutcome outcome;
     std::string not_hooked, unfrozen, added;  // parameters that the user changed; empty: none
-    std::string unscaled;              // one whose gradient was made without the scale of fp16
-    std::string not_finite;            // the text with which all ranks end; empty: they go on
+    std::string unscaled;    // one whose gradient was made without the scale of fp16
+    std::string not_finite;  // the text with which all ranks end; empty: they go on
     bool is_fine() const {
-      return not_hooked.empty() && unfrozen.empty() && added.empty() && unscaled.empty() && not_finite.empty() &&
-             outcome.complaint.empty();
+      return not_hooked.empty() && unfrozen.empty() && added.empty() && unscaled.empty() &&
+             not_finite.empty() && outcome.complaint.empty();
     }
   };
 
@@ -117,17 +122,22 @@ class Replicas : private GradientOwner {
   void begin_synchrony(MadeSynchrony made);
   DataParallelOptions options_with(const std::string& text) const;
   void hook();
-  void require_thread_of_passes() const;
   void note_gradients();
   std::string name_of(std::size_t parameter) const override;
   std::vector<at::Tensor> leaves_of(std::size_t parameter) const override;
   double norm_of(std::size_t parameter, double norm_type) const override;
   NormShares norm_shares() const override;
   void require_means(const char* call) const override;
-  void check_replicas(std::int64_t step);
   void compare_replicas(std::int64_t step, bool is_due = false);
   void note_update(StepEnd end);
   void masters_follow_writes();
+  bool arriving(std::size_t parameter);
+  void check_replicas(std::int64_t step);
+  bool may_compare() const;
+  std::optional<Failure> compared(std::chrono::milliseconds within);
+  void see_parameters();
+  bool are_as_seen() const;
+  void compare_at_the_end();
   EndedStep end_step(OwnUpdates* updates);
   bool is_gated() const {
     return numbers_ != nullptr || options_.max_grad_norm > 0 || finite_.looks();
@@ -188,9 +198,10 @@ class Replicas : private GradientOwner {
   DataParallelOptions options_;
   MakeSynchrony make_synchrony_;
   Communicator* group_ = nullptr;
-  RankWeight weight_;
+  RankWeight weight_;  // of the step, so far
+  std::unique_ptr<WindowWeights> window_;
   bool is_paused_ = false;
-  std::unique_ptr<CoalescedTensors> buffers_;
+  std::unique_ptr<SharedBuffers> buffers_;
   std::unique_ptr<OwnUpdates> updates_;  // none: the caller has an optimizer
   std::unique_ptr<Numbers> numbers_;     // none: gradients are as they come
   std::unique_ptr<ParameterWrites> writes_;
@@ -211,7 +222,9 @@ class Replicas : private GradientOwner {
   std::string unscaled_parameter_;  // of this step: made by another backward pass; empty: none
   // Checks and means stand between messages of gradients in an order that may differ from rank to
   // rank, so they have a group of their own.
-  std::unique_ptr<Communicator> calls_;  // none: one rank
+  std::unique_ptr<Communicator> calls_;                      // none: one rank
+  std::unique_ptr<ToldReplicas> told_;                       // none: one rank, or no checks
+  std::vector<std::pair<const void*, std::uint32_t>> seen_;  // parameters after the last step
   StepReport report_;
   const std::string given_synchrony_;  // as the training began
   std::int64_t steps_before_ = 0;      // of synchronies before the present one

@@ -51,8 +51,8 @@ struct StepReport {
   std::int64_t step = 0;    // 1 for the first
   int plans = 0;            // how often the schedule was planned until then
   int looks = 0;  // how often a compression with a menu has looked at gradients until then
-  // Bytes of the gradients that were compressed, and of what this rank brought to exchanges for
-  // them.
+  // Bytes of the gradients that were compressed, without tensors that travel whole beside them, and
+  // of what this rank brought to exchanges for them.
   double coded_bytes = 0, wire_bytes = 0;
   // A gradient of some rank overflowed where it was compressed or computed in fp16, or was not
   // finite (DataParallelOptions::non_finite): the step was left out.

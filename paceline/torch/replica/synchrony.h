@@ -46,7 +46,7 @@ struct StepOutcome {
   std::string complaint = {};  // misuse in this step; empty: none
   // The program wrote into the parameters of some rank before this step, as all ranks know now.
   bool has_writes = false;
-  bool rates_differ = false;   // of the optimizers that steps_by() told, on all ranks alike
+  bool rates_differ = false;  // of the optimizers that steps_by() told, on all ranks alike
 };
 
 using Optimizers = std::vector<torch::optim::Optimizer*>;

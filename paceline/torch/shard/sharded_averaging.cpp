@@ -132,9 +132,7 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::OwnUpdates*) {
 
 // Each rank took the part of what the program wrote that it owns.
 void ShardedAveraging::compare_writes() {
-  std::vector<std::string> names;
-  for (const parallel::Parameter& one : parameters_) names.push_back(one.name);
-  parallel::require_equal_fingerprints(*lane_, names, memory_.take_fingerprints(),
+  parallel::require_equal_fingerprints(*lane_, parameters_, memory_.take_fingerprints(),
                                        averaging_->report().step);
 }
 

@@ -104,13 +104,11 @@ at::Tensor DropoutImpl::forward(const at::Tensor& input) {
 }
 
 at::Tensor DropoutImpl::mask_like(const at::Tensor& input) {
-  const std::int64_t step = clock_->step();
-  uses_ = step == step_ ? uses_ + 1 : 0;
-  step_ = step;
+  const std::uint32_t pass = number_of_pass(input);
   const RandomStream stream{.seed = clock_->seed,
                             .tensor = layer_,
-                            .step = static_cast<std::uint32_t>(step),
-                            .rank = uses_ % RandomStream::kShared,
+                            .step = static_cast<std::uint32_t>(step_),
+                            .rank = pass % RandomStream::kShared,
                             .purpose = RandomStream::Purpose::dropout};
   const Rows rows = rows_of(input, place_, *clock_);
   const bool is_double = input.scalar_type() == at::kDouble;
@@ -128,6 +126,41 @@ at::Tensor DropoutImpl::mask_like(const at::Tensor& input) {
   };
   is_double ? write(mask.mutable_data_ptr<double>()) : write(mask.mutable_data_ptr<float>());
   return mask.to(input.scalar_type());
+}
+
+// A part that is recomputed runs its first pass without gradients, so others need no record.
+std::uint32_t DropoutImpl::number_of_pass(const at::Tensor& input) {
+  if (const std::int64_t step = clock_->step(); step != step_) {
+    step_ = step;
+    passes_ = 0;
+    recorded_.clear();
+  }
+  if (current_backward() >= 0 && passes_ > 0) return number_of_recomputed(input);
+  if (!at::GradMode::is_enabled()) recorded_.push_back({fingerprint_of(input), passes_});
+  return passes_++;
+}
+
+// Autograd goes through passes from the last to the first, so of equal inputs the last that was not
+// recomputed yet is meant.
+std::uint32_t DropoutImpl::number_of_recomputed(const at::Tensor& input) {
+  const std::uint64_t fingerprint = fingerprint_of(input);
+  const void* const node = torch::autograd::get_current_node().get();
+  const int backward = current_backward();
+  Recorded* found = nullptr;
+  for (auto one = recorded_.rbegin(); one != recorded_.rend(); ++one) {
+    if (one->input != fingerprint) continue;
+    if (one->node == node && one->backward == backward) {
+      throw_misuse(
+          "a Dropout layer was used twice with the same input within a part of the model that is "
+          "recomputed as a whole, so the masks of the two cannot be told apart: give each use a "
+          "layer of its own, or recompute them as two parts");
+    }
+    if (found == nullptr || (found->node != nullptr && one->node == nullptr)) found = &*one;
+  }
+  if (found == nullptr) return passes_ - 1;
+  found->node = node;
+  found->backward = backward;
+  return found->number;
 }
 
 void DropoutImpl::follow(std::shared_ptr<const tensor::DropoutClock> clock, std::uint32_t layer) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "paceline/torch/tensor/placed_layer.h"
 
@@ -33,10 +34,11 @@ struct DropoutClock {
 // its place alone: a word of Philox4x32-10 (core/compress/kernels/counter_random.h) under the seed
 // of DataParallelOptions, counted by the step, the forward passes of the layer in this step, the
 // layer, and the element's index in the activation of the global batch. So a run with any layout
-// drops what one process drops, and a run that is resumed what it would have dropped. Activations
-// are [batch, ..., features]; with the style sequence, or where ranks share sequences (cp), [batch,
-// this rank's tokens, features]. A rank's row j counts as row j * replicas + replica, as samples
-// are dealt. THREAD: one.
+// drops what one process drops, and a run that is resumed what it would have dropped. A pass that
+// is recomputed within backward, after a first one without gradients, has the number of the first
+// one, which is known again by its input. Activations are [batch, ..., features]; with the style
+// sequence, or where ranks share sequences (cp), [batch, this rank's tokens, features]. A rank's
+// row j counts as row j * replicas + replica, as samples are dealt. THREAD: one.
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl>, public tensor::PlacedLayer {
  public:
   explicit DropoutImpl(double p = 0.5) : DropoutImpl(torch::nn::DropoutOptions(p)) {}
@@ -57,13 +59,23 @@ class DropoutImpl : public torch::nn::Cloneable<DropoutImpl>, public tensor::Pla
   tensor::PlacePtr place() const override { return place_; }
 
  private:
+  // A pass that may be recomputed.
+  struct Recorded {
+    std::uint64_t input = 0;  // its fingerprint
+    std::uint32_t number = 0;
+    const void* node = nullptr;  // of autograd, that recomputed it last
+    int backward = -1;           // in which it did
+  };
   at::Tensor mask_like(const at::Tensor& input);
+  std::uint32_t number_of_pass(const at::Tensor& input);
+  std::uint32_t number_of_recomputed(const at::Tensor& input);
 
   tensor::PlacePtr place_;  // null: nothing is split
   std::shared_ptr<const tensor::DropoutClock> clock_;
   std::uint32_t layer_ = 0;
   std::int64_t step_ = -1;
-  std::uint32_t uses_ = 0;  // in that step
+  std::uint32_t passes_ = 0;        // in that step
+  std::vector<Recorded> recorded_;  // of that step
 };
 TORCH_MODULE(Dropout);
 

@@ -64,6 +64,86 @@ TEST(DropoutLayer, draws_another_mask_for_each_layer_use_and_step_and_the_same_i
   }
 }
 
+// A part of a model that keeps its input alone, and computes again within backward.
+using RecomputedPart = std::function<at::Tensor(const at::Tensor&)>;
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const RecomputedPart* part) {
+    context->save_for_backward({input});
+    context->saved_data["part"] = reinterpret_cast<std::int64_t>(part);
+    const at::NoGradGuard no_grad;
+    return (*part)(input);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto* part = reinterpret_cast<const RecomputedPart*>(context->saved_data["part"].toInt());
+    const at::AutoGradMode with_grad(true);
+    const at::Tensor input = context->get_saved_variables()[0].detach().requires_grad_(true);
+    (*part)(input).backward(gradients[0]);
+    return {input.grad(), at::Tensor()};
+  }
+};
+
+// Two parts of two uses of one Dropout each.
+struct Parts : torch::nn::Module {
+  Parts() {
+    drop = register_module("drop", Dropout(0.4));
+    weight = register_parameter("weight", at::linspace(0.5, 1.5, 32, at::kDouble));
+    const RecomputedPart part = [this](const at::Tensor& x) {
+      return drop(at::tanh(drop(x * weight[0]) * weight));
+    };
+    parts = {part, part};
+  }
+  at::Tensor forward(at::Tensor x, bool recomputes) {
+    for (const RecomputedPart& part : parts) x = recomputes ? Recomputed::apply(x, &part) : part(x);
+    return x;
+  }
+  std::vector<RecomputedPart> parts;
+  Dropout drop{nullptr};
+  at::Tensor weight;
+};
+
+TEST(DropoutLayer, a_recomputed_pass_has_the_mask_of_the_first_one_in_every_micro_batch) {
+  std::vector<at::Tensor> gradients;
+  for (const bool recomputes : {false, true}) {
+    test::run_ranks(1, [&](Job& job) {
+      Parts model;
+      DataParallel parallel(model, job, {.backward_passes_per_step = 3});
+      torch::optim::SGD optimizer(model.parameters(), 0.1);
+      for (int step = 0; step < 2; ++step) {
+        const auto x = [&](int k) {
+          return at::linspace(-1, 1 + k + step, 4 * 32, at::kDouble)
+              .view({4, 32})
+              .requires_grad_(true);
+        };
+        {
+          const auto paused = parallel.no_sync();
+          for (int k = 0; k < 2; ++k) model.forward(x(k), recomputes).square().sum().backward();
+          (model.forward(x(2), recomputes) * model.forward(x(3), recomputes)).sum().backward();
+        }
+        gradients.push_back(model.weight.grad().clone());
+        parallel.step(optimizer);
+      }
+    });
+  }
+  ASSERT_EQ(gradients.size(), 4U);
+  for (std::size_t step = 0; step < 2; ++step)
+    EXPECT_LE((gradients[step] - gradients[step + 2]).abs().max().item<double>(), 1e-12) << step;
+}
+
+TEST(DropoutLayer, equal_inputs_within_one_recomputed_part_are_refused) {
+  test::run_ranks(1, [&](Job& job) {
+    Parts model;
+    DataParallel parallel(model, job);
+    const RecomputedPart twice = [&](const at::Tensor& x) {
+      return model.drop(x) * model.drop(x) * model.weight;
+    };
+    const at::Tensor x = at::ones({4, 32}, at::kDouble).requires_grad_(true);
+    EXPECT_THAT(misuse_text([&] { Recomputed::apply(x, &twice).sum().backward(); }),
+                testing::HasSubstr("give each use a layer of its own"));
+  });
+}
+
 TEST(DropoutLayer, refuses_what_is_no_probability) {
   EXPECT_THAT(misuse_text([] { Dropout(1.5); }), testing::HasSubstr("1.5 is not between 0 and 1"));
 }

@@ -407,9 +407,11 @@ std::optional<Failure> PointToPoint::overdue(Clock::time_point now) {
     what_is_late = describe(what, t, buffer, side);
   });
   if (!late) return std::nullopt;
-  std::string text =
-      fmt::format("{}: {} was not met by {} before its deadline", members_.name(members_.rank()),
-                  what_is_late, *late == kAnyRank ? "any rank" : members_.name(*late));
+  std::string text = fmt::format(
+      "{}: {} was not met by {} before its deadline (paceline run --operation-timeout "
+      "TIME sets it)",
+      members_.name(members_.rank()), what_is_late,
+      *late == kAnyRank ? "any rank" : members_.name(*late));
   if (*late == kAnyRank) return members_.failure(Fault::timed_out, std::move(text), {});
   const std::string instead = unreceived_from(*late);
   if (!instead.empty()) text += fmt::format("; it has called {} instead", instead);

@@ -220,7 +220,11 @@ void Group::on_timer() {
                                      : fmt::format("look at what {} {}", members_.names(blamed),
                                                    blamed.size() == 1 ? "does" : "do");
       return generation().fail(members_.failure(
-          Fault::timed_out, fmt::format("deadline: {}{}; {}", waits, behind, remedy), blamed));
+          Fault::timed_out,
+          fmt::format("deadline: {}{}; {}. Where ranks are rightly so far apart, let them wait "
+                      "longer: paceline run --operation-timeout TIME",
+                      waits, behind, remedy),
+          blamed));
     }
     warn(fmt::format("stall: for {} s {}", kStall.count(), waits));
     stall_told_ = true;

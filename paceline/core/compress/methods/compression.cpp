@@ -120,6 +120,10 @@ bool Compression::compresses(const Part& part) const {
   return part.elements() * sizeof(float) >= min_compress_bytes && part.rows > 1 && part.columns > 1;
 }
 
+bool Compression::leaves_whole(const Part& part, int offer) const {
+  return compresses(part) ? is_whole(offer) : !method.shortens_small;
+}
+
 std::unique_ptr<Averaging> Compression::averaging(const Part& part, int offer) const {
   if (compresses(part)) {
     if (is_whole(offer)) return whole_average(part);

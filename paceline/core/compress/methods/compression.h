@@ -20,6 +20,9 @@ struct Compression {
   std::size_t choose_every = 200;
 
   bool compresses(const Part& part) const;
+  // Whether a part travels as it is: it is not to be compressed, and the method's substitute for
+  // such parts keeps their length.
+  bool leaves_whole(const Part& part, int offer) const;
   // The number of a tensor's offers: those of the menu and, as the last, to travel whole.
   int offers() const { return menu.empty() ? 1 : static_cast<int>(menu.size()) + 1; }
   bool is_whole(int offer) const { return !menu.empty() && offer + 1 == offers(); }

@@ -27,6 +27,7 @@ struct Method {
   Make make = nullptr;
   // Makes the averaging of tensors that are not worth compressing. nullptr: the dense mean.
   Make make_small = nullptr;
+  bool shortens_small = false;  // make_small does, too
   // The kind of result: means of gradients, for any optimizer; or directions that already contain
   // the method's momenta, for plain SGD.
   enum class Outcome : std::uint8_t { mean, direction } outcome = Outcome::mean;

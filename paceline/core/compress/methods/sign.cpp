@@ -21,6 +21,7 @@ Method sign() {
           .settings = {},
           .make = make,
           .make_small = make_small,
+          .shortens_small = true,
           .outcome = Method::Outcome::direction,
           .learning_rate = 0.0002};
 }

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <fstream>
 #include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "paceline/core/base/number.h"
 
@@ -57,7 +61,8 @@ class LibsvmLine {
 
 class LibsvmParser {
  public:
-  LibsvmParser(std::string_view text, std::string_view name) : rest_(text), name_(name) {
+  LibsvmParser(std::string_view text, std::string_view name, const LibsvmOptions& options)
+      : rest_(text), name_(name), first_(options.zero_based ? 0 : 1) {
     const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n')) + 1;
     const auto entries = static_cast<std::size_t>(std::ranges::count(text, ':'));
     samples_.labels.reserve(lines);
@@ -99,56 +104,77 @@ class LibsvmParser {
                    fmt::format("'{}' is no label; a line begins with one finite number, such as "
                                "+1 or -1",
                                shown(label->text)));
-    std::uint32_t last = 0;
+    const auto begin = static_cast<std::ptrdiff_t>(samples_.rows.entries());
     while (const auto word = words.next()) {
-      if (auto added = add_entry(*word, last); !added) return added;
+      if (auto added = add_entry(*word); !added) return added;
     }
+    const std::span columns =
+        std::span(samples_.rows.columns).subspan(static_cast<std::size_t>(begin));
+    if (!std::ranges::is_sorted(columns)) sort_entries(static_cast<std::size_t>(begin));
+    if (const auto twice = std::ranges::adjacent_find(columns); twice != columns.end())
+      return wrong(label->column,
+                   fmt::format("index {} stands twice in the line; give each feature "
+                               "of a sample once",
+                               *twice + first_));
     samples_.labels.push_back(*number);
     samples_.rows.starts.push_back(samples_.rows.entries());
-    samples_.rows.width = std::max<std::size_t>(samples_.rows.width, last);
+    if (!columns.empty())
+      samples_.rows.width = std::max<std::size_t>(samples_.rows.width, columns.back() + 1);
     return Done{};
   }
 
-  // `last`: the index before this one in the line; 0: there is none.
-  Result<> add_entry(const LibsvmWord& word, std::uint32_t& last) {
+  void sort_entries(std::size_t begin) {
+    std::vector<std::pair<std::uint32_t, double>> entries;
+    for (std::size_t k = begin; k < samples_.rows.entries(); ++k)
+      entries.emplace_back(samples_.rows.columns[k], samples_.rows.values[k]);
+    std::ranges::stable_sort(entries, {}, &std::pair<std::uint32_t, double>::first);
+    for (std::size_t k = 0; k < entries.size(); ++k)
+      std::tie(samples_.rows.columns[begin + k], samples_.rows.values[begin + k]) = entries[k];
+  }
+
+  Result<> add_entry(const LibsvmWord& word) {
     const std::size_t colon = word.text.find(':');
     if (colon == std::string_view::npos)
       return wrong(word.column,
                    fmt::format("'{}' has no colon; a feature is INDEX:VALUE", shown(word.text)));
     const std::string_view index_text = word.text.substr(0, colon);
     const auto index = number_in<std::uint32_t>(index_text);
-    if (!index || *index == 0 || *index > kMostLibsvmFeatures)
-      return wrong(word.column, fmt::format("'{}' is no index; it is a whole number from 1 to {}",
-                                            shown(index_text), kMostLibsvmFeatures));
-    if (*index <= last)
-      return wrong(word.column, fmt::format("index {} stands behind index {}; indices must rise, "
-                                            "each at most once in a line",
-                                            *index, last));
+    const std::uint32_t last = kMostLibsvmFeatures - 1 + first_;
+    if (!index || *index < first_ || *index > last) {
+      const bool is_zero = index && *index == 0;
+      return wrong(word.column,
+                   fmt::format("'{}' is no index; it is a whole number from {} to {}{}",
+                               shown(index_text), first_, last,
+                               is_zero ? ". If the file's indices count from 0, read it with the "
+                                         "option zero_based"
+                                       : ""));
+    }
     const std::string_view value_text = word.text.substr(colon + 1);
     const auto value = finite_number(value_text);
     if (!value)
       return wrong(word.column + colon + 1,
                    fmt::format("'{}' is no value; it is a finite number, such as 0.5 or 1e-3",
                                shown(value_text)));
-    last = *index;
-    samples_.rows.columns.push_back(*index - 1);
+    samples_.rows.columns.push_back(*index - first_);
     samples_.rows.values.push_back(*value);
     return Done{};
   }
 
   std::string_view rest_;
   const std::string_view name_;
+  const std::uint32_t first_;  // index
   std::size_t line_ = 1;
   Samples samples_;
 };
 
 }  // namespace
 
-Result<Samples> parse_libsvm(std::string_view text, std::string_view name) {
-  return LibsvmParser(text, name).parse();
+Result<Samples> parse_libsvm(std::string_view text, std::string_view name,
+                             const LibsvmOptions& options) {
+  return LibsvmParser(text, name, options).parse();
 }
 
-Result<Samples> read_libsvm(const std::string& path) {
+Result<Samples> read_libsvm(const std::string& path, const LibsvmOptions& options) {
   std::ifstream file(path, std::ios::binary);
   std::string text, piece(std::size_t{1} << 20, '\0');
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
@@ -158,7 +184,7 @@ Result<Samples> read_libsvm(const std::string& path) {
         Fault::misuse,
         fmt::format("cannot read the samples of {}: name a LIBSVM file that can be read", path),
         {}};
-  return parse_libsvm(text, path);
+  return parse_libsvm(text, path, options);
 }
 
 }  // namespace paceline::linear

@@ -79,6 +79,9 @@ std::vector<GradientPath::Coded> GradientPath::coded_of(const Dispatch& dispatch
     coded.parts = parts_of(dispatch, model, m, place);
     coded.averaging = averaging_of(coded.parts, *compression);
     coded.compression = compression->text();
+    for (const PlacedPart& one : coded.parts)
+      if (compression->leaves_whole(one.part, one.offer))
+        coded.whole_bytes += static_cast<double>(one.part.elements() * sizeof(float));
   }
   return all;
 }
@@ -293,6 +296,7 @@ void GradientPath::encode(int message, const Buffer& elements) {
     is_held_[lane_of(message)] = true;
     codec_work_.encode += thread_seconds() - begin;
     codec_work_.bytes += static_cast<double>(elements.size_bytes());
+    codec_work_.whole += coded_[m].whole_bytes;
   }
   if (!first) return decode(message, 0);
   exchange(message, std::move(*first));

@@ -39,6 +39,7 @@ class GradientPath {
     double encode = 0, decode = 0;  // processor seconds
     double bytes = 0;               // bytes of gradients before encoding
     double wire = 0;                // bytes that this rank brought to exchanges
+    double whole = 0;               // bytes of `bytes`, and of `wire`, that travel as they are
     int exchanges = 0;
     bool gathers = false;  // some exchanges were not all_reduces
   };
@@ -96,6 +97,7 @@ class GradientPath {
     std::unique_ptr<compress::Averaging> averaging;  // nullptr: no compression
     std::vector<PlacedPart> parts = {};
     std::string compression = {};
+    double whole_bytes = 0;  // of parts that it leaves as they are
     std::uint32_t step = 0;  // number of times it was sent
   };
   struct Task {

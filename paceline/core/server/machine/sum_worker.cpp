@@ -158,9 +158,11 @@ Actions SumWorker::on_timer(std::uint32_t, Time now) {
     if (at->second.until <= now) {
       const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count();
       fail({Fault::timed_out,
-            fmt::format("{} is not done after {} ms; a rank or a server may be stopped, or a rank "
-                        "may not have called it: look at the other ranks' logs",
-                        text_of_call(at->second.call), ms),
+            fmt::format(
+                "{} is not done after {} ms; a rank or a server may be stopped, or a rank "
+                "may not have called it: look at the other ranks' logs. Where ranks are rightly so "
+                "far apart, let them wait longer: paceline run --operation-timeout TIME",
+                text_of_call(at->second.call), ms),
             {}});
       return {};
     }

@@ -47,12 +47,12 @@ TEST(Libsvm, AnErrorNamesTheFileTheLineTheColumnAndWhatIsRight) {
   EXPECT_EQ(failure_of_text("1 1:1\n1 1:1 x"),
             "a.svm:2:7: 'x' has no colon; a feature is INDEX:VALUE");
   EXPECT_EQ(failure_of_text("1 0:1"),
-            "a.svm:1:3: '0' is no index; it is a whole number from 1 to 134217728");
+            "a.svm:1:3: '0' is no index; it is a whole number from 1 to 134217728. If the file's "
+            "indices count from 0, read it with the option zero_based");
   EXPECT_EQ(failure_of_text("1 134217729:1"),
             "a.svm:1:3: '134217729' is no index; it is a whole number from 1 to 134217728");
   EXPECT_EQ(failure_of_text("1 5:1 5:2"),
-            "a.svm:1:7: index 5 stands behind index 5; indices must rise, each at most once in a "
-            "line");
+            "a.svm:1:1: index 5 stands twice in the line; give each feature of a sample once");
   EXPECT_EQ(failure_of_text("1 5:1e999"),
             "a.svm:1:5: '1e999' is no value; it is a finite number, such as 0.5 or 1e-3");
   EXPECT_EQ(failure_of_text("one 5:1"),
@@ -63,14 +63,29 @@ TEST(Libsvm, AnErrorNamesTheFileTheLineTheColumnAndWhatIsRight) {
 
 TEST(Libsvm, RefusesWhatIsNoFiniteNumberOrNoIndex) {
   for (const char* const text :
-       {"nan 1:1",     "inf 1:1", "1,2 1:1", "1 1:nan", "1 1:inf",  "1 1:-inf",
-        "1 1:",        "1 :1",    "1 1",     "1 -1:1",  "1 1.5:1",  "1 1:1:1",
-        "1 qid:3 1:1", "1 +-1:2", "1 1:+-2", "+",       "1 1:0x10", "1 99999999999999999999:1",
-        "1 2:1 1:1",   "1:1"}) {
+       {"nan 1:1",       "inf 1:1", "1,2 1:1", "1 1:nan", "1 1:inf",  "1 1:-inf",
+        "1 1:",          "1 :1",    "1 1",     "1 -1:1",  "1 1.5:1",  "1 1:1:1",
+        "1 qid:3 1:1",   "1 +-1:2", "1 1:+-2", "+",       "1 1:0x10", "1 99999999999999999999:1",
+        "1 2:1 1:1 2:0", "1:1"}) {
     EXPECT_THAT(failure_of_text(text), StartsWith("a.svm:1:")) << text;
   }
   EXPECT_THAT(failure_of_text(std::string("1 1:1\0", 6)), HasSubstr("'1\\x00' is no value"));
   EXPECT_THAT(failure_of_text("1 1:" + std::string(100, '\x1b')), HasSubstr("\\x1b...' is no"));
+}
+
+TEST(Libsvm, SortsTheIndicesOfALineAndReadsThoseThatCountFromZeroWhereItIsAsked) {
+  const auto sorted = parse_libsvm("1 3:0.3 1:0.1 2:0.2\n-1 2:5\n", "a.svm");
+  ASSERT_TRUE(sorted) << sorted.error().what;
+  const Samples expected = {
+      .rows = {.width = 3, .starts = {0, 3, 4}, .columns = {0, 1, 2, 1}, .values = {.1, .2, .3, 5}},
+      .labels = {1, -1}};
+  EXPECT_EQ(sorted.value(), expected);
+  const auto from_zero =
+      parse_libsvm("1 2:0.3 0:0.1 1:0.2\n-1 1:5\n", "a.svm", {.zero_based = true});
+  ASSERT_TRUE(from_zero) << from_zero.error().what;
+  EXPECT_EQ(from_zero.value(), expected);
+  EXPECT_EQ(parse_libsvm("1 134217728:1", "a.svm", {.zero_based = true}).error().what,
+            "a.svm:1:3: '134217728' is no index; it is a whole number from 0 to 134217727");
 }
 
 TEST(Libsvm, RefusesALineThatIsTooLong) {
