@@ -51,6 +51,41 @@ TEST(Resuming, AJobThatIsStartedAgainTakesNoCheckpointsOfAnotherJobForItsOwn) {
   });
 }
 
+// The restart of a run that had left items out goes on with the bits of one that never failed.
+TEST(Resuming, OfItsOwnCheckpointsAJobThatIsStartedAgainLoadsWhatItLeftOutOfAnothers) {
+  const TemporaryFolder folder;
+  run_ranks(1, [&](Job& job) {
+    std::int64_t kept = 7, left = 8;
+    std::vector<NamedPart> parts;
+    parts.push_back(
+        {"kept", checkpointing::fields_part([&](CheckpointFields& f) { f("n", kept); })});
+    parts.push_back(
+        {"left", checkpointing::fields_part([&](CheckpointFields& f) { f("n", left); })});
+    {
+      Checkpoints checkpoints(job, folder.file("run"));
+      for (const char* name : {"kept", "left"}) {
+        std::int64_t& value = name == std::string("kept") ? kept : left;
+        checkpoints.add(name, [&](CheckpointFields& f) { f("n", value); });
+      }
+      checkpoints.resume();
+      checkpoints.save(3);
+    }
+    SystemDisk disk;
+    checkpoint::CheckpointDirectory directory(disk, folder.file("run"));
+    const auto loaded = [&](const Resuming::Run& run) {
+      kept = left = 0;
+      Resuming resuming(run, job.world(), disk, directory,
+                        {.resume = true, .ignore = {"left", "random"}});
+      EXPECT_EQ(resuming.load(3, parts, false).own_step, 3);
+      return std::pair{kept, left};
+    };
+    EXPECT_EQ(loaded({job.id(), 1}), (std::pair<std::int64_t, std::int64_t>{7, 0}));
+    EXPECT_EQ(loaded({"another", 2}), (std::pair<std::int64_t, std::int64_t>{7, 0}));
+    parts.push_back({checkpointing::kRandomItem, checkpointing::random_part()});
+    EXPECT_EQ(loaded({job.id(), 2}), (std::pair<std::int64_t, std::int64_t>{7, 8}));
+  });
+}
+
 TEST(Resuming, ABoolSaysNoOrYesAndATextIsNoBool) {
   EXPECT_EQ(CheckpointOptions{.resume = true}.resume, Resume::yes);
   EXPECT_EQ(CheckpointOptions{.resume = false}.resume, Resume::no);
