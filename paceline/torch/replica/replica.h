@@ -6,9 +6,9 @@
 // own (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean
 // over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
 // gradients; which part of a tensor each rank holds is placement.h; what a training in 16 bits does
-// with gradients is numbers.h. Replicas (replicas.h) holds all this together, and a Synchrony
-// (synchrony.h) keeps the replicas in step: the rooms above implement it. Start reading at
-// synchrony.h, then replicas.h.
+// with gradients is numbers.h; waits that cannot end are ended by watch/wait_watch.h. Replicas
+// (replicas.h) holds all this together, and a Synchrony (synchrony.h) keeps the replicas in step:
+// the rooms above implement it. Start reading at synchrony.h, then replicas.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
@@ -24,3 +24,4 @@
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
+#include "paceline/torch/replica/watch/wait_watch.h"

@@ -27,6 +27,7 @@
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony_state.h"
+#include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::parallel {
 
@@ -122,6 +123,9 @@ class Synchrony {
   // state is of another model or compression, or the ranks differ in it; io, it is damaged; misuse
   // as above.
   virtual void restore(const SavedSynchrony& saved) = 0;
+
+  // It watches the waits of this training, on all ranks or on none; null: nobody does.
+  virtual WaitWatch* watch() { return nullptr; }
 
   virtual const StepReport& report() const = 0;
   // The messages of the next step, as indices of dense parameters.
