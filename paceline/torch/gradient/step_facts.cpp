@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -25,8 +26,8 @@ Failure not_said_by_all(const std::vector<bool>& said) {
 
 // The buffer is in use until the operation has ended.
 StepFacts::~StepFacts() {
-  if (!told_weights_.done())
-    told_weights_.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
+  if (!told_weights_.work.done())
+    told_weights_.work.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
 }
 
 void StepFacts::tell_weight(const RankWeight& own) {
@@ -36,12 +37,13 @@ void StepFacts::tell_weight(const RankWeight& own) {
   buffer_.assign(2 * static_cast<std::size_t>(group_.size()), 0.0);
   buffer_[2 * rank] = own.weight;
   buffer_[2 * rank + 1] = own.said ? 1 : 0;
-  if (group_.size() > 1) told_weights_ = group_.all_reduce(buffer_of(buffer_));
+  if (group_.size() > 1)
+    told_weights_ = lane_.call([this] { return group_.all_reduce(buffer_of(buffer_)); });
 }
 
 const StepWeights& StepFacts::weights() {
   if (weights_) return *weights_;
-  told_weights_.wait();
+  lane_.wait(told_weights_, [this] { return "for the weights of a step" + where_(); });
   StepWeights all;
   std::vector<bool> said;
   for (std::size_t rank = 0; 2 * rank < buffer_.size(); ++rank) {
@@ -57,10 +59,24 @@ const StepWeights& StepFacts::weights() {
   return *weights_;
 }
 
+// The length tells the unit, so that a mismatch does.
+WatchedLane::Call StepFacts::tell_reading(std::size_t unit) {
+  auto word = std::make_shared<std::vector<std::int8_t>>(unit + 1);
+  auto told = lane_.call(
+      [&] { return group_.all_reduce(buffer_of(std::span(*word)), {.op = ReduceOp::max}); });
+  told.work.keep(std::move(word));
+  return told;
+}
+
+void StepFacts::wait_for(const WatchedLane::Call& told) {
+  lane_.wait(told, [this] { return "to read parameters" + where_(); });
+}
+
 std::vector<bool> StepFacts::used_by_any(const std::vector<bool>& used) {
   if (group_.size() == 1) return used;
   std::vector<std::uint8_t> flags(used.begin(), used.end());
-  group_.all_reduce(buffer_of(flags), {.op = ReduceOp::max}).wait();
+  lane_.wait(lane_.call([&] { return group_.all_reduce(buffer_of(flags), {.op = ReduceOp::max}); }),
+             [this] { return "at the end of its step" + where_(); });
   return {flags.begin(), flags.end()};
 }
 

@@ -8,11 +8,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::parallel {
 
@@ -39,14 +43,26 @@ class StepFacts {
   StepFacts(const StepFacts&) = delete;
   StepFacts& operator=(const StepFacts&) = delete;
 
+  // From here on calls are made on this lane. `where` tells what this rank did last, for texts.
+  void watch(const WatchedLane& lane, std::function<std::string()> where) {
+    lane_ = lane;
+    where_ = std::move(where);
+  }
+
   // Tells this rank's weight, once a step. It does not wait.
   void tell_weight(const RankWeight& own);
   bool has_told_weight() const { return has_told_weight_; }
   const RankWeight& told() const { return own_; }  // REQUIRES: it has
   // Whether all ranks have told theirs.
-  bool knows_weights() const { return has_told_weight_ && told_weights_.done(); }
+  bool knows_weights() const { return has_told_weight_ && told_weights_.work.done(); }
   // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not.
   const StepWeights& weights();
+
+  // Tells that this rank is about to read parameters that ranks must gather together, outside of
+  // training, the first of them in this unit. The others must tell the same: ranks that do
+  // something else on the group are named. It does not wait; wait_for() does.
+  WatchedLane::Call tell_reading(std::size_t unit);
+  void wait_for(const WatchedLane::Call& told);
 
   // Tells which parameters this rank used, and waits until it is known which of them some rank did.
   // All ranks have as many.
@@ -57,10 +73,12 @@ class StepFacts {
 
  private:
   Communicator& group_;
+  WatchedLane lane_;
+  std::function<std::string()> where_ = [] { return std::string(); };
   RankWeight own_;
   bool has_told_weight_ = false;
   std::vector<double> buffer_;  // two for each rank: its weight, and 1 if it was said
-  Work told_weights_;
+  WatchedLane::Call told_weights_;
   std::optional<StepWeights> weights_;
 };
 
