@@ -376,6 +376,19 @@ void GradientAveraging::tell_weight() {
   communicating([&] { facts_.tell_weight(weight_, has_written); });
 }
 
+WatchedLane::Call GradientAveraging::tell_reading(std::size_t unit) {
+  if (failure_) std::rethrow_exception(failure_);
+  return communicating([&] { return facts_.tell_reading(unit); });
+}
+
+void GradientAveraging::wait_for_reading(const WatchedLane::Call& told) {
+  communicating([&] { facts_.wait_for(told); });
+}
+
+bool GradientAveraging::has_shadows() {
+  return communicating([this] { return facts_.weights().shadows > 0; });
+}
+
 void GradientAveraging::begin() {
   open_ = true;
   if (alone()) return;

@@ -25,9 +25,11 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/base/stopwatch.h"
@@ -63,9 +65,18 @@ class GradientAveraging final : public Synchrony {
   std::shared_ptr<void> birthplace(std::size_t i) override;
   void before_use(std::size_t i) override;
   void weigh(const RankWeight& weight) override { weight_ = weight; }
-  void watch(ParameterWrites& writes) override { writes_ = &writes; }
+  void follow(ParameterWrites& writes) override { writes_ = &writes; }
   // Tells this rank's weight already before the step's first gradient. It must not change then.
   void tell_weight();
+  // Its facts are told on this lane (StepFacts::watch).
+  void watch_facts(const WatchedLane& lane, std::function<std::string()> where) {
+    facts_.watch(lane, std::move(where));
+  }
+  // They pass to StepFacts.
+  WatchedLane::Call tell_reading(std::size_t unit);
+  void wait_for_reading(const WatchedLane::Call& told);
+  // Whether some rank has weight 0 in this step. It waits for all weights. REQUIRES: tell_weight().
+  bool has_shadows();
   void pause(bool paused) override { paused_ = paused; }
   bool in_step() const override { return open_; }
   bool has_gradients() const override;

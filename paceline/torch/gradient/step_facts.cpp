@@ -66,8 +66,8 @@ bool differ(std::span<const std::uint8_t> maxima) {
 
 // The buffer is in use until the operation has ended.
 StepFacts::~StepFacts() {
-  if (!told_weights_.done())
-    told_weights_.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
+  if (!told_weights_.work.done())
+    told_weights_.work.keep(std::make_shared<std::vector<double>>(std::move(buffer_)));
 }
 
 void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
@@ -79,12 +79,13 @@ void StepFacts::tell_weight(const RankWeight& own, bool has_written) {
   buffer_[first + 1] = own.said ? 1 : 0;
   buffer_[first + 2] = has_written ? 1 : 0;
   buffer_[first + 3] = static_cast<double>(training_);
-  if (group_.size() > 1) told_weights_ = group_.all_reduce(buffer_of(buffer_));
+  if (group_.size() > 1)
+    told_weights_ = lane_.call([this] { return group_.all_reduce(buffer_of(buffer_)); });
 }
 
 const StepWeights& StepFacts::weights() {
   if (weights_) return *weights_;
-  told_weights_.wait();
+  lane_.wait(told_weights_, [this] { return "for the weights of a step" + where_(); });
   StepWeights all;
   std::vector<bool> said;
   std::vector<double> trainings;
@@ -105,13 +106,27 @@ const StepWeights& StepFacts::weights() {
   return *weights_;
 }
 
+// The length tells the unit, so that a mismatch does.
+WatchedLane::Call StepFacts::tell_reading(std::size_t unit) {
+  auto word = std::make_shared<std::vector<std::int8_t>>(unit + 1);
+  auto told = lane_.call(
+      [&] { return group_.all_reduce(buffer_of(std::span(*word)), {.op = ReduceOp::max}); });
+  told.work.keep(std::move(word));
+  return told;
+}
+
+void StepFacts::wait_for(const WatchedLane::Call& told) {
+  lane_.wait(told, [this] { return "to read parameters" + where_(); });
+}
+
 std::vector<bool> StepFacts::used_by_any(const std::vector<bool>& used) {
   if (group_.size() == 1) return used;
   std::vector<std::uint8_t> flags(used.begin(), used.end());
   append_compared(flags, training_);
   if (compared_ != 0) append_compared(flags, compared_);
   flags.resize(used.size() + 4 * kNumberBytes);  // zeros: not compared
-  group_.all_reduce(buffer_of(flags), {.op = ReduceOp::max}).wait();
+  lane_.wait(lane_.call([&] { return group_.all_reduce(buffer_of(flags), {.op = ReduceOp::max}); }),
+             [this] { return "at the end of its step" + where_(); });
   const auto compared = std::span(flags).subspan(used.size());
   if (differ(compared.first(2 * kNumberBytes))) throw Error(ends_of_several_trainings());
   const auto rest = compared.subspan(2 * kNumberBytes);

@@ -9,11 +9,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/replica/rank_weight.h"
+#include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::parallel {
 
@@ -21,8 +25,8 @@ namespace paceline::parallel {
 struct StepWeights {
   std::vector<double> of_ranks;
   double total = 0;
-  int root = -1;    // the lowest rank whose weight is not 0; -1: there is none
-  int shadows = 0;  // ranks of weight 0
+  int root = -1;            // the lowest rank whose weight is not 0; -1: there is none
+  int shadows = 0;          // ranks of weight 0
   bool has_writes = false;  // the program wrote into the parameters of some rank
 
   // The factor of this rank's gradients in a mean that counts all ranks alike: 1 if all weigh the
@@ -41,13 +45,19 @@ class StepFacts {
   StepFacts(const StepFacts&) = delete;
   StepFacts& operator=(const StepFacts&) = delete;
 
+  // From here on calls are made on this lane. `where` tells what this rank did last, for texts.
+  void watch(const WatchedLane& lane, std::function<std::string()> where) {
+    lane_ = lane;
+    where_ = std::move(where);
+  }
+
   // Tells this rank's weight, once a step, and whether the program wrote into its parameters since
   // the last one. It does not wait.
   void tell_weight(const RankWeight& own, bool has_written = false);
   bool has_told_weight() const { return has_told_weight_; }
   const RankWeight& told() const { return own_; }  // REQUIRES: it has
   // Whether all ranks have told theirs.
-  bool knows_weights() const { return has_told_weight_ && told_weights_.done(); }
+  bool knows_weights() const { return has_told_weight_ && told_weights_.work.done(); }
   // Waits for them. THROWS Error (mismatch): some ranks said their weight, and others did not; a
   // rank began a step of another training.
   const StepWeights& weights();
@@ -55,6 +65,13 @@ class StepFacts {
   // Sets what used_by_any() compares: a fingerprint of what must be the same on all ranks; 0, which
   // holds again after each step: this rank does not know.
   void compare(std::uint64_t fingerprint) { compared_ = fingerprint; }
+
+  // Tells that this rank is about to read parameters that ranks must gather together, outside of
+  // training, the first of them in this unit. The others must tell the same: ranks that do
+  // something else on the group are named. It does not wait; wait_for() does.
+  WatchedLane::Call tell_reading(std::size_t unit);
+  void wait_for(const WatchedLane::Call& told);
+
   // Tells which parameters this rank used, and waits until it is known which of them some rank did.
   // All ranks have as many. THROWS Error (mismatch): a rank ends a step of another training.
   std::vector<bool> used_by_any(const std::vector<bool>& used);
@@ -67,11 +84,13 @@ class StepFacts {
  private:
   Communicator& group_;
   const std::uint64_t training_;
+  WatchedLane lane_;
+  std::function<std::string()> where_ = [] { return std::string(); };
   RankWeight own_;
   bool has_told_weight_ = false;
   // Four for each rank: its weight, 1 if that was said, 1 if the program wrote, and the training.
   std::vector<double> buffer_;
-  Work told_weights_;
+  WatchedLane::Call told_weights_;
   std::optional<StepWeights> weights_;
   std::uint64_t compared_ = 0;
   bool has_difference_ = false;

@@ -71,7 +71,8 @@ std::string name_of(const BatchRanks& ranks, double layer) {
 // Waits for what the layer has called; a failure tells in which layer this rank was.
 void wait_in(const BatchRanks& ranks, int layer, const std::function<Work()>& call) {
   try {
-    call().wait();
+    ranks.lane.wait(ranks.lane.call(call),
+                    [&] { return "in SyncBatchNorm layer " + name_of(ranks, layer); });
   } catch (const Error& error) {
     Failure failure = error.failure();
     failure.what = c10::str("in SyncBatchNorm layer ", name_of(ranks, layer), ": ", failure.what,
@@ -153,8 +154,10 @@ class Normalise : public torch::autograd::Function<Normalise> {
       wait_in(ranks, exchange.layer, [&] { return ranks.group->all_reduce(buffer_of(totals)); });
     }
     at::Tensor dx = at::zeros_like(input);
+    // A rank whose rows do not count reads the weight too: ranks that keep it divided gather it
+    // together.
+    const at::Tensor gain = inverse * weight.to(at::kDouble);
     if (ranks.weight > 0) {
-      const at::Tensor gain = inverse * weight.to(at::kDouble);
       const at::Tensor mean_sum = totals.narrow(0, 0, sum.numel()) / (all.count * ranks.weight);
       const at::Tensor mean_product =
           totals.narrow(0, sum.numel(), sum.numel()) / (all.count * ranks.weight);

@@ -8,7 +8,8 @@
 // through them: the numbers are those of one process with the whole batch, also where batches
 // differ in size (say weight(n) before the forward pass). Each layer makes all ranks wait for each
 // other twice, so: every rank runs the same layers in the same order, and a rank of weight 0 runs
-// forward and backward too, on an empty batch. Evaluation communicates nothing.
+// forward and backward too, on an empty batch, as often as the others do in this step. Evaluation
+// communicates nothing.
 #pragma once
 
 #include <torch/nn/modules/batchnorm.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/replica/replica.h"
 
 namespace paceline {
 
@@ -27,6 +29,7 @@ struct BatchRanks {
   Communicator* group = nullptr;  // null: this rank's batch alone
   double weight = 1;  // with which this rank's gradients will be averaged; 0: its rows do not count
   std::vector<std::string> layers = {};  // their names in the model, the same on all ranks
+  parallel::WatchedLane lane = {};       // on which the layers call
 };
 
 // Parameters, buffers and options are those of torch::nn::BatchNorm1d/2d/3d, for input (N, C) and

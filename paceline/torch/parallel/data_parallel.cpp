@@ -129,6 +129,8 @@ class DataParallel::Impl {
   }
   ~Impl() {
     ranks_->group = nullptr;
+    ranks_->lane = {};
+    ranks_->weight = 1;
     dropouts_->step = nullptr;
   }
 
@@ -246,6 +248,7 @@ class DataParallel::Impl {
     Communicator& group = replicas.group();
     layers_ = group.size() > 1 ? group.split(0) : nullptr;
     ranks_->group = layers_.get();
+    ranks_->lane = {replicas.synchrony().watch(), parallel::WaitWatch::Lane::layers};
   }
 
   DeviceMesh* const mesh_;  // null: the ranks are replicas

@@ -14,7 +14,8 @@
 // There is one turn more than the longest loader has batches: the one in which all ranks learn that
 // nobody has one, and step() does nothing. Shadows apply the same updates, so nothing has to be
 // copied at the end. With layers that mix ranks (SyncBatchNorm) a shadow runs forward and backward
-// on an empty batch. With buffers such as running statistics use BufferMode::average.
+// on empty batches, as often as the others do in the turn. With buffers such as running statistics
+// use BufferMode::average.
 #pragma once
 
 #include <iterator>

@@ -8,9 +8,10 @@
 // over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
 // gradients; the sub-room grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h) and
 // what becomes of a step in which one is not finite (finite_watch.h); which part of a tensor each
-// rank holds is placement.h; what a training in 16 bits does with gradients is numbers.h. Replicas
-// (replicas.h) holds all this together, and a Synchrony (synchrony.h) keeps the replicas in step:
-// the rooms above implement it. Start reading at synchrony.h, then replicas.h.
+// rank holds is placement.h; what a training in 16 bits does with gradients is grads/numbers.h;
+// waits that cannot end are ended by watch/wait_watch.h. Replicas (replicas.h) holds all this
+// together, and a Synchrony (synchrony.h) keeps the replicas in step: the rooms above implement it.
+// Start reading at synchrony.h, then replicas.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
@@ -30,3 +31,4 @@
 #include "paceline/torch/replica/replicas.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
+#include "paceline/torch/replica/watch/wait_watch.h"

@@ -195,7 +195,7 @@ void Replicas::begin_synchrony(MadeSynchrony made) {
   hook();
   note_gradients();
   writes_ = std::make_unique<ParameterWrites>(parts_.trained_and_frozen());
-  synchrony_->watch(*writes_);
+  synchrony_->follow(*writes_);
   synchrony_->weigh(weight_);
   synchrony_->pause(is_paused_);
   report_step();
@@ -738,7 +738,9 @@ at::Tensor Replicas::mean(const at::Tensor& value) {
                  ": hand in loss.mean(), or say weight(0) where a rank has no batch"));
   }
   std::vector<double> sums = {weight > 0 ? weight * value.item<double>() : 0, weight};
-  (calls_ ? *calls_ : *group_).all_reduce(buffer_of(sums)).wait();
+  const WatchedLane lane(synchrony().watch(), WaitWatch::Lane::calls);
+  lane.wait(lane.call([&] { return (calls_ ? *calls_ : *group_).all_reduce(buffer_of(sums)); }),
+            [] { return "in DataParallel::mean()"; });
   return at::scalar_tensor(sums[0] / sums[1], at::kDouble);
 }
 

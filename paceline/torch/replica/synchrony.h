@@ -28,6 +28,7 @@
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony_state.h"
+#include "paceline/torch/replica/watch/wait_watch.h"
 
 namespace paceline::parallel {
 
@@ -80,7 +81,7 @@ class Synchrony {
   // `writes` tells what the program writes into the parameters between steps; it outlives this.
   // Called before the first step. Values that a synchrony keeps beside the parameters follow such
   // writes; it notes those that it has followed.
-  virtual void watch(ParameterWrites& writes) { static_cast<void>(writes); }
+  virtual void follow(ParameterWrites& writes) { static_cast<void>(writes); }
 
   // The optimizers with which the caller ends the step that is under way, before end_step(null):
   // for a synchrony that has others step by their settings, or compares their rates. THROWS Error
@@ -140,6 +141,9 @@ class Synchrony {
   // state is of another model or compression, or the ranks differ in it; io, it is damaged; misuse
   // as above.
   virtual void restore(const SavedSynchrony& saved) = 0;
+
+  // It watches the waits of this training, on all ranks or on none; null: nobody does.
+  virtual WaitWatch* watch() { return nullptr; }
 
   virtual const StepReport& report() const = 0;
   // The messages of the next step, as indices of dense parameters.

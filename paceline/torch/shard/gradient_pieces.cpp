@@ -10,11 +10,13 @@
 
 namespace paceline::shard {
 
-GradientPieces::GradientPieces(const Units& units, Communicator& lane, std::optional<Dtype> wire,
+GradientPieces::GradientPieces(const Units& units, Communicator& lane,
+                               const parallel::WatchedLane& watched, std::optional<Dtype> wire,
                                bool keeps_memory, const std::vector<Leaf>& leaves,
                                std::function<void()> sent_all)
     : units_(units),
       lane_(lane),
+      watched_(watched),
       wire_(wire),
       keeps_memory_(keeps_memory),
       leaves_(leaves),
@@ -42,8 +44,10 @@ void GradientPieces::send(std::size_t bucket, const Buffer& gradients,
 void GradientPieces::start(std::size_t bucket) {
   Message& message = messages_[bucket];
   const ConstBuffer gradients = as_sent(bucket);
-  message.work = lane_.reduce_scatter(gradients, piece_on_wire(bucket), {.op = ReduceOp::average});
-  message.work.keep(std::vector<std::shared_ptr<const void>>{
+  message.call = watched_.call([&] {
+    return lane_.reduce_scatter(gradients, piece_on_wire(bucket), {.op = ReduceOp::average});
+  });
+  message.call.work.keep(std::vector<std::shared_ptr<const void>>{
       gradients.data == message.gradients.data ? message.memory : zeros_, pieces_[bucket],
       halves_[bucket]});
   if (!keeps_memory_) message.memory.reset();  // it is given back once it was read
@@ -109,14 +113,16 @@ void GradientPieces::wait(std::size_t bucket) {
   Message& message = messages_[bucket];
   if (std::exchange(message.is_home, true)) return;
   try {
-    message.work.wait();
+    watched_.wait(message.call, [&] {
+      return c10::str("until the gradients of '", units_[bucket].name, "' are reduced");
+    });
   } catch (const Error& error) {
     Failure failure = error.failure();
     failure.what = c10::str("while the gradients of '", units_[bucket].name,
                             "' were reduced to their owners: ", failure.what);
     throw Error(std::move(failure));
   }
-  message.work = {};
+  message.call = {};
   if (wire_) widen_piece(bucket);
 }
 

@@ -21,11 +21,12 @@ namespace paceline::shard {
 // add in a balanced tree of ranks, whichever operation it is.
 class GradientPieces final : public parallel::GradientReceiver {
  public:
-  // `lane` is for these messages alone. `wire`: the type in which gradients of f32 travel, f16 or
-  // bf16; none: their own. `keeps_memory`: pieces are parts of the buckets' memory. `leaves` get
-  // the gradients. `sent_all` is called as GradientReceiver::sent_all is. All outlive this.
-  GradientPieces(const Units& units, Communicator& lane, std::optional<Dtype> wire,
-                 bool keeps_memory, const std::vector<Leaf>& leaves,
+  // `lane` is for these messages alone, and `watched` watches them. `wire`: the type in which
+  // gradients of f32 travel, f16 or bf16; none: their own. `keeps_memory`: pieces are parts of the
+  // buckets' memory. `leaves` get the gradients. `sent_all` is called as GradientReceiver::sent_all
+  // is. All outlive this.
+  GradientPieces(const Units& units, Communicator& lane, const parallel::WatchedLane& watched,
+                 std::optional<Dtype> wire, bool keeps_memory, const std::vector<Leaf>& leaves,
                  std::function<void()> sent_all);
 
   const std::vector<schedule::Bucket>& buckets() const override { return buckets_; }
@@ -49,7 +50,7 @@ class GradientPieces final : public parallel::GradientReceiver {
     bool is_ready = false, is_home = false;
     Buffer gradients = {};  // no data: zeros
     std::shared_ptr<const void> memory = {};
-    Work work = {};
+    parallel::WatchedLane::Call call = {};
   };
   void start(std::size_t bucket);
   ConstBuffer as_sent(std::size_t bucket);
@@ -61,6 +62,7 @@ class GradientPieces final : public parallel::GradientReceiver {
 
   const Units& units_;
   Communicator& lane_;
+  const parallel::WatchedLane watched_;
   const std::optional<Dtype> wire_;
   const bool keeps_memory_;
   const std::vector<Leaf>& leaves_;

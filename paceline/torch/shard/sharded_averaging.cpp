@@ -11,6 +11,7 @@
 namespace paceline::shard {
 
 using parallel::GradientAveraging;
+using Lane = parallel::WaitWatch::Lane;
 
 std::unique_ptr<parallel::Synchrony> make_sharded_averaging(const parallel::ModelParts& parts,
                                                             Communicator& group, Job* job,
@@ -39,16 +40,26 @@ ShardedAveraging::ShardedAveraging(const parallel::ModelParts& parts, Communicat
       parameters_(parts.dense),
       lane_(group.split(0)),
       gather_lane_(group.split(0)),
+      watch_(stage_ == 3 ? std::make_unique<parallel::WaitWatch>(*gather_lane_) : nullptr),
       units_(Units::of(parts, group.size(), options)),
       memory_(units_, parts, *gather_lane_, /*stays_whole=*/stage_ < 3),
-      gathers_(units_, memory_, *gather_lane_, /*stay_whole=*/stage_ < 3, options.zero_prefetch),
-      pieces_(units_, *lane_, wire_of(options.compression), /*keeps_memory=*/stage_ == 1,
-              memory_.leaves(),
+      gathers_(units_, memory_, *gather_lane_, {watch_.get(), Lane::gathers},
+               /*stay_whole=*/stage_ < 3, options.zero_prefetch, facts()),
+      pieces_(units_, *lane_, {watch_.get(), Lane::pieces}, wire_of(options.compression),
+              /*keeps_memory=*/stage_ == 1, memory_.leaves(),
               [this] { communicating([this] { gathers_.take_part_in_rest(); }); }),
       leaf_pieces_(pieces_of(memory_, *lane_)),
       averaging_(std::make_unique<GradientAveraging>(parts, group, job, options, &pieces_)),
       uses_(std::make_unique<StorageUses>(
-          memory_.storages(), [this](const std::vector<std::size_t>& units) { used(units); })) {}
+          memory_.storages(), [this](const std::vector<std::size_t>& units) { used(units); })) {
+  averaging_->watch_facts({watch_.get(), Lane::facts}, [this] { return gathers_.last_use(); });
+}
+
+GatherFacts ShardedAveraging::facts() {
+  return {.has_shadows = [this] { return averaging_->has_shadows(); },
+          .tell_reading = [this](std::size_t unit) { return averaging_->tell_reading(unit); },
+          .wait_for_reading = [this](const auto& told) { averaging_->wait_for_reading(told); }};
+}
 
 ShardedAveraging::~ShardedAveraging() {
   uses_.reset();
@@ -61,10 +72,23 @@ ShardedAveraging::~ShardedAveraging() {
   }
 }
 
+// Another rank's gather may have ended this rank's call.
+template <typename Call>
+decltype(auto) ShardedAveraging::explaining(const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    gathers_.explain(failure);
+    if (failure.what == error.failure().what) throw;
+    throw Error(std::move(failure));
+  }
+}
+
 template <typename Call>
 void ShardedAveraging::communicating(const Call& call) {
   try {
-    call();
+    explaining(call);
   } catch (const Error&) {
     fail(std::current_exception());
     throw;
@@ -79,24 +103,39 @@ void ShardedAveraging::fail(std::exception_ptr failure) {
 // libtorch runs an operator on these units next. It would only log what is thrown here: the next
 // call throws it.
 void ShardedAveraging::used(const std::vector<std::size_t>& units) {
+  if (gathers_.is_held()) return;  // and is no part of a step
   const bool in_backward = current_backward() >= 0,
              in_training = at::GradMode::is_enabled() || in_backward;
   const bool begins_pass = in_training && !in_backward && is_in_backward_;
   if (in_training) is_in_backward_ = in_backward;
-  if (!begins_pass && gathers_.are_ready(units)) return;
+  const UnitUse use = in_training ? UnitUse::training : UnitUse::evaluation;
+  if (!begins_pass && gathers_.are_ready(units, use)) return;
   const at::NoGradGuard no_grad;
   try {
-    if (begins_pass) gathers_.begin_pass();
-    if (stage_ == 3 && in_training) averaging_->tell_weight();
-    gathers_.begin(units, in_training);
+    explaining([&] {
+      if (begins_pass) gathers_.begin_pass();
+      if (stage_ == 3 && in_training) averaging_->tell_weight();
+      gathers_.begin(units, use);
+    });
   } catch (const std::exception&) {
     fail(std::current_exception());
     gathers_.poison(units);
   }
 }
 
+bool ShardedAveraging::arriving(std::size_t i) {
+  const bool counts = explaining([&] { return averaging_->arriving(i); });
+  if (!counts) gradient_made(i);
+  return counts;
+}
+
 void ShardedAveraging::arrived(std::size_t i, bool held_elsewhere) {
-  averaging_->arrived(i, held_elsewhere);
+  explaining([&] { averaging_->arrived(i, held_elsewhere); });
+  gradient_made(i);
+}
+
+// A gradient that does not count is made too: units come and go in the same order on all ranks.
+void ShardedAveraging::gradient_made(std::size_t i) {
   if (stage_ < 3) return;
   if (const int now = current_backward(); now != backward_) {
     backward_ = now;
@@ -115,8 +154,11 @@ parallel::StepOutcome ShardedAveraging::end_step(parallel::OwnUpdates*) {
   }
   // A rank without a batch used nothing since the last step, and the others may have.
   if (stage_ < 3) communicating([this] { gathers_.start_all(); });
-  parallel::StepOutcome outcome = averaging_->end_step(nullptr);
-  if (outcome.end != parallel::StepEnd::over) communicating([this] { gathers_.forget(); });
+  parallel::StepOutcome outcome = explaining([this] { return averaging_->end_step(nullptr); });
+  // At the end of all ranks' batches nothing has changed, but passes on empty batches have left
+  // units behind.
+  if (outcome.end != parallel::StepEnd::over || stage_ == 3)
+    communicating([this] { gathers_.forget(); });
   if (outcome.has_writes && stage_ == 3) communicating([this] { compare_writes(); });
   if (outcome.complaint.empty()) outcome.complaint = complaint_about_memory();
   pieces_.end_step();
@@ -147,9 +189,14 @@ std::string ShardedAveraging::complaint_about_memory() const {
                   "another DataParallel");
 }
 
+// Whole parameters are there for any code and any thread between two steps.
 void ShardedAveraging::stepped(const parallel::Optimizers& optimizers, double seconds) {
   averaging_->stepped(optimizers, seconds);
-  if (stage_ < 3) communicating([this] { gathers_.start_all(); });
+  if (stage_ == 3) return;
+  communicating([this] {
+    gathers_.start_all();
+    gathers_.wait_for_all();
+  });
 }
 
 // After a step of the caller's own optimizer nothing may have been started.

@@ -28,12 +28,12 @@ class ShardedAveraging final : public parallel::Synchrony {
   ShardedAveraging(const ShardedAveraging&) = delete;
   ShardedAveraging& operator=(const ShardedAveraging&) = delete;
 
-  bool arriving(std::size_t i) override { return averaging_->arriving(i); }
+  bool arriving(std::size_t i) override;
   void arrived(std::size_t i, bool held_elsewhere) override;
   std::shared_ptr<void> birthplace(std::size_t i) override { return averaging_->birthplace(i); }
   void before_use(std::size_t) override {}
   void weigh(const parallel::RankWeight& weight) override { averaging_->weigh(weight); }
-  void watch(parallel::ParameterWrites& writes) override { averaging_->watch(writes); }
+  void follow(parallel::ParameterWrites& writes) override { averaging_->follow(writes); }
   void pause(bool paused) override { averaging_->pause(paused); }
   bool in_step() const override { return averaging_->in_step(); }
   bool has_gradients() const override { return averaging_->has_gradients(); }
@@ -56,6 +56,7 @@ class ShardedAveraging final : public parallel::Synchrony {
   void write_consensus() override {}
   parallel::SynchronyState state() override;
   void restore(const parallel::SavedSynchrony& saved) override;
+  parallel::WaitWatch* watch() override { return watch_.get(); }
   const StepReport& report() const override { return report_; }
   const std::vector<schedule::Bucket>& buckets() const override { return averaging_->buckets(); }
 
@@ -68,12 +69,17 @@ class ShardedAveraging final : public parallel::Synchrony {
   void used(const std::vector<std::size_t>& units);
   void compare_writes();
   std::string complaint_about_memory() const;
+  void gradient_made(std::size_t i);
+  GatherFacts facts();
   template <typename Call>
   void communicating(const Call& call);
+  template <typename Call>
+  decltype(auto) explaining(const Call& call);
 
   const int stage_;
   const std::vector<parallel::Parameter> parameters_;
   std::unique_ptr<Communicator> lane_, gather_lane_;
+  std::unique_ptr<parallel::WaitWatch> watch_;  // none: parameters are whole between steps
   const Units units_;
   UnitMemory memory_;
   UnitGathers gathers_;

@@ -3,155 +3,222 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/own_lines.h"
 
 namespace paceline::shard {
+namespace {
+
+// The same bytes as elements of another type.
+template <typename Numbers>
+Numbers as(const Numbers& numbers, Dtype dtype) {
+  return {numbers.data, numbers.size_bytes() / size_of(dtype), dtype};
+}
+
+[[noreturn]] void throw_in(const std::string& place, const Error& error) {
+  Failure failure = error.failure();
+  failure.what = c10::str(place, ": ", failure.what);
+  throw Error(std::move(failure));
+}
+
+}  // namespace
 
 UnitGathers::UnitGathers(const Units& units, UnitMemory& memory, Communicator& group,
-                         bool stay_whole, int ahead)
+                         const parallel::WatchedLane& lane, bool stay_whole, int ahead,
+                         GatherFacts facts)
     : units_(units),
       memory_(memory),
       group_(group),
       stay_whole_(stay_whole),
       ahead_(ahead),
+      lane_(lane),
+      facts_(std::move(facts)),
       states_(units.size(), stay_whole ? State::whole : State::absent),
-      works_(units.size()) {}
+      purposes_(units.size()),
+      calls_(units.size()) {}
 
 bool UnitGathers::is_in_use(std::size_t unit) const {
   return std::ranges::find(in_use_, unit) != in_use_.end();
 }
 
-bool UnitGathers::are_ready(const std::vector<std::size_t>& units) const {
+bool UnitGathers::are_ready(const std::vector<std::size_t>& units, UnitUse use) const {
   if (is_held_) return true;
-  return std::ranges::all_of(units, [this](std::size_t unit) {
-    return states_[unit] == State::whole &&
-           (stay_whole_ || units_[unit].is_root || is_in_use(unit));
+  const bool in_training = use == UnitUse::training;
+  if (in_training && !evaluated_.empty()) return false;
+  return std::ranges::all_of(units, [&](std::size_t unit) {
+    return states_[unit] == State::whole && (stay_whole_ || !in_training || is_in_use(unit));
   });
 }
 
-void UnitGathers::begin(const std::vector<std::size_t>& units, bool in_training) {
-  if (are_ready(units)) return;
+void UnitGathers::begin(const std::vector<std::size_t>& units, UnitUse use) {
+  if (are_ready(units, use)) return;
   if (stay_whole_) {
     start_all();
     for (const std::size_t unit : units) wait(unit);
     return;
   }
-  const auto is_new = [&](std::size_t unit) { return !units_[unit].is_root && !is_in_use(unit); };
-  if (std::ranges::any_of(units, is_new)) {
-    for (const std::size_t unit : std::vector<std::size_t>(in_use_))
-      if (std::ranges::find(units, unit) == units.end()) finished(unit);
-  }
+  if (use == UnitUse::evaluation) return evaluate(units);
+  end_evaluation();
+  const auto is_new = [this](std::size_t unit) { return !is_in_use(unit); };
+  if (std::ranges::any_of(units,
+                          [&](std::size_t unit) { return is_new(unit) && !units_[unit].is_root; }))
+    leave(units);
   for (const std::size_t unit : units)
-    if (is_new(unit) || states_[unit] != State::whole) use_one(unit, in_training);
+    if (is_new(unit)) train_on(unit);
 }
 
-void UnitGathers::use_one(std::size_t unit, bool in_training) {
-  if (in_training) {
-    if (!last_order_) (void)tell_use(unit + 1);
-    follow(unit);
-  }
-  if (states_[unit] == State::absent) start(unit);
+// Training goes on to `next`.
+void UnitGathers::leave(const std::vector<std::size_t>& next) {
+  for (const std::size_t unit : std::vector<std::size_t>(in_use_))
+    if (std::ranges::find(next, unit) == next.end()) finished(unit);
+}
+
+void UnitGathers::train_on(std::size_t unit) {
+  if (is_told_) (void)tell_use(unit + 1);
+  const bool is_first = order_.uses() == 0;
+  if (const auto expected = order_.expected(); !order_.add(unit)) order_has_changed(unit, expected);
+  if (states_[unit] == State::absent) start(unit, Purpose::training);
   wait(unit);
-  if (!units_[unit].is_root) in_use_.push_back(unit);
+  in_use_.push_back(unit);
+  last_ = unit;
   tell(UnitEvent::Kind::begin, unit);
-  if (in_training) start_ahead();
+  if (is_first && order_.is_known()) is_told_ = facts_.has_shadows();
+  start_ahead();
 }
 
-// A use that the last order does not have there shows that the order is not the same in all steps.
-void UnitGathers::follow(std::size_t unit) {
-  order_.push_back(unit);
-  if (!last_order_ || has_changed_) return;
-  if (place_ < last_order_->size() && (*last_order_)[place_] == unit) {
-    ++place_;
-    return;
+// Units that training has gathered stay as they are, and so do those that it has begun to gather.
+void UnitGathers::evaluate(const std::vector<std::size_t>& units) {
+  const auto is_over = [&](std::size_t unit) {
+    return !units_[unit].is_root && std::ranges::find(units, unit) == units.end();
+  };
+  const bool is_first = evaluated_.empty();
+  parallel::WatchedLane::Call told;
+  if (is_first) told = facts_.tell_reading(units.front());
+  for (const std::size_t unit : evaluated_)
+    if (is_over(unit)) empty(unit);
+  std::erase_if(evaluated_, is_over);
+  for (const std::size_t unit : units) {
+    if (states_[unit] == State::absent) {
+      start(unit, Purpose::evaluation);
+      evaluated_.push_back(unit);
+      last_ = unit;
+      tell(UnitEvent::Kind::begin, unit);
+    }
+    wait(unit);
   }
-  has_changed_ = true;
-  if (ahead_ == 0) return;
-  ahead_ = 0;
-  warn(c10::str("the units of the model are used in another order than in the last step ('",
-                units_[unit].name, "' came ",
-                place_ < last_order_->size()
-                    ? c10::str("before '", units_[(*last_order_)[place_]].name, "'")
-                    : std::string("once more"),
-                "), so none is gathered ahead of its use from now on"));
+  if (is_first) facts_.wait_for_reading(told);
+}
+
+void UnitGathers::end_evaluation() {
+  for (const std::size_t unit : std::exchange(evaluated_, {})) empty(unit);
+}
+
+// It was gathered ahead for nothing, on all ranks, and so was what follows it.
+void UnitGathers::order_has_changed(std::size_t unit, std::optional<std::size_t> expected) {
+  if (is_told_ || ahead_ == 0) return;
   for (std::size_t u = 0; u < states_.size(); ++u)
-    if (u != unit && !units_[u].is_root && !is_in_use(u)) empty(u);
+    if (u != unit && !is_in_use(u)) empty(u);
+  if (std::exchange(has_warned_, true)) return;
+  warn(c10::str(
+      "the units of the model are used in another order than in the last step ('",
+      units_[unit].name, "' came ",
+      expected ? c10::str("before '", units_[*expected].name, "'") : std::string("once more"),
+      "), so none is gathered ahead of its use until two steps have the same order"));
 }
 
 // A gather may start once the unit `ahead_` uses before has begun.
 void UnitGathers::start_ahead() {
-  if (!last_order_ || has_changed_) return;
-  const std::size_t end = std::min(last_order_->size(), place_ + static_cast<std::size_t>(ahead_));
-  for (std::size_t at = place_; at < end; ++at) {
-    const std::size_t unit = (*last_order_)[at];
-    if (is_in_use(unit)) return;  // gathers start in the order of uses, on all ranks
-    if (states_[unit] == State::absent) start(unit);
+  if (is_told_ || !order_.is_steady()) return;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(ahead_); ++k) {
+    const auto unit = order_.expected(k);
+    // Gathers start in the order of uses, on all ranks.
+    if (!unit || is_in_use(*unit)) return;
+    if (states_[*unit] == State::absent) start(*unit, Purpose::training);
   }
 }
 
 void UnitGathers::begin_pass() {
   if (stay_whole_ || is_held_) return;
-  for (const std::size_t unit : std::exchange(in_use_, {})) empty(unit);
+  leave({});
 }
 
+// The root stays.
 void UnitGathers::finished(std::size_t unit) {
-  if (stay_whole_ || is_held_ || !is_in_use(unit)) return;
+  if (stay_whole_ || is_held_ || units_[unit].is_root || !is_in_use(unit)) return;
   std::erase(in_use_, unit);
   empty(unit);
 }
 
-// A rank without a batch does not know the order before a step has shown it, so in the first one
-// each use is told. Ranks that have nothing to tell (0) hear it.
+// A rank tells which unit it uses next, from 1, or 0: none. Returns what some rank uses; 0: no rank
+// uses any more.
 std::size_t UnitGathers::tell_use(std::size_t use) {
-  const auto own = static_cast<double>(use), none = -static_cast<double>(units_.size() + 2);
-  std::vector<double> largest = {own, use > 0 ? -own : none};  // and the smallest, negated
-  group_.all_reduce(buffer_of(largest), {.op = ReduceOp::max}).wait();
-  if (largest[0] != -largest[1]) {
-    const auto name_of = [this](double one) {
-      const auto unit = static_cast<std::size_t>(one) - 1;
-      return unit < units_.size() ? c10::str("'", units_[unit].name, "'") : std::string("none");
-    };
-    throw Error({Fault::mismatch,
-                 c10::str("one rank uses ", name_of(-largest[1]), " next, and another ",
-                          name_of(largest[0]),
-                          ": all ranks must use the units of the model in the same order"),
-                 {}});
+  std::vector<std::int64_t> own = {static_cast<std::int64_t>(use)};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(group_.size()));
+  if (use > 0) purposes_[use - 1] = Purpose::training;
+  const auto where = [&] {
+    if (use == 0) return "for the units that the others use next" + last_use();
+    return c10::str("before its use of '", units_[use - 1].name, "',", last_use());
+  };
+  try {
+    lane_.wait(lane_.call([&] { return group_.all_gather(buffer_of(own), buffer_of(all)); }),
+               where);
+  } catch (const Error& error) {
+    throw_in(use > 0 ? c10::str("before the use of '", units_[use - 1].name, "'")
+                     : std::string("while the others' uses were heard"),
+             error);
   }
-  return static_cast<std::size_t>(largest[0]);
+  const auto is_use = [](std::int64_t one) { return one != 0; };
+  const auto first = std::ranges::find_if(all, is_use);
+  if (first == all.end()) return 0;
+  const auto other =
+      std::ranges::find_if(all, [&](std::int64_t one) { return is_use(one) && one != *first; });
+  if (other == all.end()) return static_cast<std::size_t>(*first);
+  const auto rank_of = [&](auto one) { return static_cast<int>(one - all.begin()); };
+  const auto name_of = [this](std::int64_t one) {
+    return c10::str("'", units_[static_cast<std::size_t>(one) - 1].name, "'");
+  };
+  // No rank leaves before all of them know.
+  try {
+    group_.barrier().wait();
+  } catch (const Error&) {  // the others do
+  }
+  throw Error({Fault::mismatch,
+               c10::str("rank ", rank_of(first), " uses ", name_of(*first), " next, and rank ",
+                        rank_of(other), " ", name_of(*other),
+                        ": all ranks must use the units of the model in the same order"),
+               {rank_of(first), rank_of(other)}});
 }
 
 void UnitGathers::take_part_in_rest() {
-  if (stay_whole_ || has_changed_) return;
-  if (last_order_) {
-    for (; place_ < last_order_->size(); ++place_) take_part_in((*last_order_)[place_]);
-    order_ = *last_order_;
+  if (stay_whole_) return;
+  end_evaluation();
+  const bool is_first = order_.uses() == 0;
+  if (is_first && order_.is_known()) {
+    take_part_in(order_.last().front());
+    is_told_ = facts_.has_shadows();
+  }
+  if (is_told_) {
+    while (const std::size_t use = tell_use(0)) take_part_in(use - 1);
     return;
   }
-  const std::size_t end = units_.size() + 1;
-  if (!order_.empty()) {
-    (void)tell_use(end);
-    return;
-  }
-  for (std::size_t use = tell_use(0); use != end; use = tell_use(0)) {
-    order_.push_back(use - 1);
-    take_part_in(order_.back());
-  }
+  while (const auto unit = order_.expected()) take_part_in(*unit);
 }
 
 void UnitGathers::take_part_in(std::size_t unit) {
-  for (const std::size_t one : std::exchange(in_use_, {})) empty(one);
-  if (states_[unit] == State::absent) start(unit);
+  leave({});  // the others gather it also where it was in use
+  (void)order_.add(unit);
+  if (states_[unit] == State::absent) start(unit, Purpose::training);
   wait(unit);
-  if (!units_[unit].is_root) in_use_.push_back(unit);
+  if (!is_in_use(unit)) in_use_.push_back(unit);
   tell(UnitEvent::Kind::begin, unit);
 }
 
 void UnitGathers::start_all() {
   for (std::size_t u = 0; u < units_.size(); ++u)
-    if (states_[u] == State::absent) start(u);
+    if (states_[u] == State::absent) start(u, Purpose::gathered);
 }
 
 void UnitGathers::wait_for_all() {
@@ -162,13 +229,13 @@ void UnitGathers::wait_for_all() {
 void UnitGathers::forget() {
   wait_for_all();
   in_use_.clear();
+  evaluated_.clear();
   for (std::size_t u = 0; u < units_.size(); ++u) empty(u);
 }
 
 void UnitGathers::end_step() {
-  if (!order_.empty()) last_order_ = std::exchange(order_, {});
-  place_ = 0;
-  has_changed_ = false;
+  order_.end_step();
+  is_told_ = !order_.is_known();
   gathers_ = std::exchange(now_gathers_, 0);
   gathered_bytes_ = std::exchange(now_bytes_, 0);
   last_events_ = std::exchange(events_, {});
@@ -188,14 +255,18 @@ void UnitGathers::hold(bool held) {
   forget();
 }
 
-void UnitGathers::start(std::size_t unit) {
+void UnitGathers::start(std::size_t unit, Purpose purpose) {
   if (!stay_whole_) memory_.fill(unit);
+  purposes_[unit] = purpose;
   try {
-    works_[unit] = group_.all_gather(memory_.piece(unit), memory_.whole(unit));
+    const Dtype dtype = type_of(unit, purpose);
+    calls_[unit] = lane_.call([&] {
+      return group_.all_gather(as(memory_.piece(unit), dtype), as(memory_.whole(unit), dtype));
+    });
   } catch (const Error& error) {
-    explain(error, unit);
+    throw_in(c10::str("while ", gather_of(unit, purposes_[unit]), " was gathered"), error);
   }
-  works_[unit].keep(memory_.owners(unit));
+  calls_[unit].work.keep(memory_.owners(unit));
   states_[unit] = State::coming;
   ++now_gathers_;
   now_bytes_ += static_cast<double>(units_[unit].bytes);
@@ -205,11 +276,12 @@ void UnitGathers::start(std::size_t unit) {
 void UnitGathers::wait(std::size_t unit) {
   if (states_[unit] != State::coming) return;
   try {
-    works_[unit].wait();
+    lane_.wait(calls_[unit],
+               [&] { return "for " + gather_of(unit, purposes_[unit]) + last_use(); });
   } catch (const Error& error) {
-    explain(error, unit);
+    throw_in(c10::str("while ", gather_of(unit, purposes_[unit]), " was gathered"), error);
   }
-  works_[unit] = {};
+  calls_[unit] = {};
   states_[unit] = State::whole;
 }
 
@@ -227,7 +299,7 @@ void UnitGathers::poison(const std::vector<std::size_t>& units) {
     if (!memory_.is_whole(unit)) memory_.fill(unit);
     memory_.poison(unit);
     states_[unit] = State::whole;
-    if (!units_[unit].is_root && !is_in_use(unit)) in_use_.push_back(unit);
+    if (!is_in_use(unit)) in_use_.push_back(unit);
   }
 }
 
@@ -235,25 +307,58 @@ void UnitGathers::tell(UnitEvent::Kind kind, std::size_t unit) {
   if (!stay_whole_) events_.push_back({kind, unit});
 }
 
-// No two units have the same size where their order is not fixed, so the size in the text of a
-// mismatch names the other rank's unit.
-void UnitGathers::explain(const Error& error, std::size_t unit) const {
-  Failure failure = error.failure();
-  std::string what = c10::str("while '", units_[unit].name, "' was gathered");
-  if (failure.fault == Fault::mismatch && !stay_whole_) {
-    std::string others;
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      const std::size_t count = units_[u].bytes / size_of(units_[u].parameters.dtype);
-      if (u != unit && failure.what.find(c10::str("[", count, "]")) != std::string::npos)
-        others += c10::str(others.empty() ? "" : ", ", "'", units_[u].name, "'");
+// Gathers of one purpose have one type, and no two units one size: ranks that gather different
+// things fail, and the text of the failure tells what the other one gathered.
+Dtype UnitGathers::type_of(std::size_t unit, Purpose purpose) const {
+  if (stay_whole_ || purpose == Purpose::training) return units_[unit].parameters.dtype;
+  return purpose == Purpose::evaluation ? Dtype::u8 : Dtype::i8;
+}
+
+std::string UnitGathers::last_use() const {
+  return last_ ? c10::str(" after its use of '", units_[*last_].name, "'") : std::string();
+}
+
+// "'blocks.0' for an evaluation"
+std::string UnitGathers::gather_of(std::size_t unit, Purpose purpose) const {
+  const std::string name = c10::str("'", units_[unit].name, "'");
+  if (stay_whole_) return name;
+  if (purpose == Purpose::training) return name + " in a training pass";
+  return name + (purpose == Purpose::evaluation ? " for an evaluation" : " among all parameters");
+}
+
+// Finds what ranks gathered, or were about to gather for an evaluation, by the calls in a text.
+// GatherFacts::tell_reading sends as many bytes as the unit's number.
+std::vector<std::string> UnitGathers::gathers_in(const std::string& text) const {
+  std::vector<std::string> found;
+  const auto look_for = [&](const std::string& call, std::size_t unit, Purpose purpose) {
+    const std::string gather = gather_of(unit, purpose);
+    if (text.find(call) != std::string::npos && std::ranges::find(found, gather) == found.end())
+      found.push_back(gather);
+  };
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (const Purpose one : {Purpose::training, Purpose::evaluation, Purpose::gathered}) {
+      const Dtype dtype = type_of(u, one);
+      look_for(c10::str("all_gather ", name_of(dtype), "[", units_[u].bytes / size_of(dtype), "]"),
+               u, one);
     }
-    if (!others.empty()) {
-      what += c10::str(", another rank gathered ", others,
-                       ": all ranks must use the units of the model in the same order");
-    }
+    look_for(c10::str("all_reduce i8[", u + 1, "]"), u, Purpose::evaluation);
   }
-  failure.what = c10::str(what, ": ", failure.what);
-  throw Error(std::move(failure));
+  return found;
+}
+
+void UnitGathers::explain(Failure& failure) const {
+  static constexpr const char* kMust =
+      "all ranks must use the units of the model in the same order";
+  const bool is_told = failure.what.find(kMust) != std::string::npos;
+  if (failure.fault != Fault::mismatch || stay_whole_ || is_told) return;
+  const auto gathers = gathers_in(failure.what);
+  if (gathers.empty()) return;
+  std::string what = c10::str("one rank gathered ", gathers[0]);
+  if (gathers.size() > 1) what += c10::str(", another one ", gathers[1]);
+  failure.what = c10::str(
+      what, ", when this one was", last_ ? last_use() : " before its first unit", ": ", kMust,
+      ", in training and in evaluations; under DataParallel::gathered() one may evaluate alone: ",
+      failure.what);
 }
 
 }  // namespace paceline::shard

@@ -3,16 +3,24 @@
 // If whole units stay in memory (zero_stage 1 and 2), all are gathered after each step. Else (stage
 // 3) a unit is gathered before its first use, or some uses ahead of it in the order that the last
 // step showed, and emptied when the next one begins. The root stays from its first use to the end
-// of the step.
+// of the step. What an evaluation gathers is no part of the step: it is emptied before training
+// goes on, so that the step's order is the same with it as without.
+//
+// A rank without a batch takes part in the gathers of the others. Where it cannot know what they
+// use next (in the first step, and whenever some rank has no batch) each use is told before it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/torch/replica/replica.h"
 #include "paceline/torch/shard/unit_memory.h"
+#include "paceline/torch/shard/use_order.h"
 
 namespace paceline::shard {
 
@@ -23,23 +31,35 @@ struct UnitEvent {
   bool operator==(const UnitEvent&) const = default;
 };
 
+// A unit is read by a forward or backward pass of a step, or by anything else.
+enum class UnitUse : std::uint8_t { training, evaluation };
+
+// Ranks tell each other these facts beside the gathers, on the training's group.
+struct GatherFacts {
+  // Whether some rank has no batch in this step, after its first use.
+  std::function<bool()> has_shadows;
+  // This rank is about to read parameters outside of training, this unit first; and the end of it.
+  std::function<parallel::WatchedLane::Call(std::size_t unit)> tell_reading;
+  std::function<void(const parallel::WatchedLane::Call& told)> wait_for_reading;
+};
+
 // All ranks make the same calls with the same units. THREAD: one. THROWS Error, from every call:
 // mismatch that names the units, when ranks use them in different orders; what ended the
 // communication.
 class UnitGathers {
  public:
-  // `group` is for gathers alone. `ahead`: the number of units that are gathered before their use.
-  UnitGathers(const Units& units, UnitMemory& memory, Communicator& group, bool stay_whole,
-              int ahead);
+  // `group` is for gathers alone, and `lane` watches them. `ahead`: the number of units that are
+  // gathered before their use.
+  UnitGathers(const Units& units, UnitMemory& memory, Communicator& group,
+              const parallel::WatchedLane& lane, bool stay_whole, int ahead, GatherFacts facts);
   // Operations may be under way when it is destroyed.
   ~UnitGathers() = default;
   UnitGathers(const UnitGathers&) = delete;
   UnitGathers& operator=(const UnitGathers&) = delete;
 
-  // An operator is about to read these units: they are whole when it returns. `in_training`: the
-  // use belongs to a step's order.
-  bool are_ready(const std::vector<std::size_t>& units) const;
-  void begin(const std::vector<std::size_t>& units, bool in_training);
+  // An operator is about to read these units: they are whole when it returns.
+  bool are_ready(const std::vector<std::size_t>& units, UnitUse use) const;
+  void begin(const std::vector<std::size_t>& units, UnitUse use);
   // Another forward pass begins after a backward pass, so that no unit is in use.
   void begin_pass();
   // The unit's gradients are made.
@@ -60,38 +80,55 @@ class UnitGathers {
   // Gathering has failed: numbers that are read from here on are NaN.
   void poison(const std::vector<std::size_t>& units);
 
+  // Adds to the text of a mismatch which units the ranks gathered, and what for, where it tells.
+  void explain(Failure& failure) const;
+  // " after its use of 'blocks.0'", for texts; empty before the first one.
+  std::string last_use() const;
   int gathers() const { return gathers_; }  // of the last step
   double gathered_bytes() const { return gathered_bytes_; }
   const std::vector<UnitEvent>& events() const { return last_events_; }
-  bool gathers_ahead() const { return ahead_ > 0; }
+  // In the next step.
+  bool gathers_ahead() const { return ahead_ > 0 && order_.is_known() && order_.is_steady(); }
 
  private:
   enum class State : std::uint8_t { absent, coming, whole };
 
+  // For texts and checks: what a gather is for.
+  enum class Purpose : std::uint8_t { training, evaluation, gathered };
+
   bool is_in_use(std::size_t unit) const;
-  void start(std::size_t unit);
+  void leave(const std::vector<std::size_t>& units);
+  void start(std::size_t unit, Purpose purpose);
   void wait(std::size_t unit);
   void empty(std::size_t unit);
-  void use_one(std::size_t unit, bool in_training);
-  void follow(std::size_t unit);
+  void train_on(std::size_t unit);
+  void evaluate(const std::vector<std::size_t>& units);
+  void end_evaluation();
+  void order_has_changed(std::size_t unit, std::optional<std::size_t> expected);
   std::size_t tell_use(std::size_t use);
   void take_part_in(std::size_t unit);
   void start_ahead();
   void tell(UnitEvent::Kind kind, std::size_t unit);
-  [[noreturn]] void explain(const Error& error, std::size_t unit) const;
+  Dtype type_of(std::size_t unit, Purpose purpose) const;
+  std::string gather_of(std::size_t unit, Purpose purpose) const;
+  std::vector<std::string> gathers_in(const std::string& text) const;
 
   const Units& units_;
   UnitMemory& memory_;
   Communicator& group_;
   const bool stay_whole_;
-  int ahead_;
-  std::vector<State> states_;        // by unit
-  std::vector<Work> works_;          // by unit
-  std::vector<std::size_t> in_use_;  // whole for the last operator, without the root
-  std::vector<std::size_t> order_;   // of the present step's uses
-  std::optional<std::vector<std::size_t>> last_order_;
-  std::size_t place_ = 0;  // in the last order: that of the next use
-  bool is_held_ = false, has_changed_ = false;
+  const int ahead_;
+  const parallel::WatchedLane lane_;
+  const GatherFacts facts_;
+  std::vector<State> states_;                       // by unit
+  std::vector<Purpose> purposes_;                   // by unit: of its last gather
+  std::vector<parallel::WatchedLane::Call> calls_;  // by unit
+  std::vector<std::size_t> in_use_;     // whole for the last operator of training, and the root
+  std::vector<std::size_t> evaluated_;  // whole for evaluation alone
+  std::optional<std::size_t> last_;     // unit that an operator read
+  UseOrder order_;
+  bool is_told_ = true;  // each use of this step
+  bool has_warned_ = false, is_held_ = false;
   int gathers_ = 0, now_gathers_ = 0;
   double gathered_bytes_ = 0, now_bytes_ = 0;
   std::vector<UnitEvent> events_, last_events_;

@@ -83,8 +83,8 @@ class UnitMemory {
   std::vector<std::shared_ptr<Allocation>> whole_;   // by unit; null: empty
   std::vector<std::shared_ptr<Allocation>> pieces_;  // by unit; null: part of the whole one
   std::vector<Leaf> leaves_;
-  std::vector<std::uint32_t> versions_;        // by parameter, when its unit was filled
-  std::vector<std::uint64_t> fingerprints_;    // by parameter, of what was written
+  std::vector<std::uint32_t> versions_;      // by parameter, when its unit was filled
+  std::vector<std::uint64_t> fingerprints_;  // by parameter, of what was written
 };
 
 }  // namespace paceline::shard

@@ -156,6 +156,25 @@ TEST(SyncBatchNorm, under_data_parallel_knows_the_weights_of_uneven_batches) {
   }
 }
 
+// Its rows count again.
+TEST(SyncBatchNorm, is_a_plain_batch_norm_after_a_data_parallel_that_ended_with_weight_0) {
+  nn::Sequential one = model();
+  const Samples batch = samples(3, 8);
+  loss_of(one, batch).backward();
+  run_ranks(2, [&](Job& job) {
+    nn::Sequential net = model();
+    convert_sync_batch_norm(*net);
+    {
+      DataParallel parallel(net, job);
+      parallel.weight(job.rank());  // rank 0 has no batch
+    }
+    loss_of(net, batch).backward();
+    for (const std::size_t i : {0U, 2U, 3U, 4U, 5U})  // a bias before a norm has no gradient
+      EXPECT_LE(difference(grads_of(*net)[i], grads_of(*one)[i]), 1e-10) << i;
+    expect_equal(net->buffers(), one->buffers(), 1e-12);
+  });
+}
+
 struct Branched : nn::Module {
   Branched() {
     in = register_module("in", nn::Linear(nn::LinearOptions(6, 5).bias(

@@ -248,6 +248,7 @@ TEST(UnitGathers, start_in_the_order_of_uses_also_of_a_unit_that_is_used_twice) 
   });
 }
 
+// They are gathered ahead again once two steps have had one order.
 TEST(UnitGathers, an_order_that_changes_on_all_ranks_costs_the_gathers_ahead_alone) {
   const std::function<void(DataParallel&, Shuffled&, torch::optim::Optimizer&, int)> steps =
       [](auto& parallel, auto& model, auto& optimizer, int) {
@@ -259,7 +260,7 @@ TEST(UnitGathers, an_order_that_changes_on_all_ranks_costs_the_gathers_ahead_alo
               .backward();
           parallel.step(optimizer);
           if (auto* const own = dynamic_cast<ShardedAveraging*>(&parallel.replicas().synchrony())) {
-            EXPECT_EQ(own->gathers().gathers_ahead(), step < 3);
+            EXPECT_EQ(own->gathers().gathers_ahead(), step != 3) << step;
           }
         }
       };

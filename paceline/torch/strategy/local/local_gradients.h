@@ -22,7 +22,7 @@ class LocalGradients : public parallel::Synchrony {
   std::shared_ptr<void> birthplace(std::size_t) final { return nullptr; }
   void before_use(std::size_t) final {}
   void weigh(const parallel::RankWeight& weight) final { weight_ = weight; }
-  void watch(parallel::ParameterWrites& writes) final { writes_ = &writes; }
+  void follow(parallel::ParameterWrites& writes) final { writes_ = &writes; }
   void pause(bool) final {}
   bool in_step() const final { return false; }
   bool has_gradients() const final { return current_.gradients > 0; }
