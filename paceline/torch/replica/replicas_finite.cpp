@@ -60,11 +60,12 @@ std::optional<Replicas::NotFinite> Replicas::agreed_first() const {
   if (!synchrony().steps_together())
     return found ? std::optional(NotFinite{*found, own_rank()}) : std::nullopt;
   double code = kNothing;
-  if (found) code = (is_own ? own_rank() * parameters : kOfNoRank) + static_cast<double>(*found);
+  if (found && is_own) code = own_rank() * parameters + static_cast<double>(*found);
+  if (found && !is_own) code = kOfNoRank + parameters - static_cast<double>(*found);
   for (Communicator* const group : {parts_.placements.group(), calls_.get()})
     if (group != nullptr) code = group->all_reduce(code, ReduceOp::min);
   if (code == kNothing) return {};
-  if (code >= kOfNoRank) return NotFinite{static_cast<std::size_t>(code - kOfNoRank)};
+  if (code >= kOfNoRank) return NotFinite{static_cast<std::size_t>(kOfNoRank + parameters - code)};
   return NotFinite{static_cast<std::size_t>(std::fmod(code, parameters)),
                    static_cast<int>(code / parameters)};
 }

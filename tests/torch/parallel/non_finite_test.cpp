@@ -177,8 +177,7 @@ class Program {
   void finish() {
     parallel_->finish();
     outcome_.own[place()] = sha256_of(parallel_->parameters());
-    const auto shared = parallel_->consensus();
-    const auto whole = parallel_->gathered();
+    const auto shared = parallel_->consensus();  // all of the parameters, too
     bool is_finite = true;
     for (const at::Tensor& each : net_->parameters())
       is_finite &= each.isfinite().all().item<bool>();
