@@ -32,7 +32,7 @@ SUB_ROOMS = {
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
-    ("torch", "replica"): ["watch", "grads"],
+    ("torch", "replica"): ["parts", "watch", "grads"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
     ("app", "cli"): ["shared", "bench", "checkpoint", "programs", "run", "survey"],

@@ -1,6 +1,6 @@
-#include "paceline/torch/checkpoint/rank_step.h"
-
 #include <torch/torch.h>
+
+#include "paceline/torch/checkpoint/saved_item.h"
 
 namespace paceline::checkpointing {
 namespace {

@@ -9,8 +9,8 @@
 #include "paceline/core/base/number.h"
 #include "paceline/core/base/own_lines.h"
 #include "paceline/torch/checkpoint/common_failure.h"
-#include "paceline/torch/checkpoint/rank_step.h"
 #include "paceline/torch/checkpoint/resume_point.h"
+#include "paceline/torch/checkpoint/saved_item.h"
 
 namespace paceline::checkpointing {
 namespace {

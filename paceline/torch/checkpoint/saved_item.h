@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,5 +67,11 @@ class SavedItem {
 
 // THROWS Error (misuse): the program's item and the saved one differ.
 [[noreturn]] void refuse_item(const SavedItem& saved, const std::string& difference);
+
+// The step that each rank has ended, in checkpoints of ranks that do not wait for each other.
+ItemState rank_step_state(std::int64_t step);
+// This rank's, or, beyond the ranks that saved, that of its number modulo theirs. THROWS Error:
+// misuse, it is no such item; io.
+std::int64_t saved_rank_step(const SavedItem& saved);
 
 }  // namespace paceline::checkpointing

@@ -44,7 +44,7 @@
 #include "paceline/torch/gradient/step_facts.h"
 #include "paceline/torch/gradient/training_state.h"
 #include "paceline/torch/replica/data_parallel_options.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 #include "paceline/torch/replica/step_report.h"
 #include "paceline/torch/replica/synchrony.h"
 

@@ -14,7 +14,7 @@
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/gradient/schedule_options.h"
 #include "paceline/torch/replica/data_parallel_options.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

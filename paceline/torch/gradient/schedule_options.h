@@ -9,7 +9,7 @@
 #include "paceline/core/compress/methods/compression.h"
 #include "paceline/core/schedule/policy/policy_catalogue.h"
 #include "paceline/torch/replica/data_parallel_options.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

@@ -14,7 +14,7 @@
 
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/torch/gradient/step_facts.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

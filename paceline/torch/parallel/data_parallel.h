@@ -66,7 +66,8 @@ class DataParallel {
   // replica, and gradients are averaged over the axes dp and cp of the mesh, which outlives this.
   // THROWS Error (misuse): tp is above 1, and nothing is split.
   DataParallel(torch::nn::Module& model, DeviceMesh& mesh, const DataParallelOptions& options = {});
-  // Parameters without a model, under the names that messages shall use (replica/model_parts.h).
+  // Parameters without a model, under the names that messages shall use
+  // (replica/parts/model_parts.h).
   DataParallel(const std::vector<parallel::Parameter>& parameters, Job& job,
                const DataParallelOptions& options = {});
   DataParallel(const std::vector<parallel::Parameter>& parameters, Communicator& group,

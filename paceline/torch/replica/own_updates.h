@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "paceline/torch/replica/data_parallel_options.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

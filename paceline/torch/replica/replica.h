@@ -1,17 +1,17 @@
 // The door of replica: what a replica of a model is, and how replicas are held equal.
 //
-// A model is taken apart into parameters and buffers (model_parts.h), compared with the models of
-// the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h, coalesced.h);
-// parameter_writes.h sees what the program writes into it.
-// What a user says of a DataParallel is data_parallel_options.h, with the optimizers that it may
-// own (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean
-// over all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
+// A model is taken apart into parameters and buffers (parts/model_parts.h), compared with the
+// models of the other ranks (agreement.h, replica_check.h) and copied to them (broadcast.h,
+// coalesced.h); parts/parameter_writes.h sees what the program writes into it. What a user says of
+// a DataParallel is data_parallel_options.h, with the optimizers that it may own
+// (optimizer_factory.h, own_updates.h); what optimizers keep is optimizer_state.h, its mean over
+// all ranks optimizer_mean.h; what a step did is step_report.h; clip_grad_norm.h clips mean
 // gradients; the sub-room grads/ tells where they lie (gradient_note.h, gradient_elsewhere.h) and
 // what becomes of a step in which one is not finite (finite_watch.h); which part of a tensor each
-// rank holds is placement.h; what a training in 16 bits does with gradients is grads/numbers.h;
-// waits that cannot end are ended by watch/wait_watch.h. Replicas (replicas.h) holds all this
-// together, and a Synchrony (synchrony.h) keeps the replicas in step: the rooms above implement it.
-// Start reading at synchrony.h, then replicas.h.
+// rank holds is parts/placement.h; what a training in 16 bits does with gradients is
+// grads/numbers.h; waits that cannot end are ended by watch/wait_watch.h. Replicas (replicas.h)
+// holds all this together, and a Synchrony (synchrony.h) keeps the replicas in step: the rooms
+// above implement it. Start reading at synchrony.h, then replicas.h.
 #pragma once
 
 #include "paceline/torch/replica/broadcast.h"
@@ -22,10 +22,10 @@
 #include "paceline/torch/replica/grads/gradient_elsewhere.h"
 #include "paceline/torch/replica/grads/gradient_note.h"
 #include "paceline/torch/replica/grads/numbers.h"
-#include "paceline/torch/replica/model_parts.h"
 #include "paceline/torch/replica/optimizer_mean.h"
 #include "paceline/torch/replica/optimizer_state.h"
-#include "paceline/torch/replica/placement.h"
+#include "paceline/torch/replica/parts/model_parts.h"
+#include "paceline/torch/replica/parts/placement.h"
 #include "paceline/torch/replica/rank_weight.h"
 #include "paceline/torch/replica/replica_check.h"
 #include "paceline/torch/replica/replicas.h"

@@ -15,7 +15,7 @@
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/machine/machine.h"
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

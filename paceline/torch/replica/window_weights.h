@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 namespace paceline::parallel {
 

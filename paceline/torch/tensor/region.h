@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/torch/replica/placement.h"
+#include "paceline/torch/replica/parts/placement.h"
 
 namespace paceline::tensor {
 

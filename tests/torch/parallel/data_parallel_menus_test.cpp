@@ -1,5 +1,5 @@
 // DataParallel where a compression has a menu (schedule/adapt/offer_choice.h).
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 #include "tests/support/seed.h"
 #include "tests/torch/parallel/saved_training.h"
 #include "tests/torch/parallel/small_training.h"

@@ -1,6 +1,6 @@
 // What a program writes into the parameters between steps counts, under every way to keep replicas
-// in step, or is refused by name. Also covers paceline/torch/replica/parameter_writes.h.
-#include "paceline/torch/replica/parameter_writes.h"
+// in step, or is refused by name. Also covers paceline/torch/replica/parts/parameter_writes.h.
+#include "paceline/torch/replica/parts/parameter_writes.h"
 
 #include <map>
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/placement.h"
+#include "paceline/torch/replica/parts/placement.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/parameter_pieces.h"
+#include "paceline/torch/replica/parts/parameter_pieces.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/module_units.h"
+#include "paceline/torch/replica/parts/module_units.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/parameter_writes.h"
+#include "paceline/torch/replica/parts/parameter_writes.h"
 
 #include "paceline/core/base/base.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/torch/replica/placement.h"
+#include "paceline/torch/replica/parts/placement.h"
 
 namespace paceline::parallel {
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/replica/model_parts.h"
+#include "paceline/torch/replica/parts/model_parts.h"
 
 #include <torch/torch.h>
 
@@ -7,7 +7,7 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
-#include "paceline/torch/replica/module_units.h"
+#include "paceline/torch/replica/parts/module_units.h"
 
 namespace paceline::parallel {
 namespace {
