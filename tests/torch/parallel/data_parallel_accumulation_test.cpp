@@ -224,7 +224,9 @@ TEST(DataParallel, equal_weights_of_micro_batches_leave_the_bits_as_they_are) {
         (loss_of(net, samples(3 * job.rank() + pass, 4)) / 3).backward();
       }
       parallel.synchronize();
-      if (job.rank() == 0) digests[says] = sha256_of(grads_of(net));
+      std::vector<at::Tensor> gradients = grads_of(net);
+      std::erase_if(gradients, [](const at::Tensor& each) { return !each.defined(); });
+      if (job.rank() == 0) digests[says] = sha256_of(gradients);
     });
   }
   EXPECT_EQ(digests[true], digests[false]);
