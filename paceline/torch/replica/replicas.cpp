@@ -72,6 +72,10 @@ void widen_gradient(const Parameter& parameter, double factor) {
   made.reset();
 }
 
+// A rank waits so long for what others tell of their parameters. The last one to come has heard
+// all.
+constexpr std::chrono::milliseconds kForTheOthers{100};
+
 // A step that ends in a mismatch mostly means a loop that is shorter on one rank.
 template <typename Call>
 auto with_remedy(const Call& call) {
@@ -364,7 +368,6 @@ bool Replicas::are_as_seen() const {
 // A program may do with its model what it likes when the training is over: then nothing is told.
 void Replicas::compare_at_the_end() {
   if (std::uncaught_exceptions() > 0 || !may_compare() || !are_as_seen()) return;
-  constexpr std::chrono::seconds kForTheOthers{2};
   if (const auto difference = compared(kForTheOthers)) warn(difference->what);
 }
 
@@ -716,7 +719,6 @@ void Replicas::finish() {
   constexpr std::int64_t kSteps = 10;
   const std::int64_t last = told_->last_step();
   if (report_.step < last + kSteps && report_.step < 2 * last) return;
-  constexpr std::chrono::milliseconds kForTheOthers{250};
   if (const auto difference = compared(kForTheOthers)) {
     synchrony().fail(std::make_exception_ptr(Error(*difference)));
     throw Error(*difference);
