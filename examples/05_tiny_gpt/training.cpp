@@ -187,7 +187,7 @@ class Training {
     parallel_.clip_grad_norm(options_.max_grad_norm);
     optimizer_.step();
     const double loss = parallel_.mean(of_own_rows).item<double>();  // of the global batch
-    if (std::isfinite(loss))  // else the step was left out
+    if (std::isfinite(loss))                                         // else the step was left out
       train_loss_ = step == first + 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
     if (step > first + kWarmUpSteps) seconds_ += watch.seconds();
     if (progress_) progress_->update(step, options_.batch_size, loss);

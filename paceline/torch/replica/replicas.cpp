@@ -457,7 +457,7 @@ Replicas::EndedStep Replicas::end_step(OwnUpdates* updates) {
   }
   if (outcome.rates_differ) require_equal_rates(told_rates_);
   if (outcome.end == StepEnd::under_way) update_at_first_use();
-  // What differs among the ranks was written on some of them alone.
+  // Parameters that differ now were written on some ranks alone.
   if (outcome.has_writes && !synchrony().may_differ()) compare_replicas(step);
   else if (has_pieces && outcome.end != StepEnd::over) check_replicas(step);
   if (outcome.end != StepEnd::over && !synchrony().may_differ()) {
@@ -593,7 +593,7 @@ bool Replicas::synchronize(torch::optim::Optimizer* optimizer) {
   return synchronized_ != StepEnd::over;
 }
 
-// What wrote to the parameters until now was the training.
+// The training wrote to the parameters until now.
 void Replicas::note_update(StepEnd end) {
   looked_at_.reset();
   if (end == StepEnd::under_way) writes_->look_away();

@@ -54,8 +54,8 @@ class UnitMemory {
   // Makes every number of a whole unit NaN.
   void poison(std::size_t unit);
 
-  // By parameter: the fingerprint of the whole values that the program wrote since the last call; 0
-  // if it did not. Only where pieces lie apart.
+  // Returns, by parameter, the fingerprint of the whole values that the program wrote since the
+  // last call; 0 if it did not. Only where pieces lie apart.
   std::vector<std::uint64_t> take_fingerprints();
   // A parameter whose memory is not its unit's any more (`set_data()`); -1: there is none.
   int moved_parameter() const;

@@ -1,5 +1,5 @@
-// What a program writes into the parameters between steps counts, under every way to keep replicas
-// in step, or is refused by name. Also covers paceline/torch/replica/parts/parameter_writes.h.
+// A program's writes into the parameters between steps count, under every way to keep replicas in
+// step, or are refused by name. Also covers paceline/torch/replica/parts/parameter_writes.h.
 #include "paceline/torch/replica/parts/parameter_writes.h"
 
 #include <map>

@@ -23,7 +23,7 @@ class ParameterWrites {
 
   // The present values are right: what has changed them until now was the training itself.
   void note();
-  // Until note(), the training and the program's own optimizer write, so nothing counts.
+  // Nothing counts until note(): the training and the program's own optimizer write.
   void look_away() { looks_away_ = true; }
 
   // Differs from what it was earlier if a parameter was written meanwhile.

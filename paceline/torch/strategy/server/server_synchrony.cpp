@@ -128,7 +128,7 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
   current().shadows = has_batch() ? 0 : 1;
   if (pacing_.worker_updates) {
     has_stepped_ = counts;
-    // What the program wrote since the last pull is a part of this rank's change.
+    // The values that the program wrote since the last pull are a part of this rank's change.
     if (table_ && has_writes()) begin_.copy_(vector_);
     else model_.read(begin_);
     outcome.end = counts ? StepEnd::gradients : StepEnd::skipped;

@@ -57,7 +57,7 @@ class AsyncMixing final : public LocalMethod {
 
   bool is_lockstep() const override { return false; }
 
-  // What the program changed enters x as a difference, like an update.
+  // A change by the program enters x as a difference, like an update.
   void written() override {
     const at::Tensor change = read_model(replica_);
     change.sub_(snapshot_);

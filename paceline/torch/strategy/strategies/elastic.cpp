@@ -103,8 +103,8 @@ class Elastic final : public LocalMethod {
     steps_ = 0;
   }
 
-  // Elements of a message behind the pull: the square of the replica's distance from the centre, and
-  // 1 if the program wrote into the replica.
+  // Elements of a message behind the pull: the square of the replica's distance from the centre,
+  // and 1 if the program wrote into the replica.
   static constexpr std::int64_t kTold = 2;
 
   LocalReplica& replica_;

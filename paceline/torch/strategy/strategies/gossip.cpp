@@ -24,7 +24,7 @@ class Gossip final : public LocalMethod {
     report_.period = 1;
   }
 
-  // What neighbours send meanwhile belongs to values that are gone.
+  // The vectors that neighbours send meanwhile are to be mixed with values that are gone.
   void written() override { drops_change_ = exchange_.is_under_way(); }
 
   void begin_step() override {

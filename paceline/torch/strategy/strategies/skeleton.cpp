@@ -34,8 +34,8 @@ class Skeleton final : public Periodic {
     begin_round();
   }
 
-  // A link that this rank does not hold, and that is as the round left it, was not written: what the
-  // others have counts.
+  // A link that this rank does not hold, and that is as the round left it, was not written: what
+  // the others have counts.
   void written() override {
     Periodic::written();
     restarts_round_ = false;
