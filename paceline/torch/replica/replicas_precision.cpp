@@ -66,10 +66,14 @@ void Replicas::watch_clipping() {
   clipping_ = std::make_unique<ScalingByNorm>(storages);
 }
 
-// All ranks of the program made the same calls, so all throw.
+// All ranks of the program made the same calls, so all end the step, and throw.
 void Replicas::refuse_clipped_parts() {
   const auto clipping = std::exchange(clipping_, nullptr);
   if (clipping == nullptr || !clipping->was_seen()) return;
+  if (synchrony().in_step()) {
+    static_cast<void>(synchrony().end_step(nullptr));
+    drop_gradients();
+  }
   throw_misuse(
       "the gradients of the last synchronize() were scaled by a norm of what this rank has of "
       "them, so that ranks with other parts scaled by other factors: clip with "

@@ -85,7 +85,7 @@ std::vector<NanCell> lockstep_cells() {
            {.synchrony = synchrony},
            ending});
   }
-  for (const char* synchrony : {"bsp", "bsp:update=worker", "ssp:staleness=0"}) {
+  for (const char* synchrony : {"bsp", "ssp:staleness=0,update=worker", "ssp:staleness=0"}) {
     for (const Ending ending : {Ending::step, Ending::own_optimizers})
       add({c10::str(synchrony, ", ending ", static_cast<int>(ending)),
            {.synchrony = synchrony},
@@ -151,7 +151,9 @@ class Program {
     const auto rows = static_cast<std::int64_t>(3 + mesh_.rank("dp"));
     parallel_->weight(static_cast<double>(rows));
     const at::Tensor loss = loss_of(*parallel_, net_, samples(10 * batch + mesh_.rank("dp"), rows));
-    parallel_->backward(is_bad && job_.rank() == 1 ? loss * kNan : loss);
+    const at::Tensor told = is_bad && job_.rank() == 1 ? loss * kNan : loss;
+    parallel_->backward(told);
+    parallel_->loss(told.item<double>());
     if (cell_.ending == Ending::synchronize) {
       parallel_->synchronize();
       optimizer_->step();

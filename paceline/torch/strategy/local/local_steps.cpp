@@ -17,7 +17,7 @@ LocalSteps::LocalSteps(std::string name, const StrategyContext& context, const M
       method_(make(replica_)) {}
 
 void LocalSteps::loss(double loss) {
-  method_->loss(loss, weight().weight);
+  losses_.push_back({loss, weight().weight});
 }
 
 void LocalSteps::begin_step() {
@@ -45,6 +45,8 @@ StepOutcome LocalSteps::end_step(OwnUpdates* updates) {
                           "rank end its loop by itself, or deal out the batches by "
                           "paceline::Tickets"));
   }
+  for (const ToldLoss& told : losses_) method_->loss(told.loss, told.samples);
+  losses_.clear();
   communicating([&] {
     if (!is_lockstep()) return;
     replica_.ledger.tell(weight());

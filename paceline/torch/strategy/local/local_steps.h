@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "paceline/torch/strategy/local/local_gradients.h"
 #include "paceline/torch/strategy/local/local_method.h"
@@ -26,7 +27,10 @@ class LocalSteps final : public LocalGradients {
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   bool keeps_gradients() const override { return true; }
-  void leave_out_step(parallel::OwnUpdates*) override { drop_step(); }
+  void leave_out_step(parallel::OwnUpdates*) override {
+    losses_.clear();
+    drop_step();
+  }
   bool is_lockstep() const override { return method_->is_lockstep(); }
   bool may_differ() const override { return true; }
   void write_consensus() override;
@@ -39,6 +43,10 @@ class LocalSteps final : public LocalGradients {
 
   LocalReplica replica_;
   std::unique_ptr<LocalMethod> method_;
+  struct ToldLoss {
+    double loss = 0, samples = 0;
+  };
+  std::vector<ToldLoss> losses_;  // of this step, which may be left out
 };
 
 // The Synchrony of a strategy that is a LocalMethod.

@@ -151,7 +151,7 @@ StepOutcome ServerSynchrony::end_step(OwnUpdates* updates) {
 // If the others count this rank's pushes, it pushes zeros of weight 0 in the place of the step's.
 void ServerSynchrony::leave_out_step(OwnUpdates* updates) {
   const at::NoGradGuard no_grad;
-  if (is_in_step() || pacing_.lead == server::kAnyLead) {
+  if (steps_together() || pacing_.lead == server::kAnyLead) {
     rule_.reset();
     drop_step();
     return;

@@ -31,7 +31,7 @@ class ServerSynchrony final : public LocalGradients {
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   bool keeps_gradients() const override { return true; }
-  bool steps_together() const override { return is_in_step(); }
+  bool steps_together() const override { return pacing_.lead == 0 && !pacing_.skips_steps(); }
   void leave_out_step(parallel::OwnUpdates* updates) override;
   void rest() override;
   bool is_lockstep() const override;
