@@ -142,6 +142,7 @@ bool Replicas::leaves_out_own_step(OwnUpdates* updates) {
   EndedStep ended;
   leave_out(ended, report_.step + 1);
   synchrony().leave_out_step(updates);
+  window_->restart(weight_.weight);
   report_step();
   refuse(ended);
   change_if_due();
