@@ -110,7 +110,7 @@ TEST(DataParallel, backward_passes_per_step_is_no_sync_counted_by_itself) {
   run_ranks(1, [](Job& job) {
     Net net;
     EXPECT_THAT(misuse_of([&] { DataParallel(net, job, {.backward_passes_per_step = 0}); }),
-                HasSubstr("at least one"));
+                HasSubstr("at least 1"));
   });
 }
 

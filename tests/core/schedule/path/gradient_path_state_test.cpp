@@ -217,10 +217,10 @@ TEST(GradientPathState, OfAnotherMethodRankModelOrDamagedIsRefused) {
     };
     Training other(job, whole("top_k:min_compress_bytes=1000"));
     EXPECT_THAT(told(other, saved[rank]),
-                AllOf(HasSubstr("mismatch"), HasSubstr("'ef_sign:"), HasSubstr("'top_k:")));
+                AllOf(HasSubstr("misuse"), HasSubstr("'ef_sign:"), HasSubstr("'top_k:")));
     EXPECT_THAT(told(training, Bytes(saved[rank]).first(100)), HasSubstr("io"));
     job.world().barrier().wait();
-    EXPECT_THAT(told(training, saved[1 - rank]), HasSubstr("mismatch"));
+    EXPECT_THAT(told(training, saved[1 - rank]), HasSubstr("misuse"));
     EXPECT_EQ(training.state(), saved[rank]);
   });
   test::run_ranks(3, [&](Job& job) {
