@@ -236,7 +236,8 @@ TEST_F(SeveralHosts, AProgramThatIsMissingThereIsNamedWithTheHost) {
 }
 
 TEST_F(SeveralHosts, ATimeoutEndsThemAll) {
-  const auto result = run(run_over(2, {"--timeout", "700ms"}, {binary("launch_probe"), "stubborn"}),
+  const auto result = run(run_over(2, {"--timeout", "700ms", "--stop-grace", "1s"},
+                                   {binary("launch_probe"), "stubborn"}),
                           Deadline::in(20s));
   EXPECT_EQ(result.exit_code, 124) << result.error;
 }
