@@ -28,30 +28,21 @@ const void* storage_of(const at::Tensor& tensor) {
 struct OperatorCallback {
   static std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
     for (OperatorWatch* one : watching.all) one->begins(function.name());
-    OperatorWatch::Argument argument{function, 0};
     for (const c10::IValue& input : function.inputs()) {
       if (input.isTensor()) {
-        tell(input.toTensor(), argument);
+        tell(input.toTensor());
       } else if (input.isTensorList()) {
-        for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor, argument);
+        for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor);
       }
-      ++argument.index;
     }
     for (OperatorWatch* one : watching.all) one->looked_at_all();
     return nullptr;
   }
 
-  static void tell(const at::Tensor& tensor, const OperatorWatch::Argument& argument) {
-    for (OperatorWatch* one : watching.all) one->look_at(tensor, argument);
+  static void tell(const at::Tensor& tensor) {
+    for (OperatorWatch* one : watching.all) one->look_at(tensor);
   }
 };
-
-bool OperatorWatch::Argument::is_written() const {
-  const auto schema = function.operator_schema();
-  if (!schema || index >= schema->arguments().size()) return false;
-  const c10::AliasInfo* const alias = schema->arguments()[index].alias_info();
-  return alias != nullptr && alias->isWrite();
-}
 
 OperatorWatch::OperatorWatch() {
   if (watching.all.empty()) {
@@ -76,7 +67,7 @@ FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen)
   }
 }
 
-void FirstUse::look_at(const at::Tensor& input, const Argument&) {
+void FirstUse::look_at(const at::Tensor& input) {
   look_for(input.unsafeGetTensorImpl());
   if (input.has_storage()) look_for(storage_of(input));
 }
@@ -101,7 +92,7 @@ StorageUses::StorageUses(const std::vector<c10::Storage>& storages, Used used)
     places_.emplace(storages[i].unsafeGetStorageImpl(), i);
 }
 
-void StorageUses::look_at(const at::Tensor& input, const Argument&) {
+void StorageUses::look_at(const at::Tensor& input) {
   if (!input.has_storage()) return;
   const auto found = places_.find(storage_of(input));
   if (found != places_.end() && std::ranges::find(found_, found->second) == found_.end())
@@ -113,23 +104,6 @@ void StorageUses::looked_at_all() {
   const auto found = std::exchange(found_, {});
   const at::DisableRecordFunctionGuard no_record;
   used_(found);
-}
-
-StorageWrites::StorageWrites(const std::vector<at::Tensor>& tensors, Written written)
-    : written_(std::move(written)) {
-  for (const at::Tensor& tensor : tensors) storages_.insert(storage_of(tensor));
-}
-
-void StorageWrites::look_at(const at::Tensor& input, const Argument& argument) {
-  if (!is_armed_ || is_written_ || !input.has_storage()) return;
-  if (storages_.contains(storage_of(input))) is_written_ = argument.is_written();
-}
-
-void StorageWrites::looked_at_all() {
-  if (!std::exchange(is_written_, false)) return;
-  is_armed_ = false;
-  const at::DisableRecordFunctionGuard no_record;
-  written_();
 }
 
 ScalingByNorm::ScalingByNorm(const std::vector<c10::Storage>& storages) {
@@ -149,7 +123,7 @@ void ScalingByNorm::begins(const char* operation) {
   if (name == "aten::mul_" || name == "aten::div_") operation_ = Operation::multiplication;
 }
 
-void ScalingByNorm::look_at(const at::Tensor& input, const Argument&) {
+void ScalingByNorm::look_at(const at::Tensor& input) {
   if (operation_ == Operation::other || !input.has_storage()) return;
   if (storages_.contains(storage_of(input))) has_storage_ = true;
   else has_factor_ |= !input.unsafeGetTensorImpl()->is_wrapped_number();

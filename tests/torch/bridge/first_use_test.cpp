@@ -100,29 +100,6 @@ TEST(StorageUses, TellsOfEveryOperatorForwardAndBackward) {
   EXPECT_EQ(together, 1) << "each once";
 }
 
-TEST(StorageWrites, AreToldOnceAfterEachArmingWhateverTensorTheyGoThrough) {
-  const at::NoGradGuard no_grad;
-  at::Tensor watched = at::ones({4}), other = at::ones({4});
-  int told = 0;
-  StorageWrites writes({watched}, [&] { ++told; });
-  watched.add_(1);
-  EXPECT_EQ(told, 0) << "not armed";
-  writes.arm();
-  (void)watched.norm();
-  other.add_(watched);
-  EXPECT_EQ(told, 0) << "reading is no writing";
-  watched.data().mul_(2);
-  EXPECT_EQ(told, 1) << "as torch's SGD writes";
-  watched.fill_(0);
-  EXPECT_EQ(told, 1) << "once";
-  writes.arm();
-  watched.narrow(0, 1, 2).fill_(3);
-  EXPECT_EQ(told, 2) << "through a view";
-  writes.arm();
-  at::mul_out(watched, other, other);
-  EXPECT_EQ(told, 3) << "as an output";
-}
-
 // The programs do what libtorch's clipping does, or what only looks like it.
 TEST(ScalingByNorm, SeesAMultiplicationByATensorBehindANorm) {
   const auto is_seen = [](const std::function<void(at::Tensor, at::Tensor)>& program) {
