@@ -28,21 +28,30 @@ const void* storage_of(const at::Tensor& tensor) {
 struct OperatorCallback {
   static std::unique_ptr<at::ObserverContext> on_operator(const at::RecordFunction& function) {
     for (OperatorWatch* one : watching.all) one->begins(function.name());
+    OperatorWatch::Argument argument{function, 0};
     for (const c10::IValue& input : function.inputs()) {
       if (input.isTensor()) {
-        tell(input.toTensor());
+        tell(input.toTensor(), argument);
       } else if (input.isTensorList()) {
-        for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor);
+        for (const at::Tensor& tensor : input.toTensorVector()) tell(tensor, argument);
       }
+      ++argument.index;
     }
     for (OperatorWatch* one : watching.all) one->looked_at_all();
     return nullptr;
   }
 
-  static void tell(const at::Tensor& tensor) {
-    for (OperatorWatch* one : watching.all) one->look_at(tensor);
+  static void tell(const at::Tensor& tensor, const OperatorWatch::Argument& argument) {
+    for (OperatorWatch* one : watching.all) one->look_at(tensor, argument);
   }
 };
+
+bool OperatorWatch::Argument::is_written() const {
+  const auto schema = function.operator_schema();
+  if (!schema || index >= schema->arguments().size()) return false;
+  const c10::AliasInfo* const alias = schema->arguments()[index].alias_info();
+  return alias != nullptr && alias->isWrite();
+}
 
 OperatorWatch::OperatorWatch() {
   if (watching.all.empty()) {
@@ -67,7 +76,7 @@ FirstUse::FirstUse(const std::vector<at::Tensor>& tensors, Seen seen)
   }
 }
 
-void FirstUse::look_at(const at::Tensor& input) {
+void FirstUse::look_at(const at::Tensor& input, const Argument&) {
   look_for(input.unsafeGetTensorImpl());
   if (input.has_storage()) look_for(storage_of(input));
 }
@@ -92,7 +101,7 @@ StorageUses::StorageUses(const std::vector<c10::Storage>& storages, Used used)
     places_.emplace(storages[i].unsafeGetStorageImpl(), i);
 }
 
-void StorageUses::look_at(const at::Tensor& input) {
+void StorageUses::look_at(const at::Tensor& input, const Argument&) {
   if (!input.has_storage()) return;
   const auto found = places_.find(storage_of(input));
   if (found != places_.end() && std::ranges::find(found_, found->second) == found_.end())
@@ -104,6 +113,19 @@ void StorageUses::looked_at_all() {
   const auto found = std::exchange(found_, {});
   const at::DisableRecordFunctionGuard no_record;
   used_(found);
+}
+
+TensorWrites::TensorWrites(const std::vector<at::Tensor>& tensors, Written written)
+    : written_(std::move(written)) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) places_.emplace(storage_of(tensors[i]), i);
+}
+
+void TensorWrites::look_at(const at::Tensor& input, const Argument& argument) {
+  if (!input.has_storage()) return;
+  const auto found = places_.find(storage_of(input));
+  if (found == places_.end() || !argument.is_written()) return;
+  const at::DisableRecordFunctionGuard no_record;
+  written_(found->second);
 }
 
 ScalingByNorm::ScalingByNorm(const std::vector<c10::Storage>& storages) {
@@ -123,7 +145,7 @@ void ScalingByNorm::begins(const char* operation) {
   if (name == "aten::mul_" || name == "aten::div_") operation_ = Operation::multiplication;
 }
 
-void ScalingByNorm::look_at(const at::Tensor& input) {
+void ScalingByNorm::look_at(const at::Tensor& input, const Argument&) {
   if (operation_ == Operation::other || !input.has_storage()) return;
   if (storages_.contains(storage_of(input))) has_storage_ = true;
   else has_factor_ |= !input.unsafeGetTensorImpl()->is_wrapped_number();

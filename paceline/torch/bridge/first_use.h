@@ -1,8 +1,9 @@
 // Detects operators that are about to read tensors: the first one that reads a tensor, or each one
-// that reads a storage.
+// that reads a storage; and those that are about to write to a tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 #include <c10/core/Storage.h>
 
 #include <cstddef>
@@ -25,10 +26,18 @@ class OperatorWatch {
   OperatorWatch(const OperatorWatch&) = delete;
   OperatorWatch& operator=(const OperatorWatch&) = delete;
 
+ protected:
+  // The argument of an operator that is about to run, in which a tensor is.
+  struct Argument {
+    const at::RecordFunction& function;
+    std::size_t index;
+    bool is_written() const;  // as the operator's schema tells
+  };
+
  private:
   friend struct OperatorCallback;
   virtual void begins(const char* operation) { static_cast<void>(operation); }
-  virtual void look_at(const at::Tensor& input) = 0;
+  virtual void look_at(const at::Tensor& input, const Argument& argument) = 0;
   virtual void looked_at_all() {}  // the operator is about to run
 };
 
@@ -44,7 +53,7 @@ class FirstUse final : OperatorWatch {
   FirstUse(const std::vector<at::Tensor>& tensors, Seen seen);
 
  private:
-  void look_at(const at::Tensor& input) override;
+  void look_at(const at::Tensor& input, const Argument& argument) override;
   void look_for(const void* tensor_or_storage);
 
   std::unordered_multimap<const void*, std::size_t> places_;  // only those not seen yet
@@ -61,12 +70,27 @@ class StorageUses final : OperatorWatch {
   StorageUses(const std::vector<c10::Storage>& storages, Used used);
 
  private:
-  void look_at(const at::Tensor& input) override;
+  void look_at(const at::Tensor& input, const Argument& argument) override;
   void looked_at_all() override;
 
   std::unordered_map<const void*, std::size_t> places_;
   std::vector<std::size_t> found_;  // of the present operator
   Used used_;
+};
+
+// While it lives, it calls `written` before every operator that writes to the memory of one of
+// `tensors`, as an optimizer's step does, with its place. For the rest as FirstUse.
+class TensorWrites final : OperatorWatch {
+ public:
+  using Written = std::function<void(std::size_t place)>;
+  // REQUIRES: no two tensors share a storage.
+  TensorWrites(const std::vector<at::Tensor>& tensors, Written written);
+
+ private:
+  void look_at(const at::Tensor& input, const Argument& argument) override;
+
+  std::unordered_map<const void*, std::size_t> places_;
+  Written written_;
 };
 
 // While it lives, it remembers whether a norm was taken of one of `storages`, and one of them was
@@ -80,7 +104,7 @@ class ScalingByNorm final : OperatorWatch {
  private:
   enum class Operation : std::uint8_t { other, norm, multiplication };
   void begins(const char* operation) override;
-  void look_at(const at::Tensor& input) override;
+  void look_at(const at::Tensor& input, const Argument& argument) override;
   void looked_at_all() override;
 
   std::unordered_set<const void*> storages_;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <set>
+
 namespace paceline {
 namespace {
 
@@ -127,6 +129,25 @@ TEST(ScalingByNorm, SeesAMultiplicationByATensorBehindANorm) {
     static_cast<void>(a.norm());
     at::ones({3}).mul_(factor);
   })) << "of another tensor";
+}
+
+TEST(TensorWrites, AreToldWithTheirPlaceWhateverTensorTheyGoThrough) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor watched = at::ones({4}), second = at::ones({4});
+  at::Tensor other = at::ones({4}), out = watched;
+  std::set<std::size_t> told;
+  const TensorWrites writes({watched, second}, [&](std::size_t place) { told.insert(place); });
+  const auto told_of = [&](const std::function<void()>& call) {
+    told.clear();
+    call();
+    return told;
+  };
+  using Places = std::set<std::size_t>;
+  EXPECT_EQ(told_of([&] { (void)watched.norm(); }), Places());
+  EXPECT_EQ(told_of([&] { other.add_(watched); }), Places()) << "reading is no writing";
+  EXPECT_EQ(told_of([&] { watched.data().mul_(2); }), Places{0}) << "as torch's SGD writes";
+  EXPECT_EQ(told_of([&] { second.narrow(0, 1, 2).fill_(3); }), Places{1}) << "through a view";
+  EXPECT_EQ(told_of([&] { at::mul_out(out, other, other); }), Places{0}) << "as an output";
 }
 
 }  // namespace
