@@ -13,6 +13,7 @@
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/torch/optim/optim.h"
 #include "paceline/torch/replica/agreement.h"
+#include "paceline/torch/replica/failed_end.h"
 #include "paceline/torch/replica/grads/gradient_elsewhere.h"
 #include "paceline/torch/replica/replica_check.h"
 
@@ -368,7 +369,12 @@ bool Replicas::are_as_seen() const {
 // A program may do with its model what it likes when the training is over: then nothing is told.
 void Replicas::compare_at_the_end() {
   if (std::uncaught_exceptions() > 0 || !may_compare() || !are_as_seen()) return;
-  if (const auto difference = compared(kForTheOthers)) warn(difference->what);
+  const auto difference = compared(kForTheOthers);
+  if (!difference) return;
+  warn(difference->what +
+       ". Nobody asked before the end of the training, as finish() does, so this process ends with "
+       "exit code 1");
+  fail_at_exit();
 }
 
 // --- before a step
@@ -588,6 +594,7 @@ bool Replicas::synchronize(torch::optim::Optimizer* optimizer) {
   if (ended.outcome.end == StepEnd::gradients) {
     show_gradients_of_masters();
     watch_clipping();
+    synchrony().await_own_step();
   }
   synchronized_ = ended.outcome.end;
   return synchronized_ != StepEnd::over;
