@@ -97,6 +97,9 @@ class Synchrony {
   // All ranks call it in a step, or, where not steps_together(), this one alone does. REQUIRES:
   // keeps_gradients().
   virtual void leave_out_step(OwnUpdates* updates) { static_cast<void>(updates); }
+  // Called after a step that ended with gradients: optimizers step that nobody here sees, before
+  // the next step.
+  virtual void await_own_step() {}
   // Called after a step that ended with gradients, or was skipped: these optimizers have stepped,
   // which took `seconds`, unless it was skipped.
   virtual void stepped(const Optimizers& optimizers, double seconds) = 0;

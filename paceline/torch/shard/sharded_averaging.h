@@ -11,6 +11,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/gradient/gradient.h"
 #include "paceline/torch/shard/gradient_pieces.h"
+#include "paceline/torch/shard/own_step_window.h"
 #include "paceline/torch/shard/unit_gathers.h"
 #include "paceline/torch/shard/unit_memory.h"
 #include "paceline/torch/shard/units.h"
@@ -41,6 +42,7 @@ class ShardedAveraging final : public parallel::Synchrony {
     averaging_->steps_by(optimizers);
   }
   parallel::StepOutcome end_step(parallel::OwnUpdates* updates) override;
+  void await_own_step() override;
   void stepped(const parallel::Optimizers& optimizers, double seconds) override;
   void drain() override;
   bool is_under_way() const override { return false; }
@@ -67,6 +69,12 @@ class ShardedAveraging final : public parallel::Synchrony {
 
  private:
   void used(const std::vector<std::size_t>& units);
+  void begin_use(const std::vector<std::size_t>& units, bool in_training, bool in_backward);
+  void leaf_written(std::size_t leaf);
+  void open_window();
+  void settle_own_step(OwnStepWindow::Use use);
+  void make_all_whole();
+  std::string complaint_about_late_write() const;
   void compare_writes();
   std::string complaint_about_memory() const;
   void gradient_made(std::size_t i);
@@ -82,6 +90,7 @@ class ShardedAveraging final : public parallel::Synchrony {
   std::unique_ptr<parallel::WaitWatch> watch_;  // none: parameters are whole between steps
   const Units units_;
   UnitMemory memory_;
+  const parallel::WatchedLane lane_of_gathers_;
   UnitGathers gathers_;
   GradientPieces pieces_;
   const parallel::ParameterPieces leaf_pieces_;
@@ -90,7 +99,10 @@ class ShardedAveraging final : public parallel::Synchrony {
   bool is_in_backward_ = false;    // at the last use
   int backward_ = -1;              // whose gradients are counted
   std::vector<std::size_t> left_;  // by unit: gradients that have not come in it
+  OwnStepWindow window_;
+  int late_leaf_ = -1;  // that was written past any step; -1: none was
   std::unique_ptr<StorageUses> uses_;
+  std::unique_ptr<TensorWrites> leaf_writes_;
   StepReport report_;
 };
 

@@ -256,7 +256,7 @@ void UnitGathers::hold(bool held) {
 }
 
 void UnitGathers::start(std::size_t unit, Purpose purpose) {
-  if (!stay_whole_) memory_.fill(unit);
+  stay_whole_ ? memory_.hide(unit) : memory_.fill(unit);
   purposes_[unit] = purpose;
   try {
     const Dtype dtype = type_of(unit, purpose);
@@ -283,6 +283,7 @@ void UnitGathers::wait(std::size_t unit) {
   }
   calls_[unit] = {};
   states_[unit] = State::whole;
+  if (stay_whole_) memory_.show(unit);
 }
 
 void UnitGathers::empty(std::size_t unit) {
@@ -297,6 +298,7 @@ void UnitGathers::empty(std::size_t unit) {
 void UnitGathers::poison(const std::vector<std::size_t>& units) {
   for (const std::size_t unit : units) {
     if (!memory_.is_whole(unit)) memory_.fill(unit);
+    if (stay_whole_) memory_.show(unit);
     memory_.poison(unit);
     states_[unit] = State::whole;
     if (!is_in_use(unit)) in_use_.push_back(unit);

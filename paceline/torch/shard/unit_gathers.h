@@ -60,6 +60,8 @@ class UnitGathers {
   // An operator is about to read these units: they are whole when it returns.
   bool are_ready(const std::vector<std::size_t>& units, UnitUse use) const;
   void begin(const std::vector<std::size_t>& units, UnitUse use);
+  // Units that evaluations have gathered are gathered anew at their next use.
+  void end_evaluation();
   // Another forward pass begins after a backward pass, so that no unit is in use.
   void begin_pass();
   // The unit's gradients are made.
@@ -103,7 +105,6 @@ class UnitGathers {
   void empty(std::size_t unit);
   void train_on(std::size_t unit);
   void evaluate(const std::vector<std::size_t>& units);
-  void end_evaluation();
   void order_has_changed(std::size_t unit, std::optional<std::size_t> expected);
   std::size_t tell_use(std::size_t use);
   void take_part_in(std::size_t unit);

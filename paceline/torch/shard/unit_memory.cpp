@@ -36,10 +36,20 @@ at::DataPtr no_data() {
 
 // Code that reads parameters past libtorch's operators would take an empty storage for the values:
 // torch::save would write a file that nobody can read.
-std::string text_on_absent(const Unit& unit, const std::vector<parallel::Parameter>& dense) {
+std::string text_on_absent(const Unit& unit, const std::vector<parallel::Parameter>& dense,
+                           bool stays_whole) {
   const auto first = static_cast<std::size_t>(unit.parameters.gradients.front());
-  return c10::str("parameter '", dense[first].name, "'",
-                  unit.parameters.gradients.size() > 1 ? ", or another one of its unit," : "",
+  const std::string which =
+      c10::str("parameter '", dense[first].name, "'",
+               unit.parameters.gradients.size() > 1 ? ", or another one of its unit," : "");
+  if (stays_whole) {
+    return c10::str(which,
+                    " was read while other ranks' updates of it had not come (zero_stage 1 and 2), "
+                    "after synchronize() and the optimizer's own step: call step(optimizer) in "
+                    "their place, which waits for them; or to save the model, parallel.save(file) "
+                    "on all ranks; or hold it with `const auto whole = parallel.gathered();`");
+  }
+  return c10::str(which,
                   " was read while it lies on other ranks (zero_stage 3): to save the model, all "
                   "ranks call parallel.save(file), or parallel.state(); to read it past libtorch's "
                   "operators, as torch::save() and data_ptr() do, hold it whole with `const auto "
@@ -77,7 +87,7 @@ UnitMemory::UnitMemory(const Units& units, const parallel::ModelParts& parts, Co
   for (std::size_t u = 0; u < units_.size(); ++u) {
     storages_.emplace_back(c10::Storage::use_byte_size_t(), std::size_t{0}, no_data());
     storages_[u].unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-        text_on_absent(units_[u], parts.dense));
+        text_on_absent(units_[u], parts.dense, stays_whole_));
     move_in(u);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) make_leaf(i);
@@ -139,6 +149,7 @@ void UnitMemory::take_out(Leaf& leaf) {
 }
 
 void UnitMemory::take_out(std::size_t unit) {
+  show(unit);
   for (const int index : units_[unit].parameters.gradients)
     give_own_memory(parameters_[static_cast<std::size_t>(index)]);
   set_absent(storages_[unit], true);
@@ -222,6 +233,14 @@ ConstBuffer UnitMemory::piece(std::size_t unit) const {
 
 std::vector<std::shared_ptr<const void>> UnitMemory::owners(std::size_t unit) const {
   return {whole_[unit], pieces_[unit]};
+}
+
+void UnitMemory::hide(std::size_t unit) {
+  set_absent(storages_[unit], true);
+}
+
+void UnitMemory::show(std::size_t unit) {
+  set_absent(storages_[unit], false);
 }
 
 void UnitMemory::poison(std::size_t unit) {

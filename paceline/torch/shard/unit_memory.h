@@ -51,6 +51,10 @@ class UnitMemory {
   ConstBuffer piece(std::size_t unit) const;
   // Handles that keep the memory alive while messages read and write it.
   std::vector<std::shared_ptr<const void>> owners(std::size_t unit) const;
+  // While it is hidden, who reads a whole unit past libtorch's operators is told so by an
+  // exception.
+  void hide(std::size_t unit);
+  void show(std::size_t unit);
   // Makes every number of a whole unit NaN.
   void poison(std::size_t unit);
 

@@ -128,6 +128,56 @@ TEST(ShardedAveraging, steps_of_the_callers_own_optimizer_are_seen) {
   });
 }
 
+// After its own step a rank has new values of its pieces alone.
+TEST(ShardedAveraging, memory_that_is_new_in_part_is_refused_to_who_reads_past_operators) {
+  for (const int stage : {1, 2}) {
+    test::run_ranks(2, [&](Job& job) {
+      nn::Sequential model = mlp(at::kDouble);
+      DataParallel parallel(model, job, options_of({stage}));
+      const auto optimizer = optimizer_of("sgd", parallel.parameters());
+      const at::Tensor weight = model->parameters().front();
+      loss_of(model, 0, job.rank()).backward();
+      parallel.synchronize();
+      EXPECT_NO_THROW((void)weight.const_data_ptr()) << "nothing has changed yet";
+      optimizer->step();
+      try {
+        (void)weight.const_data_ptr();
+        ADD_FAILURE() << "it was read";
+      } catch (const c10::Error& error) {
+        EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("other ranks' updates"),
+                                                 testing::HasSubstr("parallel.save(file)")));
+      }
+      (void)weight.norm();
+      EXPECT_NO_THROW((void)weight.const_data_ptr()) << "an operator's read gathers";
+    });
+  }
+}
+
+TEST(ShardedAveraging, leaves_that_are_written_between_two_steps_are_refused_by_name) {
+  for (const int stage : {1, 2}) {
+    test::run_ranks(2, [&](Job& job) {
+      nn::Sequential model = mlp(at::kDouble);
+      DataParallelOptions options = options_of({stage});
+      options.check_replicas_every = 0;  // it would see that the replicas differ, and not why
+      DataParallel parallel(model, job, options);
+      const auto optimizer = optimizer_of("sgd", parallel.parameters());
+      const auto step = [&](int k) {
+        optimizer->zero_grad();
+        loss_of(model, k, job.rank()).backward();
+        parallel.step(*optimizer);
+      };
+      step(0);
+      {
+        const at::NoGradGuard no_grad;
+        for (const at::Tensor& leaf : parallel.parameters()) leaf.mul_(0.5);
+      }
+      EXPECT_THAT(misuse_in([&] { step(1); }),
+                  testing::AllOf(testing::HasSubstr("parallel.parameters()"),
+                                 testing::HasSubstr("write into the model's own parameters")));
+    });
+  }
+}
+
 // Tied and unused parameters stand in the root, and step counts are each tensor's own: Adam moves
 // nothing that has no gradient.
 TEST(ShardedAveraging, leaves_unused_parameters_as_they_are_as_at_stage_0) {
