@@ -19,4 +19,10 @@ struct LayerCost {
 // The layers in the order of the forward pass.
 using LayerCosts = std::span<const LayerCost>;
 
+inline double weights_of(LayerCosts layers) {
+  double bytes = 0;
+  for (const LayerCost& layer : layers) bytes += layer.weight_bytes;
+  return bytes;
+}
+
 }  // namespace paceline::plan

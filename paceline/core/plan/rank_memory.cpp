@@ -7,12 +7,6 @@
 namespace paceline::plan {
 namespace {
 
-double weights_of(LayerCosts layers) {
-  double bytes = 0;
-  for (const LayerCost& layer : layers) bytes += layer.weight_bytes;
-  return bytes;
-}
-
 // One micro-batch is in its backward pass, and the others keep what they need for theirs.
 double activations_of(const MemoryQuestion& question) {
   const double live = question.live_micro_batches;
