@@ -161,7 +161,7 @@ int profile_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand profile() {
-  return {"profile", "run a training program, and record its model for bench schedule",
+  return {"profile", "run a training program, and record its model for bench schedule and plan",
           profile_main, described_profile};
 }
 
