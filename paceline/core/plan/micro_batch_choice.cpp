@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -16,6 +15,7 @@ namespace {
 constexpr std::size_t kLeastSizes = 4;
 
 double step_of(const MicroBatchQuestion& question, int m) {
+  if (question.step_seconds) return question.step_seconds(m);
   return (m + question.idle) * question.cost(static_cast<double>(question.batch) / m);
 }
 
@@ -27,8 +27,8 @@ double ideal_of(const MicroBatchQuestion& question) {
   return std::clamp(std::sqrt(work / question.cost.start), 1.0, most);
 }
 
-Failure no_divisor(const MicroBatchQuestion& question, bool fits_none) {
-  if (fits_none)
+Failure no_divisor(const MicroBatchQuestion& question, bool is_short_of_memory) {
+  if (is_short_of_memory)
     return {Fault::misuse,
             fmt::format("no number of micro-batches lets a batch of {} fit into memory: raise "
                         "--memory-limit, recompute activations, or add stages",
@@ -46,26 +46,40 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.3g} ms", seconds * 1e3);
 }
 
-// The neighbours of m* among the allowed numbers, the smaller first.
-struct Neighbours {
-  std::optional<int> below, above;
+struct Allowed {
+  std::vector<int> numbers;  // divisors of the batch, ascending
+  bool is_limited = false;   // there are other divisors
+  bool is_short_of_memory = false;
 };
 
+Allowed allowed_numbers(const MicroBatchQuestion& question) {
+  Allowed allowed;
+  for (const int m : divisors_of(question.batch)) {
+    const bool has_shape =
+        m % question.multiple_of == 0 && question.batch / m >= question.least_samples;
+    const bool fits = has_shape && (!question.fits || question.fits(m));
+    if (fits) allowed.numbers.push_back(m);
+    allowed.is_limited = allowed.is_limited || !fits;
+    allowed.is_short_of_memory = allowed.is_short_of_memory || (has_shape && !fits);
+  }
+  return allowed;
+}
+
+// `at`: the place of the chosen number.
 std::string reason(const MicroBatchQuestion& question, const MicroBatchChoice& choice,
-                   const Neighbours& beside, bool is_limited) {
+                   const Allowed& allowed, std::size_t at) {
   std::string why = fmt::format(
       "{} of {} samples: a micro-batch takes {} and {} a sample, and a pipeline idles for {:.4g} "
-      "of them, so m* = {:.2f}",
+      "of them, so m* = {:.2f}; of the divisors of the batch{}, {} takes {} a step",
       choice.micro_batches, question.batch / choice.micro_batches,
       milliseconds(question.cost.start), milliseconds(question.cost.per_sample), question.idle,
-      choice.ideal);
-  const std::string of =
-      is_limited ? "of the divisors of the batch that are allowed" : "of the divisors of the batch";
-  if (beside.below && beside.above && *beside.below != *beside.above)
-    why += fmt::format("; {}, {} takes {} a step and {} takes {}", of, *beside.below,
-                       milliseconds(step_of(question, *beside.below)), *beside.above,
-                       milliseconds(step_of(question, *beside.above)));
-  else why += fmt::format("; {}, none is nearer", of);
+      choice.ideal, allowed.is_limited ? " that are allowed" : "", choice.micro_batches,
+      milliseconds(choice.seconds));
+  const auto add = [&](int m) {
+    why += fmt::format(", {} takes {}", m, milliseconds(step_of(question, m)));
+  };
+  if (at > 0) add(allowed.numbers[at - 1]);
+  if (at + 1 < allowed.numbers.size()) add(allowed.numbers[at + 1]);
   return why;
 }
 
@@ -101,32 +115,29 @@ Result<BatchCost> fitted_batch_cost(std::span<const TimedBatch> times) {
   return BatchCost{.start = start, .per_sample = slope};
 }
 
+std::vector<int> divisors_of(int n) {
+  std::vector<int> small, large;
+  for (int i = 1; i <= n / i; ++i) {
+    if (n % i != 0) continue;
+    small.push_back(i);
+    if (i != n / i) large.push_back(n / i);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
 Result<MicroBatchChoice> best_micro_batches(const MicroBatchQuestion& question) {
   PACELINE_CHECK(question.batch >= 1 && question.multiple_of >= 1 && question.idle >= 0,
                  "a batch of {} in multiples of {} micro-batches: give 1 or more of both",
                  question.batch, question.multiple_of);
-  MicroBatchChoice choice{.ideal = ideal_of(question)};
-  Neighbours beside;
-  bool fits_none = false, is_limited = false;
-  for (int m = 1; m <= question.batch; ++m) {
-    if (question.batch % m != 0) continue;
-    if (m % question.multiple_of != 0 || question.batch / m < question.least_samples) {
-      is_limited = true;
-      continue;
-    }
-    if (question.fits && !question.fits(m)) {
-      fits_none = is_limited = true;
-      continue;
-    }
-    if (m <= choice.ideal) beside.below = m;
-    if (m >= choice.ideal && !beside.above) beside.above = m;
-  }
-  if (!beside.below && !beside.above) return no_divisor(question, fits_none);
-  const int below = beside.below.value_or(beside.above.value_or(1));
-  const int above = beside.above.value_or(below);
-  choice.micro_batches = step_of(question, below) <= step_of(question, above) ? below : above;
-  choice.seconds = step_of(question, choice.micro_batches);
-  choice.why = reason(question, choice, beside, is_limited);
+  const Allowed allowed = allowed_numbers(question);
+  if (allowed.numbers.empty()) return no_divisor(question, allowed.is_short_of_memory);
+  const auto best = std::ranges::min_element(allowed.numbers, {},
+                                             [&question](int m) { return step_of(question, m); });
+  MicroBatchChoice choice{
+      .micro_batches = *best, .ideal = ideal_of(question), .seconds = step_of(question, *best)};
+  choice.why =
+      reason(question, choice, allowed, static_cast<std::size_t>(best - allowed.numbers.begin()));
   return choice;
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "paceline/core/base/result.h"
 
@@ -29,6 +30,9 @@ struct TimedBatch {
 // fewer do not tell noise from a start-up.
 Result<BatchCost> fitted_batch_cost(std::span<const TimedBatch> times);
 
+// In rising order. REQUIRES: n >= 1.
+std::vector<int> divisors_of(int n);
+
 struct MicroBatchQuestion {
   int batch = 1;    // samples of a step
   double idle = 0;  // in micro-batches
@@ -37,18 +41,20 @@ struct MicroBatchQuestion {
   int least_samples = 1;  // of a micro-batch: kernels are slow below
   // Says whether a step of this many micro-batches fits into memory. Empty: all do.
   std::function<bool(int)> fits = {};
+  // A forecast of the step that knows more than the formula above. Empty: the formula.
+  std::function<double(int)> step_seconds = {};
 };
 
 struct MicroBatchChoice {
   int micro_batches = 1;
   double ideal = 1;    // m*, within 1 and the batch
-  double seconds = 0;  // of the step, by the formula above
+  double seconds = 0;  // of the step
   std::string why;     // a sentence for the user
 };
 
-// The divisor of the batch with the quickest step of those that are allowed: since the step is
-// convex in m, it is one of the two neighbours of m*. The failure (misuse) names the condition
-// that no divisor meets, and the remedy.
+// The divisor of the batch with the quickest step of those that are allowed, the smallest of
+// several. By the formula, which is convex in m, it is one of the two neighbours of m*. The failure
+// (misuse) names the condition that no divisor meets, and the remedy.
 Result<MicroBatchChoice> best_micro_batches(const MicroBatchQuestion& question);
 
 }  // namespace paceline::plan

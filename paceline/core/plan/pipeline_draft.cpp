@@ -124,14 +124,15 @@ MicroBatchQuestion micro_batch_question(const PipelineDraft& draft) {
           .idle = idle_of(draft),
           .cost = batch_cost(draft),
           .multiple_of = interleaves ? draft.stages() : 1,
-          .fits = [&draft, least](int m) { return m >= least && planned(draft, m).fits; }};
+          .fits = [&draft, least](int m) { return m >= least && planned(draft, m).fits; },
+          .step_seconds = [&draft](int m) { return planned(draft, m).seconds; }};
 }
 
 // The legal number that takes the least memory, for a pipeline that fits with none.
 PipelinePlan smallest(const PipelineDraft& draft, const MicroBatchQuestion& question) {
   PipelinePlan best;
-  for (int m = least_micro_batches(draft); m <= question.batch; ++m) {
-    if (question.batch % m != 0 || m % question.multiple_of != 0) continue;
+  for (const int m : divisors_of(question.batch)) {
+    if (m < least_micro_batches(draft) || m % question.multiple_of != 0) continue;
     PipelinePlan plan = planned(draft, m);
     if (best.stages.empty() || plan.most_memory() < best.most_memory()) best = std::move(plan);
   }

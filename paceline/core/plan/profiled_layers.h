@@ -8,7 +8,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/core/plan/layer_cost.h"
-#include "paceline/core/schedule/schedule.h"
+#include "paceline/core/schedule/order/model.h"
 
 namespace paceline::plan {
 

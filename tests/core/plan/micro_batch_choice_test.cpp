@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -50,6 +51,30 @@ TEST(MicroBatchChoice, OfEightStagesAnd256SamplesIsThePublishedOne) {
   EXPECT_DOUBLE_EQ(choice.seconds, step(question, 16));
   EXPECT_THAT(choice.why, AllOf(HasSubstr("16 of 16 samples"), HasSubstr("m* = 18.93"),
                                 HasSubstr("16 takes 96.6 ms"), HasSubstr("32 takes 101 ms")));
+}
+
+TEST(MicroBatchChoice, IsANeighbourOfTheIdealNumberAmongTheDivisors) {
+  SeededNumbers numbers(test::seed(44));
+  for (int round = 0; round < 500; ++round) {
+    const MicroBatchQuestion question = random_question(numbers);
+    const MicroBatchChoice choice = best_micro_batches(question).value();
+    const int m = choice.micro_batches;
+    const int first = std::min<int>(m, static_cast<int>(std::ceil(choice.ideal)));
+    const int last = std::max<int>(m, static_cast<int>(std::floor(choice.ideal)));
+    for (int between = first; between <= last; ++between)
+      EXPECT_TRUE(between == m || question.batch % between != 0) << choice.why;
+  }
+}
+
+TEST(MicroBatchChoice, FollowsAForecastThatKnowsMoreThanTheFormula) {
+  MicroBatchQuestion question{.batch = 64, .idle = 3, .cost = {1e-3, 1e-3}};
+  question.step_seconds = [](int m) { return 1 + std::abs(m - 32) * 1e-3; };
+  const MicroBatchChoice choice = best_micro_batches(question).value();
+  EXPECT_EQ(choice.micro_batches, 32);
+  EXPECT_DOUBLE_EQ(choice.seconds, 1);
+  EXPECT_NEAR(choice.ideal, std::sqrt(3 * 64), 1e-9);
+  question.step_seconds = [](int) { return 1.0; };
+  EXPECT_EQ(best_micro_batches(question).value().micro_batches, 1) << "the smallest of several";
 }
 
 TEST(MicroBatchChoice, IsTheBestDivisorOfTheBatch) {
@@ -107,6 +132,15 @@ TEST(MicroBatchChoice, WhatNoDivisorMeetsIsNamed) {
   question.fits = [](int) { return false; };
   EXPECT_THAT(best_micro_batches(question).error().what,
               AllOf(HasSubstr("batch of 10"), HasSubstr("--memory-limit")));
+}
+
+TEST(Divisors, AreAllInRisingOrder) {
+  for (int n = 1; n <= 400; ++n) {
+    std::vector<int> all;
+    for (int m = 1; m <= n; ++m)
+      if (n % m == 0) all.push_back(m);
+    EXPECT_EQ(divisors_of(n), all);
+  }
 }
 
 TEST(FittedBatchCost, FindsTheLineOfExactTimesAndIsNearThatOfNoisyOnes) {

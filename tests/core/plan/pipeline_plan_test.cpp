@@ -93,25 +93,25 @@ TEST(PipelinePlan, OrdersDataAndModelParallelismByTheLinks) {
   EXPECT_EQ(plan_pipeline(question).value().best().layout(), "dp=2");
 }
 
-TEST(PipelinePlan, TakesTheMicroBatchesOfTheQuickestForecast) {
+TEST(PipelinePlan, TakesTheMicroBatchesOfTheQuickestForecastOnAnyStagesAndLinks) {
   SeededNumbers numbers(test::seed(41));
-  for (int round = 0; round < 30; ++round) {
-    PlanQuestion question{.layers = equal_layers(4),
+  for (int round = 0; round < 20; ++round) {
+    PlanQuestion question{.layers = random_layers(numbers, 4),
                           .profiled_batch = 16,
-                          .batch = 8 * (1 + static_cast<int>(numbers.below(24))),
-                          .ranks = 4,
+                          .batch = 8 * (1 + static_cast<int>(numbers.below(12))),
+                          .ranks = 2,
                           .start = std::pow(10, -2 + 3 * numbers.unit()),
-                          .bytes_per_second = kFast};
-    for (const char* form : {"gpipe", "1f1b"}) {
+                          .bytes_per_second = std::pow(10, 3 * numbers.unit())};
+    for (const char* form : {"gpipe", "1f1b", "zero_bubble", "interleaved:chunks=2"}) {
       question.form = schedule_of(form);
-      const PipelinePlan chosen = plan_named(plan_pipeline(question).value(), "pp=4");
+      const PipelinePlan chosen = plan_named(plan_pipeline(question).value(), "pp=2");
       EXPECT_THAT(chosen.why, HasSubstr("m* ="));
-      for (int m = 1; m <= question.batch; ++m) {
+      for (int m = 2; m <= question.batch; m += 2) {
         if (question.batch % m != 0) continue;
         PlanQuestion given = question;
         given.micro_batches = m;
         EXPECT_LE(chosen.seconds,
-                  plan_named(plan_pipeline(given).value(), "pp=4").seconds * (1 + 1e-9));
+                  plan_named(plan_pipeline(given).value(), "pp=2").seconds * (1 + 1e-9));
       }
     }
   }

@@ -14,6 +14,7 @@
 #include "paceline/app/cli/shared/parse.h"
 #include "paceline/app/cli/shared/quantities.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/schedule/replay/model_file.h"
 
 namespace paceline::cli {
 namespace {
