@@ -89,6 +89,17 @@ TEST(Partitioner, EqualTimesMakeFewerStagesEvenWhereAnotherStageIsTheSlowest) {
   EXPECT_EQ(choice.partition.text(), "0-1x2,2x1");
 }
 
+TEST(Partitioner, FewerStagesAreNoneIfTheirCutIsSlower) {
+  // Two stages take 10 s too, but what crosses their cut takes 20 s.
+  const std::vector<LayerCost> layers = {{.forward = 5, .output_bytes = 1},
+                                         {.forward = 5, .output_bytes = 10},
+                                         {.forward = 5, .output_bytes = 1, .weight_bytes = 1e3},
+                                         {.forward = 5, .weight_bytes = 1e3}};
+  const auto choice = best_partition(layers, {{3, 1}}).value();
+  EXPECT_DOUBLE_EQ(choice.seconds, 10);
+  EXPECT_EQ(choice.partition.text(), "0,1-2,3");
+}
+
 TEST(Partitioner, OfEqualLayersOnInfiniteLinksSharesTheTimeEvenly) {
   const std::vector<LayerCost> layers(
       6, {.forward = 1, .backward = 1, .output_bytes = 5, .weight_bytes = 7});

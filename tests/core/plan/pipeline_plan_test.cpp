@@ -1,4 +1,3 @@
-// Also covers paceline/core/plan/pipeline_draft.h.
 #include "paceline/core/plan/pipeline_plan.h"
 
 #include <gmock/gmock.h>
