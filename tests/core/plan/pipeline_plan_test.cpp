@@ -211,6 +211,22 @@ TEST(PipelinePlan, UnderPipedreamHasTheReplicasOfThePartitioner) {
   EXPECT_DOUBLE_EQ(plan.stages[0].memory.versions, 2 * 4);
 }
 
+TEST(PipelinePlan, LargeBatchesFavourReplicasUnderPipedream) {
+  PlanQuestion question{
+      .layers = std::vector<LayerCost>(
+          2, {.forward = .4, .backward = .6, .output_bytes = .5, .weight_bytes = 3}),
+      .ranks = 2,
+      .bytes_per_second = .5,
+      .form = schedule_of("pipedream")};
+  const auto layout_of = [&](int batch) {
+    question.batch = batch;
+    return plan_pipeline(question).value().pipelines.at(0).layout();
+  };
+  // For a mini-batch gradients take 12 s over two ranks, and activations 2 s a sample.
+  EXPECT_EQ(layout_of(2), "pp=2");
+  EXPECT_EQ(layout_of(10), "0-1x2");
+}
+
 TEST(PipelinePlan, NumbersOfStagesThatCannotBeAreLeftOutWithTheReason) {
   PlanQuestion question{.layers = equal_layers(3),
                         .profiled_batch = 6,
