@@ -151,8 +151,8 @@ Result<PipelinePlan> with_given_micro_batches(const PipelineDraft& draft) {
                     p, m, (m / p + 1) * p));
   if (m < least_micro_batches(draft))
     return wrong_micro_batches(
-        fmt::format("two versions of the weights are enough for {} micro-batches or "
-                    "more on {} stages, and there are {}: give {}",
+        fmt::format("two versions of the weights need {} micro-batches or more on {} stages, and "
+                    "there are {}: give {}",
                     p - 1, p, m, p - 1));
   return planned(draft, m);
 }

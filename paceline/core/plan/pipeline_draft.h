@@ -16,8 +16,7 @@ struct RankLayers {
   double input_bytes = 0, output_bytes = 0;
 };
 
-// A pipeline whose micro-batches are not yet chosen.
-// The question must outlive it.
+// A pipeline whose micro-batches are not yet chosen. The question must outlive it.
 struct PipelineDraft {
   const PlanQuestion& question;
   const PipelineForm form;

@@ -37,7 +37,7 @@ Result<PipelinePlan> straight_plan(const PlanQuestion& question, int stages) {
   return finished(draft_of(question, question.form, partition.value(), question.ranks / stages));
 }
 
-// Only whole numbers of layers can be replicated, so the partitioner decides on the stages too.
+// The partitioner decides on stages and replicas together.
 Result<PipelinePlan> replicated_plan(const PlanQuestion& question) {
   StagePartition partition = question.partition;
   if (partition.stages.empty()) {
@@ -105,6 +105,11 @@ std::string fault_of_question(const PlanQuestion& question) {
         "a profile of {} samples, links of {} bytes a second with {} s a message, "
         "and {} s to start a micro-batch: give numbers above 0",
         question.profiled_batch, question.bytes_per_second, question.latency, question.start);
+  if (question.form.kind == PipelineKind::pipedream && question.micro_batches > 1)
+    return fmt::format(
+        "pipedream passes whole batches from stage to stage, and {} micro-batches "
+        "are asked for: leave them out, or plan pipedream_2bw",
+        question.micro_batches);
   return fault_of_partition(question);
 }
 
@@ -125,10 +130,6 @@ Result<PlanReport> checked_report(PlanReport report, const PlanQuestion& questio
 }
 
 }  // namespace
-
-int PipelinePlan::partition_ranks() const {
-  return partition.ranks() / form.chunks;
-}
 
 double PipelinePlan::most_memory() const {
   double most = 0;
@@ -165,6 +166,9 @@ Result<PlanReport> plan_pipeline(const PlanQuestion& question) {
     for (const int stages : stage_counts(question))
       take(fmt::format("pp={}", stages), straight_plan(question, stages));
   }
+  const bool is_given = question.micro_batches > 0 || !question.partition.stages.empty();
+  if (is_given && report.pipelines.empty() && !report.left_out.empty())
+    return wrong_plan("plan: " + report.left_out.front());
   return checked_report(std::move(report), question);
 }
 

@@ -54,13 +54,10 @@ struct PipelinePlan {
   std::string why;        // the choice of micro_batches; empty: it was given, or there is none
   std::vector<PlannedStage> stages = {};
 
-  int ranks() const { return copies * partition_ranks(); }
+  int ranks() const { return copies * partition.ranks() / form.chunks; }
   double most_memory() const;  // of a rank, bytes
   // "dp=4", "pp=2,dp=2"; a partition with replicas as its text.
   std::string layout() const;
-
- private:
-  int partition_ranks() const;
 };
 
 struct PlanReport {
@@ -76,7 +73,8 @@ struct PlanReport {
 
 // The forecast takes transfers and the sums of gradients to run beside the computation; only what
 // the last backward pass of a step does not hide of a sum is added. A failure (misuse) names what
-// is wrong with the question; or that nothing fits, and the least memory that would do.
+// is wrong with the question, such as a given number of micro-batches that no pipeline takes; or
+// that nothing fits, and the least memory that would do.
 Result<PlanReport> plan_pipeline(const PlanQuestion& question);
 
 }  // namespace paceline::plan

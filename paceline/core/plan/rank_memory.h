@@ -10,8 +10,8 @@
 
 namespace paceline::plan {
 
-// The layers' bytes are those of the type that they are trained in; those that depend on the batch
-// are of a whole profiled batch, of which a micro-batch is the part `micro_share`.
+// The layers' bytes are those of a training in full precision; those that depend on the batch are
+// of a whole profiled batch, of which a micro-batch is the part `micro_share`.
 struct MemoryQuestion {
   LayerCosts layers = {};      // of this rank
   double input_bytes = 0;      // of the first layer, for a profiled batch

@@ -239,14 +239,24 @@ TEST(PipelinePlan, NumbersOfStagesThatCannotBeAreLeftOutWithTheReason) {
   question.form = schedule_of("pipedream_2bw");
   question.ranks = 3;
   EXPECT_EQ(plan_pipeline(question).value().pipelines.at(0).micro_batches, 2) << "p - 1 at least";
-  question.micro_batches = 1;
-  EXPECT_THAT(plan_pipeline(question).value().left_out.at(0), HasSubstr("give 2"));
+}
+
+TEST(PipelinePlan, MicroBatchesThatNoPipelineTakesAreRefusedWithTheNextThatOneDoes) {
+  PlanQuestion question{.layers = equal_layers(3),
+                        .profiled_batch = 6,
+                        .batch = 6,
+                        .ranks = 3,
+                        .bytes_per_second = kFast,
+                        .form = schedule_of("pipedream_2bw"),
+                        .micro_batches = 1};
+  EXPECT_THAT(refusal_of(question), AllOf(HasSubstr("pp=3"), HasSubstr("give 2")));
   question.micro_batches = 7;
-  EXPECT_THAT(plan_pipeline(question).value().left_out.at(0), HasSubstr("give 6 or fewer"));
+  EXPECT_THAT(refusal_of(question), HasSubstr("give 6 or fewer"));
   question.form = schedule_of("interleaved:chunks=1");
   question.micro_batches = 4;
-  EXPECT_THAT(plan_pipeline(question).value().left_out.at(0),
-              AllOf(HasSubstr("multiple of 3"), HasSubstr("give 6")));
+  EXPECT_THAT(refusal_of(question), AllOf(HasSubstr("multiple of 3"), HasSubstr("give 6")));
+  question.form = schedule_of("pipedream");
+  EXPECT_THAT(refusal_of(question), AllOf(HasSubstr("whole batches"), HasSubstr("pipedream_2bw")));
 }
 
 TEST(PipelinePlan, TakesAPartitionThatIsGivenAndRefusesOneForOtherRanks) {

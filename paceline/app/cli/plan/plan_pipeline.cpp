@@ -61,7 +61,7 @@ struct PlanOptions {
     add("--memory-limit", memory_limit, "SIZE", "of a rank, as 480MiB (none)");
     add("--optimizer", optimizer, "NAME", "what a rank keeps for it: sgd, momentum, adam (adam)");
     add("--precision", precision, "P",
-        "full, or o2: weights of 16 bits and masters of float32 (full)");
+        "full, as the profile, or o2: weights of 16 bits with masters of float32 (full)");
     add("--zero", zero, "STAGE", "0 to 3: state that data parallel ranks divide (0)");
     add("--json", json, "FILE", "write the plans as JSON; - is stdout, without the table");
   }
