@@ -122,7 +122,7 @@ std::string expectation(const plan::PlanReport& report) {
                      other.seconds / best.seconds, other.layout());
 }
 
-std::int64_t whole(double bytes) {
+std::int64_t whole_bytes(double bytes) {
   return std::llround(bytes);
 }
 
@@ -139,14 +139,14 @@ Json json_of_stage(const PlannedStage& stage, const PipelinePlan& plan, std::siz
           {"weight_versions", stage.weight_versions},
           {"recompute", stage.recompute.text()},
           {"memory_bytes",
-           {{"total", whole(memory.total())},
-            {"weights", whole(memory.weights)},
-            {"gradients", whole(memory.gradients)},
-            {"optimizer", whole(memory.optimizer)},
-            {"masters", whole(memory.masters)},
-            {"versions", whole(memory.versions)},
-            {"activations", whole(memory.activations)},
-            {"buckets", whole(memory.buckets)}}}};
+           {{"total", whole_bytes(memory.total())},
+            {"weights", whole_bytes(memory.weights)},
+            {"gradients", whole_bytes(memory.gradients)},
+            {"optimizer", whole_bytes(memory.optimizer)},
+            {"masters", whole_bytes(memory.masters)},
+            {"versions", whole_bytes(memory.versions)},
+            {"activations", whole_bytes(memory.activations)},
+            {"buckets", whole_bytes(memory.buckets)}}}};
 }
 
 Json json_of_plan(const PipelinePlan& plan, int batch) {
