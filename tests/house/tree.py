@@ -35,7 +35,7 @@ SUB_ROOMS = {
     ("torch", "replica"): ["parts", "watch", "grads"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
-    ("app", "cli"): ["shared", "bench", "checkpoint", "programs", "run", "survey"],
+    ("app", "cli"): ["shared", "bench", "checkpoint", "plan", "programs", "run", "survey"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

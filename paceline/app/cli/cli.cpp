@@ -9,6 +9,7 @@
 #include "paceline/app/cli/checkpoint.h"
 #include "paceline/app/cli/doctor.h"
 #include "paceline/app/cli/manual.h"
+#include "paceline/app/cli/plan.h"
 #include "paceline/app/cli/profile.h"
 #include "paceline/app/cli/programs.h"
 #include "paceline/app/cli/run.h"
@@ -20,7 +21,7 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> subcommands() {
-  return {run(), bench(), profile(), programs(), simulate(), doctor(), top(), checkpoint()};
+  return {run(), bench(), profile(), programs(), plan(), simulate(), doctor(), top(), checkpoint()};
 }
 
 std::string command_help() {

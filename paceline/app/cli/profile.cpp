@@ -34,6 +34,7 @@ constexpr const char* kProfileMore = R"(Examples:
   paceline profile --output mlp.json -- build/release/bin/fashion_mnist --model mlp --steps 30
   paceline profile --output mlp.json -n 2 --timeout 10min -- ./train
   paceline bench schedule --ranks 2 --models mlp.json,bert-base    what schedules gain for it, on these links
+  paceline plan pipeline --profile mlp.json --ranks 2              stages for it, if the program builds Layers
   PACELINE_RECORD=mlp.json mpirun -n 2 ./train                     records under any other launcher
 
 All options of `paceline run` may be given; without any, the program is one process. Rank 0 records the quickest of the
@@ -108,11 +109,13 @@ void keep(const std::string& recorded, const std::string& output, DurableFile& f
   model.name = std::filesystem::path(output).stem().string();
   file.commit(json_of(model));
   constexpr double kMilli = 1e3, kMega = 1e-6;
-  fmt::print(stderr,
-             "paceline profile: {}: {} tensors of {:.2f} MB, batch {}; forward {:.2f} ms, backward "
-             "{:.2f} ms, update {:.2f} ms\n",
-             output, model.size(), static_cast<double>(model.bytes()) * kMega, model.batch,
-             model.forward() * kMilli, model.backward() * kMilli, model.update() * kMilli);
+  fmt::print(
+      stderr,
+      "paceline profile: {}: {} tensors of {:.2f} MB{}, batch {}; forward {:.2f} ms, backward "
+      "{:.2f} ms, update {:.2f} ms\n",
+      output, model.size(), static_cast<double>(model.bytes()) * kMega,
+      model.layers.empty() ? "" : fmt::format(", {} layers", model.layers.size()), model.batch,
+      model.forward() * kMilli, model.backward() * kMilli, model.update() * kMilli);
 }
 
 // A file that is removed at the end, even after an exception.
@@ -161,7 +164,7 @@ int profile_main(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Subcommand profile() {
-  return {"profile", "run a training program, and record its model for bench schedule",
+  return {"profile", "run a training program, and record its model for bench schedule and plan",
           profile_main, described_profile};
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "paceline/core/base/seed.h"
-#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 
 namespace paceline::schedule {
 

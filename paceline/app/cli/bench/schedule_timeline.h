@@ -9,7 +9,7 @@
 
 #include "paceline/app/cli/bench/schedule_report.h"
 #include "paceline/core/base/trace_log.h"
-#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 
 namespace paceline::cli {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "paceline/core/collective/group/communicator.h"
-#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 
 namespace paceline::schedule {
 

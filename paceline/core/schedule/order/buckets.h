@@ -51,7 +51,7 @@ std::vector<int> completed_order(std::span<const int> observed, int count);
 std::vector<Bucket> plan_buckets(std::span<const Gradient> gradients, std::span<const int> order,
                                  const BucketCaps& caps = {});
 
-// The ends of the buckets where they lie one after the other, as a plan has them (plan.h).
+// The ends of the buckets where they lie one after the other, as a plan has them (gradient_plan.h).
 std::vector<int> cuts_of(std::span<const Bucket> buckets);
 
 }  // namespace paceline::schedule

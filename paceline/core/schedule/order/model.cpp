@@ -59,12 +59,17 @@ Model scaled(Model model, double factor) {
     tensor.backward *= factor;
     tensor.update *= factor;
   }
+  for (Layer& layer : model.layers) {
+    layer.forward *= factor;
+    layer.backward *= factor;
+  }
   return model;
 }
 
 Model divided(Model model, int k) {
   PACELINE_CHECK(k >= 1, "tensors cannot be divided by {}: give 1 or more", k);
   constexpr std::size_t kFloat = sizeof(float);
+  model.layers.clear();
   for (Tensor& tensor : model.tensors)
     tensor.bytes =
         std::max<std::size_t>(1, tensor.bytes / kFloat / static_cast<std::size_t>(k)) * kFloat;

@@ -21,6 +21,18 @@ struct Tensor {
 // The elements of a row if the tensor is known to be a matrix, else 0.
 std::size_t columns_of(const Tensor& tensor, std::size_t element_bytes);
 
+// A layer of a model that is cut into stages (core/plan), as profiled. Seconds and bytes are those
+// of a step's samples on one worker.
+struct Layer {
+  std::string name = {};
+  double forward = 0, backward = 0;
+  std::size_t output_bytes = 0;  // the activations that go to the next layer
+  std::size_t weight_bytes = 0;  // its parameters
+  std::size_t saved_bytes = 0;   // kept by its forward pass for its backward pass
+  std::size_t parameters = 0;    // elements of its parameters
+  bool operator==(const Layer&) const = default;
+};
+
 // Tensors are in forward order: the order in which a forward pass first reads them. The backward
 // pass makes their gradients ready in the opposite order, the *send order*. (A tied embedding is
 // read first and ready last.)
@@ -28,6 +40,9 @@ struct Model {
   std::string name;
   std::vector<Tensor> tensors;
   int batch = 1;  // samples of a worker's step
+  // The layers in forward order, where they were recorded. They hold the same computation as the
+  // tensors, divided otherwise.
+  std::vector<Layer> layers = {};
 
   int size() const { return static_cast<int>(tensors.size()); }
   std::size_t bytes() const;
@@ -48,7 +63,8 @@ std::vector<double> sent_bytes(const Model& model);
 
 // A copy in which all computation takes `factor` times as long.
 Model scaled(Model model, double factor);
-// A copy in which each tensor has a k-th of its bytes, rounded to whole floats, at least one.
+// A copy without layers in which each tensor has a k-th of its bytes, rounded to whole floats, at
+// least one.
 // REQUIRES: k >= 1.
 Model divided(Model model, int k);
 

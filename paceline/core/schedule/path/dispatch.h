@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "paceline/core/schedule/order/gradient_plan.h"
 #include "paceline/core/schedule/order/model.h"
-#include "paceline/core/schedule/order/plan.h"
 
 namespace paceline::schedule {
 

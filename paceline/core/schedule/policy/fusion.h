@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 #include "paceline/core/topology/prices.h"
 
 namespace paceline::schedule {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "paceline/core/schedule/order/costs.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 #include "paceline/core/schedule/order/model.h"
-#include "paceline/core/schedule/order/plan.h"
 
 namespace paceline::schedule {
 

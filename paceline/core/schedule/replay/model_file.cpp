@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 // Larger values are errors in the file: a terabyte in a tensor, a day for its computation.
-constexpr std::size_t kMostTensors = 1'000'000;
+constexpr std::size_t kMostTensors = 1'000'000, kMostLayers = kMostTensors;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 constexpr double kMostSeconds = 86400;
 constexpr std::size_t kLongestName = 200;
@@ -47,6 +47,50 @@ void read_tensors(JsonReader& reader, const Json& json, Model& model) {
     reader.complain("the computation of all tensors together", "more than 0 seconds");
 }
 
+Layer read_layer(JsonReader& reader, const Json& json, const std::string& where) {
+  Layer layer;
+  if (!reader.has_keys(
+          json, where,
+          {"forward", "backward", "output_bytes", "weight_bytes", "saved_bytes", "parameters"},
+          {"name"}))
+    return layer;
+  layer.forward = reader.number(json, where, "forward", kMostSeconds);
+  layer.backward = reader.number(json, where, "backward", kMostSeconds);
+  layer.output_bytes = reader.whole(json, where, "output_bytes", 0, kMostBytes);
+  layer.weight_bytes = reader.whole(json, where, "weight_bytes", 0, kMostBytes);
+  layer.saved_bytes = reader.whole(json, where, "saved_bytes", 0, kMostBytes);
+  layer.parameters = reader.whole(json, where, "parameters", 0, layer.weight_bytes);
+  if (json.contains("name")) layer.name = reader.text(json, where, "name", 0, kLongestName);
+  return layer;
+}
+
+void read_layers(JsonReader& reader, const Json& json, Model& model) {
+  if (!json.is_array() || json.empty() || json.size() > kMostLayers)
+    return reader.complain("layers", fmt::format("a list of 1 to {} layers", kMostLayers));
+  double seconds = 0;
+  for (std::size_t i = 0; i < json.size() && !reader.failure(); ++i) {
+    model.layers.push_back(read_layer(reader, json[i], fmt::format("layers[{}]", i)));
+    seconds += model.layers.back().forward + model.layers.back().backward;
+  }
+  if (!reader.failure() && !(seconds > 0))
+    reader.complain("the computation of all layers together", "more than 0 seconds");
+}
+
+Json json_of(const std::vector<Layer>& layers) {
+  Json list = Json::array();
+  for (const Layer& layer : layers) {
+    Json& one = list.emplace_back(Json::object());
+    if (!layer.name.empty()) one["name"] = layer.name;
+    one["forward"] = layer.forward;
+    one["backward"] = layer.backward;
+    one["output_bytes"] = layer.output_bytes;
+    one["weight_bytes"] = layer.weight_bytes;
+    one["saved_bytes"] = layer.saved_bytes;
+    one["parameters"] = layer.parameters;
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string json_of(const Model& model) {
@@ -60,10 +104,11 @@ std::string json_of(const Model& model) {
     one["backward"] = tensor.backward;
     one["update"] = tensor.update;
   }
-  const Json json = {{kVersionKey, kVersion},
-                     {"name", model.name},
-                     {"batch", model.batch},
-                     {"tensors", std::move(tensors)}};
+  Json json = {{kVersionKey, kVersion},
+               {"name", model.name},
+               {"batch", model.batch},
+               {"tensors", std::move(tensors)}};
+  if (!model.layers.empty()) json["layers"] = json_of(model.layers);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -72,12 +117,13 @@ Result<Model> parse_model(std::string_view text, std::string_view origin) {
                     "record it again with: paceline profile --output FILE -- PROGRAM");
   const Json json = reader.parse(text);
   Model model{.name = {}, .tensors = {}};
-  if (reader.has_keys(json, "", {kVersionKey, "name", "batch", "tensors"})) {
+  if (reader.has_keys(json, "", {kVersionKey, "name", "batch", "tensors"}, {"layers"})) {
     if (json[kVersionKey] != kVersion) reader.complain(kVersionKey, fmt::format("{}", kVersion));
     model.name = reader.text(json, "", "name", 1, kLongestName);
     model.batch =
         static_cast<int>(reader.whole(json, "", "batch", 1, std::numeric_limits<int>::max()));
     read_tensors(reader, json["tensors"], model);
+    if (!reader.failure() && json.contains("layers")) read_layers(reader, json["layers"], model);
   }
   if (reader.failure()) return *reader.failure();
   return model;

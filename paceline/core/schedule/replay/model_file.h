@@ -2,9 +2,12 @@
 //
 //   {"paceline_model": 1, "name": "mlp", "batch": 32,
 //    "tensors": [{"name": "0.weight", "bytes": 3211264, "rows": 1024,
-//                 "forward": 0.0021, "backward": 0.0043, "update": 0.0004}, ...]}
+//                 "forward": 0.0021, "backward": 0.0043, "update": 0.0004}, ...],
+//    "layers": [{"name": "0", "forward": 0.0021, "backward": 0.0043, "output_bytes": 131072,
+//                "weight_bytes": 3215360, "saved_bytes": 100352, "parameters": 803840}, ...]}
 //
-// Tensors are in forward order; times are seconds. The `name` and `rows` of a tensor are optional.
+// Tensors and layers are in forward order; times are seconds. The `name` and `rows` of a tensor,
+// the `name` of a layer and the whole list `layers` are optional: older files have no layers.
 #pragma once
 
 #include <string>

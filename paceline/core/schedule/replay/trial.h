@@ -9,8 +9,8 @@
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 #include "paceline/core/schedule/order/model.h"
-#include "paceline/core/schedule/order/plan.h"
 #include "paceline/core/schedule/path/gradient_path.h"
 #include "paceline/core/schedule/replay/compute_kernel.h"
 

@@ -33,7 +33,23 @@ Model any_model(SeededNumbers& numbers) {
     if (numbers.below(2) == 0) model.tensors.back().rows = 1;
     if (numbers.below(2) == 0) model.tensors.back().name = "layer." + std::to_string(i);
   }
+  const std::uint64_t layers = numbers.below(6);
+  for (std::uint64_t i = 0; i < layers; ++i) {
+    model.layers.push_back({.forward = numbers.unit() + 1e-9,
+                            .backward = numbers.unit() * 86400,
+                            .output_bytes = numbers.below(std::uint64_t{1} << 40),
+                            .weight_bytes = numbers.below(std::uint64_t{1} << 40),
+                            .saved_bytes = numbers.below(std::uint64_t{1} << 40)});
+    Layer& layer = model.layers.back();
+    layer.parameters = numbers.below(layer.weight_bytes + 1);
+    if (numbers.below(2) == 0) layer.name = "blocks." + std::to_string(i);
+  }
   return model;
+}
+
+Model model_with_layers(SeededNumbers& numbers) {
+  for (;;)
+    if (Model model = any_model(numbers); !model.layers.empty()) return model;
 }
 
 std::string complaint(const Json& json) {
@@ -130,6 +146,55 @@ TEST(ModelFile, AModelThatComputesNothingIsNone) {
   EXPECT_THAT(complaint(json), HasSubstr("must be more than 0 seconds"));
 }
 
+TEST(ModelFile, OfAnEarlierReleaseHasNoLayersAndIsWrittenAsItWas) {
+  SeededNumbers numbers(test::seed(9));
+  Model model = any_model(numbers);
+  model.layers.clear();
+  EXPECT_FALSE(Json::parse(json_of(model)).contains("layers"));
+  EXPECT_EQ(parse_model(json_of(model), "").value(), model);
+}
+
+TEST(ModelFile, EveryValueOfALayerThatIsMissingOrWrongIsNamedWithItsLayer) {
+  SeededNumbers numbers(test::seed(10));
+  Json good = Json::parse(json_of(model_with_layers(numbers)));
+  good["layers"].push_back(good["layers"][0]);
+  good["layers"][1]["weight_bytes"] = 8;
+  good["layers"][1]["parameters"] = 2;
+  const std::vector<Json> no_seconds = {-1e-9, 86401, 1e300, "1", nullptr, true};
+  const std::vector<Json> no_bytes = {-4, 1.5, (std::uint64_t{1} << 40) + 1, "4", nullptr};
+  const std::vector<std::pair<std::string, std::vector<Json>>> of_layers = {
+      {"forward", no_seconds},
+      {"backward", no_seconds},
+      {"output_bytes", no_bytes},
+      {"weight_bytes", no_bytes},
+      {"saved_bytes", no_bytes},
+      {"parameters", {-1, 1.5, 9, "4", nullptr}},  // more elements than bytes
+      {"name", {1, nullptr, Json::array(), std::string(201, 'x')}},
+  };
+  for (const auto& [key, values] : of_layers) {
+    for (const Json& value : values) {
+      Json bad = good;
+      bad["layers"][1][key] = value;
+      EXPECT_THAT(complaint(bad), HasSubstr("layers[1]." + key + " must be ")) << value;
+    }
+    if (key == "name") continue;
+    Json bad = good;
+    bad["layers"][1].erase(key);
+    EXPECT_THAT(complaint(bad), HasSubstr("layers[1]." + key + " must be given"));
+  }
+  Json unknown = good;
+  unknown["layers"][0]["byte"] = 1;
+  EXPECT_THAT(complaint(unknown), HasSubstr("key 'byte' of layers[0] must be one of"));
+  for (const Json& value : std::vector<Json>{Json::array(), Json::object(), 1, "x", nullptr}) {
+    Json bad = good;
+    bad["layers"] = value;
+    EXPECT_THAT(complaint(bad), HasSubstr("layers must be a list")) << value;
+  }
+  Json idle = good;
+  for (Json& layer : idle["layers"]) layer["forward"] = layer["backward"] = 0;
+  EXPECT_THAT(complaint(idle), HasSubstr("all layers together must be more than 0 seconds"));
+}
+
 // Any content of the file gives a model or a complaint, and nothing else.
 TEST(ModelFile, OfAnyBytesIsAModelWithinItsBoundsOrAComplaint) {
   SeededNumbers numbers(test::seed(8));
@@ -155,6 +220,11 @@ TEST(ModelFile, OfAnyBytesIsAModelWithinItsBoundsOrAComplaint) {
     for (const Tensor& tensor : parsed->tensors) {
       EXPECT_GE(tensor.bytes, 1u);
       EXPECT_LE(tensor.forward + tensor.backward + tensor.update, 3 * 86400.0);
+    }
+    for (const Layer& layer : parsed->layers) {
+      EXPECT_LE(layer.parameters, layer.weight_bytes);
+      EXPECT_LE(layer.output_bytes + layer.saved_bytes, std::uint64_t{1} << 41);
+      EXPECT_LE(layer.forward + layer.backward, 2 * 86400.0);
     }
   }
 }

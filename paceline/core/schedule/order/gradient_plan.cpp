@@ -1,4 +1,4 @@
-#include "paceline/core/schedule/order/plan.h"
+#include "paceline/core/schedule/order/gradient_plan.h"
 
 #include <fmt/format.h>
 

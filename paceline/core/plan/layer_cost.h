@@ -1,0 +1,28 @@
+// LayerCost: the seconds and bytes of a layer of a model, as the planner sees it.
+#pragma once
+
+#include <span>
+
+namespace paceline::plan {
+
+// Seconds and bytes are those of one mini-batch on one worker, without any transfer. Bytes are
+// floating-point numbers because they are scaled to other batches; whole ones are exact.
+struct LayerCost {
+  double forward = 0, backward = 0;  // seconds; `backward` gives both gradients
+  double output_bytes = 0;           // to the next layer; the gradient that comes back has as many
+  double weight_bytes = 0;           // its parameters
+  double saved_bytes = 0;            // what its forward pass keeps for its backward pass
+  double seconds() const { return forward + backward; }
+  bool operator==(const LayerCost&) const = default;
+};
+
+// The layers in the order of the forward pass.
+using LayerCosts = std::span<const LayerCost>;
+
+inline double weights_of(LayerCosts layers) {
+  double bytes = 0;
+  for (const LayerCost& layer : layers) bytes += layer.weight_bytes;
+  return bytes;
+}
+
+}  // namespace paceline::plan

@@ -1,0 +1,202 @@
+#include "paceline/core/plan/pipeline_draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "paceline/core/plan/micro_batch_choice.h"
+
+namespace paceline::plan {
+namespace {
+
+Failure wrong_micro_batches(std::string what) {
+  return {Fault::misuse, std::move(what), {}};
+}
+
+std::vector<RankLayers> ranks_of(const PlanQuestion& question, const StagePartition& partition,
+                                 int stages) {
+  std::vector<RankLayers> ranks(static_cast<std::size_t>(stages));
+  for (std::size_t i = 0; i < partition.stages.size(); ++i) {
+    const Stage& chunk = partition.stages[i];
+    RankLayers& rank = ranks[i % ranks.size()];
+    const auto first = question.layers.begin() + chunk.first;
+    rank.layers.insert(rank.layers.end(), first, first + chunk.layers());
+    if (rank.chunks.empty() && chunk.first > 0) rank.input_bytes = (first - 1)->output_bytes;
+    rank.chunks.push_back(chunk);
+    rank.output_bytes = std::max(rank.output_bytes, rank.layers.back().output_bytes);
+  }
+  return ranks;
+}
+
+double forward_of(const RankLayers& rank) {
+  double seconds = 0;
+  for (const LayerCost& layer : rank.layers) seconds += layer.forward;
+  return seconds;
+}
+
+double backward_of(const RankLayers& rank, Recompute recompute) {
+  double seconds = recompute.every == Recompute::kNone ? 0 : forward_of(rank);
+  for (const LayerCost& layer : rank.layers) seconds += layer.backward;
+  return seconds;
+}
+
+PlannedStage planned_stage(const PipelineDraft& draft, int stage, int micro_batches) {
+  const PlanQuestion& question = draft.question;
+  const RankLayers& rank = draft.ranks[static_cast<std::size_t>(stage)];
+  const std::vector<int> replicas = draft.replicas();
+  const double share = draft.share(micro_batches);
+  const int same = draft.copies * rank.chunks.front().replicas;
+  PlannedStage planned{.chunks = rank.chunks, .times = {}, .recompute = question.recompute};
+  planned.live_micro_batches = live_activations(draft.form, replicas, stage, micro_batches);
+  planned.weight_versions = weight_versions(draft.form, replicas, stage);
+  if (question.recompute.every == Recompute::kAutomatic)
+    planned.recompute = best_recompute(rank.layers, rank.input_bytes, planned.live_micro_batches);
+  planned.times = {
+      .forward = share * forward_of(rank) + question.start / 2,
+      .backward = share * backward_of(rank, planned.recompute) + question.start / 2,
+      .transfer = question.latency + share * rank.output_bytes / question.bytes_per_second,
+      .replicas = rank.chunks.front().replicas};
+  planned.memory = rank_memory({.layers = rank.layers,
+                                .input_bytes = rank.input_bytes,
+                                .optimizer_slots = question.optimizer_slots,
+                                .has_masters = question.has_masters,
+                                .zero_stage = question.zero_stage,
+                                .data_ranks = same,
+                                .weight_versions = planned.weight_versions,
+                                .live_micro_batches = planned.live_micro_batches,
+                                .micro_share = share,
+                                .recompute = planned.recompute});
+  return planned;
+}
+
+// A ring sums the gradients of a stage among the ranks that hold it.
+double summing_seconds(const PipelineDraft& draft, const RankLayers& rank) {
+  const int same = draft.copies * rank.chunks.front().replicas;
+  if (same == 1) return 0;
+  const double bytes = weights_of(rank.layers) * (draft.question.has_masters ? .5 : 1);
+  return 2.0 * (same - 1) *
+         (draft.question.latency + bytes / same / draft.question.bytes_per_second);
+}
+
+double forecast(const PipelineDraft& draft, const std::vector<PlannedStage>& stages,
+                int micro_batches) {
+  std::vector<StageTimes> times;
+  for (const PlannedStage& stage : stages) times.push_back(stage.times);
+  const double step = step_seconds(draft.form, times, micro_batches);
+  double exposed = 0, slowest = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const double sum = summing_seconds(draft, draft.ranks[i]);
+    exposed = std::max(exposed, sum - times[i].backward);
+    slowest = std::max(slowest, sum / times[i].replicas);
+  }
+  // Without a flush, sums run beside the computation of the next batches.
+  return draft.form.is_synchronous() ? step + exposed : std::max(step, slowest);
+}
+
+double idle_of(const PipelineDraft& draft) {
+  const PipelineKind kind = draft.form.kind;
+  if (!draft.form.is_synchronous() || kind == PipelineKind::sequential) return 0;
+  return idle_micro_batches(draft.form, draft.stages());
+}
+
+int least_micro_batches(const PipelineDraft& draft) {
+  return draft.form.kind == PipelineKind::pipedream_2bw ? std::max(1, draft.stages() - 1) : 1;
+}
+
+// The cost of a micro-batch on the slowest stage, or between two.
+BatchCost batch_cost(const PipelineDraft& draft) {
+  const PlanQuestion& question = draft.question;
+  BatchCost cost{.start = question.start + (draft.stages() > 1 ? 2 * question.latency : 0)};
+  for (const RankLayers& rank : draft.ranks) {
+    const double seconds = forward_of(rank) + backward_of(rank, question.recompute);
+    const bool sends = &rank != &draft.ranks.back();
+    const double sent = sends ? 2 * rank.output_bytes / question.bytes_per_second : 0;
+    cost.per_sample = std::max(cost.per_sample, std::max(seconds, sent) / question.profiled_batch);
+  }
+  return cost;
+}
+
+MicroBatchQuestion micro_batch_question(const PipelineDraft& draft) {
+  const bool interleaves = draft.form.kind == PipelineKind::interleaved;
+  const int least = least_micro_batches(draft);
+  return {.batch = draft.batch(),
+          .idle = idle_of(draft),
+          .cost = batch_cost(draft),
+          .multiple_of = interleaves ? draft.stages() : 1,
+          .fits = [&draft, least](int m) { return m >= least && planned(draft, m).fits; },
+          .step_seconds = [&draft](int m) { return planned(draft, m).seconds; }};
+}
+
+// The legal number that takes the least memory, for a pipeline that fits with none.
+PipelinePlan smallest(const PipelineDraft& draft, const MicroBatchQuestion& question) {
+  PipelinePlan best;
+  for (const int m : divisors_of(question.batch)) {
+    if (m < least_micro_batches(draft) || m % question.multiple_of != 0) continue;
+    PipelinePlan plan = planned(draft, m);
+    if (best.stages.empty() || plan.most_memory() < best.most_memory()) best = std::move(plan);
+  }
+  return best;
+}
+
+Result<PipelinePlan> with_given_micro_batches(const PipelineDraft& draft) {
+  const int m = draft.question.micro_batches, p = draft.stages();
+  if (m > draft.batch())
+    return wrong_micro_batches(fmt::format("{} micro-batches for {} samples: give {} or fewer", m,
+                                           draft.batch(), draft.batch()));
+  if (draft.form.kind == PipelineKind::interleaved && m % p != 0)
+    return wrong_micro_batches(
+        fmt::format("interleaved stages take a multiple of {} micro-batches, and "
+                    "there are {}: give {}",
+                    p, m, (m / p + 1) * p));
+  if (m < least_micro_batches(draft))
+    return wrong_micro_batches(
+        fmt::format("two versions of the weights need {} micro-batches or more on {} stages, and "
+                    "there are {}: give {}",
+                    p - 1, p, m, p - 1));
+  return planned(draft, m);
+}
+
+}  // namespace
+
+PipelineDraft draft_of(const PlanQuestion& question, const PipelineForm& form,
+                       StagePartition partition, int copies) {
+  const int stages = partition.size() / form.chunks;
+  auto ranks = ranks_of(question, partition, stages);
+  return {question, form, std::move(partition), copies, std::move(ranks)};
+}
+
+PipelinePlan planned(const PipelineDraft& draft, int micro_batches) {
+  PipelinePlan plan{.form = draft.form,
+                    .copies = draft.copies,
+                    .partition = draft.partition,
+                    .micro_batches = micro_batches};
+  double busy = 0;
+  int ranks = 0;
+  for (int stage = 0; stage < draft.stages(); ++stage) {
+    plan.stages.push_back(planned_stage(draft, stage, micro_batches));
+    busy += micro_batches * plan.stages.back().times.seconds();
+    ranks += plan.stages.back().times.replicas;
+  }
+  plan.seconds = forecast(draft, plan.stages, micro_batches);
+  plan.idle_share = std::max(0.0, 1 - busy / (ranks * plan.seconds));
+  plan.fits = plan.most_memory() <= draft.question.memory_limit;
+  return plan;
+}
+
+Result<PipelinePlan> finished(const PipelineDraft& draft) {
+  if (draft.form.kind == PipelineKind::pipedream) return planned(draft, 1);
+  if (draft.question.micro_batches > 0) return with_given_micro_batches(draft);
+  const MicroBatchQuestion question = micro_batch_question(draft);
+  if (const auto choice = best_micro_batches(question)) {
+    PipelinePlan plan = planned(draft, choice.value().micro_batches);
+    if (draft.stages() > 1) plan.why = choice.value().why;
+    return plan;
+  } else if (PipelinePlan plan = smallest(draft, question); !plan.stages.empty()) {
+    return plan;
+  } else {
+    return choice.error();
+  }
+}
+
+}  // namespace paceline::plan
