@@ -173,7 +173,7 @@ def _entries(tree, folder):
 
 def catalogue_files_tested(tree):
     """every catalogue file has its test"""
-    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies", "core/linear/solvers",
+    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies", "core/pipeline/orders", "core/linear/solvers",
                    "core/server/consistency"):
         for path in _entries(tree, folder):
             test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
@@ -216,7 +216,7 @@ def mixing_graphs_documented(tree):
 
 def methods_and_policies_documented(tree):
     """every compression method, policy, strategy, solver and consistency has its page, and the index names it"""
-    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules"),
+    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules"), ("core/pipeline/orders", "docs/pipelines"),
                               ("torch/strategy/strategies", "docs/strategies"), ("core/linear/solvers", "docs/solvers"),
                               ("core/server/consistency", "docs/server")):
         index = tree.text(f"{documents}/README.md") if tree.exists(f"{documents}/README.md") else ""
@@ -256,7 +256,7 @@ def sources_tested(tree):
     spoken = "\n".join("\n".join(tree.code(path)) for path in tree.files("tests/processes", ".cpp", ".h"))
     for floor in ("core", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
-            is_entry = re.search(r"/(algorithms|graphs|methods|policies|loss|solvers|rules|consistency)/", path) and not tree.exists(path[:-4] + ".h")
+            is_entry = re.search(r"/(algorithms|graphs|methods|policies|orders|loss|solvers|rules|consistency)/", path) and not tree.exists(path[:-4] + ".h")
             if is_entry or path == "paceline/app/cli/main.cpp":
                 continue
             stem = path[len("paceline/"):-4]

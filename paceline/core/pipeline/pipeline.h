@@ -1,0 +1,15 @@
+// The door of pipeline: a model cut into stages that lie on different ranks, and the order in which
+// these work.
+//
+// An Order (order/order.h) is a pure value: for each rank a list of forwards, backwards and weight
+// gradients. A schedule (orders/ has a file for each, schedule_catalogue.h lists them) makes one
+// and knows its time and memory in closed form; turns.h is the rule that goes on without end.
+// check_order.h proves that an order can run and counts its live activations, simulate_order.h runs
+// it in virtual time. Start reading at order/order.h. Nothing here depends on torch.
+#pragma once
+
+#include "paceline/core/pipeline/check/check_order.h"
+#include "paceline/core/pipeline/check/simulate_order.h"
+#include "paceline/core/pipeline/order/order.h"
+#include "paceline/core/pipeline/order/schedule_catalogue.h"
+#include "paceline/core/pipeline/order/turns.h"
