@@ -44,7 +44,7 @@ Result<Order> make_order(const ScheduleChoice& choice, int ranks, int micro_batc
         fmt::format("{} of {} ranks, {} micro-batches and {} batches: give at least one of each",
                     schedule.name, ranks, micro_batches, batches));
   }
-  if (schedule.is_synchronous && batches > 1) {
+  if (schedule.is_synchronous() && batches > 1) {
     return refused(fmt::format(
         "{} ends each batch before the next one begins, so its order has one batch and not {}: "
         "give one, or choose pipedream or pipedream_2bw",

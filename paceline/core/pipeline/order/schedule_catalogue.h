@@ -5,6 +5,7 @@
 // `Schedule <name>()` in namespace paceline::pipeline::catalogue. Nothing registers itself.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,15 +25,22 @@ struct StageSeconds {
   double sum() const { return forward + backward + weight; }
 };
 
+// Which version of the weights a schedule without a flush computes with (versions/version_rule.h).
+enum class VersionSync : std::uint8_t {
+  stash,            // each stage's newest one when the forward begins
+  vertical,         // on all stages the newest one that all have made when it enters the first
+  double_buffered,  // for a whole batch the one before the newest
+};
+
 struct Schedule {
   std::string_view name;
   std::string_view summary;  // one line
   std::string_view reference;
   std::vector<Setting> settings = {};
-  // The pipeline is empty after each batch, so one version of the weights is enough. Otherwise the
-  // micro-batches of an order go on over the batches without a flush (versions/version_rule.h).
-  bool is_synchronous = true;
   bool splits_backward = false;
+  // Null: the pipeline is empty after each batch, so one version of the weights is enough.
+  // Otherwise the micro-batches of an order go on over the batches without a flush.
+  VersionSync (*versions)(const Settings&) = nullptr;
 
   int (*chunks)(const Settings&) = nullptr;  // stages of each rank; null: one
   // Why the schedule has no order of this shape, and the remedy; null: it always has one.
@@ -46,6 +54,7 @@ struct Schedule {
                      const Settings&) = nullptr;
   int (*live)(int rank, int ranks, int micro_batches, const Settings&) = nullptr;
 
+  bool is_synchronous() const { return versions == nullptr; }
   int chunks_of(const Settings& given) const { return chunks == nullptr ? 1 : chunks(given); }
 };
 

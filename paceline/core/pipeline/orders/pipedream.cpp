@@ -19,7 +19,10 @@ Schedule pipedream() {
                                    "vertical: those of the first stage's version",
                         .whole = true,
                         .words = {"stash", "vertical"}}},
-          .is_synchronous = false,
+          .versions =
+              [](const Settings& settings) {
+                return settings.on("sync") ? VersionSync::vertical : VersionSync::stash;
+              },
           .make = [](int ranks, int batches,
                      const Settings&) { return order_of_turns(ranks, batches); },
           .makespan = [](int ranks, int batches, const StageSeconds& seconds,

@@ -16,7 +16,7 @@ Schedule pipedream_2bw() {
       .name = "pipedream_2bw",
       .summary = "1f1b over all batches without a flush; two versions of the weights",
       .reference = "Narayanan and others, ICML 2021",
-      .is_synchronous = false,
+      .versions = [](const Settings&) { return VersionSync::double_buffered; },
       .refuses = [](int ranks, int micro_batches) -> std::optional<std::string> {
         if (micro_batches >= ranks - 1) return std::nullopt;
         return fmt::format(
