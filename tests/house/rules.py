@@ -230,17 +230,18 @@ def methods_and_policies_documented(tree):
 
 
 def pictures_are_current(tree):
-    """every picture of an algorithm or a mixing graph is what the command draws"""
+    """every picture of an algorithm, a mixing graph or a pipeline is what the command draws"""
     paceline = tree.build / "bin" / "paceline"
-    for path in [*tree.files("docs/algorithms/pictures", ".svg"), *tree.files("docs/strategies/pictures", ".svg")]:
+    drawn_by = {"docs/algorithms": "programs show", "docs/strategies": "programs show", "docs/pipelines": "simulate pipeline"}
+    for path, drawer in [(path, drawer) for folder, drawer in drawn_by.items() for path in tree.files(f"{folder}/pictures", ".svg")]:
         try:
             command = xml.etree.ElementTree.fromstring(tree.text(path)).findtext("{http://www.w3.org/2000/svg}metadata") or ""
         except xml.etree.ElementTree.ParseError as error:
-            yield Violation(path, 1, f"is no XML: {error}", "draw it by `paceline programs show NAME --svg`")
+            yield Violation(path, 1, f"is no XML: {error}", f"draw it by `paceline {drawer} ... --svg`")
             continue
         words = command.split()
-        if words[:3] != ["paceline", "programs", "show"]:
-            yield Violation(path, 1, "does not say by which command it is made", "draw it by `paceline programs show NAME --svg`")
+        if words[:3] != ["paceline", *drawer.split()]:
+            yield Violation(path, 1, "does not say by which command it is made", f"draw it by `paceline {drawer} ... --svg`")
         elif paceline.exists():
             drawn = subprocess.run([paceline, *words[1:], "-"], capture_output=True, text=True, check=False)
             if drawn.stdout != tree.text(path):

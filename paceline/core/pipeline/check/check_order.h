@@ -29,9 +29,9 @@ struct Blocked {
 // ring, it is the ring's lowest rank's.
 std::optional<Blocked> first_blocked(const Order& order);
 
-// By rank: the largest number of activations that are live at a time. One is live from its forward
-// to the operation that needs it last, which is the weight gradient where the backward is split.
-// The unit is the activation of one micro-batch in one stage.
+// The largest number of activations that are live at a time, for each rank. One is live from its
+// forward to the operation that needs it last, which is the weight gradient where the backward is
+// split. The unit is the activation of one micro-batch in one stage.
 std::vector<int> peak_live(const Order& order);
 
 // A failure (misuse) names the first operation that cannot run and what it waits for, or one that

@@ -18,7 +18,7 @@ struct PipelineCosts {
   std::vector<double> cut_bytes = {};  // of a micro-batch from stage s to s + 1, and of its
                                        // gradient; empty: none
 };
-// Of ranks that take equal times: `rank` is for all chunks of one.
+// The costs of ranks that take equal times; `rank`: of all chunks of one.
 PipelineCosts equal_costs(const Order& order, const StageSeconds& rank);
 
 struct OperationTime {

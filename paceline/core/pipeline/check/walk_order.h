@@ -10,7 +10,7 @@
 
 namespace paceline::pipeline {
 
-// Which operations of an order have run.
+// The operations of an order that have run.
 class Ran {
  public:
   explicit Ran(const Order& order);

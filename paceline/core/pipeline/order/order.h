@@ -27,7 +27,7 @@ struct Operation {
 };
 std::string text_of(const Operation& operation);  // "the forward of micro-batch 3 on stage 1"
 
-// Where each stage lives.
+// The ranks on which the stages live.
 struct Placement {
   int ranks = 1;
   int stages = 1;

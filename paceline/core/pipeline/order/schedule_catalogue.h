@@ -25,7 +25,8 @@ struct StageSeconds {
   double sum() const { return forward + backward + weight; }
 };
 
-// Which version of the weights a schedule without a flush computes with (versions/version_rule.h).
+// The version of the weights with which a schedule without a flush computes
+// (versions/version_rule.h).
 enum class VersionSync : std::uint8_t {
   stash,            // each stage's newest one when the forward begins
   vertical,         // on all stages the newest one that all have made when it enters the first
@@ -68,7 +69,7 @@ using ScheduleChoice = NamedChoice<Schedule>;
 // names.
 Result<ScheduleChoice> parse_schedule(std::string_view text);
 
-// Of a schedule without a flush, the order goes over `batches` batches, whose micro-batches are
+// The order of a schedule without a flush goes over `batches` batches, whose micro-batches are
 // counted on. A failure (misuse) says what the schedule refuses, with both sides and the remedy.
 Result<Order> make_order(const ScheduleChoice& choice, int ranks, int micro_batches,
                          int batches = 1);

@@ -29,8 +29,8 @@ struct Turns {
   std::vector<Operation> until(int micro_batches) const;
 };
 
-// By stage: how many micro-batches each of its ranks may have in flight, that is forwarded and not
-// yet back: ceil(sum of R_q over q >= s / R_s). Without replicas this is S - s.
+// The limit of micro-batches that each rank of a stage may have in flight, that is forwarded and
+// not yet back, for each stage: ceil(sum of R_q over q >= s / R_s). Without replicas this is S - s.
 std::vector<int> in_flight_limits(const std::vector<int>& replicas);
 
 // The turns of rank `rank` of a placement with one chunk; its warm-up is its limit less one.

@@ -1,4 +1,4 @@
-// Which version of the weights computes which micro-batch in a pipeline without a flush.
+// Tells which version of the weights computes which micro-batch in a pipeline without a flush.
 //
 // The weights before the first step are version 0; every step of a stage makes the next one. In
 // words, with L the limit of micro-batches in flight at a stage (in_flight_limits, turns.h):

@@ -41,7 +41,7 @@ std::vector<std::size_t> reached_one_by_one(const Order& order) {
   return reached;
 }
 
-// What is done to an order that can run.
+// Breaks an order that can run, in one of four ways.
 void break_order(Order& order, SeededNumbers& numbers) {
   const auto pick = [&](std::size_t count) {
     return static_cast<std::size_t>(numbers.below(count));
