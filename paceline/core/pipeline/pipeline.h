@@ -6,8 +6,10 @@
 // and knows its time and memory in closed form; turns.h is the rule that goes on without end.
 // check_order.h proves that an order can run and counts its live activations, simulate_order.h runs
 // it in virtual time. A schedule without a flush keeps versions of the weights: version_rule.h says
-// which one an operation uses, stage_versions.h which ones a rank must keep. Start reading at
-// order/order.h. Nothing here depends on torch.
+// which one an operation uses, stage_versions.h which ones a rank must keep. A runner
+// (run/runner.h) carries a rank's list out over a Communicator, by what rank_progress.h, a pure
+// value, says comes next; transfer.h has the messages. Start reading at order/order.h. Nothing here
+// depends on torch.
 #pragma once
 
 #include "paceline/core/pipeline/check/check_order.h"
@@ -15,5 +17,7 @@
 #include "paceline/core/pipeline/order/order.h"
 #include "paceline/core/pipeline/order/schedule_catalogue.h"
 #include "paceline/core/pipeline/order/turns.h"
+#include "paceline/core/pipeline/run/runner.h"
+#include "paceline/core/pipeline/run/transfer.h"
 #include "paceline/core/pipeline/versions/stage_versions.h"
 #include "paceline/core/pipeline/versions/version_rule.h"
