@@ -39,7 +39,7 @@ char letter_of(Kind kind) {
 
 }  // namespace
 
-std::string pipeline_svg(const PipelineCase& one, const pipeline::SimulatedOrder& run,
+std::string pipeline_svg(const PipelineCase& one, const pipeline::TimedOrder& run,
                          const std::string& made_by) {
   observe::TimelinePlot plot{.title = pipeline_title(one, run),
                              .kinds = kinds_of(one.order),
@@ -61,7 +61,7 @@ std::string pipeline_svg(const PipelineCase& one, const pipeline::SimulatedOrder
   return to_svg(plot);
 }
 
-std::string pipeline_picture(const pipeline::SimulatedOrder& run, std::size_t columns) {
+std::string pipeline_picture(const pipeline::TimedOrder& run, std::size_t columns) {
   const std::string widest = fmt::format("rank {} ", run.ranks.size() - 1);
   double shortest = run.makespan;
   for (const auto& lane : run.ranks)

@@ -29,7 +29,7 @@ PipelineForms forms_of(const PipelineCase& one) {
   return forms;
 }
 
-std::string pipeline_title(const PipelineCase& one, const pipeline::SimulatedOrder& run) {
+std::string pipeline_title(const PipelineCase& one, const pipeline::TimedOrder& run) {
   std::string shape =
       fmt::format("{}, {}, {}", one.choice.text(), counted(one.ranks, "rank", "ranks"),
                   counted(one.micro_batches, "micro-batch", "micro-batches"));
@@ -38,7 +38,7 @@ std::string pipeline_title(const PipelineCase& one, const pipeline::SimulatedOrd
                      run.idle_share * 100);
 }
 
-std::string pipeline_table(const PipelineCase& one, const pipeline::SimulatedOrder& run) {
+std::string pipeline_table(const PipelineCase& one, const pipeline::TimedOrder& run) {
   const PipelineForms forms = forms_of(one);
   std::string text = fmt::format("{:<18}{:>14}{:>14}\n", "", "simulated", "closed form");
   const auto line = [&](std::string_view what, const std::string& simulated,
@@ -59,7 +59,7 @@ std::string pipeline_table(const PipelineCase& one, const pipeline::SimulatedOrd
          ".\nThe closed form is for ranks that take equal times and messages that take none.\n";
 }
 
-std::string pipeline_json(const PipelineCase& one, const pipeline::SimulatedOrder& run) {
+std::string pipeline_json(const PipelineCase& one, const pipeline::TimedOrder& run) {
   using OrderedJson = nlohmann::ordered_json;
   const PipelineForms forms = forms_of(one);
   const std::vector<int> live = pipeline::peak_live(one.order);

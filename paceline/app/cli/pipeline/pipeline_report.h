@@ -16,15 +16,15 @@ struct PipelineForms {
 PipelineForms forms_of(const PipelineCase& one);
 
 // "1f1b, 4 ranks, 8 micro-batches: 330.0 ms, idle 27.3 %"
-std::string pipeline_title(const PipelineCase& one, const pipeline::SimulatedOrder& run);
+std::string pipeline_title(const PipelineCase& one, const pipeline::TimedOrder& run);
 
 // A table of what was simulated beside the closed forms.
-std::string pipeline_table(const PipelineCase& one, const pipeline::SimulatedOrder& run);
+std::string pipeline_table(const PipelineCase& one, const pipeline::TimedOrder& run);
 
 // One object: {"schedule", "stages", "micro_batches", "makespan_ms", "idle_share",
 // "live_activations": [of each rank], "closed_form": {the same three}, "ranks": [{"rank",
 // "busy_ms", "live_activations", "operations": [{"kind", "stage", "micro_batch", "begin_ms",
 // "end_ms"}]}]}.
-std::string pipeline_json(const PipelineCase& one, const pipeline::SimulatedOrder& run);
+std::string pipeline_json(const PipelineCase& one, const pipeline::TimedOrder& run);
 
 }  // namespace paceline::cli

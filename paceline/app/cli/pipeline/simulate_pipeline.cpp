@@ -94,7 +94,7 @@ int simulate_pipeline_main(const std::vector<std::string>& arguments) {
         std::chrono::duration<double>(parse_duration("--latency", given.latency)).count();
   if (!given.bandwidth.empty())
     costs.bytes_per_second = parse_bandwidth("--bandwidth", given.bandwidth);
-  const pipeline::SimulatedOrder run = pipeline::simulate_order(one.order, costs).value();
+  const pipeline::TimedOrder run = pipeline::simulate_order(one.order, costs).value();
   if (given.json != "-" && given.svg != "-") {
     fmt::print("{}\n", pipeline_title(one, run));
     const std::string picture = pipeline_picture(run, terminal_columns(kColumns));

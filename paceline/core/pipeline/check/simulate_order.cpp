@@ -26,7 +26,7 @@ class VirtualTime {
     simulated_.busy.resize(order.ranks.size(), 0);
   }
 
-  SimulatedOrder run() {
+  TimedOrder run() {
     walk(order_, [this](int rank, std::size_t, const Operation& operation) {
       compute(static_cast<std::size_t>(rank), operation);
     });
@@ -77,7 +77,7 @@ class VirtualTime {
   std::vector<double> arrivals_;  // by operation: when its input from another stage is there
   std::vector<double> clocks_;
   std::map<std::pair<int, int>, double> way_is_free_;
-  SimulatedOrder simulated_;
+  TimedOrder simulated_;
 };
 
 }  // namespace
@@ -88,7 +88,7 @@ PipelineCosts equal_costs(const Order& order, const StageSeconds& rank) {
   return {.stages = std::vector<StageSeconds>(static_cast<std::size_t>(order.stages), stage)};
 }
 
-Result<SimulatedOrder> simulate_order(const Order& order, const PipelineCosts& costs) {
+Result<TimedOrder> simulate_order(const Order& order, const PipelineCosts& costs) {
   if (auto checked = check_order(order); !checked) return checked.error();
   const auto stages = static_cast<std::size_t>(order.stages);
   if (costs.stages.size() != stages) {

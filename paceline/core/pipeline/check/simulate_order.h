@@ -27,13 +27,14 @@ struct OperationTime {
   bool operator==(const OperationTime&) const = default;
 };
 
-struct SimulatedOrder {
+// An order and the times of its operations.
+struct TimedOrder {
   double makespan = 0;                            // seconds
   double idle_share = 0;                          // of all ranks' time, until the last one ends
   std::vector<double> busy;                       // by rank: seconds
   std::vector<std::vector<OperationTime>> ranks;  // in the order of their lists
 };
 // A failure (misuse): check_order's, or costs for another number of stages.
-Result<SimulatedOrder> simulate_order(const Order& order, const PipelineCosts& costs);
+Result<TimedOrder> simulate_order(const Order& order, const PipelineCosts& costs);
 
 }  // namespace paceline::pipeline

@@ -23,7 +23,10 @@ std::optional<Transfer> RankProgress::receive_of(const Operation& operation) con
 }
 
 std::optional<Transfer> RankProgress::next_receive() {
-  if (posted_.size() >= ahead_) return std::nullopt;
+  const auto first = is_done() ? std::nullopt : transfer_before(placement_, next());
+  const bool has_first = first && posted_.contains(*first);
+  const bool is_urgent = first && !has_first;  // whatever is posted, nothing runs before it comes
+  if (!is_urgent && posted_.size() >= ahead_ + (has_first ? 1 : 0)) return std::nullopt;
   std::optional<Transfer> found;
   for (; !found && looked_ < list_.size(); ++looked_) found = receive_of(list_[looked_]);
   while (!found && !expected_.empty()) {

@@ -15,8 +15,7 @@ namespace paceline::pipeline {
 
 class RankProgress {
  public:
-  // `ahead`: at most so many receives are posted for operations that have not begun. REQUIRES: it
-  // is above 0.
+  // `ahead`: at most so many receives are posted beside that of the operation that runs next.
   RankProgress(Placement placement, int ahead);
 
   // Puts operations at the end of the rank's list.

@@ -52,7 +52,6 @@ class Runner::State {
       post();
       if (const auto awaited = progress_.awaited()) wait_for(*awaited);
       const Operation operation = progress_.begin();
-      post();
       compute(operation);
       if (const auto message = transfer_after(placement_, operation)) send(*message);
       release_sent();

@@ -51,8 +51,8 @@ struct StepReport {
 };
 
 struct RunnerOptions {
-  // At most so many receives are posted for operations that have not begun; 0: as many as the list
-  // has in flight, for an order that is given as a whole.
+  // At most so many receives are posted beside that of the operation that runs next; 0: as many as
+  // the order has in flight on the rank, if it is given as a whole.
   int ahead = 0;
   bool split_backward = false;  // an activation lives until its weight gradient
   // A transfer fails that long after it was posted; zero: as the communicator's operations do.

@@ -12,7 +12,7 @@ using ::testing::Not;
 
 struct DrawnPipeline {
   PipelineCase one;
-  pipeline::SimulatedOrder run;
+  pipeline::TimedOrder run;
 };
 DrawnPipeline drawn_pipeline(const PipelineOptions& given, int ranks) {
   PipelineCase one = checked_case(given, ranks);

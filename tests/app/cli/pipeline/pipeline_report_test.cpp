@@ -12,8 +12,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::pair<PipelineCase, pipeline::SimulatedOrder> simulated(const PipelineOptions& given,
-                                                            int ranks) {
+std::pair<PipelineCase, pipeline::TimedOrder> simulated(const PipelineOptions& given, int ranks) {
   auto one = checked_case(given, ranks);
   auto run = pipeline::simulate_order(one.order, one.costs()).value();
   return {std::move(one), std::move(run)};

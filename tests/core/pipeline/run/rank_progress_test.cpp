@@ -83,19 +83,29 @@ TEST(RankProgress, EveryOrderEndsHoweverMessagesOvertakeEachOther) {
   }
 }
 
-TEST(RankProgress, ReceivesAreGivenInTheOrderOfNeedUpToTheLimit) {
+TEST(RankProgress, ReceivesAreGivenInTheOrderOfNeedUpToTheLimitBesideTheNext) {
   RankProgress progress(kThree, 2);
   const Order order = testing::order_of("1f1b", 3, 4);
   progress.append(order.ranks[1]);
   const Transfer first{Kind::forward, 1, 0, 0};
   EXPECT_EQ(progress.next_receive(), first);
   EXPECT_EQ(progress.next_receive(), (Transfer{Kind::forward, 1, 1, 0}));
+  EXPECT_EQ(progress.next_receive(), (Transfer{Kind::backward, 1, 0, 2}));
   EXPECT_EQ(progress.next_receive(), std::nullopt);
   EXPECT_EQ(progress.awaited(), first);
   progress.arrived(first);
   EXPECT_EQ(progress.awaited(), std::nullopt);
   EXPECT_EQ(progress.begin(), (Operation{Kind::forward, 1, 0}));
-  EXPECT_EQ(progress.next_receive(), (Transfer{Kind::backward, 1, 0, 2}));
+  EXPECT_EQ(progress.next_receive(), (Transfer{Kind::forward, 1, 2, 0}));
+  EXPECT_EQ(progress.next_receive(), std::nullopt);
+}
+
+TEST(RankProgress, WhatRunsNextIsPostedHoweverManyAreExpected) {
+  RankProgress progress(kThree, 1);
+  progress.expect({Kind::backward, 1, 0});
+  EXPECT_EQ(progress.next_receive()->kind, Kind::backward);
+  progress.append(std::vector<Operation>{{Kind::forward, 1, 1}});
+  EXPECT_EQ(progress.next_receive()->kind, Kind::forward);
   EXPECT_EQ(progress.next_receive(), std::nullopt);
 }
 
