@@ -108,10 +108,20 @@ PipelineMeasurement measured(Job& job, const PipelineCase& one, int steps) {
   return result;
 }
 
+int steps_of(const BenchPipelineOptions& given) {
+  return parse_count("--steps", given.steps, 1, 100'000);
+}
+
+// With --ranks, a wrong shape is told before ranks are started for it.
+void check_before_start(const BenchPipelineOptions& given) {
+  steps_of(given);
+  if (given.ranks.ranks.empty()) return;
+  checked_case(given.common, parse_count("--ranks", given.ranks.ranks, 1, 4096));
+}
+
 int pipeline_on(Job& job, const BenchPipelineOptions& given) {
-  constexpr int kMostSteps = 100'000;
   const PipelineCase one = checked_case(given.common, job.world_size());
-  const int steps = parse_count("--steps", given.steps, 1, kMostSteps);
+  const int steps = steps_of(given);
   std::unique_ptr<DurableFile> file;
   on_rank_0(job, [&] {
     if (!given.json.empty() && given.json != "-")
@@ -141,6 +151,7 @@ std::shared_ptr<const CLI::App> described_bench_pipeline() {
 int bench_pipeline_main(const std::vector<std::string>& arguments) {
   BenchPipelineOptions line;
   if (!parse(line.app, arguments)) return 0;
+  check_before_start(line);
   std::vector<std::string> words = {"bench", "pipeline"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return run_on_ranks(line.ranks, words,
