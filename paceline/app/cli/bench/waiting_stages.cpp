@@ -10,12 +10,14 @@
 namespace paceline::cli {
 namespace {
 
-// A sleeping thread wakes that late, sometimes; the rest it spins.
-constexpr std::chrono::microseconds kLateness{150};
+// A sleeping thread wakes that late, sometimes, and one that has yielded may; the rest it spins.
+constexpr std::chrono::microseconds kLateness{150}, kLastBit{30};
 
 void wait_until(Clock::time_point end) {
   if (end - Clock::now() > kLateness) std::this_thread::sleep_until(end - kLateness);
-  while (Clock::now() < end) std::this_thread::yield();
+  while (Clock::now() < end - kLastBit) std::this_thread::yield();
+  while (Clock::now() < end) {
+  }
 }
 
 // The values of a message, so that a wrong one is noticed.
