@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMostMicroBatches = 100'000;
 constexpr double kMillisecond = 1e-3;
+constexpr double kMostForwards = 2e6;  // they take a GB
 
 pipeline::StageSeconds parse_stage(std::string_view option, const std::string& text) {
   std::vector<double> milliseconds;
@@ -83,6 +84,12 @@ PipelineCase checked_case(const PipelineOptions& given, int ranks) {
   one.micro_batches = parse_count("--micro-batches", given.micro_batches, 1, kMostMicroBatches);
   if (!given.batches.empty())
     one.batches = parse_count("--batches", given.batches, 1, kMostMicroBatches / one.micro_batches);
+  const int chunks = one.choice.entry.chunks_of(one.choice.settings);
+  const double forwards = 1.0 * ranks * chunks * one.micro_batches * one.batches;
+  PACELINE_CHECK(forwards <= kMostForwards,
+                 "{} ranks with {} stages each and {} micro-batches are {:.0f} forwards, more than "
+                 "{:.0f}: give fewer",
+                 ranks, chunks, one.micro_batches * one.batches, forwards, kMostForwards);
   one.order = pipeline::make_order(one.choice, ranks, one.micro_batches, one.batches).value();
   one.durations = parse_durations("--durations", given.durations);
   one.message_bytes = static_cast<double>(parse_size("--message", given.message));

@@ -3,7 +3,8 @@
 //
 // A rank's sends never hold up its next computation, and its receives are posted ahead, so an order
 // ends if every rank may take its list step by step as inputs allow; that a send ends only when its
-// receive is posted changes nothing. (With sends that hold up a rank, gpipe alone would end.)
+// receive is posted changes nothing. (With sends that hold up a rank, gpipe and sequential alone
+// would end.)
 #pragma once
 
 #include <cstddef>

@@ -52,6 +52,7 @@ TEST(PipelineOptions, WrongValuesAreToldWithTheRemedy) {
   EXPECT_THAT(refusal_of({.durations = "1:1:1,1:1:1,1:1:1"}, 4),
               AllOf(HasSubstr("times for 3 ranks"), HasSubstr("there are 4 ranks")));
   EXPECT_THAT(refusal_of({.message = "much"}, 4), HasSubstr("--message"));
+  EXPECT_THAT(refusal_of({.micro_batches = "100000"}, 1024), HasSubstr("give fewer"));
 }
 
 }  // namespace

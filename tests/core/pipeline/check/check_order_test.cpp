@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <set>
 
 #include "paceline/core/base/seed.h"
@@ -157,6 +158,51 @@ TEST(CheckOrder, WalksInAnOrderThatTheInputsAllow) {
   });
   EXPECT_TRUE(result.is_complete);
   EXPECT_EQ(ran.size(), 4u * 6 * 3);
+}
+
+// Whether an order would end if each message held its sender up until the receiver comes to it.
+bool ends_with_sends_that_wait(const Order& order) {
+  struct Meeting {
+    bool is_send;
+    Operation needs;  // the operation that needs the message
+  };
+  const Placement placement = order.placement();
+  const auto home = [&](const Operation& one) {
+    return static_cast<std::size_t>(placement.rank_of(one.stage, one.micro_batch));
+  };
+  std::vector<std::deque<Meeting>> scripts(order.ranks.size());
+  for (std::size_t rank = 0; rank < scripts.size(); ++rank) {
+    for (const Operation& operation : order.ranks[rank]) {
+      const auto before = predecessor_of(operation, order.stages);
+      if (before && home(*before) != rank) scripts[rank].push_back({false, operation});
+      const auto after = successor_of(operation, order.stages);
+      if (after && home(*after) != rank) scripts[rank].push_back({true, *after});
+    }
+  }
+  for (bool has_moved = true; has_moved;) {
+    has_moved = false;
+    for (auto& script : scripts) {
+      if (script.empty() || !script.front().is_send) continue;
+      auto& other = scripts[home(script.front().needs)];
+      if (other.empty() || other.front().is_send || other.front().needs != script.front().needs)
+        continue;
+      script.pop_front();
+      other.pop_front();
+      has_moved = true;
+    }
+  }
+  return std::ranges::all_of(scripts, [](const auto& script) { return script.empty(); });
+}
+
+TEST(CheckOrder, IfSendsHeldRanksUpGpipeWouldEndAndOneFOneBNot) {
+  for (int ranks = 2; ranks <= 6; ++ranks) {
+    for (int m = 1; m <= 10; ++m) {
+      EXPECT_TRUE(ends_with_sends_that_wait(testing::order_of("sequential", ranks, m)));
+      EXPECT_TRUE(ends_with_sends_that_wait(testing::order_of("gpipe", ranks, m)));
+      EXPECT_EQ(ends_with_sends_that_wait(testing::order_of("1f1b", ranks, m)), m == 1);
+      EXPECT_EQ(ends_with_sends_that_wait(testing::order_of("zero_bubble", ranks, m)), m == 1);
+    }
+  }
 }
 
 }  // namespace
