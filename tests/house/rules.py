@@ -173,7 +173,7 @@ def _entries(tree, folder):
 
 def catalogue_files_tested(tree):
     """every catalogue file has its test"""
-    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies", "core/linear/solvers",
+    for folder in ("core/collective/algorithms", "core/collective/mixing/graphs", "core/compress/methods", "core/schedule/policies", "core/pipeline/orders", "core/linear/solvers",
                    "core/server/consistency"):
         for path in _entries(tree, folder):
             test = "tests/" + path[len("paceline/"):-4] + "_test.cpp"
@@ -216,7 +216,7 @@ def mixing_graphs_documented(tree):
 
 def methods_and_policies_documented(tree):
     """every compression method, policy, strategy, solver and consistency has its page, and the index names it"""
-    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules"),
+    for folder, documents in (("core/compress/methods", "docs/compression"), ("core/schedule/policies", "docs/schedules"), ("core/pipeline/orders", "docs/pipelines"),
                               ("torch/strategy/strategies", "docs/strategies"), ("core/linear/solvers", "docs/solvers"),
                               ("core/server/consistency", "docs/server")):
         index = tree.text(f"{documents}/README.md") if tree.exists(f"{documents}/README.md") else ""
@@ -230,17 +230,18 @@ def methods_and_policies_documented(tree):
 
 
 def pictures_are_current(tree):
-    """every picture of an algorithm or a mixing graph is what the command draws"""
+    """every picture of an algorithm, a mixing graph or a pipeline is what the command draws"""
     paceline = tree.build / "bin" / "paceline"
-    for path in [*tree.files("docs/algorithms/pictures", ".svg"), *tree.files("docs/strategies/pictures", ".svg")]:
+    drawn_by = {"docs/algorithms": "programs show", "docs/strategies": "programs show", "docs/pipelines": "simulate pipeline"}
+    for path, drawer in [(path, drawer) for folder, drawer in drawn_by.items() for path in tree.files(f"{folder}/pictures", ".svg")]:
         try:
             command = xml.etree.ElementTree.fromstring(tree.text(path)).findtext("{http://www.w3.org/2000/svg}metadata") or ""
         except xml.etree.ElementTree.ParseError as error:
-            yield Violation(path, 1, f"is no XML: {error}", "draw it by `paceline programs show NAME --svg`")
+            yield Violation(path, 1, f"is no XML: {error}", f"draw it by `paceline {drawer} ... --svg`")
             continue
         words = command.split()
-        if words[:3] != ["paceline", "programs", "show"]:
-            yield Violation(path, 1, "does not say by which command it is made", "draw it by `paceline programs show NAME --svg`")
+        if words[:3] != ["paceline", *drawer.split()]:
+            yield Violation(path, 1, "does not say by which command it is made", f"draw it by `paceline {drawer} ... --svg`")
         elif paceline.exists():
             drawn = subprocess.run([paceline, *words[1:], "-"], capture_output=True, text=True, check=False)
             if drawn.stdout != tree.text(path):
@@ -256,7 +257,7 @@ def sources_tested(tree):
     spoken = "\n".join("\n".join(tree.code(path)) for path in tree.files("tests/processes", ".cpp", ".h"))
     for floor in ("core", "app"):
         for path in tree.files(f"paceline/{floor}", ".cpp"):
-            is_entry = re.search(r"/(algorithms|graphs|methods|policies|loss|solvers|rules|consistency)/", path) and not tree.exists(path[:-4] + ".h")
+            is_entry = re.search(r"/(algorithms|graphs|methods|policies|orders|loss|solvers|rules|consistency)/", path) and not tree.exists(path[:-4] + ".h")
             if is_entry or path == "paceline/app/cli/main.cpp":
                 continue
             stem = path[len("paceline/"):-4]

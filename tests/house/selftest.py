@@ -60,6 +60,7 @@ BROKEN = [
                                       "docs/strategies/graphs.md": "paceline/core/collective/mixing/graphs/star.cpp\n"}),
     (rules.catalogue_files_tested, {"paceline/core/collective/mixing/graphs/star.cpp": ""}),
     (rules.pictures_are_current, {"docs/strategies/pictures/star.svg": "<svg></svg>\n"}),
+    (rules.pictures_are_current, {"docs/pipelines/pictures/1f1b.svg": '<svg xmlns="http://www.w3.org/2000/svg"><metadata>paceline programs show ring --svg</metadata></svg>\n'}),
     (rules.methods_and_policies_documented, {"paceline/core/compress/methods/zip.cpp": ""}),
     (rules.methods_and_policies_documented, {"paceline/core/compress/methods/zip.cpp": "", "docs/compression/zip.md": "idea\n"}),
     (rules.methods_and_policies_documented, {"paceline/core/schedule/policies/late.cpp": ""}),

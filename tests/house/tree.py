@@ -8,7 +8,7 @@ import re
 # The house as docs/map.md draws it: floors from the ground up, in each the rooms, in order. A room uses rooms that
 # stand before it on its own floor, and any room of a floor in `uses`.
 ROOMS = {
-    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "linear", "mesh", "server",
+    "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "linear", "mesh", "pipeline", "server",
              "schedule", "plan", "observe"],
     "torch": ["bridge", "data", "optim", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
               "checkpoint", "pipeline"],
@@ -30,12 +30,13 @@ SUB_ROOMS = {
     ("core", "collective"): ["program", "building", "algorithms", "mixing", "proof", "call",
                              "carrier", "engine", "price", "group", "machines"],
     ("core", "linear"): ["data", "loss", "problem", "solver", "threads", "machines", "solvers"],
+    ("core", "pipeline"): ["order", "orders", "check", "versions", "run"],
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "replica"): ["parts", "watch", "grads"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
-    ("app", "cli"): ["shared", "bench", "checkpoint", "plan", "programs", "run", "survey"],
+    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "plan", "programs", "run", "survey"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -100,7 +101,7 @@ class Tree:
         """The names of all files, without folders, and of those that CMake writes."""
         folders = [path for path in self.root.iterdir() if path.is_dir() and path.name not in (".git", ".venv", "build")]
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "loss", "solvermethod", "rule", "consistency")}
+        return {path.name for path in [*self.root.iterdir(), *files]} | {f"{entry}_entries.h" for entry in ("algorithm", "mixinggraph", "method", "policy", "strategy", "schedule", "loss", "solvermethod", "rule", "consistency")}
 
     def sources(self, folder="paceline"):
         return self.files(folder, ".h", ".cpp")

@@ -3,6 +3,7 @@
 #include "paceline/app/cli/bench/bench_calibrate.h"
 #include "paceline/app/cli/bench/bench_choose.h"
 #include "paceline/app/cli/bench/bench_collective.h"
+#include "paceline/app/cli/bench/bench_pipeline.h"
 #include "paceline/app/cli/bench/bench_schedule.h"
 #include "paceline/app/cli/bench/bench_server.h"
 #include "paceline/app/cli/shared/subcommand_group.h"
@@ -11,7 +12,8 @@ namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> benches() {
-  return {bench_calibrate(), bench_choose(), bench_collective(), bench_schedule(), bench_server()};
+  return {bench_calibrate(), bench_choose(),   bench_collective(),
+          bench_pipeline(),  bench_schedule(), bench_server()};
 }
 
 constexpr SubcommandGroup kBench = {

@@ -14,6 +14,7 @@ namespace {
 constexpr double kPageWidth = 1120, kTimelineLeft = 130, kTimelineRight = 1100;
 constexpr double kHeader = 62, kTitle = 22, kBetween = 12, kFooter = 46;
 constexpr double kLane = 16;     // height of a lane of one row
+constexpr double kLetter = 6.2;  // width of a letter
 constexpr double kLeastRow = 3;  // height of a row if there are many
 constexpr std::size_t kMostTicks = 12;
 constexpr double kMilli = 1e3;
@@ -21,7 +22,7 @@ constexpr double kMilli = 1e3;
 constexpr const char* kStyle = R"(<style>
 .paper{fill:#ffffff}.ink{fill:#24292f}.faint{fill:#6e7781}.grid{stroke:#afb8c1;stroke-width:.6}
 .lane{fill:#818b98;fill-opacity:.1}.mark{stroke:#24292f;stroke-width:1.5;stroke-dasharray:4 3}
-rect[fill]{stroke:#ffffff;stroke-width:.4}
+rect[fill]{stroke:#ffffff;stroke-width:.4}.label{fill:#ffffff}
 @media (prefers-color-scheme:dark){.paper{fill:#0d1117}.ink{fill:#e6edf3}.faint{fill:#8b949e}
 .grid{stroke:#484f58}.mark{stroke:#e6edf3}rect[fill]{stroke:#0d1117}}
 </style>
@@ -89,13 +90,17 @@ class Drawing {
                kPageWidth, y_ + kFooter) +
            kStyle +
            fmt::format(
-               "<title>{}</title>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
-               escaped(plot_.title)) +
+               "<title>{}</title>\n{}<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
+               escaped(plot_.title), made_by()) +
            text_at(12, 24, "class=\"ink\" font-size=\"15\" font-weight=\"600\"", plot_.title) +
            legend() + grid + body + "</svg>\n";
   }
 
  private:
+  std::string made_by() const {
+    if (plot_.made_by.empty()) return {};
+    return fmt::format("<metadata>{}</metadata>\n", escaped(plot_.made_by));
+  }
   double x(double seconds) const {
     return kTimelineLeft + std::clamp(seconds / last_, 0.0, 1.0) * (kTimelineRight - kTimelineLeft);
   }
@@ -106,7 +111,7 @@ class Drawing {
     double at = kTimelineLeft;
     const auto name = [&](const std::string& text) {
       svg += text_at(at + 18, 48, "class=\"ink\"", text);
-      at += 36 + 6.2 * static_cast<double>(text.size());
+      at += 36 + kLetter * static_cast<double>(text.size());
     };
     for (std::size_t i = 0; i < plot_.kinds.size(); ++i) {
       svg += fmt::format("<rect x=\"{:.1f}\" y=\"39\" width=\"12\" height=\"10\" fill=\"{}\"/>", at,
@@ -168,6 +173,10 @@ class Drawing {
           "<title>{}</title></rect>\n",
           x(span.begin), y_ + row * static_cast<double>(rows.of[i]), width, row, colour(span.kind),
           escaped(span.title));
+      const bool has_room = width > kLetter * static_cast<double>(span.label.size()) + 2;
+      if (span.label.empty() || row < kLane || !has_room) continue;
+      svg += text_at(x(span.begin) + width / 2, y_ + kLane - 4,
+                     "class=\"label\" text-anchor=\"middle\"", span.label);
     }
     y_ += height + 3;
     return svg;

@@ -12,6 +12,7 @@ struct TimelineSpan {
   double begin = 0, end = 0;  // seconds
   std::size_t kind = 0;       // index into TimelinePlot::kinds
   std::string title = {};
+  std::string label = {};  // stands in the span where there is room for it
 };
 
 struct TimelineLane {
@@ -36,6 +37,7 @@ struct TimelinePlot {
   std::vector<std::string> kinds;  // at most 8
   std::string mark;                // the marks' name in the legend; empty: there are none
   std::vector<TimelineBand> bands;
+  std::string made_by = {};  // the command that draws it again, kept in the file; empty: none
 };
 
 // Spans that begin before 0 are drawn from 0 on. The result is empty when no span has a length. The

@@ -93,5 +93,19 @@ TEST(TimelinePlot, NothingThatLastsIsNoPicture) {
   EXPECT_THAT(to_svg(timeline_of({{0, 0, 0, "a"}})), IsEmpty());
 }
 
+TEST(TimelinePlot, ALabelStandsInItsSpanWhereThereIsRoom) {
+  const std::string svg =
+      to_svg(timeline_of({{0, 8, 0, "a", "wide"}, {8, 8.01, 0, "b", "narrow"}, {8.01, 9, 0, "c"}}));
+  EXPECT_THAT(svg, HasSubstr(">wide</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr(">narrow</text>")));
+}
+
+TEST(TimelinePlot, TheCommandThatDrawsItAgainIsKeptWhereThereIsOne) {
+  TimelinePlot plot = timeline_of({{0, 1, 0, "a"}});
+  EXPECT_THAT(to_svg(plot), Not(HasSubstr("metadata")));
+  plot.made_by = "paceline <this>";
+  EXPECT_THAT(to_svg(plot), HasSubstr("<metadata>paceline &lt;this&gt;</metadata>"));
+}
+
 }  // namespace
 }  // namespace paceline::observe

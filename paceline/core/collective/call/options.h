@@ -71,6 +71,9 @@ struct PointToPointOptions {
   std::uint32_t tag =
       0;  // messages of one sender with the same tag arrive in the order of their sends
   std::chrono::milliseconds within = {};
+  // False: nobody is told when the other side does not come for 5 s, because nobody waits for this
+  // transfer yet.
+  bool tells_stalls = true;
 };
 
 }  // namespace paceline

@@ -39,7 +39,8 @@ class PointToPoint final : private transport::SendListener {
     std::uint64_t order = 0;  // of a posted recv: how many came before
     bool is_met = false;      // a recv and the announcement of its send
     bool is_wanted = false;   // a recv: the sender was told of it before its announcement
-    Deadline stalls;          // when its wait is told of; never: it was
+    bool tells_stalls = true;
+    Deadline stalls;  // when its wait is told of; never: it was, or shall not be
   };
   void send(Transfer transfer);
   void recv(Transfer transfer);

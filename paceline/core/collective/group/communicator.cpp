@@ -465,7 +465,8 @@ collective::PointToPoint::Transfer Communicator::Impl::transfer(
           .tag = options.tag,
           .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),
           .work = group->new_work(fmt::format("{} {}[{}] with rank {}", what, name_of(buffer.dtype),
-                                              buffer.count, peer))};
+                                              buffer.count, peer)),
+          .tells_stalls = options.tells_stalls};
 }
 
 Work Communicator::send(ConstBuffer data, int to, const PointToPointOptions& options) {

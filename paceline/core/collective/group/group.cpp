@@ -123,7 +123,7 @@ void Group::begin(Request request) {
 void Group::begin(PointToPoint::Transfer transfer,
                   void (PointToPoint::*how)(PointToPoint::Transfer)) {
   if (const auto failure = generation().failure()) return transfer.work->finish(*failure);
-  transfer.stalls = Deadline::in(kStall);
+  if (transfer.tells_stalls) transfer.stalls = Deadline::in(kStall);
   (point_to_point_.*how)(std::move(transfer));
   note_activity();
   check_departed();

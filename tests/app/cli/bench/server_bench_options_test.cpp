@@ -9,7 +9,7 @@
 namespace paceline::cli {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ServerBenchRequest server_request_of(const std::vector<std::string>& words) {
   ServerBenchOptions options;

@@ -8,8 +8,8 @@
 namespace paceline::cli {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 measure::Measurement measured_as(const std::string& algorithm, double seconds) {
   return {.candidate = {.algorithm = algorithm, .bytes = 1000},

@@ -6,8 +6,8 @@
 namespace paceline::cli {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 launch::RunOptions with(const GivenServers& given, launch::RunOptions options = {}) {
   take_servers(given, options);

@@ -31,9 +31,9 @@ TEST(Parse, takes_words_in_their_order_and_names_what_it_does_not_know) {
 
 TEST(Parse, help_goes_to_stdout_and_ends_it) {
   CLI::App app("Does this.", "paceline sample");
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   EXPECT_FALSE(parse(app, {"--help"}));
-  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("Does this."));
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("Does this."));
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ TEST(Subcommand, that_fails_tells_why_and_by_its_exit_code_what_kind_of_failure)
       {"cuont", 2, "unknown subcommand cuont; did you mean count?"},
       {"--hepl", 2, "unknown option --hepl; did you mean --help?"}};
   for (const auto& [word, code, text] : cases) {
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     EXPECT_EQ(run_words({word}), code) << word;
-    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(text));
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(text));
   }
 }
 

@@ -1,0 +1,221 @@
+#include "paceline/core/pipeline/run/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "paceline/core/base/check.h"
+#include "paceline/core/base/own_lines.h"
+#include "paceline/core/pipeline/check/check_order.h"
+#include "paceline/core/pipeline/run/rank_progress.h"
+
+namespace paceline::pipeline {
+namespace {
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+// The failure of a transfer, told by what it carried.
+Error named(const Error& error, const std::string& doing) {
+  Failure failure = error.failure();
+  failure.what = fmt::format("pipeline: {}: {}", doing, failure.what);
+  return Error(std::move(failure));
+}
+
+}  // namespace
+
+class Runner::State {
+ public:
+  State(Communicator& group, Placement placement, StageWork& work, RunnerOptions options)
+      : group_(group),
+        placement_(std::move(placement)),
+        work_(work),
+        options_(options),
+        progress_(placement_, std::max(1, options.ahead)) {
+    PACELINE_CHECK(group.size() == placement_.ranks,
+                   "a pipeline of {} ranks runs in a group of {}: give it a group of as many ranks",
+                   placement_.ranks, group.size());
+    PACELINE_CHECK(placement_.chunks() <= static_cast<int>(kMostChunks),
+                   "a rank has {} stages, more than {}: use fewer chunks", placement_.chunks(),
+                   kMostChunks);
+  }
+
+  StepReport run(std::span<const Operation> operations, std::uint64_t first_turn) {
+    first_turn_ = first_turn;
+    report_ = {};
+    progress_.append(operations);
+    while (!progress_.is_done()) {
+      post();
+      if (const auto awaited = progress_.awaited()) wait_for(*awaited);
+      const Operation operation = progress_.begin();
+      compute(operation);
+      if (const auto message = transfer_after(placement_, operation)) send(*message);
+      release_sent();
+    }
+    post();
+    report_.peak_live = peak_live_;
+    return std::move(report_);
+  }
+
+  void expect(const Operation& operation) {
+    progress_.expect(operation);
+    post();
+  }
+
+  void drain() {
+    while (!sending_.empty()) {
+      finish(sending_.front());
+      sending_.pop_front();
+    }
+  }
+
+ private:
+  struct Sending {
+    Transfer transfer;
+    std::vector<Work> works;
+  };
+
+  int here() const { return group_.world_rank(group_.rank()); }
+  int there(const Transfer& transfer) const { return group_.world_rank(transfer.peer); }
+  std::string awaiting(const Transfer& transfer) const {
+    return fmt::format("rank {} waited for {} from rank {}", here(), text_of(transfer),
+                       there(transfer));
+  }
+  std::string sending_to(const Transfer& transfer) const {
+    return fmt::format("rank {} sent {} to rank {}", here(), text_of(transfer), there(transfer));
+  }
+  // A transfer that waits rightly for long is not told as a stall; the runner tells of the one that
+  // holds it up.
+  PointToPointOptions options_of(const Transfer& transfer, std::size_t tensor) const {
+    const std::uint64_t turn = first_turn_ + static_cast<std::uint64_t>(transfer.micro_batch);
+    return {.tag = tag_of(placement_, transfer, static_cast<std::uint32_t>(tensor), turn),
+            .within = options_.within,
+            .tells_stalls = false};
+  }
+  void check_tensors(const Transfer& transfer, std::size_t tensors) const {
+    PACELINE_CHECK(tensors > 0 && tensors <= kMostTensors,
+                   "{} has {} tensors; it must have 1 to {}", text_of(transfer), tensors,
+                   kMostTensors);
+  }
+
+  void post() {
+    while (const auto transfer = progress_.next_receive()) {
+      const std::vector<Buffer> room = work_.room(*transfer);
+      check_tensors(*transfer, room.size());
+      auto& works = receiving_[*transfer];
+      try {
+        for (std::size_t i = 0; i < room.size(); ++i)
+          works.push_back(group_.recv(room[i], transfer->peer, options_of(*transfer, i)));
+      } catch (const Error& error) {
+        throw named(error, awaiting(*transfer));
+      }
+    }
+  }
+
+  void wait_for(const Transfer& transfer) {
+    const auto begin = Clock::now();
+    const auto receive = receiving_.find(transfer);
+    for (const Work& one : receive->second) wait(one, transfer);
+    receiving_.erase(receive);
+    progress_.arrived(transfer);
+    report_.idle_seconds += seconds_between(begin, Clock::now());
+  }
+  void wait(const Work& one, const Transfer& transfer) const {
+    for (Deadline patience = Deadline::in(options_.stall);; patience = Deadline::never()) {
+      try {
+        return one.wait(patience);
+      } catch (const Error& error) {
+        if (one.done()) throw named(error, awaiting(transfer));
+        if (error.fault() != Fault::timed_out) throw;
+        warn(fmt::format("stall: for {:g} s rank {} waits for {} from rank {}",
+                         std::chrono::duration<double>(options_.stall).count(), here(),
+                         text_of(transfer), there(transfer)));
+      }
+    }
+  }
+
+  void compute(const Operation& operation) {
+    if (operation.kind == Kind::forward) peak_live_ = std::max(peak_live_, ++live_);
+    const auto begin = Clock::now();
+    work_.compute(operation);
+    const auto end = Clock::now();
+    if (operation.kind == (options_.split_backward ? Kind::weight : Kind::backward)) --live_;
+    report_.compute_seconds += seconds_between(begin, end);
+    report_.operations.push_back({operation, begin, end});
+  }
+
+  void send(const Transfer& transfer) {
+    const std::vector<ConstBuffer> message = work_.message(transfer);
+    check_tensors(transfer, message.size());
+    sending_.push_back({transfer, {}});
+    try {
+      for (std::size_t i = 0; i < message.size(); ++i)
+        sending_.back().works.push_back(
+            group_.send(message[i], transfer.peer, options_of(transfer, i)));
+    } catch (const Error& error) {
+      throw named(error, sending_to(transfer));
+    }
+  }
+
+  void release_sent() {
+    std::erase_if(sending_, [this](const Sending& one) {
+      const bool is_sent =
+          std::ranges::all_of(one.works, [](const Work& work) { return work.done(); });
+      if (is_sent) finish(one);
+      return is_sent;
+    });
+  }
+  // Waits until the message is sent, and gives its memory back.
+  void finish(const Sending& one) {
+    try {
+      for (const Work& work : one.works) work.wait();
+    } catch (const Error& error) {
+      throw named(error, sending_to(one.transfer));
+    }
+    work_.sent(one.transfer);
+  }
+
+  Communicator& group_;
+  const Placement placement_;
+  StageWork& work_;
+  const RunnerOptions options_;
+  RankProgress progress_;
+  std::uint64_t first_turn_ = 0;
+  int live_ = 0, peak_live_ = 0;
+  std::map<Transfer, std::vector<Work>> receiving_;
+  std::deque<Sending> sending_;
+  StepReport report_;
+};
+
+Runner::Runner(Communicator& group, Placement placement, StageWork& work, RunnerOptions options)
+    : state_(std::make_unique<State>(group, std::move(placement), work, options)) {}
+Runner::~Runner() = default;
+
+StepReport Runner::run(std::span<const Operation> operations, std::uint64_t first_turn) {
+  return state_->run(operations, first_turn);
+}
+void Runner::expect(const Operation& operation) {
+  state_->expect(operation);
+}
+void Runner::drain() {
+  state_->drain();
+}
+
+StepReport run(Communicator& group, const Order& order, StageWork& work, std::uint64_t step,
+               const RunnerOptions& options) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  RunnerOptions chosen = options;
+  chosen.split_backward = order.split_backward;
+  if (chosen.ahead == 0 && rank < order.ranks.size()) chosen.ahead = peak_live(order)[rank];
+  Runner runner(group, order.placement(), work, chosen);
+  const auto turns = static_cast<std::uint64_t>(order.micro_batches);
+  StepReport report = runner.run(order.ranks[rank], step * turns);
+  runner.drain();
+  return report;
+}
+
+}  // namespace paceline::pipeline
