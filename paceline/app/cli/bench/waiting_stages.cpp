@@ -13,8 +13,10 @@ namespace {
 // A sleeping thread wakes that late, sometimes, and one that has yielded may; the rest it spins.
 constexpr std::chrono::microseconds kLateness{150}, kLastBit{30};
 
-void wait_until(Clock::time_point end) {
+void sleep_nearly_until(Clock::time_point end) {
   if (end - Clock::now() > kLateness) std::this_thread::sleep_until(end - kLateness);
+}
+void spin_until(Clock::time_point end) {
   while (Clock::now() < end - kLastBit) std::this_thread::yield();
   while (Clock::now() < end) {
   }
@@ -69,7 +71,7 @@ void WaitingStages::check(const pipeline::Operation& operation) {
   free_.push_back(std::move(message.mapped()));
 }
 
-// Writing the result is a part of the computation's time.
+// Writing the result is the end of the computation, and a part of its time.
 void WaitingStages::compute(const pipeline::Operation& operation) {
   const auto begin = Clock::now();
   const pipeline::StageSeconds& stage = costs_.stages[static_cast<std::size_t>(operation.stage)];
@@ -77,11 +79,13 @@ void WaitingStages::compute(const pipeline::Operation& operation) {
   if (operation.kind == pipeline::Kind::weight) seconds = stage.weight;
   if (operation.kind == pipeline::Kind::backward)
     seconds = order_.split_backward ? stage.backward : stage.backward + stage.weight;
+  const auto end =
+      begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  sleep_nearly_until(end);
   check(operation);
   if (const auto result = pipeline::transfer_after(order_.placement(), operation))
     std::ranges::fill(take(sending_, *result), mark_of(result->operation()));
-  wait_until(begin +
-             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+  spin_until(end);
 }
 
 }  // namespace paceline::cli
