@@ -10,8 +10,8 @@ import re
 ROOMS = {
     "core": ["base", "settings", "checkpoint", "transport", "machine", "membership", "topology", "compress", "collective", "job", "linear", "mesh", "pipeline", "server",
              "schedule", "plan", "observe"],
-    "torch": ["bridge", "data", "optim", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel",
-              "checkpoint", "pipeline"],
+    "torch": ["bridge", "data", "optim", "replica", "norm", "gradient", "shard", "precision", "strategy", "tensor", "parallel", "pipeline",
+              "checkpoint"],
     "app": ["launch", "measure", "cli"],
     "plugins": ["mpi", "nccl", "ucx"],
     "python": [],

@@ -3,8 +3,8 @@
 // A model declares its layers as paceline::Linear, Embedding, LayerNorm, Dropout and
 // CrossEntropyLoss (linear.h, embedding.h, layer_norm.h, dropout.h, cross_entropy.h), which are
 // torch's until a plan splits them: parallelize.h. How activations pass between them is exchanges.h
-// and column_product.h. Attention over sequences that ranks share is ring_attention.h and
-// ulysses_attention.h. Start reading at parallelize.h.
+// and column_product.h; which layers a plan speaks of, plan_match.h. Attention over sequences that
+// ranks share is ring_attention.h and ulysses_attention.h. Start reading at parallelize.h.
 #pragma once
 
 #include "paceline/torch/tensor/cross_entropy.h"

@@ -1,0 +1,83 @@
+#include "paceline/torch/pipeline/cut_shapes.h"
+
+#include <torch/torch.h>
+
+#include <array>
+
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline::pipeline {
+namespace {
+
+constexpr std::size_t kMostTensors = 32, kMostDimensions = 16;
+constexpr std::size_t kNumbersOfOne = 2 + kMostDimensions;
+using Header = std::array<std::int64_t, 1 + kMostTensors * kNumbersOfOne>;
+
+Header header_of(const Tensors& tensors) {
+  Header header = {};
+  header[0] = static_cast<std::int64_t>(tensors.size());
+  if (tensors.empty() || tensors.size() > kMostTensors) {
+    throw_misuse(c10::str("a stage of a pipeline hands ", tensors.size(),
+                          " tensors to the next one: 1 to ", kMostTensors, " can cross a cut"));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    if (!tensor.defined() || static_cast<std::size_t>(tensor.dim()) > kMostDimensions ||
+        !dtype_of(tensor.scalar_type())) {
+      throw_misuse(c10::str("tensor ", i, " that a stage of a pipeline hands to the next one is ",
+                            tensor.defined() ? describe(tensor) : "undefined",
+                            ", which cannot cross a cut: at most ", kMostDimensions,
+                            " dimensions, of a real type"));
+    }
+    std::int64_t* one = &header[1 + i * kNumbersOfOne];
+    *one++ = static_cast<std::int64_t>(tensor.scalar_type());
+    *one++ = tensor.dim();
+    for (const std::int64_t size : tensor.sizes()) *one++ = size;
+  }
+  return header;
+}
+
+std::vector<TensorShape> shapes_of(const Header& header) {
+  std::vector<TensorShape> shapes(static_cast<std::size_t>(header[0]));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::int64_t* one = &header[1 + i * kNumbersOfOne];
+    shapes[i].type = static_cast<at::ScalarType>(*one++);
+    const std::int64_t dimensions = *one++;
+    shapes[i].sizes.assign(one, one + dimensions);
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::vector<TensorShape> shapes_of(const Tensors& tensors) {
+  std::vector<TensorShape> shapes;
+  for (const at::Tensor& one : tensors) shapes.push_back({one.scalar_type(), one.sizes().vec()});
+  return shapes;
+}
+
+at::Tensor tensor_of(const TensorShape& shape) {
+  return at::empty(shape.sizes, at::TensorOptions().dtype(shape.type));
+}
+
+void send_with_shapes(Communicator& group, const Tensors& tensors, int to) {
+  Header header = header_of(tensors);
+  group.send(const_buffer_of(header), to, {.tag = 0}).wait();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor flat = tensors[i].detach().contiguous();
+    group.send(buffer_of(flat), to, {.tag = static_cast<std::uint32_t>(1 + i)}).wait();
+  }
+}
+
+Tensors receive_with_shapes(Communicator& group, int from) {
+  Header header = {};
+  group.recv(buffer_of(header), from, {.tag = 0}).wait();
+  Tensors tensors;
+  for (const TensorShape& shape : shapes_of(header)) tensors.push_back(tensor_of(shape));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    group.recv(buffer_of(tensors[i]), from, {.tag = static_cast<std::uint32_t>(1 + i)}).wait();
+  }
+  return tensors;
+}
+
+}  // namespace paceline::pipeline

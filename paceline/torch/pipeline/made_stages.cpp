@@ -1,0 +1,268 @@
+#include "paceline/torch/pipeline/made_stages.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/plan/plan.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/precision/precision.h"
+#include "paceline/torch/tensor/plan_match.h"
+
+namespace paceline::pipeline {
+namespace {
+
+template <typename Value>
+Value value_of(Result<Value> result, const char* option) {
+  if (result) return *std::move(result);
+  Failure failure = result.error();
+  failure.what = c10::str("PipelineOptions::", option, ": ", failure.what);
+  throw Error(std::move(failure));
+}
+
+Order order_for(const PipelineOptions& options, int ranks) {
+  if (options.micro_batches < 1) {
+    throw_misuse(c10::str("PipelineOptions::micro_batches is ", options.micro_batches,
+                          ": a batch is cut into 1 or more"));
+  }
+  const ScheduleChoice choice = value_of(parse_schedule(options.schedule), "schedule");
+  if (!choice.entry.is_synchronous()) {
+    throw_misuse(c10::str("PipelineOptions::schedule \"", options.schedule,
+                          "\" keeps several versions of the weights, which a Pipeline does not do "
+                          "yet: take \"1f1b\", whose memory is as small, or another schedule that "
+                          "empties the pipeline after each batch"));
+  }
+  return value_of(make_order(choice, ranks, options.micro_batches), "schedule");
+}
+
+std::vector<int> first_layers_for(const PipelineOptions& options, int layers, int stages) {
+  const plan::StagePartition partition =
+      options.partition.empty()
+          ? value_of(plan::even_cut(layers, stages), "partition")
+          : value_of(plan::StagePartition::parse(options.partition, layers), "partition");
+  if (partition.size() != stages || !partition.is_straight()) {
+    throw_misuse(c10::str("PipelineOptions::partition \"", options.partition, "\" makes ",
+                          partition.size(), partition.is_straight() ? "" : " replicated",
+                          " stages, and schedule \"", options.schedule, "\" on this mesh has ",
+                          stages, ": name so many, without replicas, which the mesh's dp makes"));
+  }
+  std::vector<int> first;
+  for (const plan::Stage& stage : partition.stages) first.push_back(stage.first);
+  return first;
+}
+
+void require_fitting(const PipelineOptions& options, int ranks) {
+  const DataParallelOptions& training = options.training;
+  if (!options.loss) {
+    throw_misuse(
+        "PipelineOptions::loss is missing: set a function of the last layer's output and the "
+        "target, such as [](auto& y, auto& t) { return torch::nn::functional::cross_entropy(y, t); "
+        "}");
+  }
+  if (!options.optimizer == !training.optimizer) {
+    throw_misuse(
+        "a Pipeline needs either PipelineOptions::optimizer, a function that makes the optimizer "
+        "of a stage's parameters, or training.optimizer, which makes one for each parameter: set "
+        "one of them");
+  }
+  if (training.synchrony != "synchronous") {
+    throw_misuse(c10::str("a Pipeline's replicas are kept in step by synchrony \"synchronous\"; \"",
+                          training.synchrony, "\" does not go with it: leave it out"));
+  }
+  if (training.backward_passes_per_step != 1) {
+    throw_misuse(
+        "a Pipeline accumulates over its micro-batches: set micro_batches in place of "
+        "backward_passes_per_step");
+  }
+  if (ranks == 1) return;
+  const bool has_scale = precision::parse_precision(training.precision).value().has_scaler();
+  if (has_scale || !training.non_finite.empty()) {
+    throw_misuse(c10::str(
+        "a Pipeline of several stages does not skip steps yet, as ",
+        has_scale
+            ? c10::str("precision \"", training.precision, "\" may: take \"o1\" or \"o2\" in bf16")
+            : c10::str("non_finite \"", training.non_finite, "\" does: leave it empty")));
+  }
+}
+
+// The entries of a plan that speak of layers of this module. Notes in `matched` which.
+TensorPlan entries_for(const torch::nn::Module& module, const TensorPlan& plan,
+                       std::vector<std::int32_t>& matched) {
+  TensorPlan entries;
+  const auto modules = module.named_modules("", /*include_self=*/false);
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const auto is_meant = [&](const auto& item) {
+      return tensor::matches(plan[i].path, item.key());
+    };
+    if (std::none_of(modules.begin(), modules.end(), is_meant)) continue;
+    entries.push_back(plan[i]);
+    matched[i] = 1;
+  }
+  return entries;
+}
+
+int dropouts_in(const torch::nn::Module& module) {
+  const auto modules = module.modules();
+  return static_cast<int>(std::ranges::count_if(
+      modules, [](const auto& one) { return one->template as<DropoutImpl>() != nullptr; }));
+}
+
+std::string bytes_of(const std::vector<std::string>& names, const Tensors& tensors) {
+  torch::serialize::OutputArchive archive;
+  for (std::size_t i = 0; i < tensors.size(); ++i) archive.write(c10::str("tensor", i), tensors[i]);
+  std::string all;
+  for (const std::string& name : names) all += name + "\n";
+  archive.write("names", c10::IValue(all));
+  std::stringstream stream;
+  archive.save_to(stream);
+  return stream.str();
+}
+
+void add_from(const std::string& bytes, std::vector<std::string>& names, Tensors& tensors) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(bytes.data(), bytes.size());
+  c10::IValue all;
+  archive.read("names", all);
+  std::istringstream lines(all.toStringRef());
+  std::size_t i = 0;
+  for (std::string name; std::getline(lines, name); ++i) {
+    names.push_back(name);
+    archive.read(c10::str("tensor", i), tensors.emplace_back());
+  }
+}
+
+}  // namespace
+
+MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOptions& options)
+    : mesh_(mesh),
+      stage_group_(mesh.group("pp")),
+      order_(
+          (require_fitting(options, stage_group_.size()), order_for(options, stage_group_.size()))),
+      first_layers_(first_layers_for(options, layers.size(), order_.stages)) {
+  for (int stage = stage_group_.rank(); stage < order_.stages; stage += stage_group_.size()) {
+    const auto at = static_cast<std::size_t>(stage);
+    const int last = stage + 1 < order_.stages ? first_layers_[at + 1] - 1 : layers.size() - 1;
+    chunks_.push_back({stage, std::make_shared<StageModule>(layers, first_layers_[at], last)});
+  }
+  split_layers(options);
+  begin_training(options);
+  drive_dropouts(layers, options.training.dropout_seed);
+}
+
+void MadeStages::split_layers(const PipelineOptions& options) {
+  if (options.tensor_plan.empty()) return;
+  std::vector<std::int32_t> matched(options.tensor_plan.size());
+  for (Chunk& chunk : chunks_) {
+    const TensorPlan entries = entries_for(*chunk.module, options.tensor_plan, matched);
+    if (!entries.empty()) parallelize(*chunk.module, mesh_, entries);
+  }
+  if (stage_group_.size() > 1)
+    stage_group_.all_reduce(buffer_of(matched), {.op = ReduceOp::max}).wait();
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    if (matched[i] != 0) continue;
+    throw_misuse(c10::str("PipelineOptions::tensor_plan: no layer of the model is named '",
+                          options.tensor_plan[i].path,
+                          "': an entry names a layer as named_modules() of the whole model does"));
+  }
+}
+
+void MadeStages::begin_training(const PipelineOptions& options) {
+  DataParallelOptions training = options.training;
+  training.max_grad_norm = 0;  // it is the norm of the whole model that counts
+  for (Chunk& chunk : chunks_) {
+    optimizers_.emplace_back();
+    if (chunk.module->parameters().empty()) continue;
+    const bool has_plain_layers =
+        mesh_.size("tp") > 1 && tensor::placements_of(*chunk.module).group() == nullptr;
+    chunk.parallel =
+        has_plain_layers
+            ? std::make_unique<DataParallel>(*chunk.module, mesh_.group("dp,cp"), training)
+            : std::make_unique<DataParallel>(*chunk.module, mesh_, training);
+    if (options.optimizer) optimizers_.back() = options.optimizer(chunk.parallel->parameters());
+  }
+}
+
+// Layers are numbered in the whole model, so that masks do not depend on where it is cut.
+void MadeStages::drive_dropouts(const Layers& layers, std::uint64_t seed) {
+  clock_ = std::make_shared<tensor::DropoutClock>();
+  *clock_ = {.seed = seed,
+             .step = [this] { return steps_; },
+             .replica = mesh_.rank("dp"),
+             .replicas = mesh_.size("dp"),
+             .context = mesh_.rank("cp"),
+             .contexts = mesh_.size("cp")};
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(layers.size()));
+  for (const Chunk& chunk : chunks_)
+    for (int layer = chunk.module->first(); layer <= chunk.module->last(); ++layer)
+      counts[static_cast<std::size_t>(layer)] = dropouts_in(chunk.module->layer(layer));
+  if (stage_group_.size() > 1)
+    stage_group_.all_reduce(buffer_of(counts), {.op = ReduceOp::max}).wait();
+  for (const Chunk& chunk : chunks_) {
+    std::uint32_t number = 0;
+    for (int layer = 0; layer < chunk.module->first(); ++layer)
+      number += static_cast<std::uint32_t>(counts[static_cast<std::size_t>(layer)]);
+    for (const auto& module : chunk.module->modules(/*include_self=*/false))
+      if (auto* const dropout = module->as<DropoutImpl>()) dropout->follow(clock_, number++);
+  }
+}
+
+torch::optim::Optimizer* MadeStages::optimizer_of(int stage) {
+  return optimizers_[static_cast<std::size_t>(stage / stage_group_.size())].get();
+}
+
+// Stage by stage, from the rank that has it.
+Tensors MadeStages::parameters_of_all(std::vector<std::string>& names, bool wants_buffers) {
+  const at::NoGradGuard no_grad;
+  Tensors tensors;
+  for (int stage = 0; stage < order_.stages; ++stage) {
+    const int owner = stage % stage_group_.size();
+    std::string bytes;
+    if (owner == stage_group_.rank()) {
+      Chunk& chunk = chunks_[static_cast<std::size_t>(stage / stage_group_.size())];
+      torch::OrderedDict<std::string, at::Tensor> state;
+      if (chunk.parallel) state = chunk.parallel->state();
+      else
+        for (const auto& each : chunk.module->named_buffers())
+          state.insert(each.key(), each.value().detach().clone());
+      const auto buffers = chunk.module->named_buffers();
+      std::vector<std::string> own_names;
+      Tensors own;
+      for (const auto& each : state) {
+        if (buffers.contains(each.key()) != wants_buffers) continue;
+        own_names.push_back(each.key());
+        own.push_back(each.value());
+      }
+      bytes = bytes_of(own_names, own);
+    }
+    std::vector<std::int64_t> length = {static_cast<std::int64_t>(bytes.size())};
+    if (stage_group_.size() > 1) {
+      stage_group_.broadcast(buffer_of(length), owner).wait();
+      bytes.resize(static_cast<std::size_t>(length[0]));
+      stage_group_
+          .broadcast({reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), Dtype::u8}, owner)
+          .wait();
+    }
+    add_from(bytes, names, tensors);
+  }
+  return tensors;
+}
+
+torch::OrderedDict<std::string, at::Tensor> MadeStages::state() {
+  torch::OrderedDict<std::string, at::Tensor> state;
+  for (const bool wants_buffers : {false, true}) {
+    std::vector<std::string> names;
+    const Tensors tensors = parameters_of_all(names, wants_buffers);
+    for (std::size_t i = 0; i < names.size(); ++i) state.insert(names[i], tensors[i]);
+  }
+  return state;
+}
+
+std::string MadeStages::parameters_sha256() {
+  std::vector<std::string> names;
+  return sha256_of(parameters_of_all(names, /*wants_buffers=*/false));
+}
+
+}  // namespace paceline::pipeline

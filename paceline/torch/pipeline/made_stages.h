@@ -1,0 +1,57 @@
+// MadeStages: the stages of one rank, made out of a list of layers: where the model is cut, each
+// stage's module, what keeps its replicas in step, and its optimizer.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/ordered_dict.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/core/pipeline/pipeline.h"
+#include "paceline/torch/pipeline/layers.h"
+#include "paceline/torch/pipeline/pipeline_options.h"
+#include "paceline/torch/pipeline/stages_of_rank.h"
+#include "paceline/torch/tensor/dropout.h"
+
+namespace paceline::pipeline {
+
+// THREAD: one. Every rank of the mesh makes one, and makes the same calls.
+class MadeStages {
+ public:
+  // THROWS Error (misuse), as Pipeline's constructor does. It blocks.
+  MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOptions& options);
+  MadeStages(const MadeStages&) = delete;
+  MadeStages& operator=(const MadeStages&) = delete;
+
+  const Order& order() const { return order_; }
+  std::vector<Chunk>& chunks() { return chunks_; }  // by stage, the lowest first
+  const std::vector<int>& first_layers() const { return first_layers_; }  // by stage
+  // Null: its DataParallel has optimizers of its own, or it has nothing to train.
+  torch::optim::Optimizer* optimizer_of(int stage);
+  // Returns the number of steps that have ended, with this one.
+  std::int64_t end_step() { return ++steps_; }
+
+  torch::OrderedDict<std::string, at::Tensor> state();
+  std::string parameters_sha256();
+
+ private:
+  void split_layers(const PipelineOptions& options);
+  void begin_training(const PipelineOptions& options);
+  void drive_dropouts(const Layers& layers, std::uint64_t seed);
+  Tensors parameters_of_all(std::vector<std::string>& names, bool wants_buffers);
+
+  DeviceMesh& mesh_;
+  Communicator& stage_group_;
+  Order order_;
+  std::vector<int> first_layers_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by chunk; null: none
+  std::shared_ptr<tensor::DropoutClock> clock_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace paceline::pipeline

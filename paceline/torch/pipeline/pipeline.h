@@ -1,0 +1,11 @@
+// The door of pipeline: models whose layers stand on several ranks.
+//
+// Layers (layers.h) is a model as a list of functions that make its layers; a StageModule is some
+// of them, made. A Pipeline (pipeline_training.h) is what users hold: it cuts the layers, makes
+// this rank's stages with a DataParallel around each, and carries out the order that a schedule of
+// core/pipeline gives. stages_of_rank.h computes the operations, with tensors in and out;
+// cut_shapes.h knows what crosses the cuts. Start reading at pipeline_training.h.
+#pragma once
+
+#include "paceline/torch/pipeline/layers.h"
+#include "paceline/torch/pipeline/pipeline_training.h"

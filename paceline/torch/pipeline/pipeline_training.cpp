@@ -1,0 +1,311 @@
+#include "paceline/torch/pipeline/pipeline_training.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "paceline/core/base/base.h"
+#include "paceline/core/pipeline/pipeline.h"
+#include "paceline/core/plan/plan.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/pipeline/made_stages.h"
+#include "paceline/torch/pipeline/stages_of_rank.h"
+
+namespace paceline {
+
+using pipeline::Chunk;
+using pipeline::MadeStages;
+
+class Pipeline::Impl {
+ public:
+  Impl(const Layers& layers, DeviceMesh& mesh, PipelineOptions options)
+      : mesh_(mesh),
+        options_(std::move(options)),
+        stages_(layers, mesh, options_),
+        stage_group_(mesh.group("pp")),
+        wire_(stage_group_.split(0)),
+        work_(stages_.order().placement(), stage_group_.rank(), stages_.chunks(), options_.loss) {}
+
+  double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare);
+  at::Tensor forward(const at::Tensor& data);
+  torch::OrderedDict<std::string, at::Tensor> state();
+
+  void weigh(double samples) {
+    weight_ = samples;
+    for (Chunk& chunk : stages_.chunks())
+      if (chunk.parallel) chunk.parallel->weight(samples);
+  }
+  void finish() {
+    for (Chunk& chunk : stages_.chunks())
+      if (chunk.parallel) chunk.parallel->finish();
+  }
+  void train(bool on) {
+    for (Chunk& chunk : stages_.chunks()) chunk.module->train(on);
+  }
+  MadeStages& stages() { return stages_; }
+  const PipelineReport& report() const { return report_; }
+
+ private:
+  bool is_first() const { return stage_group_.rank() == 0; }
+  bool is_last() const { return stage_group_.rank() == stage_group_.size() - 1; }
+  bool is_alone() const { return stage_group_.size() == 1; }
+  std::int64_t agreed_samples(const Tensors& data);
+  std::vector<std::int64_t> lengths_of(std::int64_t samples) const;
+  pipeline::MicroBatches cut(const Tensors& data, const at::Tensor& target, std::int64_t samples);
+  void learn_shapes(const pipeline::MicroBatches& batches);
+  using Seen = std::function<void(int cut, const Tensors& tensors)>;
+  Tensors run_through(Tensors data, const Seen& seen);
+  pipeline::StepReport run_order();
+  void end_updates(const PrepareOptimizer& prepare);
+  void clip();
+  double global_loss(std::optional<double> own);
+
+  DeviceMesh& mesh_;
+  const PipelineOptions options_;
+  MadeStages stages_;
+  Communicator& stage_group_;
+  std::unique_ptr<Communicator> wire_;  // for the messages of steps alone
+  pipeline::StagesOfRank work_;
+  std::vector<std::vector<std::int64_t>>
+      known_;  // what shapes_ is of: sizes of the batch's tensors
+  pipeline::CutShapes shapes_;
+  double weight_ = 1;
+  std::uint64_t runs_ = 0;
+  PipelineReport report_;
+};
+
+// The first stage tells how many samples there are, and whether shapes have changed.
+std::int64_t Pipeline::Impl::agreed_samples(const Tensors& data) {
+  std::vector<std::int64_t> told = {0, 0};  // samples; shapes have changed
+  if (is_first()) {
+    if (data.empty() || !data.front().defined() || data.front().dim() == 0) {
+      throw_misuse(
+          "Pipeline::step() got no data where the first stage is: hand the batch to the ranks of "
+          "the first stage, and its target to those of the last one");
+    }
+    std::vector<std::vector<std::int64_t>> sizes;
+    for (const at::Tensor& one : data) sizes.push_back(one.sizes().vec());
+    told = {data.front().size(0), sizes != known_ ? 1 : 0};
+    known_ = std::move(sizes);
+  }
+  if (!is_alone()) stage_group_.broadcast(buffer_of(told)).wait();
+  if (told[0] < options_.micro_batches) {
+    throw_misuse(c10::str("Pipeline::step() got a batch of ", told[0],
+                          " samples, which cannot be cut into ", options_.micro_batches,
+                          " micro-batches: hand in larger batches, or set fewer micro_batches"));
+  }
+  if (told[1] != 0) shapes_.clear();
+  return told[0];
+}
+
+// The parts are those of torch.tensor_split.
+std::vector<std::int64_t> Pipeline::Impl::lengths_of(std::int64_t samples) const {
+  const std::int64_t parts = options_.micro_batches;
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(parts), samples / parts);
+  for (std::int64_t i = 0; i < samples % parts; ++i) ++lengths[static_cast<std::size_t>(i)];
+  return lengths;
+}
+
+pipeline::MicroBatches Pipeline::Impl::cut(const Tensors& data, const at::Tensor& target,
+                                           std::int64_t samples) {
+  pipeline::MicroBatches batches{.samples = lengths_of(samples)};
+  std::int64_t begin = 0;
+  if (is_last() && (!target.defined() || target.dim() == 0 || target.size(0) != samples)) {
+    throw_misuse(c10::str("Pipeline::step() got ",
+                          target.defined() ? describe(target) : std::string("no target"),
+                          " where the last stage is, for a batch of ", samples,
+                          " samples: hand in the target of each sample"));
+  }
+  for (const std::int64_t length : batches.samples) {
+    Tensors& part = batches.data.emplace_back();
+    if (is_first())
+      for (const at::Tensor& one : data) part.push_back(one.narrow(0, begin, length));
+    batches.target.push_back(is_last() ? target.narrow(0, begin, length) : at::Tensor());
+    begin += length;
+  }
+  return batches;
+}
+
+// Takes data through all stages, one after the other; returns what the last one does, where it is.
+// Cut i stands before stage i.
+Tensors Pipeline::Impl::run_through(Tensors data, const Seen& seen) {
+  const at::NoGradGuard no_grad;
+  const pipeline::Placement placement = stages_.order().placement();
+  const int ranks = placement.ranks, rank = stage_group_.rank();
+  for (Chunk& chunk : stages_.chunks()) {
+    if (chunk.stage > 0 && !is_alone())
+      data = pipeline::receive_with_shapes(stage_group_, (rank + ranks - 1) % ranks);
+    if (seen) seen(chunk.stage, data);
+    std::optional<Autocast> scope;
+    if (chunk.parallel) scope.emplace(chunk.parallel->autocast());
+    data = chunk.module->forward(std::move(data));
+    if (seen) seen(chunk.stage + 1, data);
+    if (chunk.stage + 1 < placement.stages && !is_alone())
+      pipeline::send_with_shapes(stage_group_, data, (rank + 1) % ranks);
+  }
+  return data;
+}
+
+// A pass in evaluation mode changes no state of any layer.
+void Pipeline::Impl::learn_shapes(const pipeline::MicroBatches& batches) {
+  if (!shapes_.empty() || is_alone()) return;
+  std::vector<std::pair<torch::nn::Module*, bool>> modes;
+  for (Chunk& chunk : stages_.chunks())
+    for (const auto& module : chunk.module->modules())
+      modes.emplace_back(module.get(), module->is_training());
+  for (Chunk& chunk : stages_.chunks()) chunk.module->eval();
+  for (std::size_t i = 0; i < batches.samples.size(); ++i) {
+    const std::int64_t samples = batches.samples[i];
+    if (i > 0 && samples == batches.samples[i - 1]) continue;
+    run_through(batches.data[i], [&](int cut, const Tensors& tensors) {
+      shapes_[{cut, samples}] = pipeline::shapes_of(tensors);
+    });
+  }
+  for (const auto& [module, mode] : modes)
+    if (module->is_training() != mode) module->train(mode);
+}
+
+double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
+                            PrepareOptimizer prepare) {
+  const std::int64_t samples = agreed_samples(data);
+  pipeline::MicroBatches batches = cut(data, target, samples);
+  learn_shapes(batches);
+  work_.begin_step(std::move(batches), shapes_);
+  const pipeline::StepReport ran = run_order();
+  const std::optional<double> loss = work_.end_step();
+  end_updates(prepare);
+  report_ = {.step = stages_.end_step(),
+             .idle_seconds = ran.idle_seconds,
+             .compute_seconds = ran.compute_seconds,
+             .live_activations = ran.peak_live};
+  return global_loss(loss);
+}
+
+// Messages of a step that fails here may still come, into memory that goes: no rank goes on.
+pipeline::StepReport Pipeline::Impl::run_order() {
+  try {
+    return pipeline::run(*wire_, stages_.order(), work_, runs_++);
+  } catch (const std::exception& error) {
+    wire_->abort(c10::str("the pipeline's step ", report_.step + 1, " failed on rank ",
+                          mesh_.job().rank(), ": ", error.what()));
+    throw;
+  }
+}
+
+void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
+  const bool clips = options_.training.max_grad_norm > 0;
+  for (Chunk& chunk : stages_.chunks())
+    if (chunk.parallel && clips) chunk.parallel->synchronize();
+  if (clips) clip();
+  for (Chunk& chunk : stages_.chunks()) {
+    if (!chunk.parallel) continue;
+    torch::optim::Optimizer* const optimizer = stages_.optimizer_of(chunk.stage);
+    if (optimizer == nullptr) {
+      chunk.parallel->step(prepare);
+      continue;
+    }
+    if (prepare) prepare(*optimizer);
+    if (clips) optimizer->step();
+    else chunk.parallel->step(*optimizer);
+    optimizer->zero_grad();
+  }
+}
+
+// The norm is that of the whole model. Each stage scales by its own call, whose limit is such that
+// all scale by the same factor.
+void Pipeline::Impl::clip() {
+  constexpr double kTiny = 1e-6;  // as libtorch adds to a norm
+  std::vector<double> norms;
+  double squares = 0;
+  for (Chunk& chunk : stages_.chunks()) {
+    if (!chunk.parallel) continue;
+    norms.push_back(
+        clip_grad_norm(chunk.module->parameters(), std::numeric_limits<double>::infinity()));
+    squares += norms.back() * norms.back();
+  }
+  if (!is_alone()) squares = stage_group_.all_reduce(squares);
+  const double factor = options_.training.max_grad_norm / (std::sqrt(squares) + kTiny);
+  auto norm = norms.begin();
+  for (Chunk& chunk : stages_.chunks())
+    if (chunk.parallel) clip_grad_norm(chunk.module->parameters(), factor * (*norm++ + kTiny));
+}
+
+double Pipeline::Impl::global_loss(std::optional<double> own) {
+  double loss = own.value_or(0);
+  if (!is_alone()) loss = stage_group_.all_reduce(loss);
+  Communicator& replicas = mesh_.group("dp,cp");
+  if (replicas.size() == 1) return loss;
+  std::vector<double> sums = {loss * weight_, weight_};
+  replicas.all_reduce(buffer_of(sums)).wait();
+  return sums[0] / sums[1];
+}
+
+at::Tensor Pipeline::Impl::forward(const at::Tensor& data) {
+  const Tensors last = run_through({data}, {});
+  if (is_alone()) return pipeline::only_tensor(last, "output");
+  std::vector<std::int64_t> shape(18);
+  at::Tensor output;
+  if (is_last()) {
+    output = pipeline::only_tensor(last, "output").contiguous();
+    shape[0] = static_cast<std::int64_t>(output.scalar_type());
+    shape[1] = output.dim();
+    std::ranges::copy(output.sizes(), shape.begin() + 2);
+  }
+  const int root = stage_group_.size() - 1;
+  stage_group_.broadcast(buffer_of(shape), root).wait();
+  if (!is_last()) {
+    output = pipeline::tensor_of(
+        {static_cast<at::ScalarType>(shape[0]), {shape.begin() + 2, shape.begin() + 2 + shape[1]}});
+  }
+  stage_group_.broadcast(buffer_of(output), root).wait();
+  return output;
+}
+
+Pipeline::Pipeline(const Layers& layers, DeviceMesh& mesh, PipelineOptions options)
+    : impl_(std::make_unique<Impl>(layers, mesh, std::move(options))) {}
+
+Pipeline::~Pipeline() = default;
+
+double Pipeline::step(const at::Tensor& data, const at::Tensor& target, PrepareOptimizer prepare) {
+  return impl_->step({data}, target, std::move(prepare));
+}
+double Pipeline::step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare) {
+  return impl_->step(data, target, std::move(prepare));
+}
+at::Tensor Pipeline::forward(const at::Tensor& data) {
+  return impl_->forward(data);
+}
+void Pipeline::weight(double samples) {
+  impl_->weigh(samples);
+}
+void Pipeline::finish() {
+  impl_->finish();
+}
+void Pipeline::train(bool on) {
+  impl_->train(on);
+}
+torch::OrderedDict<std::string, at::Tensor> Pipeline::state() {
+  return impl_->stages().state();
+}
+std::string Pipeline::parameters_sha256() {
+  return impl_->stages().parameters_sha256();
+}
+int Pipeline::stages() const {
+  return impl_->stages().order().stages;
+}
+const std::vector<int>& Pipeline::first_layers() const {
+  return impl_->stages().first_layers();
+}
+const PipelineReport& Pipeline::last_step() const {
+  return impl_->report();
+}
+std::vector<torch::nn::Module*> Pipeline::modules() const {
+  std::vector<torch::nn::Module*> modules;
+  for (Chunk& chunk : impl_->stages().chunks()) modules.push_back(chunk.module.get());
+  return modules;
+}
+
+}  // namespace paceline

@@ -1,0 +1,36 @@
+// StageModule: some consecutive layers of a model, as one module whose parameters have the names
+// that they have in the whole model.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/torch/pipeline/layers.h"
+
+namespace paceline::pipeline {
+
+// THREAD: one at a time.
+class StageModule final : public torch::nn::Module {
+ public:
+  // Makes the layers first .. last.
+  StageModule(const Layers& layers, int first, int last);
+
+  Tensors forward(Tensors inputs);
+  int first() const { return first_; }
+  int last() const { return first_ + static_cast<int>(layers_.size()) - 1; }
+  const std::string& name_of(int layer) const {
+    return names_[static_cast<std::size_t>(layer - first_)];
+  }
+  // REQUIRES: first() <= layer <= last().
+  const torch::nn::Module& layer(int layer) const;
+
+ private:
+  int first_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<PipelineLayer>> layers_;
+};
+
+}  // namespace paceline::pipeline

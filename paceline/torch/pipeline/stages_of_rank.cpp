@@ -1,0 +1,163 @@
+#include "paceline/torch/pipeline/stages_of_rank.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "paceline/torch/bridge/bridge.h"
+
+namespace paceline::pipeline {
+namespace {
+
+// Gradients cross a cut for what has them: every tensor of a floating type.
+bool has_gradient(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type());
+}
+
+Tensors with_gradients(const Tensors& tensors) {
+  Tensors some;
+  std::ranges::copy_if(tensors, std::back_inserter(some), has_gradient);
+  return some;
+}
+
+}  // namespace
+
+std::int64_t MicroBatches::sum() const {
+  return std::accumulate(samples.begin(), samples.end(), std::int64_t{0});
+}
+
+StagesOfRank::StagesOfRank(Placement placement, int rank, std::vector<Chunk>& chunks, Loss loss)
+    : placement_(std::move(placement)), rank_(rank), chunks_(chunks), loss_(std::move(loss)) {}
+
+void StagesOfRank::begin_step(MicroBatches micro_batches, const CutShapes& shapes) {
+  micro_batches_ = std::move(micro_batches);
+  shapes_ = &shapes;
+  live_.clear();
+  arriving_.clear();
+  handed_.clear();
+  unsent_.clear();
+  loss_sum_ = at::Tensor();
+  if (micro_batches_.samples.size() == 1) return;
+  for (const Chunk& chunk : chunks_)
+    if (chunk.parallel) unsent_.emplace(chunk.stage, chunk.parallel->no_sync());
+}
+
+std::optional<double> StagesOfRank::end_step() {
+  unsent_.clear();
+  if (!loss_sum_.defined()) return std::nullopt;
+  return loss_sum_.item<double>();
+}
+
+Chunk& StagesOfRank::chunk_of(int stage) {
+  return chunks_[static_cast<std::size_t>(stage / placement_.ranks)];
+}
+
+std::vector<Buffer> StagesOfRank::room(const Transfer& transfer) {
+  // A gradient has the shape of what it is the gradient of, which the next stage takes.
+  const int cut = transfer.kind == Kind::forward ? transfer.stage : transfer.stage + 1;
+  const auto samples = micro_batches_.samples[static_cast<std::size_t>(transfer.micro_batch)];
+  Tensors& tensors = arriving_[transfer];
+  for (const TensorShape& shape : shapes_->at({cut, samples}))
+    if (transfer.kind == Kind::forward || at::isFloatingType(shape.type))
+      tensors.push_back(tensor_of(shape));
+  if (tensors.empty()) tensors.push_back(at::zeros({1}));
+  std::vector<Buffer> room;
+  for (const at::Tensor& one : tensors) room.push_back(buffer_of(one));
+  return room;
+}
+
+std::vector<ConstBuffer> StagesOfRank::message(const Transfer& transfer) {
+  std::vector<ConstBuffer> buffers;
+  for (const at::Tensor& one : departing_.at(transfer)) buffers.push_back(buffer_of(one));
+  return buffers;
+}
+
+void StagesOfRank::compute(const Operation& operation) {
+  switch (operation.kind) {
+    case Kind::forward: return forward(operation);
+    case Kind::backward: return backward(operation);
+    case Kind::weight: return;  // the backward has made the weights' gradients too
+  }
+}
+
+Tensors StagesOfRank::taken_inputs(const Operation& operation) {
+  const auto i = static_cast<std::size_t>(operation.micro_batch);
+  if (operation.kind == Kind::forward && operation.stage == 0) return micro_batches_.data[i];
+  if (const auto transfer = transfer_before(placement_, operation)) {
+    auto node = arriving_.extract(*transfer);
+    return std::move(node.mapped());
+  }
+  auto node = handed_.extract(operation);
+  return std::move(node.mapped());
+}
+
+void StagesOfRank::forward(const Operation& operation) {
+  Chunk& chunk = chunk_of(operation.stage);
+  Live live;
+  for (const at::Tensor& one : taken_inputs(operation)) {
+    live.inputs.push_back(one.detach());
+    if (operation.stage > 0 && has_gradient(one)) live.inputs.back().set_requires_grad(true);
+  }
+  std::optional<Autocast> scope;
+  if (chunk.parallel) scope.emplace(chunk.parallel->autocast());
+  live.outputs = chunk.module->forward(live.inputs);
+  if (is_last(operation.stage)) {
+    const auto i = static_cast<std::size_t>(operation.micro_batch);
+    const double share =
+        static_cast<double>(micro_batches_.samples[i]) / static_cast<double>(micro_batches_.sum());
+    const at::Tensor loss = loss_(only_tensor(live.outputs, "loss"), micro_batches_.target[i]);
+    live.outputs = {loss * share};
+    const at::Tensor part = live.outputs.front().detach().to(at::kDouble);
+    loss_sum_ = loss_sum_.defined() ? loss_sum_ + part : part;
+  } else {
+    hand_on(operation, live.outputs);
+  }
+  live_[{operation.stage, operation.micro_batch}] = std::move(live);
+}
+
+void StagesOfRank::backward(const Operation& operation) {
+  Chunk& chunk = chunk_of(operation.stage);
+  auto node = live_.extract(Place{operation.stage, operation.micro_batch});
+  const Live live = std::move(node.mapped());
+  const Tensors gradients = is_last(operation.stage) ? Tensors() : taken_inputs(operation);
+  run_backward(chunk, operation.micro_batch, live, gradients);
+  if (operation.stage == 0) return;
+  Tensors back;
+  for (const at::Tensor& input : with_gradients(live.inputs))
+    back.push_back(input.grad().defined() ? input.grad() : at::zeros_like(input));
+  if (back.empty()) back.push_back(at::zeros({1}));
+  hand_on(operation, std::move(back));
+}
+
+void StagesOfRank::run_backward(Chunk& chunk, int micro_batch, const Live& live,
+                                const Tensors& gradients) {
+  const bool is_last_pass = micro_batch + 1 == static_cast<int>(micro_batches_.samples.size());
+  if (is_last_pass) unsent_.erase(chunk.stage);
+  if (is_last(chunk.stage)) {
+    const at::Tensor& loss = live.outputs.front();
+    if (chunk.parallel) chunk.parallel->backward(loss);
+    else if (loss.requires_grad()) loss.backward();
+    return;
+  }
+  Tensors outputs, given;
+  std::size_t next = 0;
+  for (const at::Tensor& output : live.outputs) {
+    if (!has_gradient(output)) continue;
+    const at::Tensor& gradient = gradients[next++];
+    if (!output.requires_grad()) continue;
+    outputs.push_back(output);
+    given.push_back(gradient);
+  }
+  if (!outputs.empty()) torch::autograd::backward(outputs, given);
+}
+
+// The next stage, or the one before it, takes these from another rank or from this one.
+void StagesOfRank::hand_on(const Operation& operation, Tensors tensors) {
+  for (at::Tensor& one : tensors) one = one.detach().contiguous();
+  if (const auto transfer = transfer_after(placement_, operation))
+    departing_[*transfer] = std::move(tensors);
+  else handed_[*successor_of(operation, placement_.stages)] = std::move(tensors);
+}
+
+}  // namespace paceline::pipeline

@@ -1,0 +1,83 @@
+// StagesOfRank: what a rank of a pipeline computes: forwards and backwards of its own stages, with
+// tensors in and out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "paceline/core/pipeline/pipeline.h"
+#include "paceline/torch/parallel/parallel.h"
+#include "paceline/torch/pipeline/cut_shapes.h"
+#include "paceline/torch/pipeline/stage_module.h"
+
+namespace paceline::pipeline {
+
+// The loss of a micro-batch, its mean over the samples.
+using Loss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
+
+// A stage of this rank.
+struct Chunk {
+  int stage = 0;
+  std::shared_ptr<StageModule> module;
+  std::unique_ptr<DataParallel> parallel;  // null: it has nothing to train
+};
+
+// The micro-batches of one step. A rank without the first or last stage has no data or target.
+struct MicroBatches {
+  std::vector<std::int64_t> samples;  // of each
+  std::vector<Tensors> data;          // by micro-batch
+  Tensors target;                     // by micro-batch
+  std::int64_t sum() const;
+};
+
+// THREAD: one.
+class StagesOfRank final : public StageWork {
+ public:
+  // `chunks` outlive this.
+  StagesOfRank(Placement placement, int rank, std::vector<Chunk>& chunks, Loss loss);
+
+  // Called before the operations of a step. `shapes`: of all cuts at which this rank receives.
+  void begin_step(MicroBatches micro_batches, const CutShapes& shapes);
+  // The mean loss over the samples of the step, if the last stage is here. REQUIRES: all operations
+  // of the step were computed.
+  std::optional<double> end_step();
+
+  std::vector<Buffer> room(const Transfer& transfer) override;
+  void compute(const Operation& operation) override;
+  std::vector<ConstBuffer> message(const Transfer& transfer) override;
+  void sent(const Transfer& transfer) override { departing_.erase(transfer); }
+
+ private:
+  using Place = std::pair<int, int>;  // stage and micro-batch
+  struct Live {
+    Tensors inputs, outputs;  // of one pass; at the last stage the outputs are the loss
+  };
+  Chunk& chunk_of(int stage);
+  bool is_last(int stage) const { return stage == placement_.stages - 1; }
+  Tensors taken_inputs(const Operation& operation);
+  void forward(const Operation& operation);
+  void backward(const Operation& operation);
+  void run_backward(Chunk& chunk, int micro_batch, const Live& live, const Tensors& gradients);
+  void hand_on(const Operation& operation, Tensors tensors);
+
+  const Placement placement_;
+  const int rank_;
+  std::vector<Chunk>& chunks_;
+  const Loss loss_;
+  MicroBatches micro_batches_;
+  const CutShapes* shapes_ = nullptr;
+  std::map<Place, Live> live_;
+  std::map<Transfer, Tensors> arriving_, departing_;
+  std::map<Operation, Tensors> handed_;         // from a stage of this rank to another one of it
+  std::map<int, DataParallel::NoSync> unsent_;  // by stage, before its last backward pass
+  at::Tensor loss_sum_;
+};
+
+}  // namespace paceline::pipeline
