@@ -4,7 +4,9 @@
 // of them, made. A Pipeline (pipeline_training.h) is what users hold: it cuts the layers, makes
 // this rank's stages with a DataParallel around each, and carries out the order that a schedule of
 // core/pipeline gives. stages_of_rank.h computes the operations, with tensors in and out;
-// cut_shapes.h knows what crosses the cuts. Start reading at pipeline_training.h.
+// cut_shapes.h knows what crosses the cuts. Without a flush an AsynchronousRun (asynchronous_run.h)
+// does it instead, on clones of the stage, one for each version of its weights (weight_versions.h).
+// Start reading at pipeline_training.h.
 #pragma once
 
 #include "paceline/torch/pipeline/layers.h"

@@ -19,6 +19,10 @@ class StageModule final : public torch::nn::Module {
   StageModule(const Layers& layers, int first, int last);
 
   Tensors forward(Tensors inputs);
+  // A clone that has the same values: its trained parameters have storages of their own, while its
+  // buffers and frozen parameters share those of this one. The default generator is as it was
+  // afterwards. THROWS Error (misuse), by name and class: a layer cannot be cloned.
+  std::shared_ptr<StageModule> copy() const;
   int first() const { return first_; }
   int last() const { return first_ + static_cast<int>(layers_.size()) - 1; }
   const std::string& name_of(int layer) const {
@@ -28,6 +32,9 @@ class StageModule final : public torch::nn::Module {
   const torch::nn::Module& layer(int layer) const;
 
  private:
+  StageModule(int first, std::vector<std::string> names,
+              std::vector<std::unique_ptr<PipelineLayer>> layers);
+
   int first_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<PipelineLayer>> layers_;
