@@ -10,6 +10,7 @@
 #include "paceline/core/plan/plan.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/precision/precision.h"
+#include "paceline/torch/replica/replica.h"
 #include "paceline/torch/tensor/plan_match.h"
 
 namespace paceline::pipeline {
@@ -211,6 +212,22 @@ void MadeStages::drive_dropouts(const Layers& layers, std::uint64_t seed) {
 
 torch::optim::Optimizer* MadeStages::optimizer_of(int stage) {
   return optimizers_[static_cast<std::size_t>(stage / stage_group_.size())].get();
+}
+
+std::vector<DataParallel*> MadeStages::data_parallels() {
+  std::vector<DataParallel*> all;
+  for (Chunk& chunk : chunks_)
+    if (chunk.parallel) all.push_back(chunk.parallel.get());
+  return all;
+}
+
+std::vector<torch::optim::Optimizer*> MadeStages::optimizers() {
+  std::vector<torch::optim::Optimizer*> all;
+  for (const auto& one : optimizers_)
+    if (one) all.push_back(one.get());
+  for (DataParallel* const each : data_parallels())
+    for (torch::optim::Optimizer* const one : each->replicas().optimizers()) all.push_back(one);
+  return all;
 }
 
 // Stage by stage, from the rank that has it.

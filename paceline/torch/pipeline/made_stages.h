@@ -35,6 +35,16 @@ class MadeStages {
   // Returns the number of steps that have ended, with this one.
   std::int64_t end_step() { return ++steps_; }
 
+  // --- for checkpoints ---
+  std::vector<DataParallel*> data_parallels();
+  // Of this rank's stages, whoever made them.
+  std::vector<torch::optim::Optimizer*> optimizers();
+  Communicator& stage_group() { return stage_group_; }
+  // Whether this rank stands for the replicas of its stages.
+  bool is_first_replica() { return mesh_.rank("dp,cp") == 0 && mesh_.rank("tp") == 0; }
+  std::int64_t steps() const { return steps_; }
+  void go_on_from(std::int64_t steps) { steps_ = steps; }
+
   torch::OrderedDict<std::string, at::Tensor> state();
   std::string parameters_sha256();
 

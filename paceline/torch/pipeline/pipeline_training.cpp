@@ -302,6 +302,9 @@ const std::vector<int>& Pipeline::first_layers() const {
 const PipelineReport& Pipeline::last_step() const {
   return impl_->report();
 }
+pipeline::MadeStages& Pipeline::made_stages() {
+  return impl_->stages();
+}
 std::vector<torch::nn::Module*> Pipeline::modules() const {
   std::vector<torch::nn::Module*> modules;
   for (Chunk& chunk : impl_->stages().chunks()) modules.push_back(chunk.module.get());

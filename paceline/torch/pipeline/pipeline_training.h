@@ -27,6 +27,10 @@
 
 namespace paceline {
 
+namespace pipeline {
+class MadeStages;
+}
+
 // The last step of this rank.
 struct PipelineReport {
   std::int64_t step = 0;
@@ -79,8 +83,10 @@ class Pipeline {
   const std::vector<int>& first_layers() const;  // by stage
   const PipelineReport& last_step() const;
 
-  // For other rooms of Paceline: the stages of this rank.
+  // The stages of this rank, as modules whose parameters have the names of the whole model.
   std::vector<torch::nn::Module*> modules() const;
+  // For other rooms of Paceline, such as checkpoint.
+  pipeline::MadeStages& made_stages();
 
  private:
   class Impl;
