@@ -15,6 +15,7 @@
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_options.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
+#include "paceline/torch/pipeline/tied_parameters.h"
 #include "paceline/torch/tensor/dropout.h"
 
 namespace paceline::pipeline {
@@ -32,12 +33,13 @@ class MadeStages {
   const std::vector<int>& first_layers() const { return first_layers_; }  // by stage
   // Null: its DataParallel has optimizers of its own, or it has nothing to train.
   torch::optim::Optimizer* optimizer_of(int stage);
+  TiedParameters& ties() { return *ties_; }
   // Returns the number of steps that have ended, with this one.
   std::int64_t end_step() { return ++steps_; }
 
   // --- for checkpoints ---
   std::vector<DataParallel*> data_parallels();
-  // Of this rank's stages, whoever made them.
+  // The optimizers of this rank's stages, whoever made them.
   std::vector<torch::optim::Optimizer*> optimizers();
   Communicator& stage_group() { return stage_group_; }
   // Whether this rank stands for the replicas of its stages.
@@ -59,6 +61,7 @@ class MadeStages {
   Order order_;
   std::vector<int> first_layers_;
   std::vector<Chunk> chunks_;
+  std::unique_ptr<TiedParameters> ties_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by chunk; null: none
   std::shared_ptr<tensor::DropoutClock> clock_;
   std::int64_t steps_ = 0;

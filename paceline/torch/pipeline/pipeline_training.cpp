@@ -197,8 +197,10 @@ pipeline::StepReport Pipeline::Impl::run_order() {
 
 void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
   const bool clips = options_.training.max_grad_norm > 0;
+  const bool needs_gradients = clips || !stages_.ties().empty();
   for (Chunk& chunk : stages_.chunks())
-    if (chunk.parallel && clips) chunk.parallel->synchronize();
+    if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
+  stages_.ties().sum_gradients();
   if (clips) clip();
   for (Chunk& chunk : stages_.chunks()) {
     if (!chunk.parallel) continue;
@@ -208,7 +210,7 @@ void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
       continue;
     }
     if (prepare) prepare(*optimizer);
-    if (clips) optimizer->step();
+    if (needs_gradients) optimizer->step();
     else chunk.parallel->step(*optimizer);
     optimizer->zero_grad();
   }
@@ -226,6 +228,7 @@ void Pipeline::Impl::clip() {
         clip_grad_norm(chunk.module->parameters(), std::numeric_limits<double>::infinity()));
     squares += norms.back() * norms.back();
   }
+  squares -= stages_.ties().squares_of_copies();
   if (!is_alone()) squares = stage_group_.all_reduce(squares);
   const double factor = options_.training.max_grad_norm / (std::sqrt(squares) + kTiny);
   auto norm = norms.begin();

@@ -41,7 +41,7 @@ Batch batch_of(const Way& way, DeviceMesh& mesh, int step) {
   return {whole.data.index_select(0, rows), whole.target.index_select(0, rows)};
 }
 
-// As a program of today that knows no pipelines.
+// This is a program that knows no pipelines.
 Run train_plainly(Job& job, const Way& way, const std::string& folder, int from, int to) {
   Run run;
   DeviceMesh mesh(job, way.layout);
