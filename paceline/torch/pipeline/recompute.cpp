@@ -143,6 +143,7 @@ class Catch final : public torch::autograd::FunctionPreHook {
 class FedInputs {
  public:
   explicit FedInputs(const std::vector<KeptInput>& inputs) {
+    const at::AutoGradMode recording(true);
     for (const KeptInput& input : inputs) {
       caught_.push_back(std::make_shared<at::Tensor>());
       at::Tensor fed = input.tensor.defined() ? input.tensor.detach() : at::Tensor();
@@ -324,7 +325,8 @@ Tensors recompute(const Function& function, const Tensors& inputs) {
       new Recomputed(std::move(call), torch::autograd::collect_next_edges(inputs)),
       torch::autograd::deleteNode);
   for (const at::Tensor& output : outputs) {
-    const bool has_gradient = output.defined() && torch::autograd::isDifferentiableType(output.scalar_type());
+    const bool has_gradient =
+        output.defined() && torch::autograd::isDifferentiableType(output.scalar_type());
     torch::autograd::set_history(has_gradient ? output : at::Tensor(), node);
   }
   return outputs;

@@ -206,8 +206,8 @@ TEST(Recompute, lists_with_integers_and_outputs_without_gradient_have_the_bits_o
     torch::nn::Linear linear(6, 6), unused(6, 6);
     const Lists function = [&](const Tensors& in) {
       const at::Tensor rows = table(in[0]) * in[1];
-      return Tensors{linear(rows) + in[2], rows.argmax(1), unused(rows), at::Tensor(),
-                     in[2], linear->bias};
+      return Tensors{linear(rows) + in[2], rows.argmax(1), unused(rows),
+                     at::Tensor(),         in[2],          linear->bias};
     };
     const at::Tensor tokens = at::arange(5), scale = numbers(2, {5, 6});
     const at::Tensor shift = numbers(3, {5, 6}).requires_grad_(true);
@@ -237,30 +237,28 @@ TEST(Recompute, parameters_get_gradients_where_no_input_requires_one) {
 
 TEST(Recompute, gradients_keep_the_strides_that_they_have_in_plain_calls) {
   for (const bool recomputes : {false, true}) {
-    at::IntArrayRef strides;
     std::vector<std::int64_t> seen;
     const Part part = [](const at::Tensor& x) { return x.t(); };
     const at::Tensor x = numbers(1, {4, 6}).requires_grad_(true), inner = x * 2;
     inner.register_hook([&](const at::Tensor& gradient) { seen = gradient.strides().vec(); });
     const at::Tensor y = recomputes ? recompute(part, inner) : part(inner);
     (y * numbers(2, {6, 4})).sum().backward();
-    EXPECT_EQ(seen, (std::vector<std::int64_t>{1, 6})) << recomputes;
+    EXPECT_EQ(seen, (std::vector<std::int64_t>{1, 4})) << recomputes;
   }
 }
 
 TEST(Recompute, within_recompute_has_the_bits_of_plain_calls) {
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
-    Block inner, outer;
+    Block inner, middle, outer;
     const Part part = [&](const at::Tensor& x) {
-      return call(inner.part(), outer.forward(call(outer.part(), x)));
+      return call(inner.part(), outer.forward(call(middle.part(), x)));
     };
     const at::Tensor x = numbers(1, {5, 24}).requires_grad_(true);
     const at::Tensor y = call(part, x);
     trace.add(y);
     y.square().sum().backward();
     trace.add(x.grad());
-    trace.add_gradients(inner);
-    trace.add_gradients(outer);
+    for (const auto* module : {&inner, &middle, &outer}) trace.add_gradients(*module);
   });
 }
 
@@ -272,7 +270,9 @@ struct Normed : torch::nn::Module {
     norm = synchronised ? torch::nn::AnyModule(SyncBatchNorm(options))
                         : torch::nn::AnyModule(torch::nn::BatchNorm2d(options));
     register_module("norm", norm.ptr());
-    instance = register_module("instance", torch::nn::InstanceNorm2d(torch::nn::InstanceNorm2dOptions(4).track_running_stats(true)));
+    instance = register_module(
+        "instance",
+        torch::nn::InstanceNorm2d(torch::nn::InstanceNorm2dOptions(4).track_running_stats(true)));
     average = register_buffer("average", at::zeros({4, 3}));
   }
   at::Tensor forward(const at::Tensor& x) {
@@ -377,7 +377,9 @@ TEST(Recompute, an_input_parameter_or_constant_that_changed_before_backward_is_r
   EXPECT_THAT(text_after([](at::Tensor& x) { x.mul_(2); }), HasSubstr("input 0 (f32[2, 4])"));
   EXPECT_THAT(text_after([&](at::Tensor&) { linear->bias.add_(1); }),
               HasSubstr("parameter 1 (f32[4])"));
-  EXPECT_THAT(text_after([&](at::Tensor&) { linear->weight.set_data(at::zeros({4, 4})); }),
+  EXPECT_THAT(text_after([&](at::Tensor&) {
+                linear->weight.set_data(at::zeros({4, 4}));
+              }),
               HasSubstr("parameter 0 (f32[4, 4])"));
   EXPECT_THAT(text_after([&](at::Tensor&) { mask.zero_(); }), HasSubstr("constant 0 (f32[4])"));
   EXPECT_EQ(text_after([](at::Tensor&) {}), "nothing was thrown");
@@ -422,7 +424,9 @@ TEST(Recompute, gradients_of_gradients_of_chosen_tensors_and_second_passes_are_r
               HasSubstr("gradients of chosen tensors were asked for"));
   EXPECT_EQ(block.passes, 1);
   loss.backward();
-  EXPECT_THAT(misuse_text([&] { recompute(block.part(), x).backward(at::ones({5, 24})); }),
+  EXPECT_THAT(misuse_text([&] {
+                recompute(block.part(), x).backward(at::ones({5, 24}));
+              }),
               "nothing was thrown");
   const at::Tensor y = recompute(block.part(), x);
   y.backward(at::ones({5, 24}));
