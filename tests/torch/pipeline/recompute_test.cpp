@@ -118,6 +118,17 @@ TEST(Recompute, computes_each_call_exactly_once_more) {
   EXPECT_EQ(block.passes, 9);
 }
 
+TEST(Recompute, the_function_sees_in_both_passes_which_inputs_require_a_gradient) {
+  std::vector<bool> seen;
+  const auto function = [&](const Tensors& in) {
+    for (const at::Tensor& one : in) seen.push_back(one.requires_grad());
+    return Tensors{in[0] * in[1]};
+  };
+  const at::Tensor x = numbers(1, {4}).requires_grad_(true), y = numbers(2, {4});
+  recompute(std::function<Tensors(const Tensors&)>(function), Tensors{x, y})[0].sum().backward();
+  EXPECT_EQ(seen, (std::vector<bool>{true, false, true, false}));
+}
+
 TEST(Recompute, keeps_nothing_but_the_input) {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inner;
   const Part part = [&](const at::Tensor& x) {
@@ -153,8 +164,10 @@ TEST(Recompute, autocast_has_the_bits_of_plain_calls) {
       at::Tensor y;
       {
         const Autocast autocast(at::kBFloat16);
+        // A parameter outside that is used on both sides of the call is cast once.
+        const at::Tensor z = other.linear(numbers(2, {16, 24})).sum();
         y = call(part, is_leaf ? x : x * 1.5);
-        y = other.forward(y) + second.drop(y);
+        y = other.linear(y) + second.drop(y) + z;
       }
       trace.add(y);
       y.to(at::kFloat).square().mean().backward();
@@ -176,6 +189,28 @@ TEST(Recompute, a_parameter_gets_its_gradient_when_autocast_casts_it_after_the_f
   y.sum().backward();
   EXPECT_TRUE(linear->weight.grad().equal(once * 2));
   EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST(Recompute, casts_of_the_second_pass_are_not_used_after_it) {
+  torch::nn::Linear linear(8, 8);
+  const Part part = [&](const at::Tensor& x) { return linear(x); };
+  const at::Tensor x = numbers(1, {4, 8});
+  at::Tensor before, after;
+  {
+    const Autocast autocast(at::kBFloat16);
+    before = recompute(part, x);
+  }
+  before.sum().backward();
+  {
+    const at::NoGradGuard no_grad;
+    linear->weight.zero_();
+    linear->bias.zero_();
+  }
+  {
+    const Autocast autocast(at::kBFloat16);
+    after = linear(x);
+  }
+  EXPECT_EQ(after.abs().max().item<float>(), 0);
 }
 
 TEST(Recompute, the_second_pass_has_the_autocast_state_of_the_first_one) {
@@ -297,9 +332,11 @@ TEST(Recompute, what_a_function_writes_to_is_written_once) {
         const at::Tensor other = numbers(20 + step, {3, 2, 6, 6});
         const at::Tensor y = call(part, x);
         const at::Tensor z = call(part, other);  // before the first one goes back
+        const at::Tensor plain = model.forward(x * 2);
         trace.add(z);
         y.square().sum().backward();
         z.exp().sum().backward();
+        plain.cos().sum().backward();  // what it has saved was not written to
         trace.add(x.grad());
         for (const at::Tensor& buffer : model.buffers()) trace.add(buffer.clone());
       }
