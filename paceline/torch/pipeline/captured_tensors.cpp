@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-const void* memory_of(const at::Tensor& tensor) {
+const void* storage_address(const at::Tensor& tensor) {
   if (!tensor.has_storage()) return nullptr;
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
@@ -34,7 +34,8 @@ bool is_running_statistic(const at::RecordFunction& function, std::size_t index)
 bool is_among(const std::vector<at::Tensor>& tensors, const at::Tensor& one) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& other) {
     if (!other.defined()) return false;
-    return one.is_same(other) || (memory_of(one) != nullptr && memory_of(one) == memory_of(other));
+    return one.is_same(other) ||
+           (storage_address(one) != nullptr && storage_address(one) == storage_address(other));
   });
 }
 
@@ -52,7 +53,7 @@ std::string changed_among(const std::vector<CapturedTensor>& all, const char* ki
 CapturedTensor::CapturedTensor(const at::Tensor& captured)
     : tensor(captured.getIntrusivePtr()),
       version(version_of(captured)),
-      memory(memory_of(captured)) {}
+      memory(storage_address(captured)) {}
 
 at::Tensor CapturedTensor::lock() const {
   auto strong = tensor.lock();
@@ -60,7 +61,7 @@ at::Tensor CapturedTensor::lock() const {
 }
 
 bool CapturedTensor::is_unchanged(const at::Tensor& now) const {
-  return version_of(now) == version && memory_of(now) == memory;
+  return version_of(now) == version && storage_address(now) == memory;
 }
 
 std::string CapturedTensors::changed() const {

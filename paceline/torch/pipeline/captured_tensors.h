@@ -1,4 +1,5 @@
-// What a function uses beside its inputs: parameters, buffers and constants.
+// CaptureWatch: finds the tensors that a function uses beside its inputs, parameters, buffers and
+// constants.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,7 @@ struct CapturedTensor {
   const void* memory = nullptr;
 };
 
-// What one call has used, and what was there before it and is there after it.
+// The tensors that one call has used, and that outlive it.
 struct CapturedTensors {
   std::vector<CapturedTensor> parameters;  // in the order of their first use
   std::vector<CapturedTensor> constants;   // neither parameters nor written to

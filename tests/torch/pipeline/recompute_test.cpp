@@ -43,7 +43,7 @@ std::string misuse_text(const Call& call) {
   return "nothing was thrown";
 }
 
-// What a run computes: its outputs, gradients, and where it leaves the generator.
+// A run's outputs and gradients, and numbers drawn at its end.
 struct Trace {
   void add(const at::Tensor& tensor) { tensors.push_back(tensor); }
   void add_gradients(const torch::nn::Module& module) {
