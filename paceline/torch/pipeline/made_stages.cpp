@@ -55,6 +55,17 @@ std::vector<int> first_layers_for(const PipelineOptions& options, int layers, in
   return first;
 }
 
+int recompute_every_of(const PipelineOptions& options) {
+  const plan::Recompute recompute =
+      value_of(plan::Recompute::parse(options.recompute), "recompute");
+  if (recompute.every == plan::Recompute::kAutomatic) {
+    throw_misuse(
+        "PipelineOptions::recompute \"auto\" needs the layers' sizes, which `paceline plan "
+        "pipeline` has from a profile: take the \"every:K\" that it prints, or \"full\"");
+  }
+  return recompute.every;
+}
+
 void require_fitting(const PipelineOptions& options, int ranks) {
   const DataParallelOptions& training = options.training;
   if (!options.loss) {
@@ -142,6 +153,7 @@ MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOpt
       stage_group_(mesh.group("pp")),
       order_(
           (require_fitting(options, stage_group_.size()), order_for(options, stage_group_.size()))),
+      recompute_every_(recompute_every_of(options)),
       first_layers_(first_layers_for(options, layers.size(), order_.stages)) {
   for (int stage = stage_group_.rank(); stage < order_.stages; stage += stage_group_.size()) {
     const auto at = static_cast<std::size_t>(stage);

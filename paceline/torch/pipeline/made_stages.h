@@ -34,6 +34,7 @@ class MadeStages {
   // Null: its DataParallel has optimizers of its own, or it has nothing to train.
   torch::optim::Optimizer* optimizer_of(int stage);
   TiedParameters& ties() { return *ties_; }
+  int recompute_every() const { return recompute_every_; }  // layers of a segment; 0: none is
   // Returns the number of steps that have ended, with this one.
   std::int64_t end_step() { return ++steps_; }
 
@@ -59,6 +60,7 @@ class MadeStages {
   DeviceMesh& mesh_;
   Communicator& stage_group_;
   Order order_;
+  const int recompute_every_;
   std::vector<int> first_layers_;
   std::vector<Chunk> chunks_;
   std::unique_ptr<TiedParameters> ties_;

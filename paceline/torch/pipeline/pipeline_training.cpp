@@ -27,7 +27,8 @@ class Pipeline::Impl {
         stages_(layers, mesh, options_),
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
-        work_(stages_.order().placement(), stage_group_.rank(), stages_.chunks(), options_.loss) {}
+        work_(stages_.order().placement(), stages_.chunks(), options_.loss,
+              stages_.recompute_every()) {}
 
   double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare);
   at::Tensor forward(const at::Tensor& data);

@@ -1,6 +1,10 @@
 #include "paceline/torch/pipeline/stage_module.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
+
+#include "paceline/torch/pipeline/recompute.h"
 
 namespace paceline::pipeline {
 namespace {
@@ -33,8 +37,24 @@ StageModule::StageModule(const Layers& layers, int first, int last) : first_(fir
   }
 }
 
+Tensors StageModule::run(Tensors tensors, std::size_t first, std::size_t end) {
+  for (std::size_t i = first; i < end; ++i) tensors = layers_[i]->forward(tensors, names_[i]);
+  return tensors;
+}
+
 Tensors StageModule::forward(Tensors inputs) {
-  for (std::size_t i = 0; i < layers_.size(); ++i) inputs = layers_[i]->forward(inputs, names_[i]);
+  return run(std::move(inputs), 0, layers_.size());
+}
+
+Tensors StageModule::forward(Tensors inputs, int recompute_every) {
+  if (recompute_every == 0) return forward(std::move(inputs));
+  const auto length = static_cast<std::size_t>(recompute_every);
+  for (std::size_t first = 0; first < layers_.size(); first += length) {
+    const std::size_t end = std::min(first + length, layers_.size());
+    const std::function<Tensors(const Tensors&)> segment =
+        [this, first, end](const Tensors& given) { return run(given, first, end); };
+    inputs = recompute(segment, inputs);
+  }
   return inputs;
 }
 

@@ -19,6 +19,9 @@ class StageModule final : public torch::nn::Module {
   StageModule(const Layers& layers, int first, int last);
 
   Tensors forward(Tensors inputs);
+  // The same, of which only the inputs of segments of so many layers are kept for the backward
+  // pass; 0: everything is.
+  Tensors forward(Tensors inputs, int recompute_every);
   int first() const { return first_; }
   int last() const { return first_ + static_cast<int>(layers_.size()) - 1; }
   const std::string& name_of(int layer) const {
@@ -28,6 +31,8 @@ class StageModule final : public torch::nn::Module {
   const torch::nn::Module& layer(int layer) const;
 
  private:
+  Tensors run(Tensors tensors, std::size_t first, std::size_t end);
+
   int first_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<PipelineLayer>> layers_;

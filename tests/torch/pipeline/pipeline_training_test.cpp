@@ -52,6 +52,24 @@ TEST(Pipeline, HasTheBitsOfOneProcessWithTheSameMicroBatches) {
   }
 }
 
+TEST(Pipeline, RecomputedActivationsChangeNoBit) {
+  for (const bool is_cnn : {false, true}) {
+    const auto layers = [=] { return is_cnn ? cnn() : mlp(); };
+    const End one = train({.layers = layers, .options = options_of("gpipe", 4)});
+    for (const char* recompute : {"full", "every:2", "every:100"}) {
+      for (const int ranks : {1, 2}) {
+        SCOPED_TRACE(c10::str(recompute, ", ", ranks, " ranks, ", is_cnn ? "cnn" : "mlp"));
+        Course course{.layers = layers,
+                      .layout = "pp=" + std::to_string(ranks),
+                      .ranks = ranks,
+                      .options = options_of(ranks == 1 ? "gpipe" : "1f1b", 4)};
+        course.options.recompute = recompute;
+        expect_same(train(course), one);
+      }
+    }
+  }
+}
+
 TEST(Pipeline, UnevenMicroBatchesHaveTheGradientOfTheWholeBatch) {
   const auto layers = [] { return mlp(at::kDouble); };
   const auto course = [&](int micro_batches) {
@@ -290,6 +308,8 @@ TEST(Pipeline, RefusesByNameWhatDoesNotGo) {
                 o.tensor_plan = {{"nobody", ParallelStyle::column}};
               }),
               HasSubstr("'nobody'"));
+  EXPECT_THAT(refusal([](auto& o) { o.recompute = "every:x"; }), HasSubstr("every:K"));
+  EXPECT_THAT(refusal([](auto& o) { o.recompute = "auto"; }), HasSubstr("paceline plan pipeline"));
   EXPECT_THAT(refusal([](auto& o) { o.micro_batches = 0; }), HasSubstr("micro_batches is 0"));
 }
 
