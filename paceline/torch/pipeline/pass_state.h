@@ -27,7 +27,7 @@ class GeneratorFrom {
   at::Tensor before_;
 };
 
-// Of the present thread, on the CPU, at the time when it is made.
+// It holds the state of the present thread, on the CPU, at the time when it is made.
 struct AutocastState {
   bool is_enabled = at::autocast::is_autocast_enabled(at::kCPU);
   bool caches = at::autocast::is_autocast_cache_enabled();
