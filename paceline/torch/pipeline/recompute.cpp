@@ -1,20 +1,18 @@
 #include "paceline/torch/pipeline/recompute.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/torch.h>
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "paceline/core/base/result.h"
 #include "paceline/torch/pipeline/captured_tensors.h"
+#include "paceline/torch/pipeline/pass_state.h"
 
 namespace paceline {
 namespace {
@@ -22,93 +20,6 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 using Function = std::function<Tensors(const Tensors&)>;
-
-at::Tensor generator_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_generator(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
-
-// While it lives, the generator goes on from `state`. Undefined: nothing was drawn from it.
-class GeneratorFrom {
- public:
-  explicit GeneratorFrom(const at::Tensor& state) {
-    if (!state.defined()) return;
-    before_ = generator_state();
-    set_generator(state);
-  }
-  GeneratorFrom(const GeneratorFrom&) = delete;
-  GeneratorFrom& operator=(const GeneratorFrom&) = delete;
-  ~GeneratorFrom() {
-    if (before_.defined()) set_generator(before_);
-  }
-
- private:
-  at::Tensor before_;
-};
-
-struct AutocastState {
-  bool is_enabled = at::autocast::is_autocast_enabled(at::kCPU);
-  bool caches = at::autocast::is_autocast_cache_enabled();
-  at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
-
-  void set() const {
-    at::autocast::set_autocast_enabled(at::kCPU, is_enabled);
-    at::autocast::set_autocast_cache_enabled(caches);
-    at::autocast::set_autocast_dtype(at::kCPU, type);
-  }
-};
-
-// While it lives, autocast is in this state. Casts that it caches are of this time alone, since
-// those from before belong to other graphs.
-class AutocastAs {
- public:
-  explicit AutocastAs(const AutocastState& state) : has_cache_(state.is_enabled && state.caches) {
-    state.set();
-    if (!has_cache_) return;
-    at::autocast::increment_nesting();
-    at::autocast::clear_cache();
-  }
-  AutocastAs(const AutocastAs&) = delete;
-  AutocastAs& operator=(const AutocastAs&) = delete;
-  ~AutocastAs() {
-    before_.set();
-    if (!has_cache_) return;
-    at::autocast::decrement_nesting();
-    at::autocast::clear_cache();
-  }
-
- private:
-  const AutocastState before_ = {};
-  const bool has_cache_;
-};
-
-// Gives tensors back, at its end, the values that they had. Autograd does not notice, as graphs
-// that saved them are not to be refused.
-class ValuesBack {
- public:
-  explicit ValuesBack(const std::vector<CapturedTensor>& tensors) {
-    for (const CapturedTensor& one : tensors) {
-      if (at::Tensor tensor = one.lock(); tensor.defined())
-        values_.emplace_back(tensor, tensor.detach().clone());
-    }
-  }
-  ValuesBack(const ValuesBack&) = delete;
-  ValuesBack& operator=(const ValuesBack&) = delete;
-  ~ValuesBack() {
-    const at::NoGradGuard no_grad;
-    for (auto& [tensor, value] : values_) tensor.data().copy_(value);
-  }
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> values_;
-};
 
 // An input as it is kept: without its history, which the graph has.
 struct KeptInput {

@@ -1,95 +1,15 @@
 #include "paceline/torch/pipeline/recompute.h"
 
-#include <ATen/autocast_mode.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
-#include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 
 #include "paceline/torch/norm/norm.h"
 #include "paceline/torch/parallel/parallel.h"
-#include "paceline/torch/precision/precision.h"
 #include "paceline/torch/tensor/tensor.h"
 #include "tests/support/local_world.h"
+#include "tests/torch/pipeline/recomputed_runs.h"
 
-namespace paceline {
+namespace paceline::recompute_test {
 namespace {
-
-using testing::HasSubstr;
-using Part = std::function<at::Tensor(const at::Tensor&)>;
-
-at::Tensor numbers(std::uint64_t seed, at::IntArrayRef shape, at::ScalarType type = at::kFloat) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::randn(shape, generator, at::TensorOptions().dtype(type));
-}
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  return !a.defined() || (a.scalar_type() == b.scalar_type() && a.equal(b));
-}
-
-template <typename Call>
-std::string misuse_text(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-// A run's outputs and gradients, and numbers drawn at its end.
-struct Trace {
-  void add(const at::Tensor& tensor) { tensors.push_back(tensor); }
-  void add_gradients(const torch::nn::Module& module) {
-    for (const auto& one : module.parameters()) add(one.grad());
-  }
-  std::vector<at::Tensor> tensors;
-};
-
-void expect_same_bits(const Trace& a, const Trace& b) {
-  ASSERT_EQ(a.tensors.size(), b.tensors.size());
-  for (std::size_t i = 0; i < a.tensors.size(); ++i)
-    EXPECT_TRUE(same_bits(a.tensors[i], b.tensors[i])) << "tensor " << i;
-}
-
-// Runs `run(trace, call)` once with `call` as plain calls and once as recomputed ones.
-template <typename Run>
-void expect_the_bits_of_plain_calls(const Run& run) {
-  Trace traces[2];
-  for (const bool recomputes : {false, true}) {
-    torch::manual_seed(7);
-    run(traces[recomputes ? 1 : 0], [&](const auto& function, const auto& input) {
-      return recomputes ? recompute(function, input) : function(input);
-    });
-    traces[recomputes ? 1 : 0].add(at::rand({3}));
-  }
-  EXPECT_GT(traces[0].tensors.size(), 1U);
-  expect_same_bits(traces[0], traces[1]);
-}
-
-// A block whose weight is used twice, with dropout between the uses.
-struct Block : torch::nn::Module {
-  explicit Block(std::int64_t wide = 24) {
-    linear = register_module("linear", torch::nn::Linear(wide, wide));
-    drop = register_module("drop", torch::nn::Dropout(0.3));
-  }
-  at::Tensor forward(const at::Tensor& x) {
-    ++passes;
-    return linear(at::gelu(drop(linear(x)))) + x;
-  }
-  Part part() {
-    return [this](const at::Tensor& x) { return forward(x); };
-  }
-  torch::nn::Linear linear{nullptr};
-  torch::nn::Dropout drop{nullptr};
-  int passes = 0;
-};
 
 TEST(Recompute, blocks_with_dropout_and_weights_used_twice_have_the_bits_of_plain_calls) {
   expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
@@ -150,88 +70,6 @@ TEST(Recompute, just_runs_where_autograd_does_not_record) {
   const at::Tensor y = recompute(block.part(), x);
   EXPECT_FALSE(y.requires_grad());
   EXPECT_TRUE(y.equal(block.forward(x)));
-}
-
-TEST(Recompute, autocast_has_the_bits_of_plain_calls) {
-  expect_the_bits_of_plain_calls([](Trace& trace, const auto& call) {
-    Block first, second, other;
-    for (const bool is_leaf : {true, false}) {
-      const at::Tensor x = numbers(1, {16, 24}).requires_grad_(true);
-      // The input is read by two products: leaves are cast once, others twice.
-      const Part part = [&](const at::Tensor& input) {
-        return first.forward(input) * second.linear(input) + at::mm(input, input.t()).sum();
-      };
-      at::Tensor y;
-      {
-        const Autocast autocast(at::kBFloat16);
-        // A parameter outside that is used on both sides of the call is cast once.
-        const at::Tensor z = other.linear(numbers(2, {16, 24})).sum();
-        y = call(part, is_leaf ? x : x * 1.5);
-        y = other.linear(y) + second.drop(y) + z;
-      }
-      trace.add(y);
-      y.to(at::kFloat).square().mean().backward();
-      trace.add(x.grad());
-    }
-    for (const auto* module : {&first, &second, &other}) trace.add_gradients(*module);
-  });
-}
-
-TEST(Recompute, a_parameter_gets_its_gradient_when_autocast_casts_it_after_the_first_pass) {
-  torch::nn::Linear linear(8, 8);
-  const Part part = [&](const at::Tensor& x) { return linear(x); };
-  const at::Tensor x = numbers(1, {4, 8});
-  const Autocast autocast(at::kBFloat16);
-  const at::Tensor y = recompute(part, x);
-  linear(x).sum().backward();
-  ASSERT_TRUE(linear->weight.grad().defined());
-  const at::Tensor once = linear->weight.grad().clone();
-  y.sum().backward();
-  EXPECT_TRUE(linear->weight.grad().equal(once * 2));
-  EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU));
-}
-
-TEST(Recompute, casts_of_the_second_pass_are_not_used_after_it) {
-  torch::nn::Linear linear(8, 8);
-  const Part part = [&](const at::Tensor& x) { return linear(x); };
-  const at::Tensor x = numbers(1, {4, 8});
-  at::Tensor before, after;
-  {
-    const Autocast autocast(at::kBFloat16);
-    before = recompute(part, x);
-  }
-  before.sum().backward();
-  {
-    const at::NoGradGuard no_grad;
-    linear->weight.zero_();
-    linear->bias.zero_();
-  }
-  {
-    const Autocast autocast(at::kBFloat16);
-    after = linear(x);
-  }
-  EXPECT_EQ(after.abs().max().item<float>(), 0);
-}
-
-TEST(Recompute, the_second_pass_has_the_autocast_state_of_the_first_one) {
-  std::vector<std::pair<bool, at::ScalarType>> seen;
-  const Part part = [&](const at::Tensor& x) {
-    seen.emplace_back(at::autocast::is_autocast_enabled(at::kCPU),
-                      at::autocast::get_autocast_dtype(at::kCPU));
-    return x * 2;
-  };
-  const at::Tensor x = numbers(1, {4}).requires_grad_(true);
-  at::Tensor within, without = recompute(part, x);
-  {
-    const Autocast autocast(at::kHalf);
-    within = recompute(part, x);
-    without.sum().backward();
-  }
-  within.sum().backward();
-  ASSERT_EQ(seen.size(), 4U);
-  EXPECT_EQ(seen[2], seen[0]);
-  EXPECT_EQ(seen[3], seen[1]);
-  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 }
 
 TEST(Recompute, lists_with_integers_and_outputs_without_gradient_have_the_bits_of_plain_calls) {
@@ -397,79 +235,5 @@ TEST(Recompute, a_training_with_data_parallel_has_the_bits_of_plain_calls) {
   }
 }
 
-TEST(Recompute, an_input_parameter_or_constant_that_changed_before_backward_is_refused) {
-  torch::nn::Linear linear(4, 4);
-  const at::Tensor mask = at::ones({4});
-  const auto text_after = [&](const auto& change) {
-    at::Tensor x = numbers(1, {2, 4}), inner = x.requires_grad_(true) * 1;
-    const at::Tensor y = recompute([&](const at::Tensor& in) { return linear(in) * mask; }, inner);
-    return misuse_text([&] {
-      {
-        const at::NoGradGuard no_grad;
-        change(inner);
-      }
-      y.sum().backward();
-    });
-  };
-  EXPECT_THAT(text_after([](at::Tensor& x) { x.mul_(2); }), HasSubstr("input 0 (f32[2, 4])"));
-  EXPECT_THAT(text_after([&](at::Tensor&) { linear->bias.add_(1); }),
-              HasSubstr("parameter 1 (f32[4])"));
-  EXPECT_THAT(text_after([&](at::Tensor&) {
-                linear->weight.set_data(at::zeros({4, 4}));
-              }),
-              HasSubstr("parameter 0 (f32[4, 4])"));
-  EXPECT_THAT(text_after([&](at::Tensor&) { mask.zero_(); }), HasSubstr("constant 0 (f32[4])"));
-  EXPECT_EQ(text_after([](at::Tensor&) {}), "nothing was thrown");
-}
-
-TEST(Recompute, a_function_that_writes_to_its_input_is_refused) {
-  const at::Tensor x = numbers(1, {4}).requires_grad_(true) * 1;
-  EXPECT_THAT(misuse_text([&] { recompute([](const at::Tensor& in) { return in.relu_(); }, x); }),
-              HasSubstr("writes to its input 0 (f32[4]) in place"));
-}
-
-TEST(Recompute, a_tensor_with_a_history_that_is_no_input_is_refused) {
-  const at::Tensor hidden = numbers(1, {4}).requires_grad_(true).exp();
-  EXPECT_THAT(misuse_text([&] {
-                recompute([&](const at::Tensor& x) { return x * hidden; }, numbers(2, {4}));
-              }),
-              HasSubstr("reads f32[4], which has a history and is not among its inputs"));
-}
-
-TEST(Recompute, a_function_that_returns_something_else_the_second_time_is_refused) {
-  using Lists = std::function<Tensors(const Tensors&)>;
-  const at::Tensor x = numbers(1, {4}).requires_grad_(true);
-  const Lists another_number = [](const Tensors& in) {
-    return Tensors(at::GradMode::is_enabled() ? 3 : 2, in[0] * 2);
-  };
-  EXPECT_THAT(misuse_text([&] { recompute(another_number, Tensors{x})[0].sum().backward(); }),
-              HasSubstr("returned 2 outputs in the forward pass and 3 when"));
-  const Part another_shape = [](const at::Tensor& in) {
-    return in.narrow(0, 0, at::GradMode::is_enabled() ? 2 : 3) * 1;
-  };
-  EXPECT_THAT(misuse_text([&] { recompute(another_shape, x).sum().backward(); }),
-              HasSubstr("output 0 of the function was f32[3] in the forward pass and f32[2] when"));
-}
-
-TEST(Recompute, gradients_of_gradients_of_chosen_tensors_and_second_passes_are_refused) {
-  Block block;
-  const at::Tensor x = numbers(1, {5, 24}).requires_grad_(true);
-  const at::Tensor loss = recompute(block.part(), x).square().sum();
-  EXPECT_THAT(misuse_text([&] { loss.backward({}, true, /*create_graph=*/true); }),
-              HasSubstr("leave create_graph out"));
-  EXPECT_THAT(misuse_text([&] { torch::autograd::grad({loss}, {x}, {}, true); }),
-              HasSubstr("gradients of chosen tensors were asked for"));
-  EXPECT_EQ(block.passes, 1);
-  loss.backward();
-  EXPECT_THAT(misuse_text([&] {
-                recompute(block.part(), x).backward(at::ones({5, 24}));
-              }),
-              "nothing was thrown");
-  const at::Tensor y = recompute(block.part(), x);
-  y.backward(at::ones({5, 24}));
-  EXPECT_THAT(misuse_text([&] { y.backward(at::ones({5, 24})); }), HasSubstr("retain_graph=true"));
-  EXPECT_THAT(misuse_text([&] { recompute(Part(), x); }), HasSubstr("the function is empty"));
-}
-
 }  // namespace
-}  // namespace paceline
+}  // namespace paceline::recompute_test
