@@ -47,6 +47,7 @@ class Pipeline::Impl {
   }
   MadeStages& stages() { return stages_; }
   const PipelineReport& report() const { return report_; }
+  Traffic traffic() const { return wire_->traffic(); }
 
  private:
   bool is_first() const { return stage_group_.rank() == 0; }
@@ -301,6 +302,9 @@ const std::vector<int>& Pipeline::first_layers() const {
 }
 const PipelineReport& Pipeline::last_step() const {
   return impl_->report();
+}
+Traffic Pipeline::traffic() const {
+  return impl_->traffic();
 }
 std::vector<torch::nn::Module*> Pipeline::modules() const {
   std::vector<torch::nn::Module*> modules;
