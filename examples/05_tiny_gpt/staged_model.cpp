@@ -26,7 +26,7 @@ class StagedModel final : public Trainee {
                             options.dtype == "float64" ? at::kDouble : at::kFloat, mesh, head_),
                   mesh, pipeline_options()) {
     require_samples();
-    if (options.is_sequence_parallel) require_whole_ends();
+    if (options.is_sequence_parallel && mesh.size("tp") > 1) require_whole_ends();
   }
 
   double step(const at::Tensor& rows, std::int64_t step, double rate) override {
