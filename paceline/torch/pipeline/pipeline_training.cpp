@@ -48,6 +48,7 @@ class Pipeline::Impl {
   }
   MadeStages& stages() { return stages_; }
   const PipelineReport& report() const { return report_; }
+  Traffic traffic() const { return wire_->traffic(); }
 
  private:
   bool is_first() const { return stage_group_.rank() == 0; }
@@ -308,6 +309,8 @@ const PipelineReport& Pipeline::last_step() const {
 }
 pipeline::MadeStages& Pipeline::made_stages() {
   return impl_->stages();
+Traffic Pipeline::traffic() const {
+  return impl_->traffic();
 }
 std::vector<torch::nn::Module*> Pipeline::modules() const {
   std::vector<torch::nn::Module*> modules;
