@@ -309,6 +309,7 @@ const PipelineReport& Pipeline::last_step() const {
 }
 pipeline::MadeStages& Pipeline::made_stages() {
   return impl_->stages();
+}
 Traffic Pipeline::traffic() const {
   return impl_->traffic();
 }
