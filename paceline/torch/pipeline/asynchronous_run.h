@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/call/traffic.h"
+#include "paceline/core/collective/collective.h"
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/pipeline/asynchronous_work.h"
 #include "paceline/torch/pipeline/made_stages.h"

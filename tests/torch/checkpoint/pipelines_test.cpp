@@ -161,5 +161,36 @@ TEST(CheckpointsOfPipelines, KeepTheMastersOf16Bits) {
   expect_goes_on(o2, three);
 }
 
+// A save computes what is in flight, so that the run which goes on and the one which is resumed
+// begin with the same weights on all stages.
+TEST(CheckpointsOfPipelines, OneWithoutAFlushIsDrainedByASave) {
+  for (const char* schedule : {"pipedream", "pipedream:sync=vertical", "pipedream_2bw"}) {
+    const test::TemporaryFolder folder;
+    const std::string path = folder.path().string() + "/run";
+    std::vector<std::string> digests;
+    for (const bool resumes : {false, true}) {
+      run_ranks(3, [&](Job& job) {
+        DeviceMesh mesh(job, "pp=3");
+        const int micro_batches = std::string(schedule) == "pipedream_2bw" ? 2 : 1;
+        Pipeline pipeline(mlp(at::kDouble), mesh, options_of(schedule, micro_batches));
+        Checkpoints checkpoints(job, path, {.resume = resumes ? Resume::yes : Resume::no});
+        checkpoints.add("pipeline", pipeline);
+        EXPECT_EQ(checkpoints.resume(), resumes ? 5 : 0);
+        for (int step = resumes ? 5 : 0; step < 12; ++step) {
+          const Batch batch = pipeline_tests::batch_of(step, 0, 8, at::kDouble);
+          pipeline.step(batch.data, batch.target);
+          if (step == 4) {
+            EXPECT_TRUE(checkpoints.save(5));
+          }
+        }
+        EXPECT_EQ(checkpoints.finish(), 0);
+        const std::string digest = pipeline.parameters_sha256();
+        if (job.rank() == 0) digests.push_back(digest);
+      });
+    }
+    EXPECT_EQ(digests[0], digests[1]) << schedule;
+  }
+}
+
 }  // namespace
 }  // namespace paceline::pipeline_tests

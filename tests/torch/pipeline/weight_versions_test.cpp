@@ -66,7 +66,7 @@ TEST(PipeDream, WhatIsComputedAgainHasItsMasks) {
   }
 }
 
-// Of a convolution that were given other weights between its passes, the gradient would be another.
+// A convolution that were given other weights between its passes would have another gradient.
 TEST(PipeDream, ConvolutionsAndRunningStatisticsKeepTheirVersions) {
   const auto layers = [] {
     Layers all(6);
