@@ -104,11 +104,15 @@ double forecast_step_seconds(const std::string& synchrony, const torch::nn::Modu
   return strategy::seconds_per_step(traffic, compute, strategy::price_on(world, dtype));
 }
 
+std::vector<std::int64_t> of_all_workers(paceline::Communicator& world, std::int64_t own) {
+  const std::int64_t figure[] = {own};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(paceline::const_buffer_of(figure), paceline::buffer_of(all)).wait();
+  return all;
+}
+
 std::vector<std::int64_t> peak_rss_of_workers(paceline::Communicator& world) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const std::int64_t own[] = {std::int64_t{usage.ru_maxrss} * 1024};
-  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
-  world.all_gather(paceline::const_buffer_of(own), paceline::buffer_of(all)).wait();
-  return all;
+  return of_all_workers(world, std::int64_t{usage.ru_maxrss} * 1024);
 }

@@ -58,4 +58,7 @@ paceline::observe::Metrics server_figures(const paceline::StepReport& report);
 double forecast_step_seconds(const std::string& synchrony, const torch::nn::Module& model,
                              const paceline::Communicator& world, double compute);
 
+// The figures of all workers, by rank.
+std::vector<std::int64_t> of_all_workers(paceline::Communicator& world, std::int64_t own);
+
 std::vector<std::int64_t> peak_rss_of_workers(paceline::Communicator& world);  // bytes

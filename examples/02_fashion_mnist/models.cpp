@@ -1,6 +1,8 @@
 #include "models.h"
 
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "resnet18.h"
 
@@ -16,17 +18,6 @@ double default_learning_rate(const std::string& name) {
   return name == "resnet18" ? 0.1 : 0.05;
 }
 
-// Linear layers of these widths, with ReLU between them.
-static nn::Sequential layers_of(const std::vector<std::int64_t>& widths) {
-  nn::Sequential model;
-  model->push_back(nn::Flatten());
-  for (std::size_t i = 1; i < widths.size(); ++i) {
-    if (i > 1) model->push_back(nn::ReLU());
-    model->push_back(nn::Linear(widths[i - 1], widths[i]));
-  }
-  return model;
-}
-
 static const std::vector<std::int64_t>& widths_of(const std::string& name) {
   static const std::map<std::string, std::vector<std::int64_t>> widths = {
       {"linear", {784, 10}},
@@ -40,23 +31,67 @@ static const std::vector<std::int64_t>& widths_of(const std::string& name) {
   return found == widths.end() ? none : found->second;
 }
 
+// Linear layers of these widths, with ReLU between them.
+template <typename Linear, typename Add>
+static void add_widths(const std::vector<std::int64_t>& widths, const Add& add) {
+  add([] { return nn::Flatten(); });
+  for (std::size_t i = 1; i < widths.size(); ++i) {
+    if (i > 1) add([] { return nn::ReLU(); });
+    add([in = widths[i - 1], out = widths[i]] { return Linear(in, out); });
+  }
+}
+
+// The convolutions do most of the work, and the layer after them has most parameters: the model
+// computes much for each byte that it sends.
+template <typename Linear, typename Add>
+static void add_cnn(const Add& add) {
+  add([] { return nn::Conv2d(nn::Conv2dOptions(1, 32, 5).stride(2).padding(2)); });
+  add([] { return nn::ReLU(); });
+  add([] { return nn::Conv2d(nn::Conv2dOptions(32, 64, 3).padding(1)); });
+  add([] { return nn::ReLU(); });
+  add([] { return nn::MaxPool2d(2); });
+  add([] { return nn::Flatten(); });
+  add([] { return Linear(64 * 7 * 7, 64); });
+  add([] { return nn::ReLU(); });
+  add([] { return Linear(64, 10); });
+}
+
+// Hands `add` the functions that make the layers of a network, in their order.
+template <typename Linear, typename Add>
+static void add_layers_of(const std::string& name, const Add& add) {
+  if (const auto& widths = widths_of(name); !widths.empty()) add_widths<Linear>(widths, add);
+  else if (name == "resnet18") resnet18::add_layers(add);
+  else add_cnn<Linear>(add);
+}
+
 torch::nn::Sequential make_model(const std::string& name, std::uint64_t seed, at::ScalarType type) {
   torch::manual_seed(seed);
-  nn::Sequential model;
-  if (const auto& widths = widths_of(name); !widths.empty()) {
-    model = layers_of(widths);
-  } else if (name == "resnet18") {
-    model = make_resnet18();
-  } else {
-    // The convolutions do most of the work, and the layer after them has most parameters: the model
-    // computes much for each byte that it sends.
-    model = nn::Sequential(nn::Conv2d(nn::Conv2dOptions(1, 32, 5).stride(2).padding(2)), nn::ReLU(),
-                           nn::Conv2d(nn::Conv2dOptions(32, 64, 3).padding(1)), nn::ReLU(),
-                           nn::MaxPool2d(2), nn::Flatten(), nn::Linear(64 * 7 * 7, 64), nn::ReLU(),
-                           nn::Linear(64, 10));
+  std::vector<std::function<nn::AnyModule()>> makes;
+  add_layers_of<nn::Linear>(name, [&](const auto& make) {
+    makes.emplace_back([make] { return nn::AnyModule(make()); });
+  });
+  // The cnn's layers draw their values from the last to the first one, as in all figures of it.
+  std::vector<nn::AnyModule> layers(makes.size());
+  for (std::size_t i = 0; i < makes.size(); ++i) {
+    const std::size_t layer = name == "cnn" ? makes.size() - 1 - i : i;
+    layers[layer] = makes[layer]();
   }
+  nn::Sequential model;
+  for (nn::AnyModule& layer : layers) model->push_back(std::move(layer));
   model->to(type);
   return model;
+}
+
+paceline::Layers make_layers(const std::string& name, std::uint64_t seed, at::ScalarType type) {
+  paceline::Layers layers(seed);
+  add_layers_of<paceline::Linear>(name, [&](const auto& make) {
+    layers.add(std::to_string(layers.size()), [make, type] {
+      auto layer = make();
+      layer->to(type);
+      return layer;
+    });
+  });
+  return layers;
 }
 
 // Layers stand at 1, 3, ... Each pair of them needs one exchange; an odd one at the end is small.

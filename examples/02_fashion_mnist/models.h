@@ -6,12 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "paceline/torch/pipeline/pipeline.h"
 #include "paceline/torch/tensor/tensor.h"
 
 const std::vector<std::string>& model_names();
 
 // The same seed gives the same initial parameters. `name` is one of model_names().
 torch::nn::Sequential make_model(const std::string& name, std::uint64_t seed, at::ScalarType type);
+
+// The same network as a list of layers, which are numbered as those of the Sequential. Its initial
+// parameters are others, because each layer draws its own from the seed.
+paceline::Layers make_layers(const std::string& name, std::uint64_t seed, at::ScalarType type);
 
 // How its layers are split among the ranks of the axis tp; empty: they are not.
 paceline::TensorPlan plan_of(const std::string& name);

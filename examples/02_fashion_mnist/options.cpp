@@ -7,9 +7,11 @@
 #include "corruption.h"
 #include "models.h"
 #include "paceline/core/compress/methods/compression.h"
+#include "paceline/core/pipeline/pipeline.h"
 #include "paceline/core/schedule/schedule.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/strategy/strategy.h"
+#include "stage_options.h"
 #include "stragglers.h"
 
 // CLI::PositiveNumber is not used, because its error text shows a range of 300 digits.
@@ -101,7 +103,23 @@ int read_options(int argc, char** argv, Options& options) {
       ->capture_default_str();
   app.add_option("--layout", options.layout,
                  "What the workers do: dp=N replicas of the network, tp=N workers that share the "
-                 "layers of one (linear layers only), or both, as dp=2,tp=2 [all are replicas]");
+                 "layers of one (linear layers only), pp=N stages of it, each with some of its "
+                 "layers, or several, as dp=2,pp=2 [all are replicas]");
+  app.add_option(
+         "--pipeline", options.pipeline,
+         "What each stage computes after what: " + names_of(paceline::pipeline::schedules()) +
+             ". Those without a flush do not train yet; the others have the same bits "
+             "[1f1b]")
+      ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
+  app.add_option("--micro-batches", options.micro_batches,
+                 "Cut each batch of a replica into so many parts, which follow each other through "
+                 "the stages: more of them let stages wait less. Workers without stages add up "
+                 "the gradients of the parts, with the same bits [1]")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--partition", options.partition,
+                 "Which layers make each stage, such as 0-2,3-5; `paceline plan pipeline` computes "
+                 "one. The layers of mlp: 0 Flatten, 1 Linear, 2 ReLU, 3 Linear, 4 ReLU, 5 Linear "
+                 "[as many layers on each as on the others, to one]");
   app.add_option("--memory-limit", options.memory_limit,
                  "Let a worker take so many bytes beside what it needs to start, such as 480MiB")
       ->transform(CLI::AsSizeValue(false));
@@ -221,6 +239,8 @@ int read_options(int argc, char** argv, Options& options) {
     if (!resume.empty())
       options.resume = resume == "new" ? paceline::Resume::anew : paceline::Resume::yes;
     if (const auto complaint = complaint_about_optimizer(options); !complaint.empty())
+      throw CLI::ValidationError(complaint);
+    if (const auto complaint = complaint_about_pipeline(options); !complaint.empty())
       throw CLI::ValidationError(complaint);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // 0: --help

@@ -20,6 +20,9 @@ struct Options {
   std::uint64_t seed = 1;
   std::string dtype = "float32";
   std::string layout;             // empty: all workers are replicas
+  std::string pipeline;           // the schedule of its stages; empty: not given
+  int micro_batches = 0;          // 0: not given
+  std::string partition;          // PipelineOptions::partition
   std::int64_t memory_limit = 0;  // bytes; 0: none
   std::string schedule = "buckets", compression = "none", aggregate = "collective",
               synchrony = "synchronous";

@@ -19,21 +19,22 @@ Replica::Replica(paceline::Job& job, const Options& options)
                          {}});
 }
 
+void require_shared_layers(const Options& options) {
+  if (plan_of(options.model).empty())
+    refuse(options, "--model " + options.model +
+                        " has none that can be shared; mlp, wide and "
+                        "deep have");
+  if (options.optimizer != "sgd" && options.optimizer != "adamw")
+    refuse(options, "--optimizer " + options.optimizer +
+                        " looks at whole layers, of which each has a part: take sgd or adamw");
+}
+
 std::unique_ptr<paceline::DataParallel> make_parallel(paceline::Job& job, const Options& options,
                                                       const paceline::DataParallelOptions& parallel,
                                                       Replica& replica,
                                                       torch::nn::Sequential& model) {
   if (!replica.mesh) return std::make_unique<paceline::DataParallel>(model, job, parallel);
-  const paceline::TensorPlan plan = plan_of(options.model);
-  if (replica.workers(job) > 1) {
-    if (plan.empty())
-      refuse(options, "--model " + options.model +
-                          " has none that can be shared; mlp, wide and "
-                          "deep have");
-    if (options.optimizer != "sgd" && options.optimizer != "adamw")
-      refuse(options, "--optimizer " + options.optimizer +
-                          " looks at whole layers, of which each has a part: take sgd or adamw");
-  }
-  paceline::parallelize(*model, *replica.mesh, plan);
+  if (replica.workers(job) > 1) require_shared_layers(options);
+  paceline::parallelize(*model, *replica.mesh, plan_of(options.model));
   return std::make_unique<paceline::DataParallel>(model, *replica.mesh, parallel);
 }

@@ -19,6 +19,10 @@ struct Replica {
   std::optional<paceline::DeviceMesh> mesh;  // none: each worker is one
 };
 
+// THROWS paceline::Error (misuse): the layers of this network, or what this optimizer looks at,
+// cannot be shared by several workers.
+void require_shared_layers(const Options& options);
+
 // Splits the layers of the model as the layout says. THROWS paceline::Error: as DataParallel;
 // misuse, the options ask for a layout that this network or optimizer does not have.
 std::unique_ptr<paceline::DataParallel> make_parallel(paceline::Job& job, const Options& options,

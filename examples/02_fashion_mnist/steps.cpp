@@ -12,10 +12,6 @@ namespace optimizers = paceline::optimizers;
 
 namespace {
 
-void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
-  for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
-}
-
 // The loss of a part, whose gradient is on its way afterwards.
 double make_gradient(const PartOfBatch& part, paceline::DataParallel& parallel) {
   const at::Tensor loss = part.loss();
@@ -213,15 +209,6 @@ class ByDifferences final : public Steps {
   optimizers::SVRG optimizer_;
 };
 
-std::unique_ptr<torch::optim::Optimizer> optimizer_of_segments(
-    const std::string& name, const Descent& descent, const std::vector<at::Tensor>& segments) {
-  const double rate = descent.learning_rate;
-  if (name == "adamw")
-    return std::make_unique<torch::optim::AdamW>(segments, torch::optim::AdamWOptions(rate));
-  return std::make_unique<torch::optim::SGD>(
-      segments, torch::optim::SGDOptions(rate).momentum(descent.momentum));
-}
-
 template <typename Kind, typename OptionsOfKind>
 paceline::OptimizerFactory one_for_each(const OptionsOfKind& options) {
   return [options](const at::Tensor& parameter) {
@@ -243,6 +230,26 @@ paceline::OptimizerFactory optimizers_of(const std::string& name, const Descent&
   return {};
 }
 
+std::unique_ptr<torch::optim::Optimizer> optimizer_of_all(const std::string& name,
+                                                          const Descent& descent,
+                                                          std::vector<at::Tensor> parameters) {
+  const double rate = descent.learning_rate;
+  if (name == "adamw")
+    return std::make_unique<torch::optim::AdamW>(std::move(parameters),
+                                                 torch::optim::AdamWOptions(rate));
+  if (name == "lars")
+    return std::make_unique<optimizers::LARS>(
+        std::move(parameters), optimizers::LARSOptions(rate).momentum(descent.momentum));
+  if (name == "lamb")
+    return std::make_unique<optimizers::LAMB>(std::move(parameters), optimizers::LAMBOptions(rate));
+  return std::make_unique<torch::optim::SGD>(
+      std::move(parameters), torch::optim::SGDOptions(rate).momentum(descent.momentum));
+}
+
+void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
+}
+
 std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent,
                                   paceline::Job& job, torch::nn::Sequential& model,
                                   paceline::DataParallel& parallel,
@@ -256,7 +263,7 @@ std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent
     return std::make_unique<ByDifferences>(rate, job, model, parallel, training, type, epoch);
   if (options.zero > 0) {
     return std::make_unique<OfSegments>(
-        job, parallel, optimizer_of_segments(options.optimizer, descent, parallel.parameters()));
+        job, parallel, optimizer_of_all(options.optimizer, descent, parallel.parameters()));
   }
   return std::make_unique<OfEachParameter>(job, parallel);
 }

@@ -37,6 +37,13 @@ class Steps {
 // as its gradient is back. Empty: make_steps() makes one of all parameters.
 paceline::OptimizerFactory optimizers_of(const std::string& name, const Descent& descent);
 
+// One optimizer of all these parameters. `name`: sgd, adamw, lars, lamb.
+std::unique_ptr<torch::optim::Optimizer> optimizer_of_all(const std::string& name,
+                                                          const Descent& descent,
+                                                          std::vector<at::Tensor> parameters);
+
+void set_learning_rate(torch::optim::Optimizer& optimizer, double rate);
+
 // `epoch`: steps of one. All of them live as long as the steps do.
 std::unique_ptr<Steps> make_steps(const Options& options, const Descent& descent,
                                   paceline::Job& job, torch::nn::Sequential& model,

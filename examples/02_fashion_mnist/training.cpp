@@ -20,6 +20,8 @@
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "replica.h"
+#include "stage_options.h"
+#include "staged_training.h"
 #include "steps.h"
 #include "stragglers.h"
 #include "synchrony.h"
@@ -49,18 +51,6 @@ double accuracy(paceline::Job& job, const Replica& replica, torch::nn::Sequentia
   model->train();
   return sums_over_workers(job.world(), {right})[0] / replica.workers(job) /
          static_cast<double>(images);
-}
-
-void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {
-  std::ofstream out(file, std::ios::binary);
-  for (const at::Tensor& parameter : parameters) {
-    const at::Tensor dense = parameter.detach().contiguous();
-    out.write(static_cast<const char*>(dense.const_data_ptr()),
-              static_cast<std::streamsize>(dense.nbytes()));
-  }
-  out.close();
-  if (!out)
-    throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
 }
 
 paceline::DataParallelOptions parallel_options(const Options& options, const Descent& descent) {
@@ -321,10 +311,23 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   return checkpoints ? checkpoints->finish() : 0;
 }
 
+void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {
+  std::ofstream out(file, std::ios::binary);
+  for (const at::Tensor& parameter : parameters) {
+    const at::Tensor dense = parameter.detach().contiguous();
+    out.write(static_cast<const char*>(dense.const_data_ptr()),
+              static_cast<std::streamsize>(dense.nbytes()));
+  }
+  out.close();
+  if (!out)
+    throw paceline::Error({paceline::Fault::io, "cannot write the parameters to " + file, {}});
+}
+
 int train(paceline::Job& job, const Options& options) {
   std::optional<TrainingMemory> needed;  // as soon as the model is known
   try {
     if (options.memory_limit > 0) limit_memory(options.memory_limit);
+    if (!pipeline_option_of(options).empty()) return train_in_stages(job, options);
     return train_within_memory(job, options, needed);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error) || !needed) throw;

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "stage_options.h"
+
 namespace tiny_gpt {
 namespace {
 
@@ -22,7 +24,9 @@ std::string complaint_about_model(const Options& model) {
 int read_options(int argc, char** argv, RunOptions& options) {
   CLI::App app(
       "Trains a small GPT on the characters of a text, alone or on the workers of `paceline run`.\n"
-      "On two workers that share its layers:  paceline run -n 2 -- tiny_gpt --layout tp=2");
+      "On two workers that share its layers:  paceline run -n 2 -- tiny_gpt --layout tp=2\n"
+      "On two workers that have half each:     paceline run -n 2 -- tiny_gpt --layout pp=2 "
+      "--micro-batches 4");
   Options& model = options.model;
   app.add_option("--text", options.text,
                  "File to learn from [the King James Bible of Debian's bible-kjv-text]")
@@ -30,7 +34,23 @@ int read_options(int argc, char** argv, RunOptions& options) {
   app.add_option("--layout", options.layout,
                  "What the workers do: dp=N replicas of the model (data parallel), tp=N workers "
                  "that share the layers of one (tensor parallel), cp=N that share its sequences "
-                 "(context parallel), or several, as dp=2,tp=2 [all are replicas]");
+                 "(context parallel), pp=N stages, each with some of its layers (pipeline "
+                 "parallel), or several, as dp=2,tp=2 [all are replicas]");
+  app.add_option("--pipeline", options.pipeline,
+                 "What each stage computes after what: " + names_of_schedules() +
+                     ". Those without a flush do not train yet; the others have the same bits "
+                     "[1f1b]")
+      ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
+  app.add_option("--micro-batches", options.micro_batches,
+                 "Cut the sequences of a replica into so many parts, which follow each other "
+                 "through the stages: more of them let stages wait less. Workers without stages "
+                 "add up the gradients of the parts, with the same bits [1]")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--partition", options.partition,
+                 "Which layers make each stage, such as 0-3,4-7; the layers are 0 embedding, 1 "
+                 "positions, then the blocks, norm and head. In a pipeline the head has a weight "
+                 "of its own, which else is the embedding's [as many layers on each as on the "
+                 "others, to one]");
   app.add_flag("--sequence-parallel", options.is_sequence_parallel,
                "Split the sequence too, between the layers that tp splits");
   app.add_option("--zero", options.zero_stage,
@@ -114,6 +134,8 @@ int read_options(int argc, char** argv, RunOptions& options) {
       options.resume = resume == "new" ? paceline::Resume::anew : paceline::Resume::yes;
     if (kv->empty()) model.kv_heads = model.heads;
     if (const auto complaint = complaint_about_model(model); !complaint.empty())
+      throw CLI::ValidationError(complaint);
+    if (const auto complaint = complaint_about_pipeline(options); !complaint.empty())
       throw CLI::ValidationError(complaint);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // 0: --help

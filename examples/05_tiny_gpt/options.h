@@ -11,8 +11,11 @@ namespace tiny_gpt {
 
 struct RunOptions {
   Options model{.length = 64};
-  std::string text;    // empty: the King James Bible
-  std::string layout;  // empty: all workers are replicas
+  std::string text;       // empty: the King James Bible
+  std::string layout;     // empty: all workers are replicas
+  std::string pipeline;   // the schedule of its stages; empty: not given
+  int micro_batches = 0;  // 0: not given
+  std::string partition;  // PipelineOptions::partition
   int zero_stage = 0;
   bool is_sequence_parallel = false;
   std::int64_t steps = 600;

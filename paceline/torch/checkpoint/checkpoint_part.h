@@ -19,6 +19,7 @@
 #include "paceline/torch/checkpoint/saved_item.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/parallel.h"
+#include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/replica/replica.h"
 
 namespace paceline::checkpointing {
@@ -59,6 +60,9 @@ struct NamedPart {
 // Parameters and buffers. A tensor under several names is saved once, under the first of them in
 // alphabetical order, as safetensors.torch.save_model does.
 MakesPart model_part(const torch::nn::Module& model, HowHeld how_held);
+// The stages that this rank has of a model; `elsewhere`: the names of other ranks' tensors.
+MakesPart model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_held,
+                     std::vector<std::string> elsewhere);
 // The optimizers are asked for at each save and load; several of one type count as one. `ranks` are
 // those that save together; they outlive the part, and so do the names.
 using OptimizerSource = std::function<std::vector<torch::optim::Optimizer*>()>;
@@ -66,6 +70,8 @@ MakesPart optimizer_part(OptimizerSource optimizers, const ParameterNames& names
                          Communicator& ranks);
 // The state that a DataParallel keeps beside model and optimizers: residuals, plan, weights.
 MakesPart replicas_part(DataParallel& data_parallel);
+// The same of a pipeline, whose stages have a DataParallel each; its steps, and masters.
+MakesPart pipeline_part(pipeline::MadeStages& stages, HowHeld how_held);
 // torch's stream of random numbers on the CPU, of each rank.
 MakesPart random_part();
 // The place of a sampler in its data.

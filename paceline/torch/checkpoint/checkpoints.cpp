@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "paceline/core/base/own_lines.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/checkpoint/checkpoint.h"
+#include "paceline/core/collective/group/values.h"
 #include "paceline/core/collective/machines/halts.h"
 #include "paceline/torch/checkpoint/checkpoint_part.h"
 #include "paceline/torch/checkpoint/common_failure.h"
@@ -43,6 +45,19 @@ constexpr int kStoppedBySigterm = 143;  // 128 + SIGTERM, as a shell tells it
 // A file that another host has written may be seen later over a network.
 constexpr auto kSharedWithin = std::chrono::seconds(5);
 
+// The texts that the other ranks tell.
+std::vector<std::string> told_by_others(Communicator& group, const std::vector<std::string>& own) {
+  const std::vector<std::string> all =
+      all_gather_bytes(group, fmt::format("{}", fmt::join(own, "\n")));
+  std::vector<std::string> others;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int>(rank) == group.rank()) continue;
+    std::istringstream lines(all[rank]);
+    for (std::string line; std::getline(lines, line);) others.push_back(line);
+  }
+  return others;
+}
+
 }  // namespace
 
 class Checkpoints::Impl {
@@ -53,6 +68,7 @@ class Checkpoints::Impl {
   void add_model(std::string name, const torch::nn::Module& model);
   MakesPart part_of(torch::optim::Optimizer& optimizer);
   void add_parallel(std::string name, DataParallel& parallel);
+  void add_pipeline(const std::string& name, Pipeline& pipeline);
   std::int64_t resume();
   void save_if_due(std::int64_t step);
   bool save(std::int64_t step);
@@ -62,6 +78,8 @@ class Checkpoints::Impl {
 
  private:
   HowHeld how_held() const;
+  HowHeld how_held_by(pipeline::MadeStages& stages) const;
+  void name_leaves(const std::string& name, DataParallel& parallel);
   void take_directory();
   void require_shared(const std::string& owner);
   bool all_wait() const;
@@ -81,6 +99,7 @@ class Checkpoints::Impl {
   ParameterNames names_;
   std::vector<DataParallel*> parallels_;
   std::vector<std::string> parallel_names_;  // as many
+  std::vector<Pipeline*> pipelines_;
   std::vector<NamedPart> parts_;
   Resuming resuming_;
   bool was_resumed_ = false;
@@ -189,16 +208,7 @@ MakesPart Checkpoints::Impl::part_of(torch::optim::Optimizer& optimizer) {
 }
 
 void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parallel) {
-  const parallel::Replicas& replicas = data_parallel.replicas();
-  for (const parallel::Parameter& master : replicas.masters())
-    names_.add(master.tensor, name + "." + master.name);
-  if (const parallel::ParameterPieces* const pieces = replicas.synchrony().pieces()) {
-    const std::vector<parallel::Parameter>& dense = replicas.parts().dense;
-    for (const parallel::ParameterPiece& piece : pieces->own)
-      names_.add_piece(piece.leaf, dense[piece.parameter].tensor);
-    for (std::size_t i = 0; i < dense.size(); ++i)
-      if (pieces->find(i) == nullptr) names_.add_elsewhere(dense[i].tensor);
-  }
+  name_leaves(name, data_parallel);
   // Its synchrony decides which tensors are each rank's own.
   add({.name = name, .part = replicas_part(data_parallel), .is_loaded_first = true});
   parallels_.push_back(&data_parallel);
@@ -207,6 +217,72 @@ void Checkpoints::Impl::add_parallel(std::string name, DataParallel& data_parall
   add({.name = kOptimizerItem,
        .part = optimizer_part([&data_parallel] { return data_parallel.replicas().optimizers(); },
                               names_, how_held(), *group_)});
+}
+
+void Checkpoints::Impl::name_leaves(const std::string& name, DataParallel& data_parallel) {
+  const parallel::Replicas& replicas = data_parallel.replicas();
+  for (const parallel::Parameter& master : replicas.masters())
+    names_.add(master.tensor, name + "." + master.name);
+  const parallel::ParameterPieces* const pieces = replicas.synchrony().pieces();
+  if (pieces == nullptr) return;
+  const std::vector<parallel::Parameter>& dense = replicas.parts().dense;
+  for (const parallel::ParameterPiece& piece : pieces->own)
+    names_.add_piece(piece.leaf, dense[piece.parameter].tensor);
+  for (std::size_t i = 0; i < dense.size(); ++i)
+    if (pieces->find(i) == nullptr) names_.add_elsewhere(dense[i].tensor);
+}
+
+// A stage's tensors are alike on its replicas alone.
+HowHeld Checkpoints::Impl::how_held_by(pipeline::MadeStages& stages) const {
+  return [this, &stages](const std::string& name, const at::Tensor& parameter,
+                         const at::Tensor& tensor) {
+    std::vector<ItemTensor> held = held_tensor(parallels_, name, parameter, tensor);
+    for (ItemTensor& one : held) {
+      if (one.held != Held::by_all) continue;
+      const auto sizes = one.tensor.sizes();
+      one.held = Held::in_parts;
+      one.part = {.whole = {sizes.begin(), sizes.end()},
+                  .offset = checkpoint::Extents(sizes.size(), 0),
+                  .is_saved_here = stages.is_first_replica()};
+    }
+    return held;
+  };
+}
+
+void Checkpoints::Impl::add_pipeline(const std::string& name, Pipeline& pipeline) {
+  pipeline::MadeStages& stages = pipeline.made_stages();
+  const std::string prefix = name == "pipeline" ? "" : name + ".";
+  const std::string model = prefix + "model", parallel = prefix + "parallel";
+  std::vector<const torch::nn::Module*> modules;
+  std::vector<std::string> tensors, stepped;
+  for (const torch::nn::Module* const module : pipeline.modules()) {
+    modules.push_back(module);
+    for (const auto& entry : module->named_parameters()) {
+      names_.add(entry.value(), model + "." + entry.key());
+      tensors.push_back(entry.key());
+    }
+    for (const auto& entry : module->named_buffers()) tensors.push_back(entry.key());
+  }
+  for (DataParallel* const each : stages.data_parallels()) {
+    name_leaves(parallel, *each);
+    parallels_.push_back(each);
+    parallel_names_.push_back(parallel);
+  }
+  for (const torch::optim::Optimizer* const optimizer : stages.optimizers())
+    for (const auto& group : optimizer->param_groups())
+      for (const at::Tensor& leaf : group.params()) stepped.push_back(names_.of(leaf));
+  for (const std::string& other : told_by_others(*group_, stepped)) names_.add_elsewhere(other);
+  add({model,
+       model_part(std::move(modules), how_held_by(stages),
+                  told_by_others(stages.stage_group(), tensors)),
+       NamedPart::Kind::model});
+  add({.name = parallel,
+       .part = pipeline_part(stages, how_held_by(stages)),
+       .is_loaded_first = true});
+  add({.name = prefix + kOptimizerItem,
+       .part = optimizer_part([&stages] { return stages.optimizers(); }, names_,
+                              how_held_by(stages), *group_)});
+  pipelines_.push_back(&pipeline);
 }
 
 // --- resuming ------------------------------------------------------------------------------------
@@ -259,6 +335,7 @@ void Checkpoints::Impl::begin_steps() {
 
 void Checkpoints::Impl::begin_save(std::int64_t step) {
   saving_.wait();
+  for (Pipeline* const pipeline : pipelines_) pipeline->finish();
   for (DataParallel* const parallel : parallels_) parallel->finish();
   std::vector<NamedState> states;
   for (const NamedPart& part : parts_) states.push_back({part.name, part.part->state()});
@@ -346,6 +423,10 @@ void Checkpoints::add(std::string name, const torch::nn::Module& model) {
 void Checkpoints::add(std::string name, torch::optim::Optimizer& optimizer) {
   impl_->add({std::move(name), impl_->part_of(optimizer)});
 }
+void Checkpoints::add(std::string name, Pipeline& pipeline) {
+  impl_->add_pipeline(name, pipeline);
+}
+
 void Checkpoints::add(std::string name, DataParallel& parallel) {
   impl_->add_parallel(std::move(name), parallel);
 }

@@ -36,6 +36,7 @@
 #include "paceline/torch/checkpoint/checkpoint_options.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/pipeline/pipeline.h"
 
 namespace paceline {
 
@@ -75,6 +76,10 @@ class Checkpoints {
   // The state that it keeps from step to step: residuals of compression, the plan of the schedule,
   // weights; and the optimizers of DataParallelOptions::optimizer, as item "optimizer".
   void add(std::string name, DataParallel& parallel);
+  // All that goes on in a pipeline: the items "model", "optimizer" and "parallel", which are those
+  // of a program that adds a model, its optimizer and a DataParallel, so that each goes on from the
+  // other, on any layout. Under another name than "pipeline" they are "<name>.model" and so on.
+  void add(std::string name, Pipeline& pipeline);
   // The place in the data: the loader's next begin() goes on with the samples that no rank has
   // been given in that epoch, also on another number of ranks. Of a loader with workers the
   // sampler has to know how many batches it takes ahead: DistributedSampler::taken_ahead().

@@ -13,8 +13,11 @@ namespace {
 
 class ModelPart final : public CheckpointPart {
  public:
-  ModelPart(const torch::nn::Module& model, HowHeld how_held)
-      : model_(model), how_held_(std::move(how_held)) {}
+  ModelPart(std::vector<const torch::nn::Module*> modules, HowHeld how_held,
+            std::vector<std::string> elsewhere)
+      : modules_(std::move(modules)),
+        how_held_(std::move(how_held)),
+        elsewhere_(std::move(elsewhere)) {}
 
   // No operator touches a parameter here: it may have no memory.
   void require_savable(const std::string& item) override {
@@ -23,8 +26,10 @@ class ModelPart final : public CheckpointPart {
         if (entry.value().defined())
           checkpointing::require_savable(item, {entry.key(), entry.value()});
     };
-    require(model_.named_parameters());
-    require(model_.named_buffers());
+    for (const auto* module : modules_) {
+      require(module->named_parameters());
+      require(module->named_buffers());
+    }
   }
 
   ItemState state() override {
@@ -37,8 +42,10 @@ class ModelPart final : public CheckpointPart {
       std::string& kept = named[place->second].first;
       kept = std::min(kept, name);
     };
-    for (const auto& entry : model_.named_parameters()) add(entry.key(), entry.value());
-    for (const auto& entry : model_.named_buffers()) add(entry.key(), entry.value());
+    for (const auto* module : modules_) {
+      for (const auto& entry : module->named_parameters()) add(entry.key(), entry.value());
+      for (const auto& entry : module->named_buffers()) add(entry.key(), entry.value());
+    }
     ItemState state;
     for (const auto& [name, tensor] : named)
       std::ranges::move(how_held_(name, tensor, tensor), std::back_inserter(state.tensors));
@@ -46,7 +53,7 @@ class ModelPart final : public CheckpointPart {
   }
 
   void check(const SavedItem& saved) override {
-    std::vector<std::string> names;
+    std::vector<std::string> names = elsewhere_;
     for (const ItemTensor& one : state().tensors) {
       names.push_back(one.name);
       saved.require(one);
@@ -59,14 +66,20 @@ class ModelPart final : public CheckpointPart {
   }
 
  private:
-  const torch::nn::Module& model_;
+  const std::vector<const torch::nn::Module*> modules_;
   const HowHeld how_held_;
+  const std::vector<std::string> elsewhere_;  // tensors of stages that other ranks have
 };
 
 }  // namespace
 
 MakesPart model_part(const torch::nn::Module& model, HowHeld how_held) {
-  return std::make_unique<ModelPart>(model, std::move(how_held));
+  return model_part({&model}, std::move(how_held), {});
+}
+
+MakesPart model_part(std::vector<const torch::nn::Module*> stages, HowHeld how_held,
+                     std::vector<std::string> elsewhere) {
+  return std::make_unique<ModelPart>(std::move(stages), std::move(how_held), std::move(elsewhere));
 }
 
 }  // namespace paceline::checkpointing

@@ -21,6 +21,9 @@ class ParameterNames {
   // Other ranks have all pieces of the parameter.
   void add_elsewhere(const at::Tensor& parameter) { elsewhere_.push_back(parameter); }
 
+  // Other stages of a pipeline have it.
+  void add_elsewhere(std::string name) { other_stages_.push_back(std::move(name)); }
+
   // Empty: it is in no model.
   const std::string& of(const at::Tensor& tensor) const {
     static const std::string none;
@@ -29,9 +32,11 @@ class ParameterNames {
     const auto found = names_.find(parameter.unsafeGetTensorImpl());
     return found == names_.end() ? none : found->second;
   }
-  bool has_pieces() const { return !parameters_.empty() || !elsewhere_.empty(); }
+  bool has_pieces() const {
+    return !parameters_.empty() || !elsewhere_.empty() || !other_stages_.empty();
+  }
   std::vector<std::string> elsewhere() const {
-    std::vector<std::string> names;
+    std::vector<std::string> names = other_stages_;
     for (const at::Tensor& parameter : elsewhere_) names.push_back(of(parameter));
     return names;
   }
@@ -40,6 +45,7 @@ class ParameterNames {
   std::unordered_map<const c10::TensorImpl*, std::string> names_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> parameters_;  // by piece
   std::vector<at::Tensor> elsewhere_;
+  std::vector<std::string> other_stages_;
 };
 
 }  // namespace paceline::checkpointing

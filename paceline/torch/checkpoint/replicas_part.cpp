@@ -93,7 +93,85 @@ class ReplicasPart final : public CheckpointPart {
   parallel::Replicas& replicas_;
 };
 
+// It has the shape of a DataParallel's state, so that each can go on from the other.
+class PipelinePart final : public CheckpointPart {
+ public:
+  PipelinePart(pipeline::MadeStages& stages, HowHeld how_held)
+      : stages_(stages), how_held_(std::move(how_held)) {}
+
+  void require_savable(const std::string& item) override {
+    for (DataParallel* const each : stages_.data_parallels()) {
+      const std::string& compression = each->replicas().options().compression;
+      if (compression == "none") continue;
+      throw_misuse(c10::str("item '", item, "': checkpoints do not hold what compression \"",
+                            compression,
+                            "\" keeps from step to step in the stages of a pipeline: train them "
+                            "with \"none\""));
+    }
+  }
+
+  ItemState state() override {
+    ItemState state{.values = {{"given", "synchronous"},
+                               {"synchrony", "synchronous"},
+                               {"steps", stages_.steps()},
+                               {"state", own_state()}}};
+    for (DataParallel* const each : stages_.data_parallels()) {
+      each->replicas().finish();
+      const JsonReader::Json values = each->replicas().state().values;
+      if (values.contains("numbers")) state.values["numbers"] = values.at("numbers");
+    }
+    std::ranges::move(masters(), std::back_inserter(state.tensors));
+    return state;
+  }
+
+  void check(const SavedItem& saved) override {
+    for (const ItemTensor& one : masters()) saved.require(one);
+    for (const std::string& name : saved.tensor_names()) {
+      if (name != kCompression) continue;
+      refuse_item(saved,
+                  "it has what a compression keeps from step to step, which the stages of a "
+                  "pipeline do not take over: leave it out by CheckpointOptions::ignore");
+    }
+  }
+
+  void load(const SavedItem& saved) override {
+    JsonReader::Json values = saved.values();
+    values["state"] = own_state();  // what a whole model's messages were is of no use to a stage
+    for (DataParallel* const each : stages_.data_parallels()) {
+      try {
+        each->replicas().restore({.values = values, .ranks = saved.ranks(), .own = [](int) {
+                                    return std::vector<std::byte>();
+                                  }});
+      } catch (const Error& error) {
+        if (error.fault() != Fault::misuse) throw;
+        refuse_item(saved, error.what());
+      }
+    }
+    for (const ItemTensor& one : masters()) saved.read_into(one);
+    stages_.go_on_from(saved.values().at("steps").get<std::int64_t>());
+  }
+
+ private:
+  static JsonReader::Json own_state() { return {{"options", "the stages of a pipeline"}}; }
+
+  std::vector<ItemTensor> masters() const {
+    std::vector<ItemTensor> all;
+    for (DataParallel* const each : stages_.data_parallels())
+      for (const parallel::Parameter& master : each->replicas().masters())
+        std::ranges::move(how_held_(kMaster + master.name, master.tensor, master.tensor.detach()),
+                          std::back_inserter(all));
+    return all;
+  }
+
+  pipeline::MadeStages& stages_;
+  const HowHeld how_held_;
+};
+
 }  // namespace
+
+MakesPart pipeline_part(pipeline::MadeStages& stages, HowHeld how_held) {
+  return std::make_unique<PipelinePart>(stages, std::move(how_held));
+}
 
 MakesPart replicas_part(DataParallel& data_parallel) {
   return std::make_unique<ReplicasPart>(data_parallel);

@@ -13,14 +13,20 @@ namespace paceline::pipeline {
 namespace {
 
 // Why the stage cannot have versions, as text; empty: nothing is known.
-std::string objection_to(StageModule& module, const std::string& schedule) {
-  const auto norms = sync_batch_norms_in(module);
+std::string objection_to(MadeStages& stages, const std::string& schedule) {
+  const std::string otherwise = ", or choose schedule \"1f1b\"";
+  if (!stages.ties().empty()) {
+    return c10::str("schedule \"", schedule,
+                    "\" does not go with tied parameters (Layers::tie): stages step at different "
+                    "times, so the copies would differ; give each layer a weight of its own",
+                    otherwise);
+  }
+  const auto norms = sync_batch_norms_in(*stages.chunks().front().module);
   if (norms.empty()) return {};
-  return c10::str(
-      "schedule \"", schedule, "\" does not go with SyncBatchNorm, which layer '",
-      norms.front().name,
-      "' is: it would mix the batches of replicas whose versions of the weights differ; "
-      "take BatchNorm, or choose schedule \"1f1b\"");
+  return c10::str("schedule \"", schedule, "\" does not go with SyncBatchNorm, which layer '",
+                  norms.front().name,
+                  "' is: replicas would wait for each other within each pass; take BatchNorm",
+                  otherwise);
 }
 
 // All ranks throw what the first of them has to say.
@@ -63,21 +69,26 @@ std::unique_ptr<AsynchronousWork> AsynchronousRun::made_work(MadeStages& stages,
                                                              const PipelineOptions& options,
                                                              const CutShapes& shapes) {
   const ScheduleChoice choice = parse_schedule(options.schedule).value();
-  const Placement placement = stages.order().placement();
-  const VersionRule rule = version_rule(choice, placement, micro_batches_).value();
-  Chunk& chunk = stages.chunks().front();
-  std::string objection = objection_to(*chunk.module, options.schedule);
+  const VersionRule rule = version_rule(choice, stages.order().placement(), micro_batches_).value();
+  std::string objection = objection_to(stages, options.schedule);
   std::unique_ptr<AsynchronousWork> work;
   try {
-    if (objection.empty()) {
-      work = std::make_unique<AsynchronousWork>(placement, chunk, stages.optimizer_of(chunk.stage),
-                                                options.loss, shapes, rule);
-    }
+    if (objection.empty())
+      work = std::make_unique<AsynchronousWork>(stages, options.loss, shapes, rule);
   } catch (const Error& error) {
     objection = error.failure().what;
   }
   refuse_together(stage_group_, std::move(objection));
   return work;
+}
+
+AsynchronousRun::~AsynchronousRun() {
+  if (batches_ == 0) return;
+  try {
+    abort(c10::str("a Pipeline ended on stage ", turns_.stage,
+                   " with batches in flight: call finish() on all ranks before"));
+  } catch (...) {  // it has ended already
+  }
 }
 
 void AsynchronousRun::tell(std::vector<std::int64_t>& told) {
@@ -118,12 +129,15 @@ StepReport AsynchronousRun::run(const std::vector<Operation>& operations) {
   try {
     return runner_.run(operations, first_turn_);
   } catch (const std::exception& error) {
-    const std::string reason =
-        c10::str("the pipeline failed on stage ", turns_.stage, ": ", error.what());
-    words_->abort(reason);
-    wire_->abort(reason);
+    abort(c10::str("the pipeline failed on stage ", turns_.stage, ": ", error.what()));
     throw;
   }
+}
+
+void AsynchronousRun::abort(const std::string& reason) {
+  batches_ = 0;  // nothing is left to drain
+  words_->abort(reason);
+  wire_->abort(reason);
 }
 
 // Takes those of the first `batches` since the last drain.

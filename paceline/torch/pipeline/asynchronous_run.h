@@ -7,8 +7,10 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/pipeline/asynchronous_work.h"
 #include "paceline/torch/pipeline/made_stages.h"
@@ -24,6 +26,10 @@ class AsynchronousRun {
   // or is a SyncBatchNorm.
   AsynchronousRun(MadeStages& stages, DeviceMesh& mesh, const PipelineOptions& options,
                   const CutShapes& shapes);
+  // Ends the communication, with a text, if batches are in flight: drain() comes before.
+  ~AsynchronousRun();
+  AsynchronousRun(const AsynchronousRun&) = delete;
+  AsynchronousRun& operator=(const AsynchronousRun&) = delete;
 
   // The first stage tells two numbers to the others, of which it waits for none: the samples of the
   // next batch, and 1 if its shapes are others than those in flight, on any replica.
@@ -39,12 +45,14 @@ class AsynchronousRun {
   // on all ranks. NaN: there was none.
   double loss() const { return loss_; }
   int most_versions() const { return work_->most_versions(); }
+  Traffic traffic() const { return wire_->traffic(); }
   void train(bool on) { work_->train(on); }
 
  private:
   std::unique_ptr<AsynchronousWork> made_work(MadeStages& stages, const PipelineOptions& options,
                                               const CutShapes& shapes);
   StepReport run(const std::vector<Operation>& operations);
+  void abort(const std::string& reason);
   void take_losses(int batches);
 
   Communicator &stage_group_, &replicas_;

@@ -38,15 +38,15 @@ void set_options(torch::optim::Optimizer& optimizer,
 
 }  // namespace
 
-AsynchronousWork::AsynchronousWork(Placement placement, Chunk& chunk,
-                                   torch::optim::Optimizer* optimizer, Loss loss,
-                                   const CutShapes& shapes, const VersionRule& rule)
-    : placement_(std::move(placement)),
-      chunk_(chunk),
-      optimizer_(optimizer),
+AsynchronousWork::AsynchronousWork(MadeStages& stages, Loss loss, const CutShapes& shapes,
+                                   const VersionRule& rule)
+    : stages_(stages),
+      placement_(stages.order().placement()),
+      chunk_(stages.chunks().front()),
+      optimizer_(stages.optimizer_of(chunk_.stage)),
       loss_(std::move(loss)),
       shapes_(shapes) {
-  if (chunk.parallel) versions_.emplace(*chunk.module, rule, chunk.stage);
+  if (chunk_.parallel) versions_.emplace(*chunk_.module, rule, chunk_.stage);
 }
 
 void AsynchronousWork::hand_in(MicroBatches batch, const PrepareOptimizer& prepare,
@@ -58,12 +58,15 @@ void AsynchronousWork::hand_in(MicroBatches batch, const PrepareOptimizer& prepa
     if (prepare) prepare(*optimizer_);
     taken.options = options_of(*optimizer_);
   }
-  for (std::size_t i = 0; i < batch.samples.size(); ++i)
-    passing_[next_micro_batch_++] = {.batch = next_batch_,
-                                     .samples = batch.samples[i],
-                                     .inputs = std::move(batch.data[i]),
-                                     .outputs = {},
-                                     .target = std::move(batch.target[i])};
+  const std::size_t parts = batch.samples.size();
+  for (std::size_t i = 0; i < parts; ++i)
+    passing_[next_micro_batch_++] = {
+        .batch = next_batch_,
+        .samples = batch.samples[i],
+        .number = static_cast<std::int64_t>(static_cast<std::size_t>(stages_.steps()) * parts + i),
+        .inputs = std::move(batch.data[i]),
+        .outputs = {},
+        .target = std::move(batch.target[i])};
   ++next_batch_;
 }
 
@@ -101,9 +104,12 @@ std::vector<ConstBuffer> AsynchronousWork::message(const Transfer& transfer) {
   return buffers;
 }
 
+// A layer that is computed again in the backward has the mask of its first pass.
 void AsynchronousWork::compute(const Operation& operation) {
+  stages_.number_passes(passing_.at(operation.micro_batch).number);
   if (operation.kind == Kind::forward) forward(operation);
   else backward(operation);
+  stages_.number_passes({});
   if (versions_) most_versions_ = std::max(most_versions_, versions_->kept());
 }
 
@@ -116,14 +122,18 @@ void AsynchronousWork::forward(const Operation& operation) {
   Passing& passing = passing_.at(operation.micro_batch);
   const Tensors given = operation.stage == 0 ? std::move(passing.inputs) : taken(operation);
   passing.inputs.clear();
+  Tensors inputs;
   for (const at::Tensor& one : given) {
     passing.inputs.push_back(one.detach());
-    if (operation.stage > 0 && crosses_back(one)) passing.inputs.back().set_requires_grad(true);
+    const bool travels = operation.stage > 0 && crosses_back(one);
+    if (travels) passing.inputs.back().set_requires_grad(true);
+    // Autocast would cast a leaf once for all operators (stages_of_rank.cpp).
+    inputs.push_back(travels ? at::alias(passing.inputs.back()) : passing.inputs.back());
   }
   StageModule& module = versions_ ? versions_->forward(operation.micro_batch) : *chunk_.module;
   std::optional<Autocast> scope;
   if (chunk_.parallel) scope.emplace(chunk_.parallel->autocast());
-  passing.outputs = module.forward(passing.inputs);
+  passing.outputs = module.forward(std::move(inputs), stages_.recompute_every());
   if (!is_last()) return send(operation, passing.outputs);
   const double share = static_cast<double>(passing.samples) /
                        static_cast<double>(batches_.at(passing.batch).samples);

@@ -17,7 +17,7 @@
 
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/pipeline/cut_shapes.h"
-#include "paceline/torch/pipeline/stages_of_rank.h"
+#include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/pipeline/weight_versions.h"
 #include "paceline/torch/replica/optimizer_factory.h"
 
@@ -26,10 +26,9 @@ namespace paceline::pipeline {
 // THREAD: one.
 class AsynchronousWork final : public StageWork {
  public:
-  // `chunk`, `optimizer` (null: it has nothing to train) and `shapes` outlive this. Shapes are of
-  // all cuts at which this rank receives, and change between batches in flight at no time.
-  AsynchronousWork(Placement placement, Chunk& chunk, torch::optim::Optimizer* optimizer, Loss loss,
-                   const CutShapes& shapes, const VersionRule& rule);
+  // `stages`, of which this rank has one, and `shapes` outlive this. Shapes are of all cuts at
+  // which this rank receives, and change while nothing is in flight.
+  AsynchronousWork(MadeStages& stages, Loss loss, const CutShapes& shapes, const VersionRule& rule);
 
   // The next batch, called before its operations. `prepare` sets the optimizer's options for its
   // update, which may come later, and for those after it; null: they stay. `weight`: of its
@@ -63,6 +62,7 @@ class AsynchronousWork final : public StageWork {
   struct Passing {  // a micro-batch, from hand_in() to the end of its backward
     int batch = 0;
     std::int64_t samples = 0;
+    std::int64_t number = 0;  // of all micro-batches, for the masks of its passes
     Tensors inputs, outputs;  // at the last stage the outputs are the loss
     at::Tensor target;
   };
@@ -73,9 +73,10 @@ class AsynchronousWork final : public StageWork {
   void update(const Batch& batch, const StageModule& used);
   void send(const Operation& operation, Tensors tensors);
 
+  MadeStages& stages_;
   const Placement placement_;
   Chunk& chunk_;
-  torch::optim::Optimizer* const optimizer_;
+  torch::optim::Optimizer* const optimizer_;  // null: it has nothing to train
   const Loss loss_;
   const CutShapes& shapes_;
   std::optional<WeightVersions> versions_;  // empty: it has nothing to train

@@ -45,6 +45,15 @@ class Layers {
     });
   }
 
+  // Both parameters are one, by their names in the whole model ("embedding.weight",
+  // "head.weight"): the second one has the values of the first, and each has the sum of both
+  // gradients, also where they stand on different stages.
+  Layers& tie(std::string first, std::string second) {
+    ties_.emplace_back(std::move(first), std::move(second));
+    return *this;
+  }
+  const std::vector<std::pair<std::string, std::string>>& ties() const { return ties_; }
+
   int size() const { return static_cast<int>(layers_.size()); }
   const std::string& name(int layer) const { return at(layer).name; }
   // Makes the layer. The default generator is as it was afterwards. THREAD: any; one at a time of a
@@ -61,6 +70,7 @@ class Layers {
 
   std::uint64_t seed_ = 0;
   std::vector<Layer> layers_;
+  std::vector<std::pair<std::string, std::string>> ties_;
 };
 
 }  // namespace paceline

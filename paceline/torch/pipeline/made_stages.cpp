@@ -11,6 +11,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_options.h"
 #include "paceline/torch/precision/precision.h"
+#include "paceline/torch/replica/replica.h"
 #include "paceline/torch/tensor/plan_match.h"
 
 namespace paceline::pipeline {
@@ -48,6 +49,17 @@ std::vector<int> first_layers_for(const PipelineOptions& options, int layers, in
   std::vector<int> first;
   for (const plan::Stage& stage : partition.stages) first.push_back(stage.first);
   return first;
+}
+
+int recompute_every_of(const PipelineOptions& options) {
+  const plan::Recompute recompute =
+      value_of(plan::Recompute::parse(options.recompute), "recompute");
+  if (recompute.every == plan::Recompute::kAutomatic) {
+    throw_misuse(
+        "PipelineOptions::recompute \"auto\" needs the layers' sizes, which `paceline plan "
+        "pipeline` has from a profile: take the \"every:K\" that it prints, or \"full\"");
+  }
+  return recompute.every;
 }
 
 void require_fitting(const PipelineOptions& options, int ranks) {
@@ -137,6 +149,7 @@ MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOpt
       stage_group_(mesh.group("pp")),
       order_(
           (require_fitting(options, stage_group_.size()), order_for(options, stage_group_.size()))),
+      recompute_every_(recompute_every_of(options)),
       first_layers_(first_layers_for(options, layers.size(), order_.stages)) {
   for (int stage = stage_group_.rank(); stage < order_.stages; stage += stage_group_.size()) {
     const auto at = static_cast<std::size_t>(stage);
@@ -144,6 +157,12 @@ MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOpt
     chunks_.push_back({stage, std::make_shared<StageModule>(layers, first_layers_[at], last)});
   }
   split_layers(options);
+  if (!layers.ties().empty() && options.training.zero_stage > 0) {
+    throw_misuse(
+        "a Pipeline with tied parameters needs their gradients whole on the ranks that sum them: "
+        "set training.zero_stage to 0, or tie none");
+  }
+  ties_ = std::make_unique<TiedParameters>(layers.ties(), chunks_, stage_group_);
   begin_training(options);
   drive_dropouts(layers, options.training.dropout_seed);
 }
@@ -185,7 +204,7 @@ void MadeStages::begin_training(const PipelineOptions& options) {
 void MadeStages::drive_dropouts(const Layers& layers, std::uint64_t seed) {
   clock_ = std::make_shared<tensor::DropoutClock>();
   *clock_ = {.seed = seed,
-             .step = [this] { return steps_; },
+             .step = [this] { return pass_.value_or(steps_); },
              .replica = mesh_.rank("dp"),
              .replicas = mesh_.size("dp"),
              .context = mesh_.rank("cp"),
@@ -207,6 +226,22 @@ void MadeStages::drive_dropouts(const Layers& layers, std::uint64_t seed) {
 
 torch::optim::Optimizer* MadeStages::optimizer_of(int stage) {
   return optimizers_[static_cast<std::size_t>(stage / stage_group_.size())].get();
+}
+
+std::vector<DataParallel*> MadeStages::data_parallels() {
+  std::vector<DataParallel*> all;
+  for (Chunk& chunk : chunks_)
+    if (chunk.parallel) all.push_back(chunk.parallel.get());
+  return all;
+}
+
+std::vector<torch::optim::Optimizer*> MadeStages::optimizers() {
+  std::vector<torch::optim::Optimizer*> all;
+  for (const auto& one : optimizers_)
+    if (one) all.push_back(one.get());
+  for (DataParallel* const each : data_parallels())
+    for (torch::optim::Optimizer* const one : each->replicas().optimizers()) all.push_back(one);
+  return all;
 }
 
 // Stage by stage, from the rank that has it.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_options.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
+#include "paceline/torch/pipeline/tied_parameters.h"
 #include "paceline/torch/tensor/dropout.h"
 
 namespace paceline::pipeline {
@@ -32,8 +34,23 @@ class MadeStages {
   const std::vector<int>& first_layers() const { return first_layers_; }  // by stage
   // Null: its DataParallel has optimizers of its own, or it has nothing to train.
   torch::optim::Optimizer* optimizer_of(int stage);
+  TiedParameters& ties() { return *ties_; }
+  int recompute_every() const { return recompute_every_; }  // layers of a segment; 0: none is
   // Returns the number of steps that have ended, with this one.
   std::int64_t end_step() { return ++steps_; }
+  // Numbers the next passes for the masks of Dropout layers; empty: by the number of steps that
+  // have ended, as where a pass and its backward are of the same step.
+  void number_passes(std::optional<std::int64_t> pass) { pass_ = pass; }
+
+  // --- for checkpoints ---
+  std::vector<DataParallel*> data_parallels();
+  // The optimizers of this rank's stages, whoever made them.
+  std::vector<torch::optim::Optimizer*> optimizers();
+  Communicator& stage_group() { return stage_group_; }
+  // Whether this rank stands for the replicas of its stages.
+  bool is_first_replica() { return mesh_.rank("dp,cp") == 0 && mesh_.rank("tp") == 0; }
+  std::int64_t steps() const { return steps_; }
+  void go_on_from(std::int64_t steps) { steps_ = steps; }
 
   torch::OrderedDict<std::string, at::Tensor> state();
   std::string parameters_sha256();
@@ -47,11 +64,14 @@ class MadeStages {
   DeviceMesh& mesh_;
   Communicator& stage_group_;
   Order order_;
+  const int recompute_every_;
   std::vector<int> first_layers_;
   std::vector<Chunk> chunks_;
+  std::unique_ptr<TiedParameters> ties_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by chunk; null: none
   std::shared_ptr<tensor::DropoutClock> clock_;
   std::int64_t steps_ = 0;
+  std::optional<std::int64_t> pass_;
 };
 
 }  // namespace paceline::pipeline

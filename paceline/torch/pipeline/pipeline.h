@@ -6,8 +6,10 @@
 // core/pipeline gives. stages_of_rank.h computes the operations, with tensors in and out;
 // cut_shapes.h knows what crosses the cuts. Without a flush an AsynchronousRun (asynchronous_run.h)
 // does it instead, on clones of the stage, one for each version of its weights (weight_versions.h).
-// Start reading at pipeline_training.h.
+// made_stages.h is for checkpoints. recompute.h stands alone: it computes activations again in any
+// training. Start reading at pipeline_training.h.
 #pragma once
 
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_training.h"
+#include "paceline/torch/pipeline/recompute.h"

@@ -31,6 +31,9 @@ struct PipelineOptions {
   // The layers of each stage: "0-3,4-6" says that the layers 0 to 3 make the first one. Empty: as
   // many on each as on the others, to one.
   std::string partition = {};
+  // Activations that are computed again in the backward pass (docs/pipelines/recomputation.md):
+  // "none"; "full", those within each layer; "every:K", those within segments of K layers.
+  std::string recompute = "none";
   // Splits layers among the ranks of tp, by their names in the whole model.
   TensorPlan tensor_plan = {};
   // How the replicas of each stage are kept in step, and what holds for one process as well:

@@ -28,7 +28,8 @@ class Pipeline::Impl {
         stages_(layers, mesh, options_),
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
-        work_(stages_.order().placement(), stage_group_.rank(), stages_.chunks(), options_.loss) {
+        work_(stages_.order().placement(), stages_.chunks(), options_.loss,
+              stages_.recompute_every()) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
   }
@@ -57,6 +58,7 @@ class Pipeline::Impl {
   }
   MadeStages& stages() { return stages_; }
   const PipelineReport& report() const { return report_; }
+  Traffic traffic() const { return endless_ ? endless_->traffic() : wire_->traffic(); }
 
  private:
   bool is_first() const { return stage_group_.rank() == 0; }
@@ -198,8 +200,10 @@ pipeline::StepReport Pipeline::Impl::run_order() {
 
 void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
   const bool clips = options_.training.max_grad_norm > 0;
+  const bool needs_gradients = clips || !stages_.ties().empty();
   for (Chunk& chunk : stages_.chunks())
-    if (chunk.parallel && clips) chunk.parallel->synchronize();
+    if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
+  stages_.ties().sum_gradients();
   if (clips) clip();
   for (Chunk& chunk : stages_.chunks()) {
     if (!chunk.parallel) continue;
@@ -209,7 +213,7 @@ void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
       continue;
     }
     if (prepare) prepare(*optimizer);
-    if (clips) optimizer->step();
+    if (needs_gradients) optimizer->step();
     else chunk.parallel->step(*optimizer);
     optimizer->zero_grad();
   }
@@ -227,6 +231,7 @@ void Pipeline::Impl::clip() {
         clip_grad_norm(chunk.module->parameters(), std::numeric_limits<double>::infinity()));
     squares += norms.back() * norms.back();
   }
+  squares -= stages_.ties().squares_of_copies();
   if (!is_alone()) squares = stage_group_.all_reduce(squares);
   const double factor = options_.training.max_grad_norm / (std::sqrt(squares) + kTiny);
   auto norm = norms.begin();
@@ -292,6 +297,12 @@ const std::vector<int>& Pipeline::first_layers() const {
 }
 const PipelineReport& Pipeline::last_step() const {
   return impl_->report();
+}
+pipeline::MadeStages& Pipeline::made_stages() {
+  return impl_->stages();
+}
+Traffic Pipeline::traffic() const {
+  return impl_->traffic();
 }
 std::vector<torch::nn::Module*> Pipeline::modules() const {
   std::vector<torch::nn::Module*> modules;

@@ -20,12 +20,17 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/collective/call/traffic.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_options.h"
 
 namespace paceline {
+
+namespace pipeline {
+class MadeStages;
+}
 
 // The last step of this rank.
 struct PipelineReport {
@@ -86,9 +91,14 @@ class Pipeline {
   int stages() const;                            // of the whole pipeline
   const std::vector<int>& first_layers() const;  // by stage
   const PipelineReport& last_step() const;
+  // Of this rank's activations and gradients over the cuts, in the steps so far. Shapes,
+  // evaluation, losses and the messages among replicas are not in it.
+  Traffic traffic() const;
 
-  // For other rooms of Paceline: the stages of this rank.
+  // The stages of this rank, as modules whose parameters have the names of the whole model.
   std::vector<torch::nn::Module*> modules() const;
+  // For other rooms of Paceline, such as checkpoint.
+  pipeline::MadeStages& made_stages();
 
  private:
   class Impl;

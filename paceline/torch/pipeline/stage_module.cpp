@@ -2,12 +2,15 @@
 
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <functional>
 #include <typeinfo>
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/drawing_from.h"
+#include "paceline/torch/pipeline/recompute.h"
 
 namespace paceline::pipeline {
 namespace {
@@ -45,6 +48,8 @@ std::unique_ptr<PipelineLayer> clone_of(const PipelineLayer& layer, const std::s
     clone = layer.clone();
   } catch (const c10::Error& error) {
     throw_no_clone(name, *layer.module(), error.what_without_backtrace());
+  } catch (const Error& error) {
+    throw_no_clone(name, *layer.module(), error.failure().what);
   }
   // A class that derives from a Cloneable one would be cut down to it.
   const auto modules = layer.module()->modules();
@@ -91,8 +96,24 @@ std::shared_ptr<StageModule> StageModule::copy() const {
   return copy;
 }
 
+Tensors StageModule::run(Tensors tensors, std::size_t first, std::size_t end) {
+  for (std::size_t i = first; i < end; ++i) tensors = layers_[i]->forward(tensors, names_[i]);
+  return tensors;
+}
+
 Tensors StageModule::forward(Tensors inputs) {
-  for (std::size_t i = 0; i < layers_.size(); ++i) inputs = layers_[i]->forward(inputs, names_[i]);
+  return run(std::move(inputs), 0, layers_.size());
+}
+
+Tensors StageModule::forward(Tensors inputs, int recompute_every) {
+  if (recompute_every == 0) return forward(std::move(inputs));
+  const auto length = static_cast<std::size_t>(recompute_every);
+  for (std::size_t first = 0; first < layers_.size(); first += length) {
+    const std::size_t end = std::min(first + length, layers_.size());
+    const std::function<Tensors(const Tensors&)> segment =
+        [this, first, end](const Tensors& given) { return run(given, first, end); };
+    inputs = recompute(segment, inputs);
+  }
   return inputs;
 }
 

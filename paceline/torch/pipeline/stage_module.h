@@ -19,6 +19,9 @@ class StageModule final : public torch::nn::Module {
   StageModule(const Layers& layers, int first, int last);
 
   Tensors forward(Tensors inputs);
+  // The same, of which only the inputs of segments of so many layers are kept for the backward
+  // pass; 0: everything is.
+  Tensors forward(Tensors inputs, int recompute_every);
   // A clone that has the same values: its trained parameters have storages of their own, while its
   // buffers and frozen parameters share those of this one. The default generator is as it was
   // afterwards. THROWS Error (misuse), by name and class: a layer cannot be cloned.
@@ -34,6 +37,7 @@ class StageModule final : public torch::nn::Module {
  private:
   StageModule(int first, std::vector<std::string> names,
               std::vector<std::unique_ptr<PipelineLayer>> layers);
+  Tensors run(Tensors tensors, std::size_t first, std::size_t end);
 
   int first_;
   std::vector<std::string> names_;

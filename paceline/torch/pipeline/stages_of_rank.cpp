@@ -22,8 +22,12 @@ std::int64_t MicroBatches::sum() const {
   return std::accumulate(samples.begin(), samples.end(), std::int64_t{0});
 }
 
-StagesOfRank::StagesOfRank(Placement placement, int rank, std::vector<Chunk>& chunks, Loss loss)
-    : placement_(std::move(placement)), rank_(rank), chunks_(chunks), loss_(std::move(loss)) {}
+StagesOfRank::StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss loss,
+                           int recompute_every)
+    : placement_(std::move(placement)),
+      chunks_(chunks),
+      loss_(std::move(loss)),
+      recompute_every_(recompute_every) {}
 
 void StagesOfRank::begin_step(MicroBatches micro_batches, const CutShapes& shapes) {
   micro_batches_ = std::move(micro_batches);
@@ -90,13 +94,18 @@ Tensors StagesOfRank::taken_inputs(const Operation& operation) {
 void StagesOfRank::forward(const Operation& operation) {
   Chunk& chunk = chunk_of(operation.stage);
   Live live;
+  Tensors inputs;
   for (const at::Tensor& one : taken_inputs(operation)) {
     live.inputs.push_back(one.detach());
-    if (operation.stage > 0 && crosses_back(one)) live.inputs.back().set_requires_grad(true);
+    const bool travels = operation.stage > 0 && crosses_back(one);
+    if (travels) live.inputs.back().set_requires_grad(true);
+    // Autocast casts a leaf once for all operators, whose gradients would then be summed in 16
+    // bits, as they are not within one process.
+    inputs.push_back(travels ? at::alias(live.inputs.back()) : live.inputs.back());
   }
   std::optional<Autocast> scope;
   if (chunk.parallel) scope.emplace(chunk.parallel->autocast());
-  live.outputs = chunk.module->forward(live.inputs);
+  live.outputs = chunk.module->forward(std::move(inputs), recompute_every_);
   if (is_last(operation.stage)) {
     const auto i = static_cast<std::size_t>(operation.micro_batch);
     const double share =

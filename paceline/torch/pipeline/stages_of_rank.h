@@ -41,7 +41,8 @@ struct MicroBatches {
 class StagesOfRank final : public StageWork {
  public:
   // `chunks` outlive this.
-  StagesOfRank(Placement placement, int rank, std::vector<Chunk>& chunks, Loss loss);
+  // `recompute_every`: as StageModule::forward() takes it.
+  StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss loss, int recompute_every = 0);
 
   // Called before the operations of a step. `shapes`: of all cuts at which this rank receives.
   void begin_step(MicroBatches micro_batches, const CutShapes& shapes);
@@ -68,9 +69,9 @@ class StagesOfRank final : public StageWork {
   void hand_on(const Operation& operation, Tensors tensors);
 
   const Placement placement_;
-  const int rank_;
   std::vector<Chunk>& chunks_;
   const Loss loss_;
+  const int recompute_every_;
   MicroBatches micro_batches_;
   const CutShapes* shapes_ = nullptr;
   std::map<Place, Live> live_;

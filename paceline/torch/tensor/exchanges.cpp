@@ -74,6 +74,18 @@ class SummedGradient : public torch::autograd::Function<SummedGradient> {
   }
 };
 
+// The tensor, whose gradient has memory of its own. Gradients that are views of one share the count
+// of their changes, so that, where passes accumulate, a change of one looks like one of all.
+class OwnGradient : public torch::autograd::Function<OwnGradient> {
+ public:
+  static at::Tensor forward(AutogradContext*, const at::Tensor& tensor) {
+    return tensor.view_as(tensor);
+  }
+  static variable_list backward(AutogradContext*, const variable_list& gradients) {
+    return {gradients[0].clone()};
+  }
+};
+
 class GatheredColumns : public torch::autograd::Function<GatheredColumns> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& columns, std::int64_t whole,
@@ -142,7 +154,7 @@ std::vector<at::Tensor> with_summed_gradients(const std::vector<at::Tensor>& ten
   std::vector<at::Tensor> flat;
   std::vector<std::int64_t> lengths;
   for (const at::Tensor& tensor : tensors) {
-    flat.push_back(tensor.flatten());
+    flat.push_back(OwnGradient::apply(tensor).flatten());
     lengths.push_back(tensor.numel());
   }
   std::vector<at::Tensor> same =

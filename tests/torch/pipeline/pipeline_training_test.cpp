@@ -2,6 +2,7 @@
 #include "paceline/torch/pipeline/pipeline_training.h"
 
 #include "paceline/core/pipeline/pipeline.h"
+#include "paceline/torch/pipeline/stage_module.h"
 #include "tests/support/nightly.h"
 #include "tests/torch/pipeline/small_pipelines.h"
 
@@ -46,6 +47,24 @@ TEST(Pipeline, HasTheBitsOfOneProcessWithTheSameMicroBatches) {
                              .world = {.share_memory = turn % 2 == 0}}),
                       one);
         }
+      }
+    }
+  }
+}
+
+TEST(Pipeline, RecomputedActivationsChangeNoBit) {
+  for (const bool is_cnn : {false, true}) {
+    const auto layers = [=] { return is_cnn ? cnn() : mlp(); };
+    const End one = train({.layers = layers, .options = options_of("gpipe", 4)});
+    for (const char* recompute : {"full", "every:2", "every:100"}) {
+      for (const int ranks : {1, 2}) {
+        SCOPED_TRACE(c10::str(recompute, ", ", ranks, " ranks, ", is_cnn ? "cnn" : "mlp"));
+        Course course{.layers = layers,
+                      .layout = "pp=" + std::to_string(ranks),
+                      .ranks = ranks,
+                      .options = options_of(ranks == 1 ? "gpipe" : "1f1b", 4)};
+        course.options.recompute = recompute;
+        expect_same(train(course), one);
       }
     }
   }
@@ -150,6 +169,62 @@ TEST(Pipeline, ATensorMaySkipStages) {
   expect_same(train(cut), one);
 }
 
+// A model of one process whose first and last layer share a weight, against the copies of a
+// pipeline.
+TEST(Pipeline, TiedParametersHaveTheGradientOfOneParameter) {
+  const auto layers = [](bool tied) {
+    Layers all(9);
+    const auto linear = [](int in, int out) {
+      return [=] {
+        nn::Linear one(nn::LinearOptions(in, out).bias(false));
+        one->to(at::kDouble);
+        return one;
+      };
+    };
+    all.add("flatten", [] { return nn::Flatten(); }).add("in", linear(25, 25));
+    all.add("tanh", [] { return nn::Tanh(); }).add("middle", linear(25, 25));
+    all.add("tanh2", [] { return nn::Tanh(); }).add("out", linear(25, 25));
+    if (tied) all.tie("in.weight", "out.weight");
+    return all;
+  };
+  const auto loss = [](const at::Tensor& y, const at::Tensor& t) {
+    return at::mse_loss(y.narrow(1, 0, 3), t);
+  };
+  const Layers untied = layers(false);
+  pipeline::StageModule one(untied, 0, untied.size() - 1);
+  auto parameters = one.named_parameters();
+  at::Tensor weight = parameters["in.weight"], middle = parameters["middle.weight"];
+  torch::optim::Adam optimizer({weight, middle}, torch::optim::AdamOptions(0.01));
+  for (int step = 0; step < 5; ++step) {
+    const Batch batch = batch_of(step, 0, 16, at::kDouble);
+    optimizer.zero_grad();
+    const at::Tensor x = at::tanh(at::linear(batch.data.flatten(1), weight));
+    loss(at::linear(at::tanh(at::linear(x, middle)), weight), batch.target).backward();
+    nn::utils::clip_grad_norm_({weight, middle}, 0.5);
+    optimizer.step();
+  }
+  for (const int ranks : {1, 2, 3}) {
+    Course course{.layers = [&] { return layers(true); },
+                  .type = at::kDouble,
+                  .layout = "pp=" + std::to_string(ranks),
+                  .ranks = ranks,
+                  .options = options_of("1f1b", 4)};
+    course.options.loss = loss;
+    course.options.training.max_grad_norm = 0.5;
+    const End end = train(course);
+    EXPECT_TRUE(end.state["in.weight"].equal(end.state["out.weight"])) << ranks;
+    EXPECT_LE((end.state["in.weight"] - weight).abs().max().item<double>(), 1e-12) << ranks;
+    EXPECT_LE((end.state["middle.weight"] - middle).abs().max().item<double>(), 1e-12) << ranks;
+  }
+  run_ranks(2, [&](Job& job) {
+    DeviceMesh mesh(job, "pp=2");
+    Layers wrong = layers(false);
+    wrong.tie("in.weight", "nobody.weight");
+    EXPECT_THAT(misuse_of([&] { Pipeline pipeline(wrong, mesh, options_of("1f1b", 4)); }),
+                HasSubstr("'nobody.weight'"));
+  });
+}
+
 TEST(Pipeline, AStageMayHaveNothingToTrain) {
   Course cut{.layout = "pp=3", .ranks = 3, .options = options_of("1f1b", 4)};
   const End one = train({.options = options_of("1f1b", 4)});
@@ -232,6 +307,8 @@ TEST(Pipeline, RefusesByNameWhatDoesNotGo) {
                 o.tensor_plan = {{"nobody", ParallelStyle::column}};
               }),
               HasSubstr("'nobody'"));
+  EXPECT_THAT(refusal([](auto& o) { o.recompute = "every:x"; }), HasSubstr("every:K"));
+  EXPECT_THAT(refusal([](auto& o) { o.recompute = "auto"; }), HasSubstr("paceline plan pipeline"));
   EXPECT_THAT(refusal([](auto& o) { o.micro_batches = 0; }), HasSubstr("micro_batches is 0"));
 }
 

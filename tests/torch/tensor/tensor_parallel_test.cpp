@@ -14,6 +14,7 @@ struct Way {
   DataParallelOptions options = {};
   bool is_uneven = false;    // the first replica has three rows of four
   bool accumulates = false;  // two backward passes make a step
+  bool is_sequence_parallel = false;
   bool owns_optimizers = false;
 };
 
@@ -21,7 +22,7 @@ struct Way {
 std::vector<double> losses_of(Job& job, const std::string& layout, Way way) {
   DeviceMesh mesh(job, layout);
   tiny_gpt::Model model = model_of_seed();
-  parallelize(*model, mesh, plan_of(kGpt, /*is_sequence_parallel=*/false));
+  parallelize(*model, mesh, plan_of(kGpt, way.is_sequence_parallel));
   if (way.accumulates) way.options.backward_passes_per_step = 2;
   if (way.owns_optimizers) {
     way.options.optimizer = [](const at::Tensor& parameter) {
@@ -66,6 +67,7 @@ TEST(TensorParallel, goes_with_batches_of_different_sizes) {
 }
 TEST(TensorParallel, goes_with_accumulation) {
   expect_losses_of_one_process({.accumulates = true});
+  expect_losses_of_one_process({.accumulates = true, .is_sequence_parallel = true});
 }
 TEST(TensorParallel, goes_with_schedules_and_across_the_barrier) {
   for (const char* schedule : {"wait_free", "merged", "priority"}) {

@@ -1,0 +1,60 @@
+#include "stage_options.h"
+
+#include "paceline/core/pipeline/pipeline.h"
+#include "paceline/torch/precision/precision.h"
+
+std::string pipeline_option_of(const Options& options) {
+  if (options.layout.find("pp=") != std::string::npos) return "--layout " + options.layout;
+  if (!options.pipeline.empty()) return "--pipeline " + options.pipeline;
+  if (options.micro_batches > 0) return "--micro-batches " + std::to_string(options.micro_batches);
+  if (!options.partition.empty()) return "--partition " + options.partition;
+  return {};
+}
+
+static bool may_skip_steps(const std::string& precision) {
+  const auto choice = paceline::precision::parse_precision(precision);
+  return choice && choice.value().has_scaler();
+}
+
+std::string complaint_about_pipeline(const Options& options) {
+  const std::string asked = pipeline_option_of(options);
+  if (asked.empty()) return {};
+  struct Other {
+    bool is_given;
+    std::string option;
+    const char* remedy;
+  };
+  const std::string& optimizer = options.optimizer;
+  const Other others[] = {
+      {options.synchrony != "synchronous", "--synchrony " + options.synchrony,
+       "replicas of a stage are kept in step by --synchrony synchronous"},
+      {options.compression != "none", "--compression " + options.compression,
+       "take --compression none"},
+      {options.aggregate != "collective", "--aggregate " + options.aggregate,
+       "take --aggregate collective"},
+      {options.zero > 1, "--zero " + std::to_string(options.zero),
+       "take --zero 1, which divides the optimizer's state among the replicas of a stage"},
+      {may_skip_steps(options.precision), "--precision " + options.precision,
+       "take o1 or o2 with dtype=bf16, which needs no scale"},
+      {!options.non_finite.empty(), "--non-finite " + options.non_finite,
+       "a loss that is not finite ends the run without it"},
+      {optimizer == "l_bfgs" || optimizer == "sqn" || optimizer == "svrg",
+       "--optimizer " + optimizer, "take sgd, adamw, lars or lamb, which need one pass a step"},
+      {!options.checkpoint_dir.empty(), "--checkpoint-dir " + options.checkpoint_dir,
+       "take --save for the trained parameters"},
+      {options.forecast.has_value(), "--forecast",
+       "paceline plan pipeline forecasts the steps of stages"},
+      {options.pace > 0, "--pace", "leave it out"},
+      {!options.corrupt.empty(), "--corrupt " + options.corrupt, "leave it out"},
+  };
+  for (const Other& other : others)
+    if (other.is_given)
+      return other.option + " does not go with " + asked +
+             ", by which the network is trained in stages and micro-batches: " + other.remedy;
+  return {};
+}
+
+std::string complaint_about_pipeline_schedule(const std::string& text) {
+  const auto choice = paceline::pipeline::parse_schedule(text);
+  return choice ? "" : choice.error().what;
+}

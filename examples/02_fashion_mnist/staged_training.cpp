@@ -1,0 +1,278 @@
+#include "staged_training.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "faces.h"
+#include "measurement.h"
+#include "memory.h"
+#include "models.h"
+#include "paceline/core/base/base.h"
+#include "paceline/core/base/stopwatch.h"
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/torch/data/data.h"
+#include "paceline/torch/pipeline/pipeline.h"
+#include "paceline/torch/precision/precision.h"
+#include "replica.h"
+#include "stage_options.h"
+#include "steps.h"
+#include "training.h"
+
+namespace {
+
+namespace images = paceline::data;
+
+class StagedTraining {
+ public:
+  StagedTraining(paceline::Job& job, const Options& options);
+  int run();
+
+ private:
+  paceline::PipelineOptions pipeline_options();
+  void require_samples();
+  void make_step(std::int64_t step);
+  void evaluate(std::int64_t step);
+  double accuracy();
+  void save();
+  double bubble();
+  double cut_bytes_per_step();
+  void tell();
+  bool reads_data() {  // where the first or the last stage is
+    return mesh_.rank("pp") == 0 || mesh_.rank("pp") + 1 == mesh_.size("pp");
+  }
+  bool is_evaluated(std::int64_t step) {
+    return step == steps_ || step % batches_.per_epoch() == 0 ||
+           (options_.evaluate_every > 0 && step % options_.evaluate_every == 0);
+  }
+
+  paceline::Job& job_;
+  const Options& options_;
+  const Descent descent_;
+  const at::ScalarType type_, input_type_;
+  paceline::DeviceMesh mesh_;
+  paceline::Pipeline pipeline_;
+  const images::LabelledImages training_, test_;
+  images::GlobalBatches batches_;
+  const std::int64_t steps_;
+  Faces faces_;
+  double wall_seconds_ = 0, idle_seconds_ = 0, compute_seconds_ = 0, timed_samples_ = 0;
+  double epoch_loss_ = 0, epoch_samples_ = 0, train_loss_ = 0, test_accuracy_ = 0;
+  std::int64_t live_activations_ = 0;
+};
+
+at::ScalarType type_of(const Options& options) {
+  return options.dtype == "float64"    ? at::kDouble
+         : options.dtype == "bfloat16" ? at::kBFloat16
+                                       : at::kFloat;
+}
+
+at::ScalarType input_type_of(const Options& options) {
+  const auto choice = paceline::precision::parse_precision(options.precision);
+  const bool is_halved = choice && choice.value().mode == paceline::precision::Mode::o2;
+  return is_halved ? choice.value().type : type_of(options);
+}
+
+StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
+    : job_(job),
+      options_(options),
+      descent_(descent_of(options)),
+      type_(type_of(options)),
+      input_type_(input_type_of(options)),
+      mesh_(job,
+            options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
+      // Before the images are there, because it needs the most memory.
+      pipeline_(make_layers(options.model, options.seed, type_), mesh_, pipeline_options()),
+      training_(images::load_fashion_mnist(images::Split::train, options.data)),
+      test_(images::load_fashion_mnist(images::Split::test, options.data)),
+      batches_({training_.size(), options.batch_size, options.seed, mesh_.rank("dp"),
+                mesh_.size("dp"), *images::batch_split_named(options.split)}),
+      steps_(options.steps > 0 ? options.steps : options.epochs * batches_.per_epoch()),
+      faces_(job, options, steps_) {
+  require_samples();
+}
+
+paceline::PipelineOptions StagedTraining::pipeline_options() {
+  if (options_.threads > 0) at::set_num_threads(options_.threads);
+  paceline::PipelineOptions pipeline;
+  if (!options_.pipeline.empty()) pipeline.schedule = options_.pipeline;
+  pipeline.micro_batches = std::max(options_.micro_batches, 1);
+  pipeline.partition = options_.partition;
+  pipeline.loss = [type = type_](const at::Tensor& scores, const at::Tensor& labels) {
+    return torch::nn::functional::cross_entropy(scores.to(type), labels);
+  };
+  pipeline.optimizer = [this](std::vector<at::Tensor> parameters) {
+    return optimizer_of_all(options_.optimizer, descent_, std::move(parameters));
+  };
+  if (mesh_.size("tp") > 1) {
+    require_shared_layers(options_);
+    pipeline.tensor_plan = plan_of(options_.model);
+  }
+  pipeline.training.schedule = options_.schedule;
+  pipeline.training.precision = options_.precision;
+  pipeline.training.zero_stage = options_.zero;
+  return pipeline;
+}
+
+// The last batch of an epoch may be smaller than the others.
+void StagedTraining::require_samples() {
+  const std::int64_t last = std::min(steps_, batches_.per_epoch());
+  const std::int64_t own =
+      std::min(batches_.at(0).indices.size(0), batches_.at(last - 1).indices.size(0));
+  const double least = job_.world().all_reduce(static_cast<double>(own), paceline::ReduceOp::min);
+  if (least >= options_.micro_batches) return;
+  throw paceline::Error({paceline::Fault::misuse,
+                         "--micro-batches " + std::to_string(options_.micro_batches) +
+                             " cannot cut the smallest batch of a replica, which has " +
+                             std::to_string(static_cast<std::int64_t>(least)) +
+                             " images: raise --batch-size " + std::to_string(options_.batch_size) +
+                             ", or take fewer micro-batches",
+                         {}});
+}
+
+void StagedTraining::make_step(std::int64_t step) {
+  constexpr std::int64_t kUntimedSteps = 5;  // the first steps allocate memory
+  const auto part = batches_.at(step - 1);
+  const std::int64_t own = part.indices.size(0);
+  const double rate =
+      descent_.learning_rate * static_cast<double>(steps_ - step + 1) / static_cast<double>(steps_);
+  const paceline::Stopwatch watch;
+  const images::Batch batch =
+      reads_data() ? images::take(training_, part.indices, input_type_) : images::Batch();
+  pipeline_.weight(static_cast<double>(own));
+  double loss = 0;
+  {
+    const paceline::TraceScope scope(job_.trace(), paceline::TraceLane::training, "step");
+    loss = pipeline_.step(batch.images, batch.labels, [rate](torch::optim::Optimizer& optimizer) {
+      set_learning_rate(optimizer, rate);
+    });
+  }
+  if (!std::isfinite(loss)) {  // every worker has the same one
+    throw std::runtime_error(
+        "the loss is not finite in step " + std::to_string(step) +
+        ": training has diverged. Try a smaller --learning-rate, or --momentum 0");
+  }
+  epoch_loss_ += loss * static_cast<double>(part.global_size);
+  epoch_samples_ += static_cast<double>(part.global_size);
+  const paceline::PipelineReport& report = pipeline_.last_step();
+  live_activations_ = std::max<std::int64_t>(live_activations_, report.live_activations);
+  if (steps_ <= kUntimedSteps || step > kUntimedSteps) {
+    wall_seconds_ += watch.seconds();
+    idle_seconds_ += report.idle_seconds;
+    compute_seconds_ += report.compute_seconds;
+    timed_samples_ += static_cast<double>(part.global_size);
+  }
+  faces_.step(step, part.global_size, loss);
+}
+
+// Each replica looks at its part of the test images.
+double StagedTraining::accuracy() {
+  pipeline_.eval();
+  const std::int64_t all =
+      options_.test_images > 0 ? std::min(options_.test_images, test_.size()) : test_.size();
+  double right = 0;
+  for (const at::Tensor& some :
+       images::exact_share_of(all, mesh_.rank("dp"), mesh_.size("dp")).split(500)) {
+    const images::Batch batch = images::take(test_, some, input_type_);
+    right += pipeline_.forward(batch.images).argmax(1).eq(batch.labels).sum().item<double>();
+  }
+  pipeline_.train();
+  const double workers = job_.world_size() / mesh_.size("dp");  // of each replica
+  return job_.world().all_reduce(right) / workers / static_cast<double>(all);
+}
+
+void StagedTraining::evaluate(std::int64_t step) {
+  pipeline_.finish();
+  train_loss_ = epoch_loss_ / epoch_samples_;
+  epoch_loss_ = epoch_samples_ = 0;
+  test_accuracy_ = accuracy();
+  faces_.epoch(step, wall_seconds_, train_loss_, test_accuracy_);
+}
+
+void StagedTraining::save() {
+  if (options_.save.empty()) return;
+  double own = 0;
+  for (const torch::nn::Module* stage : pipeline_.modules())
+    own += static_cast<double>(stage->parameters().size());
+  const double parameters = mesh_.group("pp").all_reduce(own);
+  std::vector<at::Tensor> whole = pipeline_.state().values();
+  whole.resize(static_cast<std::size_t>(parameters));  // buffers stand behind them
+  if (job_.rank() == 0) save_parameters(options_.save, whole);
+}
+
+// The share of their time in which workers waited for other stages.
+double StagedTraining::bubble() {
+  const auto sums = sums_over_workers(job_.world(), {idle_seconds_, compute_seconds_});
+  return sums[0] / (sums[0] + sums[1]);
+}
+
+// Activations and gradients that stages sent each other, of all workers.
+double StagedTraining::cut_bytes_per_step() {
+  return job_.world().all_reduce(static_cast<double>(pipeline_.traffic().bytes_sent)) /
+         static_cast<double>(steps_);
+}
+
+void StagedTraining::tell() {
+  paceline::Communicator& world = job_.world();
+  const double seconds = world.all_reduce(wall_seconds_) / world.size();
+  const double samples_per_second = seconds > 0 ? timed_samples_ / seconds : 0;
+  const double waited = bubble();
+  faces_.summary({
+      {"event", "summary"},
+      {"world_size", std::int64_t{job_.world_size()}},
+      {"layout", mesh_.layout().text()},
+      {"schedule", options_.pipeline.empty() ? "1f1b" : options_.pipeline},
+      {"stages", std::int64_t{pipeline_.stages()}},
+      {"micro_batches", std::int64_t{std::max(options_.micro_batches, 1)}},
+      {"steps", steps_},
+      {"train_loss", train_loss_},
+      {"test_accuracy", test_accuracy_},
+      {"train_samples_per_second", samples_per_second},
+      {"parameters_sha256", agreed_sha256(world, pipeline_.parameters_sha256())},
+      {"peak_rss_bytes", peak_rss_of_workers(world)},
+      {"compute_seconds", world.all_reduce(compute_seconds_) / world.size()},
+      {"bubble", waited},
+      {"cut_bytes_per_step", cut_bytes_per_step()},
+      {"live_activations", of_all_workers(world, live_activations_)},
+  });
+  if (job_.rank() != 0) return;
+  std::printf(
+      "trained %s for %lld steps with %d worker%s, layout %s: train loss %.4f, test accuracy %.4f, "
+      "%.0f samples/s\n"
+      "stages waited for each other %.1f %% of their time\n",
+      options_.model.c_str(), static_cast<long long>(steps_), job_.world_size(),
+      job_.world_size() == 1 ? "" : "s", mesh_.layout().text().c_str(), train_loss_, test_accuracy_,
+      samples_per_second, 100 * waited);
+}
+
+int StagedTraining::run() {
+  for (std::int64_t step = 1; step <= steps_; ++step) {
+    make_step(step);
+    if (is_evaluated(step)) evaluate(step);
+  }
+  faces_.end_progress();
+  faces_.write_trace();
+  save();
+  tell();
+  return 0;
+}
+
+}  // namespace
+
+int train_in_stages(paceline::Job& job, const Options& options) {
+  try {
+    return StagedTraining(job, options).run();
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    throw std::runtime_error(
+        "memory ended on rank " + std::to_string(job.rank()) + " with " +
+        pipeline_option_of(options) +
+        ": take more stages (--layout pp=N), a smaller --batch-size or more --micro-batches");
+  }
+}

@@ -1,0 +1,22 @@
+// Which options make a run a pipeline, and which do not go with one.
+#pragma once
+
+#include <string>
+
+#include "options.h"
+
+namespace tiny_gpt {
+
+// The first of --layout with pp, --pipeline, --micro-batches and --partition that was given, as it
+// was; empty: none, and each replica has the whole model.
+std::string pipeline_option_of(const RunOptions& options);
+
+// Empty: the other options go with a pipeline, or none was asked for.
+std::string complaint_about_pipeline(const RunOptions& options);
+
+// Empty: `text` is a schedule of pipelines, with its settings.
+std::string complaint_about_pipeline_schedule(const std::string& text);
+
+std::string names_of_schedules();  // separated by commas
+
+}  // namespace tiny_gpt
