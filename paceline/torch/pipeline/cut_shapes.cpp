@@ -80,4 +80,13 @@ Tensors receive_with_shapes(Communicator& group, int from) {
   return tensors;
 }
 
+void broadcast_with_shape(Communicator& group, at::Tensor& tensor, int root) {
+  const bool is_root = group.rank() == root;
+  Header header = {};
+  if (is_root) header = header_of({tensor});
+  group.broadcast(buffer_of(header), root).wait();
+  tensor = is_root ? tensor.detach().contiguous() : tensor_of(shapes_of(header).front());
+  group.broadcast(buffer_of(tensor), root).wait();
+}
+
 }  // namespace paceline::pipeline

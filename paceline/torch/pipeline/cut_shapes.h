@@ -20,6 +20,10 @@ struct TensorShape {
   bool operator==(const TensorShape&) const = default;
 };
 std::vector<TensorShape> shapes_of(const Tensors& tensors);
+// Gradients cross a cut, the other way, for what has them: every tensor of a floating type.
+inline bool crosses_back(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type());
+}
 // Memory of this shape, of any content, at a multiple of 64 bytes.
 at::Tensor tensor_of(const TensorShape& shape);
 
@@ -28,6 +32,8 @@ at::Tensor tensor_of(const TensorShape& shape);
 // ended the communication.
 void send_with_shapes(Communicator& group, const Tensors& tensors, int to);
 Tensors receive_with_shapes(Communicator& group, int from);
+// All ranks end with the tensor of rank `root`. Collective.
+void broadcast_with_shape(Communicator& group, at::Tensor& tensor, int root);
 
 // The shapes that enter a stage, by the stage and the number of samples.
 using CutShapes = std::map<std::pair<int, std::int64_t>, std::vector<TensorShape>>;

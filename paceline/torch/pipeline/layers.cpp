@@ -1,46 +1,12 @@
 #include "paceline/torch/pipeline/layers.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <torch/utils.h>
-
 #include <algorithm>
-#include <mutex>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/seed.h"
+#include "paceline/torch/pipeline/drawing_from.h"
 
 namespace paceline {
-namespace {
-
-// While it lives, the process's generator draws from a seed of its own.
-class DrawingFrom {
- public:
-  explicit DrawingFrom(std::uint64_t seed)
-      : lock_(mutex()), generator_(at::detail::getDefaultCPUGenerator()) {
-    const std::lock_guard guard(generator_.mutex());
-    before_ = generator_.get_state();
-    generator_.set_current_seed(seed);
-  }
-  ~DrawingFrom() {
-    const std::lock_guard guard(generator_.mutex());
-    generator_.set_state(before_);
-  }
-  DrawingFrom(const DrawingFrom&) = delete;
-  DrawingFrom& operator=(const DrawingFrom&) = delete;
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex only;  // as the generator is
-    return only;
-  }
-
-  std::lock_guard<std::mutex> lock_;
-  at::Generator generator_;
-  at::Tensor before_;
-};
-
-}  // namespace
-
 Layers::Layers(torch::nn::Sequential model) {
   const auto names = model->named_children().keys();
   auto name = names.begin();
@@ -62,7 +28,7 @@ Layers& Layers::add_layer(const std::string& name, Make make) {
 }
 
 std::unique_ptr<pipeline::PipelineLayer> Layers::make(int layer) const {
-  const DrawingFrom drawing(mix(seed_, static_cast<std::uint64_t>(layer)));
+  const pipeline::DrawingFrom drawing(mix(seed_, static_cast<std::uint64_t>(layer)));
   return at(layer).make();
 }
 

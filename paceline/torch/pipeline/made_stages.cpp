@@ -9,6 +9,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/plan/plan.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/pipeline/asynchronous_options.h"
 #include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replica.h"
 #include "paceline/torch/tensor/plan_match.h"
@@ -30,12 +31,7 @@ Order order_for(const PipelineOptions& options, int ranks) {
                           ": a batch is cut into 1 or more"));
   }
   const ScheduleChoice choice = value_of(parse_schedule(options.schedule), "schedule");
-  if (!choice.entry.is_synchronous()) {
-    throw_misuse(c10::str("PipelineOptions::schedule \"", options.schedule,
-                          "\" keeps several versions of the weights, which a Pipeline does not do "
-                          "yet: take \"1f1b\", whose memory is as small, or another schedule that "
-                          "empties the pipeline after each batch"));
-  }
+  if (!choice.entry.is_synchronous()) require_fitting(choice, options);
   return value_of(make_order(choice, ranks, options.micro_batches), "schedule");
 }
 
@@ -208,7 +204,7 @@ void MadeStages::begin_training(const PipelineOptions& options) {
 void MadeStages::drive_dropouts(const Layers& layers, std::uint64_t seed) {
   clock_ = std::make_shared<tensor::DropoutClock>();
   *clock_ = {.seed = seed,
-             .step = [this] { return steps_; },
+             .step = [this] { return pass_.value_or(steps_); },
              .replica = mesh_.rank("dp"),
              .replicas = mesh_.size("dp"),
              .context = mesh_.rank("cp"),

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class MadeStages {
   int recompute_every() const { return recompute_every_; }  // layers of a segment; 0: none is
   // Returns the number of steps that have ended, with this one.
   std::int64_t end_step() { return ++steps_; }
+  // Numbers the next passes for the masks of Dropout layers; empty: by the number of steps that
+  // have ended, as where a pass and its backward are of the same step.
+  void number_passes(std::optional<std::int64_t> pass) { pass_ = pass; }
 
   // --- for checkpoints ---
   std::vector<DataParallel*> data_parallels();
@@ -67,6 +71,7 @@ class MadeStages {
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by chunk; null: none
   std::shared_ptr<tensor::DropoutClock> clock_;
   std::int64_t steps_ = 0;
+  std::optional<std::int64_t> pass_;
 };
 
 }  // namespace paceline::pipeline

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ class PipelineLayer {
   virtual std::shared_ptr<torch::nn::Module> module() const = 0;
   // `name`: of the layer, for the text of an Error (misuse) on too many tensors.
   virtual Tensors forward(const Tensors& inputs, const std::string& name) = 0;
+  // The same layer over module()->clone(). Null: the clone is of another class. THROWS c10::Error:
+  // the module is not torch::nn::Cloneable.
+  virtual std::unique_ptr<PipelineLayer> clone() const = 0;
 };
 
 inline const at::Tensor& only_tensor(const Tensors& inputs, const std::string& name) {
@@ -59,6 +63,12 @@ class HeldLayer final : public PipelineLayer {
       return as_tensors(holder_->forward(only_tensor(inputs, name)));
     }
   }
+  std::unique_ptr<PipelineLayer> clone() const override {
+    using Module = std::remove_cvref_t<decltype(*holder_)>;
+    auto copy = std::dynamic_pointer_cast<Module>(module()->clone());
+    if (copy == nullptr) return nullptr;
+    return std::make_unique<HeldLayer>(Holder(std::move(copy)));
+  }
 
  private:
   Holder holder_;
@@ -71,6 +81,9 @@ class AnyLayer final : public PipelineLayer {
   std::shared_ptr<torch::nn::Module> module() const override { return any_.ptr(); }
   Tensors forward(const Tensors& inputs, const std::string& name) override {
     return {any_.forward<at::Tensor>(only_tensor(inputs, name))};
+  }
+  std::unique_ptr<PipelineLayer> clone() const override {
+    return std::make_unique<AnyLayer>(any_.clone());
   }
 
  private:

@@ -16,9 +16,10 @@ namespace paceline {
 
 struct PipelineOptions {
   // Says which stage computes what after what (docs/pipelines/): "sequential", "gpipe", "1f1b",
-  // "interleaved:chunks=2", "zero_bubble".
+  // "interleaved:chunks=2", "zero_bubble", "pipedream", "pipedream:sync=vertical",
+  // "pipedream_2bw". The last three step by gradients of older weights.
   std::string schedule = "1f1b";
-  // A batch is cut into so many parts, whose lengths differ by one at most.
+  // A batch is cut into so many parts, whose lengths differ by one at most. 1 under pipedream.
   int micro_batches = 1;
   // The mean loss over the samples of a micro-batch, of what the last layer returns. Called where
   // the last stage is.

@@ -9,8 +9,9 @@
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/pipeline/pipeline.h"
-#include "paceline/core/plan/plan.h"
 #include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/pipeline/asynchronous_run.h"
+#include "paceline/torch/pipeline/cut_batch.h"
 #include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
 
@@ -28,39 +29,47 @@ class Pipeline::Impl {
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
         work_(stages_.order().placement(), stages_.chunks(), options_.loss,
-              stages_.recompute_every()) {}
+              stages_.recompute_every()) {
+    if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
+      endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
+  }
 
   double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare);
   at::Tensor forward(const at::Tensor& data);
-  torch::OrderedDict<std::string, at::Tensor> state();
 
   void weigh(double samples) {
     weight_ = samples;
+    has_weight_ = true;
+    if (endless_) return;  // it goes with the batch, whose gradient comes later
     for (Chunk& chunk : stages_.chunks())
       if (chunk.parallel) chunk.parallel->weight(samples);
   }
+  void drain() {
+    if (endless_) endless_->drain();
+  }
   void finish() {
+    drain();
     for (Chunk& chunk : stages_.chunks())
       if (chunk.parallel) chunk.parallel->finish();
   }
   void train(bool on) {
     for (Chunk& chunk : stages_.chunks()) chunk.module->train(on);
+    if (endless_) endless_->train(on);
   }
   MadeStages& stages() { return stages_; }
   const PipelineReport& report() const { return report_; }
-  Traffic traffic() const { return wire_->traffic(); }
+  Traffic traffic() const { return endless_ ? endless_->traffic() : wire_->traffic(); }
 
  private:
   bool is_first() const { return stage_group_.rank() == 0; }
   bool is_last() const { return stage_group_.rank() == stage_group_.size() - 1; }
   bool is_alone() const { return stage_group_.size() == 1; }
   std::int64_t agreed_samples(const Tensors& data);
-  std::vector<std::int64_t> lengths_of(std::int64_t samples) const;
-  pipeline::MicroBatches cut(const Tensors& data, const at::Tensor& target, std::int64_t samples);
   void learn_shapes(const pipeline::MicroBatches& batches);
   using Seen = std::function<void(int cut, const Tensors& tensors)>;
   Tensors run_through(Tensors data, const Seen& seen);
   pipeline::StepReport run_order();
+  double endless_step(pipeline::MicroBatches batches, const PrepareOptimizer& prepare);
   void end_updates(const PrepareOptimizer& prepare);
   void clip();
   double global_loss(std::optional<double> own);
@@ -75,6 +84,8 @@ class Pipeline::Impl {
       known_;  // what shapes_ is of: sizes of the batch's tensors
   pipeline::CutShapes shapes_;
   double weight_ = 1;
+  bool has_weight_ = false;
+  std::unique_ptr<pipeline::AsynchronousRun> endless_;  // null: each batch ends within its step
   std::uint64_t runs_ = 0;
   PipelineReport report_;
 };
@@ -93,42 +104,18 @@ std::int64_t Pipeline::Impl::agreed_samples(const Tensors& data) {
     told = {data.front().size(0), sizes != known_ ? 1 : 0};
     known_ = std::move(sizes);
   }
-  if (!is_alone()) stage_group_.broadcast(buffer_of(told)).wait();
+  if (endless_) endless_->tell(told);
+  else if (!is_alone()) stage_group_.broadcast(buffer_of(told)).wait();
   if (told[0] < options_.micro_batches) {
     throw_misuse(c10::str("Pipeline::step() got a batch of ", told[0],
                           " samples, which cannot be cut into ", options_.micro_batches,
                           " micro-batches: hand in larger batches, or set fewer micro_batches"));
   }
-  if (told[1] != 0) shapes_.clear();
+  if (told[1] != 0) {
+    drain();  // what is in flight has the shapes of before
+    shapes_.clear();
+  }
   return told[0];
-}
-
-// The parts are those of torch.tensor_split.
-std::vector<std::int64_t> Pipeline::Impl::lengths_of(std::int64_t samples) const {
-  const std::int64_t parts = options_.micro_batches;
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(parts), samples / parts);
-  for (std::int64_t i = 0; i < samples % parts; ++i) ++lengths[static_cast<std::size_t>(i)];
-  return lengths;
-}
-
-pipeline::MicroBatches Pipeline::Impl::cut(const Tensors& data, const at::Tensor& target,
-                                           std::int64_t samples) {
-  pipeline::MicroBatches batches{.samples = lengths_of(samples)};
-  std::int64_t begin = 0;
-  if (is_last() && (!target.defined() || target.dim() == 0 || target.size(0) != samples)) {
-    throw_misuse(c10::str("Pipeline::step() got ",
-                          target.defined() ? describe(target) : std::string("no target"),
-                          " where the last stage is, for a batch of ", samples,
-                          " samples: hand in the target of each sample"));
-  }
-  for (const std::int64_t length : batches.samples) {
-    Tensors& part = batches.data.emplace_back();
-    if (is_first())
-      for (const at::Tensor& one : data) part.push_back(one.narrow(0, begin, length));
-    batches.target.push_back(is_last() ? target.narrow(0, begin, length) : at::Tensor());
-    begin += length;
-  }
-  return batches;
 }
 
 // Takes data through all stages, one after the other; returns what the last one does, where it is.
@@ -173,8 +160,10 @@ void Pipeline::Impl::learn_shapes(const pipeline::MicroBatches& batches) {
 double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
                             PrepareOptimizer prepare) {
   const std::int64_t samples = agreed_samples(data);
-  pipeline::MicroBatches batches = cut(data, target, samples);
+  pipeline::MicroBatches batches = pipeline::cut_batch(
+      is_first() ? &data : nullptr, is_last() ? &target : nullptr, samples, options_.micro_batches);
   learn_shapes(batches);
+  if (endless_) return endless_step(std::move(batches), prepare);
   work_.begin_step(std::move(batches), shapes_);
   const pipeline::StepReport ran = run_order();
   const std::optional<double> loss = work_.end_step();
@@ -184,6 +173,18 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
              .compute_seconds = ran.compute_seconds,
              .live_activations = ran.peak_live};
   return global_loss(loss);
+}
+
+double Pipeline::Impl::endless_step(pipeline::MicroBatches batches,
+                                    const PrepareOptimizer& prepare) {
+  const std::optional<double> weight = has_weight_ ? std::optional(weight_) : std::nullopt;
+  const pipeline::StepReport ran = endless_->step(std::move(batches), prepare, weight);
+  report_ = {.step = stages_.end_step(),
+             .idle_seconds = ran.idle_seconds,
+             .compute_seconds = ran.compute_seconds,
+             .live_activations = ran.peak_live,
+             .versions = endless_->most_versions()};
+  return endless_->loss();
 }
 
 // Messages of a step that fails here may still come, into memory that goes: no rank goes on.
@@ -249,23 +250,11 @@ double Pipeline::Impl::global_loss(std::optional<double> own) {
 }
 
 at::Tensor Pipeline::Impl::forward(const at::Tensor& data) {
+  drain();
   const Tensors last = run_through({data}, {});
   if (is_alone()) return pipeline::only_tensor(last, "output");
-  std::vector<std::int64_t> shape(18);
-  at::Tensor output;
-  if (is_last()) {
-    output = pipeline::only_tensor(last, "output").contiguous();
-    shape[0] = static_cast<std::int64_t>(output.scalar_type());
-    shape[1] = output.dim();
-    std::ranges::copy(output.sizes(), shape.begin() + 2);
-  }
-  const int root = stage_group_.size() - 1;
-  stage_group_.broadcast(buffer_of(shape), root).wait();
-  if (!is_last()) {
-    output = pipeline::tensor_of(
-        {static_cast<at::ScalarType>(shape[0]), {shape.begin() + 2, shape.begin() + 2 + shape[1]}});
-  }
-  stage_group_.broadcast(buffer_of(output), root).wait();
+  at::Tensor output = is_last() ? pipeline::only_tensor(last, "output") : at::Tensor();
+  pipeline::broadcast_with_shape(stage_group_, output, stage_group_.size() - 1);
   return output;
 }
 
@@ -293,9 +282,11 @@ void Pipeline::train(bool on) {
   impl_->train(on);
 }
 torch::OrderedDict<std::string, at::Tensor> Pipeline::state() {
+  impl_->drain();
   return impl_->stages().state();
 }
 std::string Pipeline::parameters_sha256() {
+  impl_->drain();
   return impl_->stages().parameters_sha256();
 }
 int Pipeline::stages() const {

@@ -38,6 +38,7 @@ struct PipelineReport {
   double idle_seconds = 0;     // it waited for messages of other stages
   double compute_seconds = 0;  // forwards and backwards
   int live_activations = 0;    // at most so many micro-batches were between forward and backward
+  int versions = 1;            // of the weights, which the stage kept at most until now
 };
 
 // THREAD: the one that makes it. The mesh must live longer.
@@ -58,6 +59,11 @@ class Pipeline {
   // `target`; the others may hand in undefined tensors. `prepare` may set options of each
   // optimizer, such as the rate, before it steps. THROWS Error: misuse, on all stages: a batch of
   // fewer samples than micro-batches; what ended the communication, by stage and micro-batch.
+  //
+  // Under pipedream and pipedream_2bw it returns the newest loss that is back at the first stage:
+  // that of the batch p - 1 calls before on p stages, of the one before with pipedream_2bw; NaN
+  // until there is one. What `prepare` sets is for the update by this batch, on all stages, though
+  // it is called at once. A batch of other shapes than the one before drains the pipeline first.
   double step(const at::Tensor& data, const at::Tensor& target, PrepareOptimizer prepare = {});
   double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare = {});
 
@@ -67,7 +73,9 @@ class Pipeline {
   // The number of samples in this rank's batch, where replicas have batches of different sizes
   // (DataParallel::weight).
   void weight(double samples);
-  // Waits until nothing is under way, and compares replicas. All ranks call it.
+  // Waits until nothing is under way, and compares replicas. All ranks call it. A pipeline without
+  // a flush computes what is in flight, as it also does in forward(), state() and
+  // parameters_sha256(), and fills anew with the next step.
   void finish();
 
   void train(bool on = true);  // the mode of all modules; a new one is in training

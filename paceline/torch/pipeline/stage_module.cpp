@@ -1,9 +1,15 @@
 #include "paceline/torch/pipeline/stage_module.h"
 
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <functional>
+#include <typeinfo>
 #include <utility>
 
+#include "paceline/core/base/base.h"
+#include "paceline/torch/bridge/bridge.h"
+#include "paceline/torch/pipeline/drawing_from.h"
 #include "paceline/torch/pipeline/recompute.h"
 
 namespace paceline::pipeline {
@@ -27,6 +33,35 @@ void place(torch::nn::Module& root, const std::string& name,
   parent->register_module(name.substr(begin), module);
 }
 
+[[noreturn]] void throw_no_clone(const std::string& layer, const torch::nn::Module& module,
+                                 const std::string& why) {
+  throw_misuse(c10::str(
+      "layer '", layer, "' is a ", module.name(), ", of which a pipeline without a flush keeps ",
+      "clones, one for each version of the weights, and it cannot be cloned (", why,
+      "): derive its class from torch::nn::Cloneable and register parameters, buffers and "
+      "submodules in reset(), or choose schedule \"1f1b\", which keeps one version"));
+}
+
+std::unique_ptr<PipelineLayer> clone_of(const PipelineLayer& layer, const std::string& name) {
+  std::unique_ptr<PipelineLayer> clone;
+  try {
+    clone = layer.clone();
+  } catch (const c10::Error& error) {
+    throw_no_clone(name, *layer.module(), error.what_without_backtrace());
+  } catch (const Error& error) {
+    throw_no_clone(name, *layer.module(), error.failure().what);
+  }
+  // A class that derives from a Cloneable one would be cut down to it.
+  const auto modules = layer.module()->modules();
+  const auto copies = clone ? clone->module()->modules() : decltype(modules){};
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const torch::nn::Module& module = *modules[i];
+    if (i < copies.size() && typeid(*copies[i]) == typeid(module)) continue;
+    throw_no_clone(name, module, "its clone() makes an object of another class");
+  }
+  return clone;
+}
+
 }  // namespace
 
 StageModule::StageModule(const Layers& layers, int first, int last) : first_(first) {
@@ -35,6 +70,30 @@ StageModule::StageModule(const Layers& layers, int first, int last) : first_(fir
     layers_.push_back(layers.make(layer));
     place(*this, names_.back(), layers_.back()->module());
   }
+}
+
+StageModule::StageModule(int first, std::vector<std::string> names,
+                         std::vector<std::unique_ptr<PipelineLayer>> layers)
+    : first_(first), names_(std::move(names)), layers_(std::move(layers)) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) place(*this, names_[i], layers_[i]->module());
+}
+
+std::shared_ptr<StageModule> StageModule::copy() const {
+  const DrawingFrom drawing(0);  // reset() draws values that are overwritten
+  std::vector<std::unique_ptr<PipelineLayer>> layers;
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers.push_back(clone_of(*layers_[i], names_[i]));
+  std::shared_ptr<StageModule> copy(new StageModule(first_, names_, std::move(layers)));
+  const auto parameters = this->parameters(), copied = copy->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    copied[i].set_requires_grad(parameters[i].requires_grad());
+    if (!parameters[i].requires_grad()) copied[i].set_data(parameters[i]);
+    for (std::size_t k = 0; k < i; ++k)  // a tensor that has two names here has them there
+      if (parameters[k].is_same(parameters[i])) copied[i].set_data(copied[k]);
+  }
+  const auto buffers = this->buffers(), copied_buffers = copy->buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i) copied_buffers[i].set_data(buffers[i]);
+  return copy;
 }
 
 Tensors StageModule::run(Tensors tensors, std::size_t first, std::size_t end) {

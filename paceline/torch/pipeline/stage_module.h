@@ -22,6 +22,10 @@ class StageModule final : public torch::nn::Module {
   // The same, of which only the inputs of segments of so many layers are kept for the backward
   // pass; 0: everything is.
   Tensors forward(Tensors inputs, int recompute_every);
+  // A clone that has the same values: its trained parameters have storages of their own, while its
+  // buffers and frozen parameters share those of this one. The default generator is as it was
+  // afterwards. THROWS Error (misuse), by name and class: a layer cannot be cloned.
+  std::shared_ptr<StageModule> copy() const;
   int first() const { return first_; }
   int last() const { return first_ + static_cast<int>(layers_.size()) - 1; }
   const std::string& name_of(int layer) const {
@@ -31,6 +35,8 @@ class StageModule final : public torch::nn::Module {
   const torch::nn::Module& layer(int layer) const;
 
  private:
+  StageModule(int first, std::vector<std::string> names,
+              std::vector<std::unique_ptr<PipelineLayer>> layers);
   Tensors run(Tensors tensors, std::size_t first, std::size_t end);
 
   int first_;

@@ -10,14 +10,9 @@
 namespace paceline::pipeline {
 namespace {
 
-// Gradients cross a cut for what has them: every tensor of a floating type.
-bool has_gradient(const at::Tensor& tensor) {
-  return at::isFloatingType(tensor.scalar_type());
-}
-
 Tensors with_gradients(const Tensors& tensors) {
   Tensors some;
-  std::ranges::copy_if(tensors, std::back_inserter(some), has_gradient);
+  std::ranges::copy_if(tensors, std::back_inserter(some), crosses_back);
   return some;
 }
 
@@ -102,7 +97,7 @@ void StagesOfRank::forward(const Operation& operation) {
   Tensors inputs;
   for (const at::Tensor& one : taken_inputs(operation)) {
     live.inputs.push_back(one.detach());
-    const bool travels = operation.stage > 0 && has_gradient(one);
+    const bool travels = operation.stage > 0 && crosses_back(one);
     if (travels) live.inputs.back().set_requires_grad(true);
     // Autocast casts a leaf once for all operators, whose gradients would then be summed in 16
     // bits, as they are not within one process.
@@ -152,7 +147,7 @@ void StagesOfRank::run_backward(Chunk& chunk, int micro_batch, const Live& live,
   Tensors outputs, given;
   std::size_t next = 0;
   for (const at::Tensor& output : live.outputs) {
-    if (!has_gradient(output)) continue;
+    if (!crosses_back(output)) continue;
     const at::Tensor& gradient = gradients[next++];
     if (!output.requires_grad()) continue;
     outputs.push_back(output);

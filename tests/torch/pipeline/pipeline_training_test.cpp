@@ -295,7 +295,6 @@ TEST(Pipeline, RefusesByNameWhatDoesNotGo) {
                 o.micro_batches = 3;
               }),
               AllOf(HasSubstr("3"), HasSubstr("2")));
-  EXPECT_THAT(refusal([](auto& o) { o.schedule = "pipedream"; }), HasSubstr("1f1b"));
   EXPECT_THAT(refusal([](auto& o) { o.schedule = "gpip"; }), HasSubstr("gpipe"));
   EXPECT_THAT(refusal([](auto& o) { o.partition = "0-3,5-7"; }), HasSubstr("0-3,5-7"));
   EXPECT_THAT(refusal([](auto& o) { o.partition = "0-4,4-7"; }), HasSubstr("0-4,4-7"));
