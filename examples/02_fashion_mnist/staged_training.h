@@ -5,5 +5,5 @@
 #include "options.h"
 #include "paceline/core/job/job.h"
 
-// As train(), by class Pipeline. Returns the exit code. THROWS paceline::Error.
+// Trains by class Pipeline, else as train() does. Returns the exit code. THROWS paceline::Error.
 int train_in_stages(paceline::Job& job, const Options& options);

@@ -36,10 +36,11 @@ int read_options(int argc, char** argv, RunOptions& options) {
                  "that share the layers of one (tensor parallel), cp=N that share its sequences "
                  "(context parallel), pp=N stages, each with some of its layers (pipeline "
                  "parallel), or several, as dp=2,tp=2 [all are replicas]");
-  app.add_option("--pipeline", options.pipeline,
-                 "What each stage computes after what: " + names_of_schedules() +
-                     ". Those without a flush do not train yet; the others have the same bits "
-                     "[1f1b]")
+  app.add_option(
+         "--pipeline", options.pipeline,
+         "What each stage computes after what: " + names_of_schedules() +
+             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw do not "
+             "train yet; the others have the same bits [1f1b]")
       ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
   app.add_option("--micro-batches", options.micro_batches,
                  "Cut the sequences of a replica into so many parts, which follow each other "

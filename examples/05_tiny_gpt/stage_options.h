@@ -1,4 +1,4 @@
-// Which options make a run a pipeline, and which do not go with one.
+// The options that make a run a pipeline, and those that do not go with one.
 #pragma once
 
 #include <string>

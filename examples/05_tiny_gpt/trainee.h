@@ -32,7 +32,7 @@ class Trainee {
   virtual at::Tensor last_logits(const at::Tensor& tokens) = 0;
   virtual std::string sha256() = 0;  // of the parameters of the whole model
   virtual void add_to(paceline::Checkpoints& checkpoints) = 0;
-  // What the summary tells of this kind of training. All ranks call it.
+  // The summary tells these of this kind of training. All ranks call it.
   virtual paceline::observe::Metrics figures() = 0;
 };
 

@@ -3,13 +3,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/plan/plan.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_options.h"
+#include "paceline/torch/pipeline/whole_model.h"
 #include "paceline/torch/precision/precision.h"
 #include "paceline/torch/replica/replica.h"
 #include "paceline/torch/tensor/plan_match.h"
@@ -118,30 +118,6 @@ int dropouts_in(const torch::nn::Module& module) {
       modules, [](const auto& one) { return one->template as<DropoutImpl>() != nullptr; }));
 }
 
-std::string bytes_of(const std::vector<std::string>& names, const Tensors& tensors) {
-  torch::serialize::OutputArchive archive;
-  for (std::size_t i = 0; i < tensors.size(); ++i) archive.write(c10::str("tensor", i), tensors[i]);
-  std::string all;
-  for (const std::string& name : names) all += name + "\n";
-  archive.write("names", c10::IValue(all));
-  std::stringstream stream;
-  archive.save_to(stream);
-  return stream.str();
-}
-
-void add_from(const std::string& bytes, std::vector<std::string>& names, Tensors& tensors) {
-  torch::serialize::InputArchive archive;
-  archive.load_from(bytes.data(), bytes.size());
-  c10::IValue all;
-  archive.read("names", all);
-  std::istringstream lines(all.toStringRef());
-  std::size_t i = 0;
-  for (std::string name; std::getline(lines, name); ++i) {
-    names.push_back(name);
-    archive.read(c10::str("tensor", i), tensors.emplace_back());
-  }
-}
-
 }  // namespace
 
 MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOptions& options)
@@ -244,56 +220,12 @@ std::vector<torch::optim::Optimizer*> MadeStages::optimizers() {
   return all;
 }
 
-// Stage by stage, from the rank that has it.
-Tensors MadeStages::parameters_of_all(std::vector<std::string>& names, bool wants_buffers) {
-  const at::NoGradGuard no_grad;
-  Tensors tensors;
-  for (int stage = 0; stage < order_.stages; ++stage) {
-    const int owner = stage % stage_group_.size();
-    std::string bytes;
-    if (owner == stage_group_.rank()) {
-      Chunk& chunk = chunks_[static_cast<std::size_t>(stage / stage_group_.size())];
-      torch::OrderedDict<std::string, at::Tensor> state;
-      if (chunk.parallel) state = chunk.parallel->state();
-      else
-        for (const auto& each : chunk.module->named_buffers())
-          state.insert(each.key(), each.value().detach().clone());
-      const auto buffers = chunk.module->named_buffers();
-      std::vector<std::string> own_names;
-      Tensors own;
-      for (const auto& each : state) {
-        if (buffers.contains(each.key()) != wants_buffers) continue;
-        own_names.push_back(each.key());
-        own.push_back(each.value());
-      }
-      bytes = bytes_of(own_names, own);
-    }
-    std::vector<std::int64_t> length = {static_cast<std::int64_t>(bytes.size())};
-    if (stage_group_.size() > 1) {
-      stage_group_.broadcast(buffer_of(length), owner).wait();
-      bytes.resize(static_cast<std::size_t>(length[0]));
-      stage_group_
-          .broadcast({reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), Dtype::u8}, owner)
-          .wait();
-    }
-    add_from(bytes, names, tensors);
-  }
-  return tensors;
-}
-
 torch::OrderedDict<std::string, at::Tensor> MadeStages::state() {
-  torch::OrderedDict<std::string, at::Tensor> state;
-  for (const bool wants_buffers : {false, true}) {
-    std::vector<std::string> names;
-    const Tensors tensors = parameters_of_all(names, wants_buffers);
-    for (std::size_t i = 0; i < names.size(); ++i) state.insert(names[i], tensors[i]);
-  }
-  return state;
+  return whole_state(order_.stages, chunks_, stage_group_);
 }
 
 std::string MadeStages::parameters_sha256() {
-  std::vector<std::string> names;
-  return sha256_of(parameters_of_all(names, /*wants_buffers=*/false));
+  return whole_sha256(order_.stages, chunks_, stage_group_);
 }
 
 }  // namespace paceline::pipeline

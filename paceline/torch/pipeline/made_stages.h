@@ -59,7 +59,6 @@ class MadeStages {
   void split_layers(const PipelineOptions& options);
   void begin_training(const PipelineOptions& options);
   void drive_dropouts(const Layers& layers, std::uint64_t seed);
-  Tensors parameters_of_all(std::vector<std::string>& names, bool wants_buffers);
 
   DeviceMesh& mesh_;
   Communicator& stage_group_;

@@ -80,8 +80,7 @@ class Pipeline::Impl {
   Communicator& stage_group_;
   std::unique_ptr<Communicator> wire_;  // for the messages of steps alone
   pipeline::StagesOfRank work_;
-  std::vector<std::vector<std::int64_t>>
-      known_;  // what shapes_ is of: sizes of the batch's tensors
+  std::vector<std::vector<std::int64_t>> known_;  // the sizes of the batch to which shapes_ belongs
   pipeline::CutShapes shapes_;
   double weight_ = 1;
   bool has_weight_ = false;

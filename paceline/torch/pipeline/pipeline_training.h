@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "paceline/core/collective/call/traffic.h"
+#include "paceline/core/collective/collective.h"
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/pipeline/layers.h"
@@ -75,7 +75,7 @@ class Pipeline {
   void weight(double samples);
   // Waits until nothing is under way, and compares replicas. All ranks call it. A pipeline without
   // a flush computes what is in flight, as it also does in forward(), state() and
-  // parameters_sha256(), and fills anew with the next step; it must not end without one of these.
+  // parameters_sha256(), and fills anew with the next step.
   void finish();
 
   void train(bool on = true);  // the mode of all modules; a new one is in training
@@ -91,8 +91,8 @@ class Pipeline {
   int stages() const;                            // of the whole pipeline
   const std::vector<int>& first_layers() const;  // by stage
   const PipelineReport& last_step() const;
-  // Of this rank's activations and gradients over the cuts, in the steps so far. Shapes,
-  // evaluation, losses and the messages among replicas are not in it.
+  // This rank's activations and gradients over the cuts, in the steps so far. It has no messages of
+  // shapes, evaluation and losses, and none among replicas.
   Traffic traffic() const;
 
   // The stages of this rank, as modules whose parameters have the names of the whole model.
