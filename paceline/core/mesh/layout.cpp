@@ -9,22 +9,13 @@
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/number.h"
 #include "paceline/core/base/suggestion.h"
+#include "paceline/core/settings/settings.h"
 
 namespace paceline::mesh {
 namespace {
 
 constexpr std::array<std::string_view, kAxes.size()> kNames = {"pp", "dp", "cp", "tp", "ep", "edp"};
 constexpr std::string_view kSettable = "pp, dp, cp, tp and ep";
-
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    words.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return words;
-    text.remove_prefix(comma + 1);
-  }
-}
 
 std::optional<Axis> axis_named(std::string_view name) {
   const auto found = std::ranges::find(kNames, name);
@@ -52,7 +43,7 @@ Axes::Axes(std::initializer_list<Axis> axes) {
 
 Result<Axes> Axes::parse(std::string_view text) {
   Axes axes = {};
-  const auto words = words_of(text);
+  const auto words = split_at(text, ',');
   for (const std::string_view word : words) {
     const auto axis = axis_named(word);
     if (!axis)
@@ -88,7 +79,7 @@ Result<Layout> Layout::parse(std::string_view text, int world_size) {
   };
   Layout layout;
   std::array<bool, kAxes.size()> is_given = {};
-  for (const std::string_view word : words_of(text)) {
+  for (const std::string_view word : split_at(text, ',')) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string_view name = word.substr(0, equals);
     const auto axis = axis_named(name);

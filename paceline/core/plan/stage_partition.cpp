@@ -6,19 +6,10 @@
 #include <optional>
 
 #include "paceline/core/base/number.h"
+#include "paceline/core/settings/settings.h"
 
 namespace paceline::plan {
 namespace {
-
-std::vector<std::string_view> stage_words(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (;;) {
-    const std::size_t comma = text.find(',');
-    words.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return words;
-    text.remove_prefix(comma + 1);
-  }
-}
 
 std::optional<int> count_in(std::string_view text) {
   const auto value = number_in<int>(text);
@@ -70,7 +61,7 @@ Result<StagePartition> StagePartition::parse(std::string_view text, int layers) 
   const auto wrong = [&](std::string_view what) {
     return Failure{Fault::misuse, fmt::format("partition \"{}\": {}", text, what), {}};
   };
-  const std::vector<std::string_view> words = stage_words(text);
+  const std::vector<std::string_view> words = split_at(text, ',');
   const auto count = static_cast<int>(words.size());
   StagePartition partition;
   for (const std::string_view word : words) {

@@ -14,7 +14,7 @@ namespace {
 using pipeline::Kind;
 using pipeline::OperationTime;
 
-// With so many chunks each has colours of its own.
+// Up to this number of chunks, each chunk is drawn in its own colours.
 constexpr int kMostColouredChunks = 2;
 
 std::vector<std::string> kinds_of(const pipeline::Order& order) {

@@ -59,15 +59,6 @@ std::vector<pipeline::StageSeconds> parse_durations(std::string_view option,
   return durations;
 }
 
-double parse_bandwidth(std::string_view option, const std::string& text) {
-  constexpr std::pair<std::string_view, double> kRates[] = {{"gbit", 1e9 / 8}, {"mbit", 1e6 / 8}};
-  for (const auto& [unit, bytes] : kRates) {
-    if (text.ends_with(unit))
-      return parse_positive(option, text.substr(0, text.size() - unit.size())) * bytes;
-  }
-  return static_cast<double>(parse_size(option, text));
-}
-
 pipeline::PipelineCosts PipelineCase::costs() const {
   pipeline::PipelineCosts costs = pipeline::equal_costs(order, durations.front());
   const double chunks = order.placement().chunks();

@@ -39,7 +39,4 @@ PipelineCase checked_case(const PipelineOptions& given, int ranks);
 std::vector<pipeline::StageSeconds> parse_durations(std::string_view option,
                                                     const std::string& text);
 
-// "1gbit", "200mbit" or, as bytes a second, "125MiB": bytes a second. THROWS Error (misuse).
-double parse_bandwidth(std::string_view option, const std::string& text);
-
 }  // namespace paceline::cli

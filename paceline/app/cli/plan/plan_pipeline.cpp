@@ -77,14 +77,6 @@ std::shared_ptr<const CLI::App> described_plan() {
   return {options, &options->app};
 }
 
-double rate_of(const std::string& text) {
-  constexpr std::pair<std::string_view, double> kRates[] = {{"gbit", 1e9 / 8}, {"mbit", 1e6 / 8}};
-  for (const auto& [unit, bytes] : kRates)
-    if (text.ends_with(unit))
-      return parse_positive("--bandwidth", text.substr(0, text.size() - unit.size())) * bytes;
-  return static_cast<double>(parse_size("--bandwidth", text));
-}
-
 double seconds_of(std::string_view option, const std::string& text) {
   return std::chrono::duration<double>(parse_duration(option, text)).count();
 }
@@ -114,7 +106,7 @@ plan::PlanQuestion question_of(const PlanOptions& given) {
   question.ranks = parse_count("--ranks", given.ranks, 1, kMostRanks);
   if (!given.batch.empty()) question.batch = parse_count("--batch", given.batch, 1, kMost);
   question.form = value_of("--schedule", plan::PipelineForm::parse(given.schedule));
-  question.bytes_per_second = rate_of(given.bandwidth);
+  question.bytes_per_second = parse_bandwidth("--bandwidth", given.bandwidth);
   question.latency = seconds_of("--latency", given.latency);
   question.start = seconds_of("--start", given.start);
   if (given.micro_batches != "auto")

@@ -142,6 +142,15 @@ std::size_t parse_size(std::string_view option, const std::string& text) {
   return *value * unit;
 }
 
+double parse_bandwidth(std::string_view option, const std::string& text) {
+  constexpr std::pair<std::string_view, double> kRates[] = {{"gbit", 1e9 / 8}, {"mbit", 1e6 / 8}};
+  for (const auto& [unit, bytes] : kRates) {
+    if (text.ends_with(unit))
+      return parse_positive(option, text.substr(0, text.size() - unit.size())) * bytes;
+  }
+  return static_cast<double>(parse_size(option, text));
+}
+
 std::vector<std::size_t> parse_sizes(std::string_view option, const std::string& text) {
   std::vector<std::size_t> sizes;
   for (const std::string& part : parse_list(option, text)) {

@@ -32,6 +32,9 @@ std::string parse_choice(std::string_view option, const std::string& text,
 
 // "4", "16KiB", "64MiB", "1GiB": bytes, more than zero. THROWS Error (misuse)
 std::size_t parse_size(std::string_view option, const std::string& text);
+
+// "1gbit", "200mbit" or, as bytes a second, "125MiB": bytes a second. THROWS Error (misuse).
+double parse_bandwidth(std::string_view option, const std::string& text);
 // "4..256MiB" goes from the first to the last by factors of 4; "4,1MiB,4MiB..64MiB" is a list. The
 // order is kept. THROWS Error (misuse)
 std::vector<std::size_t> parse_sizes(std::string_view option, const std::string& text);

@@ -25,7 +25,8 @@ struct Turns {
   std::vector<Operation> drain(int owns) const;
   // How many of micro-batches 0 .. micro_batches - 1 are its own.
   int owns_of(int micro_batches) const;
-  // All turns of so many micro-batches, and the drain.
+  // The whole list of this rank if `micro_batches` come in all: its turns, then the backwards that
+  // are left.
   std::vector<Operation> until(int micro_batches) const;
 };
 
@@ -36,7 +37,8 @@ std::vector<int> in_flight_limits(const std::vector<int>& replicas);
 // The turns of rank `rank` of a placement with one chunk; its warm-up is its limit less one.
 Turns turns_of(const Placement& placement, int rank);
 
-// Every rank takes its turns for so many micro-batches, and drains.
+// The order in which every rank takes its turns until `micro_batches` have come, and then computes
+// the backwards that are left.
 Order order_of_turns(const std::vector<int>& replicas, int micro_batches);
 Order order_of_turns(int ranks, int micro_batches);  // with one rank for each stage
 

@@ -23,7 +23,8 @@ class RankProgress {
   // This operation will be appended later: its receive may be posted once those of the list are.
   void expect(const Operation& operation);
 
-  // The next receive to post, in the order of need; each is given once. Empty: none for now.
+  // Returns the next receive that the caller shall post, in the order in which the rank needs the
+  // messages. Each is returned once. Empty: nothing is to be posted before another message arrives.
   std::optional<Transfer> next_receive();
   // A receive that was given is done.
   void arrived(const Transfer& transfer);

@@ -35,12 +35,6 @@ TEST(PipelineOptions, RanksMayHaveTimesOfTheirOwn) {
   EXPECT_NEAR(one.costs().stages[1].forward, 4e-3, 1e-15);
 }
 
-TEST(PipelineOptions, ABandwidthIsBitsOrBytesASecond) {
-  EXPECT_EQ(parse_bandwidth("--bandwidth", "1gbit"), 125e6);
-  EXPECT_EQ(parse_bandwidth("--bandwidth", "200mbit"), 25e6);
-  EXPECT_EQ(parse_bandwidth("--bandwidth", "1MiB"), 1048576);
-}
-
 TEST(PipelineOptions, WrongValuesAreToldWithTheRemedy) {
   EXPECT_THAT(refusal_of({.schedule = "gpip"}, 4), HasSubstr("did you mean gpipe"));
   EXPECT_THAT(refusal_of({.schedule = "interleaved", .micro_batches = "6"}, 4),

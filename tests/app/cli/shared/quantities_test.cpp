@@ -102,5 +102,11 @@ TEST(Quantities, ListsAreSeparatedByCommas) {
     EXPECT_THROW(parse_list("-l", text), Error) << text;
 }
 
+TEST(Quantities, ABandwidthIsBitsOrBytesASecond) {
+  EXPECT_EQ(parse_bandwidth("--bandwidth", "1gbit"), 125e6);
+  EXPECT_EQ(parse_bandwidth("--bandwidth", "200mbit"), 25e6);
+  EXPECT_EQ(parse_bandwidth("--bandwidth", "1MiB"), 1048576);
+}
+
 }  // namespace
 }  // namespace paceline::cli
