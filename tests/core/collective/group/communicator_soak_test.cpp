@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -33,6 +34,15 @@ long memory_in_use() {
 long descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                        std::filesystem::directory_iterator());
+}
+
+// While nothing new is opened: other ranks' threads may still be closing what their last groups
+// had, so the fewest of half a second are those that stay.
+long fewest_descriptors() {
+  long fewest = descriptors();
+  const Deadline deadline = Deadline::in(500ms);
+  while (!deadline.passed()) fewest = std::min(fewest, descriptors());
+  return fewest;
 }
 
 // The groups of one thread: the same on all ranks that are in them.
@@ -138,16 +148,15 @@ TEST(CommunicatorSoak, RandomGroupsTagsAndOperationsFromSeveralThreadsLeaveNothi
       }
       if (++warm == kSoakRanks) {
         memory = memory_in_use();
-        open = descriptors();
+        open = fewest_descriptors();
       }
       job.world().barrier().wait();
       for (std::uint64_t seed = 2; seed < 4; ++seed) phase(seed, kSteps / kThreads);
       job.world().barrier().wait();
       if (job.rank() == 0) {
-        // Other ranks' threads may still be closing what their last groups had.
         const Deadline deadline = Deadline::in(10s);
-        while (descriptors() != open && !deadline.passed()) std::this_thread::yield();
-        EXPECT_EQ(descriptors(), open);
+        while (descriptors() > open && !deadline.passed()) std::this_thread::yield();
+        EXPECT_LE(descriptors(), open);
         EXPECT_LT(memory_in_use() - memory, 4 << 20)
             << "bytes, after " << 2 * kSteps << " more steps";
       }
