@@ -70,8 +70,8 @@ class Pipeline::Impl {
   Tensors run_through(Tensors data, const Seen& seen);
   pipeline::StepReport run_order();
   double endless_step(pipeline::MicroBatches batches, const PrepareOptimizer& prepare);
-  void end_updates(const PrepareOptimizer& prepare);
-  void clip();
+  double end_updates(const PrepareOptimizer& prepare);
+  double clip();
   double global_loss(std::optional<double> own);
 
   DeviceMesh& mesh_;
@@ -166,11 +166,12 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
   work_.begin_step(std::move(batches), shapes_);
   const pipeline::StepReport ran = run_order();
   const std::optional<double> loss = work_.end_step();
-  end_updates(prepare);
+  const double norm = end_updates(prepare);
   report_ = {.step = stages_.end_step(),
              .idle_seconds = ran.idle_seconds,
              .compute_seconds = ran.compute_seconds,
-             .live_activations = ran.peak_live};
+             .live_activations = ran.peak_live,
+             .grad_norm = norm};
   return global_loss(loss);
 }
 
@@ -197,13 +198,14 @@ pipeline::StepReport Pipeline::Impl::run_order() {
   }
 }
 
-void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
+// Returns the norm of the whole model's gradient, if it is clipped; else 0.
+double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
   const bool clips = options_.training.max_grad_norm > 0;
   const bool needs_gradients = clips || !stages_.ties().empty();
   for (Chunk& chunk : stages_.chunks())
     if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
   stages_.ties().sum_gradients();
-  if (clips) clip();
+  const double norm = clips ? clip() : 0;
   for (Chunk& chunk : stages_.chunks()) {
     if (!chunk.parallel) continue;
     torch::optim::Optimizer* const optimizer = stages_.optimizer_of(chunk.stage);
@@ -216,11 +218,12 @@ void Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
     else chunk.parallel->step(*optimizer);
     optimizer->zero_grad();
   }
+  return norm;
 }
 
 // The norm is that of the whole model. Each stage scales by its own call, whose limit is such that
 // all scale by the same factor.
-void Pipeline::Impl::clip() {
+double Pipeline::Impl::clip() {
   constexpr double kTiny = 1e-6;  // as libtorch adds to a norm
   std::vector<double> norms;
   double squares = 0;
@@ -232,10 +235,12 @@ void Pipeline::Impl::clip() {
   }
   squares -= stages_.ties().squares_of_copies();
   if (!is_alone()) squares = stage_group_.all_reduce(squares);
-  const double factor = options_.training.max_grad_norm / (std::sqrt(squares) + kTiny);
+  const double whole = std::sqrt(squares);
+  const double factor = options_.training.max_grad_norm / (whole + kTiny);
   auto norm = norms.begin();
   for (Chunk& chunk : stages_.chunks())
     if (chunk.parallel) clip_grad_norm(chunk.module->parameters(), factor * (*norm++ + kTiny));
+  return whole;
 }
 
 double Pipeline::Impl::global_loss(std::optional<double> own) {
