@@ -57,24 +57,25 @@ AsynchronousRun::AsynchronousRun(MadeStages& stages, DeviceMesh& mesh,
                                  const PipelineOptions& options, const CutShapes& shapes)
     : stage_group_(mesh.group("pp")),
       replicas_(mesh.group("dp,cp")),
-      turns_(turns_of(stages.order().placement(), stage_group_.rank())),
+      placement_(stages.order().placement()),
+      turns_(turns_of(placement_, stage_group_.rank())),
       micro_batches_(options.micro_batches),
       behind_((stage_group_.size() - 1 + micro_batches_ - 1) / micro_batches_),
       work_(made_work(stages, options, shapes)),
       words_(stage_group_.split(0)),
       wire_(stage_group_.split(0)),
-      runner_(*wire_, stages.order().placement(), *work_, runner_options(turns_)) {}
+      runner_(*wire_, placement_, *work_, runner_options(turns_)) {}
 
 std::unique_ptr<AsynchronousWork> AsynchronousRun::made_work(MadeStages& stages,
                                                              const PipelineOptions& options,
                                                              const CutShapes& shapes) {
   const ScheduleChoice choice = parse_schedule(options.schedule).value();
-  const VersionRule rule = version_rule(choice, stages.order().placement(), micro_batches_).value();
+  const VersionRule rule = version_rule(choice, placement_, micro_batches_).value();
   std::string objection = objection_to(stages, options.schedule);
   std::unique_ptr<AsynchronousWork> work;
   try {
     if (objection.empty())
-      work = std::make_unique<AsynchronousWork>(stages, options.loss, shapes, rule);
+      work = std::make_unique<AsynchronousWork>(stages, options.loss, shapes, rule, turns_);
   } catch (const Error& error) {
     objection = error.failure().what;
   }
@@ -92,35 +93,39 @@ AsynchronousRun::~AsynchronousRun() {
 }
 
 void AsynchronousRun::tell(std::vector<std::int64_t>& told) {
-  const int rank = stage_group_.rank();
-  if (rank > 0) words_->recv(buffer_of(told), rank - 1).wait();
-  else if (replicas_.size() > 1)
+  const int from = placement_.rank_of(0, batches_);
+  if (stage_group_.rank() != from) {
+    words_->recv(buffer_of(told), from).wait();
+    return;
+  }
+  if (replicas_.size() > 1)
     told[1] = replicas_.all_reduce(static_cast<double>(told[1]), ReduceOp::max) > 0 ? 1 : 0;
-  if (rank + 1 < stage_group_.size()) words_->send(const_buffer_of(told), rank + 1).wait();
+  for (int rank = 0; rank < stage_group_.size(); ++rank)
+    if (rank != from) words_->send(const_buffer_of(told), rank).wait();
 }
 
 StepReport AsynchronousRun::step(MicroBatches batch, const PrepareOptimizer& prepare,
                                  std::optional<double> weight) {
   work_->hand_in(std::move(batch), prepare, weight);
+  if (!work_->is_own(batches_++)) return {.peak_live = last_.peak_live};
   std::vector<Operation> operations;
   for (int i = 0; i < micro_batches_; ++i)
     std::ranges::copy(turns_.turn(turn_++), std::back_inserter(operations));
-  ++batches_;
-  StepReport report = run(operations);
+  last_ = run(operations);
   // The next backward's gradient comes without any further batch.
   if (const int next = turn_ - turns_.warm_up; turns_.warm_up > 0 && next >= 0)
-    runner_.expect({Kind::backward, turns_.stage, next});
-  take_losses(batches_ - behind_);
-  return report;
+    runner_.expect({Kind::backward, turns_.stage, turns_.micro_batch(next)});
+  take_losses(turns_.replicas == 1 ? batches_ - behind_ : turn_ - turns_.warm_up);
+  return last_;
 }
 
 void AsynchronousRun::drain() {
   if (batches_ == 0) return;
   run(turns_.drain(turn_));
   runner_.drain();
-  take_losses(batches_);
+  take_losses(turn_ / micro_batches_);
   work_->restart();
-  first_turn_ += static_cast<std::uint64_t>(turn_);
+  first_turn_ += static_cast<std::uint64_t>(batches_ * micro_batches_);
   turn_ = batches_ = told_ = 0;
 }
 
@@ -140,11 +145,11 @@ void AsynchronousRun::abort(const std::string& reason) {
   wire_->abort(reason);
 }
 
-// Takes those of the first `batches` since the last drain.
-void AsynchronousRun::take_losses(int batches) {
-  if (told_ >= batches) return;
+// Takes those of this rank's first own batches since the last drain.
+void AsynchronousRun::take_losses(int owns) {
+  if (told_ >= owns) return;
   AsynchronousWork::BatchLoss newest;
-  while (told_ < batches) newest = work_->take_loss(told_++);
+  for (; told_ < owns; ++told_) newest = work_->take_loss(turns_.replica + told_ * turns_.replicas);
   loss_ = newest.loss;
   if (replicas_.size() == 1) return;
   const double weight = newest.weight.value_or(1);

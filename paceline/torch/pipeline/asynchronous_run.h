@@ -31,8 +31,9 @@ class AsynchronousRun {
   AsynchronousRun(const AsynchronousRun&) = delete;
   AsynchronousRun& operator=(const AsynchronousRun&) = delete;
 
-  // The first stage tells two numbers to the others, of which it waits for none: the samples of the
-  // next batch, and 1 if its shapes are others than those in flight, on any replica.
+  // The rank of the first stage that takes the next batch tells the others, of which it waits for
+  // none: the samples of the batch; 1 if its shapes are others than those in flight, on any replica
+  // of the pipeline; a number of its shapes.
   void tell(std::vector<std::int64_t>& told);
   // Takes the next batch, as AsynchronousWork::hand_in() does. THROWS Error: what ended the
   // communication; then nothing can go on.
@@ -41,8 +42,12 @@ class AsynchronousRun {
   // Computes what is in flight. The weights of all stages are then of one version.
   void drain();
 
-  // The mean loss of the newest batch, over all replicas, that is back at the first stage; the same
-  // on all ranks. NaN: there was none.
+  // The batch that comes next, counted from 0 since the last drain.
+  int next_batch() const { return batches_; }
+
+  // The mean loss of the newest batch, over all replicas of the pipeline, that is back at the first
+  // stage; the same on all ranks, unless a stage's ranks take turns: then of the newest batch of
+  // this rank that is back. NaN: there was none.
   double loss() const { return loss_; }
   int most_versions() const { return work_->most_versions(); }
   Traffic traffic() const { return wire_->traffic(); }
@@ -53,16 +58,19 @@ class AsynchronousRun {
                                               const CutShapes& shapes);
   StepReport run(const std::vector<Operation>& operations);
   void abort(const std::string& reason);
-  void take_losses(int batches);
+  void take_losses(int owns);
 
   Communicator &stage_group_, &replicas_;
+  const Placement placement_;
   const Turns turns_;
   const int micro_batches_, behind_;  // a batch is back at the first stage so many batches later
   std::unique_ptr<AsynchronousWork> work_;
   std::unique_ptr<Communicator> words_, wire_;
   Runner runner_;
   std::uint64_t first_turn_ = 0;
-  int turn_ = 0, batches_ = 0, told_ = 0;  // since the last drain; told_: losses were taken of them
+  // Since the last drain; told_: losses were taken of so many of this rank's own batches.
+  int turn_ = 0, batches_ = 0, told_ = 0;
+  StepReport last_;  // of this rank's own turn
   double loss_ = std::numeric_limits<double>::quiet_NaN();
 };
 

@@ -39,26 +39,33 @@ void set_options(torch::optim::Optimizer& optimizer,
 }  // namespace
 
 AsynchronousWork::AsynchronousWork(MadeStages& stages, Loss loss, const CutShapes& shapes,
-                                   const VersionRule& rule)
+                                   const VersionRule& rule, const Turns& turns)
     : stages_(stages),
       placement_(stages.order().placement()),
       chunk_(stages.chunks().front()),
+      turns_(turns),
       optimizer_(stages.optimizer_of(chunk_.stage)),
       loss_(std::move(loss)),
       shapes_(shapes) {
-  if (chunk_.parallel) versions_.emplace(*chunk_.module, rule, chunk_.stage);
+  if (chunk_.parallel) versions_.emplace(*chunk_.module, rule, chunk_.stage, turns.replica);
 }
 
 void AsynchronousWork::hand_in(MicroBatches batch, const PrepareOptimizer& prepare,
                                std::optional<double> weight) {
+  if (optimizer_ != nullptr) {
+    if (prepare) prepare(*optimizer_);
+    if (next_batch_ % turns_.replicas == 0)
+      options_[next_batch_ / turns_.replicas] = options_of(*optimizer_);
+  }
+  const std::size_t parts = batch.samples.size();
+  if (!is_own(next_batch_)) {
+    ++next_batch_;
+    next_micro_batch_ += static_cast<int>(parts);
+    return;
+  }
   Batch& taken = batches_[next_batch_];
   taken.samples = batch.sum();
   taken.loss.weight = weight;
-  if (optimizer_ != nullptr) {
-    if (prepare) prepare(*optimizer_);
-    taken.options = options_of(*optimizer_);
-  }
-  const std::size_t parts = batch.samples.size();
   for (std::size_t i = 0; i < parts; ++i)
     passing_[next_micro_batch_++] = {
         .batch = next_batch_,
@@ -75,6 +82,19 @@ AsynchronousWork::BatchLoss AsynchronousWork::take_loss(int batch) {
 }
 
 void AsynchronousWork::restart() {
+  if (versions_) {
+    const int replicas = turns_.replicas, rounds = (next_batch_ + replicas - 1) / replicas;
+    const int in_last = next_batch_ - (rounds - 1) * replicas;
+    if (is_update_open_) end_update(begun_updates_ == rounds ? in_last : replicas);
+    if (begun_updates_ < rounds && replicas > 1) {  // it has no batch in the last round
+      versions_->restart();                         // no older version is needed
+      chunk_.parallel->weight(0);
+      ++begun_updates_;
+      end_update(in_last);
+    }
+    begun_updates_ = 0;
+    options_.clear();
+  }
   next_batch_ = next_micro_batch_ = 0;
   batches_.clear();
   if (versions_) versions_->restart();
@@ -107,7 +127,10 @@ std::vector<ConstBuffer> AsynchronousWork::message(const Transfer& transfer) {
 // A layer that is computed again in the backward has the mask of its first pass.
 void AsynchronousWork::compute(const Operation& operation) {
   stages_.number_passes(passing_.at(operation.micro_batch).number);
-  if (operation.kind == Kind::forward) forward(operation);
+  const bool is_forward = operation.kind == Kind::forward;
+  if (is_forward && is_update_open_ && !versions_->can_forward(operation.micro_batch))
+    end_update(turns_.replicas);
+  if (is_forward) forward(operation);
   else backward(operation);
   stages_.number_passes({});
   if (versions_) most_versions_ = std::max(most_versions_, versions_->kept());
@@ -168,12 +191,13 @@ void AsynchronousWork::backward(const Operation& operation) {
   }
   if (!versions_) return;
   const StageModule& used = versions_->backward(operation.micro_batch);
-  if (versions_->ends_step(operation.micro_batch)) update(batch, used);
+  if (versions_->ends_step(operation.micro_batch)) begin_update(batch, used);
 }
 
 // Gradients of a version become those of the tensors that the optimizer steps, by a pass of their
 // own, which tells DataParallel of them.
-void AsynchronousWork::update(const Batch& batch, const StageModule& used) {
+void AsynchronousWork::begin_update(const Batch& batch, const StageModule& used) {
+  if (is_update_open_) end_update(turns_.replicas);
   Tensors leaves, gradients;
   const auto stepped = chunk_.module->parameters(), computed = used.parameters();
   for (std::size_t i = 0; i < stepped.size(); ++i) {
@@ -181,12 +205,27 @@ void AsynchronousWork::update(const Batch& batch, const StageModule& used) {
     leaves.push_back(stepped[i]);
     gradients.push_back(std::exchange(computed[i].mutable_grad(), {}));
   }
-  if (batch.loss.weight) chunk_.parallel->weight(*batch.loss.weight);
+  if (turns_.replicas > 1) chunk_.parallel->weight(1);
+  else if (batch.loss.weight) chunk_.parallel->weight(*batch.loss.weight);
   if (!leaves.empty()) torch::autograd::backward(leaves, gradients);
+  ++begun_updates_;
+  is_update_open_ = true;
+  // With replicas the version is needed a round later, until when the others may take their turns.
+  if (turns_.replicas == 1) end_update(1);
+}
+
+// So many replicas have a batch in this round. The step is by the sum of their gradients, so that
+// each batch moves the weights as far as on a stage with one rank.
+void AsynchronousWork::end_update(int contributors) {
+  is_update_open_ = false;
   chunk_.parallel->synchronize();
+  if (contributors > 1) {
+    for (const at::Tensor& leaf : chunk_.module->parameters())
+      if (leaf.grad().defined()) leaf.mutable_grad().mul_(contributors);
+  }
   versions_->begin_version();
   const OptimizerOptions newest = options_of(*optimizer_);
-  set_options(*optimizer_, batch.options);
+  set_options(*optimizer_, options_.extract(begun_updates_ - 1).mapped());
   optimizer_->step();
   set_options(*optimizer_, newest);
   optimizer_->zero_grad();

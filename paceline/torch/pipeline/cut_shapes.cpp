@@ -13,9 +13,19 @@ constexpr std::size_t kMostTensors = 32, kMostDimensions = 16;
 constexpr std::size_t kNumbersOfOne = 2 + kMostDimensions;
 using Header = std::array<std::int64_t, 1 + kMostTensors * kNumbersOfOne>;
 
-Header header_of(const Tensors& tensors) {
+Header header_of(const std::vector<TensorShape>& shapes) {
   Header header = {};
-  header[0] = static_cast<std::int64_t>(tensors.size());
+  header[0] = static_cast<std::int64_t>(shapes.size());
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    std::int64_t* one = &header[1 + i * kNumbersOfOne];
+    *one++ = static_cast<std::int64_t>(shapes[i].type);
+    *one++ = static_cast<std::int64_t>(shapes[i].sizes.size());
+    for (const std::int64_t size : shapes[i].sizes) *one++ = size;
+  }
+  return header;
+}
+
+Header header_of(const Tensors& tensors) {
   if (tensors.empty() || tensors.size() > kMostTensors) {
     throw_misuse(c10::str("a stage of a pipeline hands ", tensors.size(),
                           " tensors to the next one: 1 to ", kMostTensors, " can cross a cut"));
@@ -29,12 +39,8 @@ Header header_of(const Tensors& tensors) {
                             ", which cannot cross a cut: at most ", kMostDimensions,
                             " dimensions, of a real type"));
     }
-    std::int64_t* one = &header[1 + i * kNumbersOfOne];
-    *one++ = static_cast<std::int64_t>(tensor.scalar_type());
-    *one++ = tensor.dim();
-    for (const std::int64_t size : tensor.sizes()) *one++ = size;
   }
-  return header;
+  return header_of(pipeline::shapes_of(tensors));
 }
 
 std::vector<TensorShape> shapes_of(const Header& header) {
@@ -78,6 +84,26 @@ Tensors receive_with_shapes(Communicator& group, int from) {
     group.recv(buffer_of(tensors[i]), from, {.tag = static_cast<std::uint32_t>(1 + i)}).wait();
   }
   return tensors;
+}
+
+void broadcast_shapes(Communicator& group, CutShapes& shapes) {
+  std::vector<std::int64_t> count = {static_cast<std::int64_t>(shapes.size())};
+  group.broadcast(buffer_of(count)).wait();
+  auto own = shapes.begin();
+  CutShapes told;
+  for (std::int64_t i = 0; i < count[0]; ++i) {
+    std::vector<std::int64_t> place(2);
+    Header header = {};
+    if (group.rank() == 0) {
+      place = {own->first.first, own->first.second};
+      header = header_of(own->second);
+      ++own;
+    }
+    group.broadcast(buffer_of(place)).wait();
+    group.broadcast(buffer_of(header)).wait();
+    told[{static_cast<int>(place[0]), place[1]}] = shapes_of(header);
+  }
+  shapes = std::move(told);
 }
 
 void broadcast_with_shape(Communicator& group, at::Tensor& tensor, int root) {

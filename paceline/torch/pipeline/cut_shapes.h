@@ -37,5 +37,7 @@ void broadcast_with_shape(Communicator& group, at::Tensor& tensor, int root);
 
 // The shapes that enter a stage, by the stage and the number of samples.
 using CutShapes = std::map<std::pair<int, std::int64_t>, std::vector<TensorShape>>;
+// All ranks end with those of rank 0. Collective.
+void broadcast_shapes(Communicator& group, CutShapes& shapes);
 
 }  // namespace paceline::pipeline

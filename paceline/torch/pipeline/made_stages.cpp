@@ -25,27 +25,65 @@ Value value_of(Result<Value> result, const char* option) {
   throw Error(std::move(failure));
 }
 
-Order order_for(const PipelineOptions& options, int ranks) {
+ScheduleChoice schedule_of(const PipelineOptions& options) {
   if (options.micro_batches < 1) {
     throw_misuse(c10::str("PipelineOptions::micro_batches is ", options.micro_batches,
                           ": a batch is cut into 1 or more"));
   }
-  const ScheduleChoice choice = value_of(parse_schedule(options.schedule), "schedule");
+  ScheduleChoice choice = value_of(parse_schedule(options.schedule), "schedule");
   if (!choice.entry.is_synchronous()) require_fitting(choice, options);
-  return value_of(make_order(choice, ranks, options.micro_batches), "schedule");
+  return choice;
 }
 
-std::vector<int> first_layers_for(const PipelineOptions& options, int layers, int stages) {
-  const plan::StagePartition partition =
-      options.partition.empty()
-          ? value_of(plan::even_cut(layers, stages), "partition")
-          : value_of(plan::StagePartition::parse(options.partition, layers), "partition");
-  if (partition.size() != stages || !partition.is_straight()) {
-    throw_misuse(c10::str("PipelineOptions::partition \"", options.partition, "\" makes ",
-                          partition.size(), partition.is_straight() ? "" : " replicated",
-                          " stages, and schedule \"", options.schedule, "\" on this mesh has ",
-                          stages, ": name so many, without replicas, which the mesh's dp makes"));
+// The ranks of a stage take mini-batches in turn, which goes with stashing alone.
+void require_turns(const PipelineOptions& options, const plan::StagePartition& partition,
+                   DeviceMesh& mesh) {
+  const std::string asked =
+      c10::str("PipelineOptions::partition \"", options.partition, "\" replicates stages");
+  const ScheduleChoice choice = parse_schedule(options.schedule).value();
+  if (choice.entry.is_synchronous() ||
+      choice.entry.versions(choice.settings) != VersionSync::stash) {
+    throw_misuse(c10::str(asked, ", which take mini-batches in turn; schedule \"", options.schedule,
+                          "\" cannot: choose \"pipedream\", or name stages without replicas and "
+                          "let the mesh's dp replicate all of them"));
   }
+  if (partition.ranks() != mesh.size("pp")) {
+    throw_misuse(c10::str(asked, " and needs ", partition.ranks(), " ranks, and the mesh's pp has ",
+                          mesh.size("pp"), ": take a mesh of \"pp=", partition.ranks(), "\""));
+  }
+  if (mesh.world().size() != mesh.size("pp")) {
+    throw_misuse(c10::str(asked,
+                          ", and the mesh has other axes than pp beside them: take a mesh of "
+                          "\"pp=",
+                          partition.ranks(), "\""));
+  }
+}
+
+plan::StagePartition partition_for(const PipelineOptions& options, int layers, DeviceMesh& mesh) {
+  const ScheduleChoice choice = schedule_of(options);
+  const int stages = mesh.size("pp") * choice.entry.chunks_of(choice.settings);
+  if (options.partition.empty()) return value_of(plan::even_cut(layers, stages), "partition");
+  plan::StagePartition partition =
+      value_of(plan::StagePartition::parse(options.partition, layers), "partition");
+  if (!partition.is_straight()) {
+    require_turns(options, partition, mesh);
+  } else if (partition.size() != stages) {
+    throw_misuse(c10::str("PipelineOptions::partition \"", options.partition, "\" makes ",
+                          partition.size(), " stages, and schedule \"", options.schedule,
+                          "\" on this mesh has ", stages, ": name so many"));
+  }
+  return partition;
+}
+
+Order order_for(const PipelineOptions& options, const plan::StagePartition& partition, int ranks) {
+  if (partition.is_straight())
+    return value_of(make_order(schedule_of(options), ranks, options.micro_batches), "schedule");
+  std::vector<int> replicas;
+  for (const plan::Stage& stage : partition.stages) replicas.push_back(stage.replicas);
+  return order_of_turns(replicas, options.micro_batches);
+}
+
+std::vector<int> first_layers_of(const plan::StagePartition& partition) {
   std::vector<int> first;
   for (const plan::Stage& stage : partition.stages) first.push_back(stage.first);
   return first;
@@ -123,11 +161,15 @@ int dropouts_in(const torch::nn::Module& module) {
 MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOptions& options)
     : mesh_(mesh),
       stage_group_(mesh.group("pp")),
-      order_(
-          (require_fitting(options, stage_group_.size()), order_for(options, stage_group_.size()))),
+      partition_((require_fitting(options, stage_group_.size()),
+                  partition_for(options, layers.size(), mesh))),
+      order_(order_for(options, partition_, stage_group_.size())),
       recompute_every_(recompute_every_of(options)),
-      first_layers_(first_layers_for(options, layers.size(), order_.stages)) {
-  for (int stage = stage_group_.rank(); stage < order_.stages; stage += stage_group_.size()) {
+      first_layers_(first_layers_of(partition_)) {
+  const std::vector<int> own = order_.placement().stages_of(stage_group_.rank());
+  if (!partition_.is_straight())
+    turn_takers_ = stage_group_.split(own.front(), stage_group_.rank());
+  for (const int stage : own) {
     const auto at = static_cast<std::size_t>(stage);
     const int last = stage + 1 < order_.stages ? first_layers_[at + 1] - 1 : layers.size() - 1;
     chunks_.push_back({stage, std::make_shared<StageModule>(layers, first_layers_[at], last)});
@@ -168,10 +210,10 @@ void MadeStages::begin_training(const PipelineOptions& options) {
     if (chunk.module->parameters().empty()) continue;
     const bool has_plain_layers =
         mesh_.size("tp") > 1 && tensor::placements_of(*chunk.module).group() == nullptr;
-    chunk.parallel =
-        has_plain_layers
-            ? std::make_unique<DataParallel>(*chunk.module, mesh_.group("dp,cp"), training)
-            : std::make_unique<DataParallel>(*chunk.module, mesh_, training);
+    Communicator& replicas = turn_takers_ ? *turn_takers_ : mesh_.group("dp,cp");
+    chunk.parallel = has_plain_layers || turn_takers_
+                         ? std::make_unique<DataParallel>(*chunk.module, replicas, training)
+                         : std::make_unique<DataParallel>(*chunk.module, mesh_, training);
     if (options.optimizer) optimizers_.back() = options.optimizer(chunk.parallel->parameters());
   }
 }
@@ -201,7 +243,8 @@ void MadeStages::drive_dropouts(const Layers& layers, std::uint64_t seed) {
 }
 
 torch::optim::Optimizer* MadeStages::optimizer_of(int stage) {
-  return optimizers_[static_cast<std::size_t>(stage / stage_group_.size())].get();
+  const auto chunk = std::ranges::find(chunks_, stage, &Chunk::stage);
+  return optimizers_[static_cast<std::size_t>(chunk - chunks_.begin())].get();
 }
 
 std::vector<DataParallel*> MadeStages::data_parallels() {
@@ -221,11 +264,11 @@ std::vector<torch::optim::Optimizer*> MadeStages::optimizers() {
 }
 
 torch::OrderedDict<std::string, at::Tensor> MadeStages::state() {
-  return whole_state(order_.stages, chunks_, stage_group_);
+  return whole_state(order_.placement(), chunks_, stage_group_);
 }
 
 std::string MadeStages::parameters_sha256() {
-  return whole_sha256(order_.stages, chunks_, stage_group_);
+  return whole_sha256(order_.placement(), chunks_, stage_group_);
 }
 
 }  // namespace paceline::pipeline

@@ -13,6 +13,7 @@
 
 #include "paceline/core/mesh/mesh.h"
 #include "paceline/core/pipeline/pipeline.h"
+#include "paceline/core/plan/plan.h"
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_options.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
@@ -32,6 +33,8 @@ class MadeStages {
   const Order& order() const { return order_; }
   std::vector<Chunk>& chunks() { return chunks_; }  // by stage, the lowest first
   const std::vector<int>& first_layers() const { return first_layers_; }  // by stage
+  // The ranks of this rank's stage that take mini-batches in turn; null: there is one.
+  Communicator* turn_takers() { return turn_takers_.get(); }
   // Null: its DataParallel has optimizers of its own, or it has nothing to train.
   torch::optim::Optimizer* optimizer_of(int stage);
   TiedParameters& ties() { return *ties_; }
@@ -48,7 +51,10 @@ class MadeStages {
   std::vector<torch::optim::Optimizer*> optimizers();
   Communicator& stage_group() { return stage_group_; }
   // Whether this rank stands for the replicas of its stages.
-  bool is_first_replica() { return mesh_.rank("dp,cp") == 0 && mesh_.rank("tp") == 0; }
+  bool is_first_replica() {
+    return mesh_.rank("dp,cp") == 0 && mesh_.rank("tp") == 0 &&
+           (turn_takers_ == nullptr || turn_takers_->rank() == 0);
+  }
   std::int64_t steps() const { return steps_; }
   void go_on_from(std::int64_t steps) { steps_ = steps; }
 
@@ -62,9 +68,11 @@ class MadeStages {
 
   DeviceMesh& mesh_;
   Communicator& stage_group_;
-  Order order_;
+  const plan::StagePartition partition_;
+  const Order order_;
   const int recompute_every_;
   std::vector<int> first_layers_;
+  std::unique_ptr<Communicator> turn_takers_;
   std::vector<Chunk> chunks_;
   std::unique_ptr<TiedParameters> ties_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;  // by chunk; null: none

@@ -20,6 +20,13 @@ namespace paceline {
 using pipeline::Chunk;
 using pipeline::MadeStages;
 
+// Batches of other sizes have another number, but for a chance in 2^64.
+static std::int64_t number_of_sizes(const Tensors& data) {
+  std::string text;
+  for (const at::Tensor& one : data) text += c10::str(one.sizes());
+  return static_cast<std::int64_t>(std::hash<std::string>()(text));
+}
+
 class Pipeline::Impl {
  public:
   Impl(const Layers& layers, DeviceMesh& mesh, PipelineOptions options)
@@ -61,8 +68,13 @@ class Pipeline::Impl {
   Traffic traffic() const { return endless_ ? endless_->traffic() : wire_->traffic(); }
 
  private:
-  bool is_first() const { return stage_group_.rank() == 0; }
-  bool is_last() const { return stage_group_.rank() == stage_group_.size() - 1; }
+  // Where the ranks of a stage take turns, one of them has the next batch.
+  bool takes_next(int stage) const {
+    return stage_group_.rank() == rank_of(stage, endless_ ? endless_->next_batch() : 0);
+  }
+  int rank_of(int stage, int batch) const {
+    return stages_.order().placement().rank_of(stage, batch);
+  }
   bool is_alone() const { return stage_group_.size() == 1; }
   std::int64_t agreed_samples(const Tensors& data);
   void learn_shapes(const pipeline::MicroBatches& batches);
@@ -80,7 +92,7 @@ class Pipeline::Impl {
   Communicator& stage_group_;
   std::unique_ptr<Communicator> wire_;  // for the messages of steps alone
   pipeline::StagesOfRank work_;
-  std::vector<std::vector<std::int64_t>> known_;  // the sizes of the batch to which shapes_ belongs
+  std::int64_t known_ = 0;  // a number of the sizes of the batch to which shapes_ belongs
   pipeline::CutShapes shapes_;
   double weight_ = 1;
   bool has_weight_ = false;
@@ -91,20 +103,19 @@ class Pipeline::Impl {
 
 // The first stage tells how many samples there are, and whether shapes have changed.
 std::int64_t Pipeline::Impl::agreed_samples(const Tensors& data) {
-  std::vector<std::int64_t> told = {0, 0};  // samples; shapes have changed
-  if (is_first()) {
+  std::vector<std::int64_t> told = {0, 0, 0};  // samples; shapes have changed; a number of these
+  if (takes_next(0)) {
     if (data.empty() || !data.front().defined() || data.front().dim() == 0) {
       throw_misuse(
           "Pipeline::step() got no data where the first stage is: hand the batch to the ranks of "
           "the first stage, and its target to those of the last one");
     }
-    std::vector<std::vector<std::int64_t>> sizes;
-    for (const at::Tensor& one : data) sizes.push_back(one.sizes().vec());
-    told = {data.front().size(0), sizes != known_ ? 1 : 0};
-    known_ = std::move(sizes);
+    const std::int64_t sizes = number_of_sizes(data);
+    told = {data.front().size(0), sizes != known_ ? 1 : 0, sizes};
   }
   if (endless_) endless_->tell(told);
   else if (!is_alone()) stage_group_.broadcast(buffer_of(told)).wait();
+  known_ = told[2];
   if (told[0] < options_.micro_batches) {
     throw_misuse(c10::str("Pipeline::step() got a batch of ", told[0],
                           " samples, which cannot be cut into ", options_.micro_batches,
@@ -117,22 +128,22 @@ std::int64_t Pipeline::Impl::agreed_samples(const Tensors& data) {
   return told[0];
 }
 
-// Takes data through all stages, one after the other; returns what the last one does, where it is.
-// Cut i stands before stage i.
+// Takes data through all stages, one after the other, on the ranks that have batch 0; returns what
+// the last one does, where it is. Cut i stands before stage i.
 Tensors Pipeline::Impl::run_through(Tensors data, const Seen& seen) {
   const at::NoGradGuard no_grad;
   const pipeline::Placement placement = stages_.order().placement();
-  const int ranks = placement.ranks, rank = stage_group_.rank();
   for (Chunk& chunk : stages_.chunks()) {
+    if (stage_group_.rank() != placement.rank_of(chunk.stage, 0)) continue;
     if (chunk.stage > 0 && !is_alone())
-      data = pipeline::receive_with_shapes(stage_group_, (rank + ranks - 1) % ranks);
+      data = pipeline::receive_with_shapes(stage_group_, placement.rank_of(chunk.stage - 1, 0));
     if (seen) seen(chunk.stage, data);
     std::optional<Autocast> scope;
     if (chunk.parallel) scope.emplace(chunk.parallel->autocast());
     data = chunk.module->forward(std::move(data));
     if (seen) seen(chunk.stage + 1, data);
     if (chunk.stage + 1 < placement.stages && !is_alone())
-      pipeline::send_with_shapes(stage_group_, data, (rank + 1) % ranks);
+      pipeline::send_with_shapes(stage_group_, data, placement.rank_of(chunk.stage + 1, 0));
   }
   return data;
 }
@@ -152,6 +163,8 @@ void Pipeline::Impl::learn_shapes(const pipeline::MicroBatches& batches) {
       shapes_[{cut, samples}] = pipeline::shapes_of(tensors);
     });
   }
+  if (Communicator* const others = stages_.turn_takers())
+    pipeline::broadcast_shapes(*others, shapes_);
   for (const auto& [module, mode] : modes)
     if (module->is_training() != mode) module->train(mode);
 }
@@ -160,7 +173,8 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
                             PrepareOptimizer prepare) {
   const std::int64_t samples = agreed_samples(data);
   pipeline::MicroBatches batches = pipeline::cut_batch(
-      is_first() ? &data : nullptr, is_last() ? &target : nullptr, samples, options_.micro_batches);
+      takes_next(0) ? &data : nullptr, takes_next(stages_.order().stages - 1) ? &target : nullptr,
+      samples, options_.micro_batches);
   learn_shapes(batches);
   if (endless_) return endless_step(std::move(batches), prepare);
   work_.begin_step(std::move(batches), shapes_);
@@ -257,8 +271,10 @@ at::Tensor Pipeline::Impl::forward(const at::Tensor& data) {
   drain();
   const Tensors last = run_through({data}, {});
   if (is_alone()) return pipeline::only_tensor(last, "output");
-  at::Tensor output = is_last() ? pipeline::only_tensor(last, "output") : at::Tensor();
-  pipeline::broadcast_with_shape(stage_group_, output, stage_group_.size() - 1);
+  const int root = rank_of(stages_.order().stages - 1, 0);
+  at::Tensor output =
+      stage_group_.rank() == root ? pipeline::only_tensor(last, "output") : at::Tensor();
+  pipeline::broadcast_with_shape(stage_group_, output, root);
   return output;
 }
 
@@ -298,6 +314,12 @@ int Pipeline::stages() const {
 }
 const std::vector<int>& Pipeline::first_layers() const {
   return impl_->stages().first_layers();
+}
+bool Pipeline::reads_data() const {
+  return impl_->stages().chunks().front().stage == 0;
+}
+bool Pipeline::reads_target() const {
+  return impl_->stages().chunks().back().stage == stages() - 1;
 }
 const PipelineReport& Pipeline::last_step() const {
   return impl_->report();

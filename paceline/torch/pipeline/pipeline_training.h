@@ -63,8 +63,9 @@ class Pipeline {
   //
   // Under pipedream and pipedream_2bw it returns the newest loss that is back at the first stage:
   // that of the batch p - 1 calls before on p stages, of the one before with pipedream_2bw; NaN
-  // until there is one. What `prepare` sets is for the update by this batch, on all stages, though
-  // it is called at once. A batch of other shapes than the one before drains the pipeline first.
+  // until there is one. Where a stage's ranks take turns, each returns that of its own newest
+  // batch. What `prepare` sets is for the update by this batch, on all stages, though it is called
+  // at once. A batch of other shapes than the one before drains the pipeline first.
   double step(const at::Tensor& data, const at::Tensor& target, PrepareOptimizer prepare = {});
   double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare = {});
 
@@ -88,6 +89,10 @@ class Pipeline {
   // SHA-256 over the parameters of the whole model in the order of the layers, on every rank. All
   // ranks call it.
   std::string parameters_sha256();
+
+  // Whether this rank hands data to step(), or a target: it has the first stage, or the last one.
+  bool reads_data() const;
+  bool reads_target() const;
 
   int stages() const;                            // of the whole pipeline
   const std::vector<int>& first_layers() const;  // by stage

@@ -26,8 +26,12 @@ void copy_weights(const StageModule& from, const StageModule& into) {
 
 }  // namespace
 
-WeightVersions::WeightVersions(StageModule& module, VersionRule rule, int stage)
-    : module_(module), rule_(std::move(rule)), stage_(stage), versions_(rule_, stage) {
+WeightVersions::WeightVersions(StageModule& module, VersionRule rule, int stage, int replica)
+    : module_(module),
+      rule_(std::move(rule)),
+      stage_(stage),
+      replica_(replica),
+      versions_(rule_, stage, replica) {
   for (int i = 0; i < rule_.most_kept(stage); ++i) {
     clones_.push_back(module.copy());
     spare_.push_back(clones_.back().get());
@@ -71,7 +75,7 @@ void WeightVersions::begin_version() {
 
 void WeightVersions::restart() {
   StageModule* const newest = of_version_.at(versions_.newest());
-  versions_ = StageVersions(rule_, stage_);
+  versions_ = StageVersions(rule_, stage_, replica_);
   of_version_ = {{0, newest}};
   spare_.clear();
   for (const auto& clone : clones_)

@@ -21,10 +21,13 @@ namespace paceline::pipeline {
 // THREAD: one.
 class WeightVersions {
  public:
-  // The stage's values are version 0. `stage` outlives this, and keeps the storages of the newest
-  // version. THROWS Error (misuse): a layer cannot be cloned.
-  WeightVersions(StageModule& module, VersionRule rule, int stage);
+  // The stage's values are version 0. `module`, the stage, outlives this, and keeps the storages of
+  // the newest version. `replica`: which one of the stage's ranks this is. THROWS Error (misuse): a
+  // layer cannot be cloned.
+  WeightVersions(StageModule& module, VersionRule rule, int stage, int replica = 0);
 
+  // The version of the micro-batch is there. (StageVersions::can_forward)
+  bool can_forward(int micro_batch) const { return versions_.can_forward(micro_batch); }
   // The clone on which the micro-batch's forward runs, and its backward.
   StageModule& forward(int micro_batch);
   // Its backward ends. The clone is free for another version if nobody else uses it, but keeps its
@@ -46,7 +49,7 @@ class WeightVersions {
 
   StageModule& module_;
   const VersionRule rule_;
-  const int stage_;
+  const int stage_, replica_;
   StageVersions versions_;
   std::vector<std::shared_ptr<StageModule>> clones_;
   std::map<int, StageModule*> of_version_;

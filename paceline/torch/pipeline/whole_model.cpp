@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <sstream>
+#include <tuple>
+#include <utility>
 
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/sha256.h"
@@ -25,7 +28,9 @@ std::string bytes_of(const std::vector<std::string>& names, const Tensors& tenso
   return stream.str();
 }
 
-void add_from(const std::string& bytes, std::vector<std::string>& names, Tensors& tensors) {
+std::pair<std::vector<std::string>, Tensors> read_from(const std::string& bytes) {
+  std::vector<std::string> names;
+  Tensors tensors;
   torch::serialize::InputArchive archive;
   archive.load_from(bytes.data(), bytes.size());
   c10::IValue all;
@@ -36,10 +41,13 @@ void add_from(const std::string& bytes, std::vector<std::string>& names, Tensors
     names.push_back(name);
     archive.read(c10::str("tensor", i), tensors.emplace_back());
   }
+  return {std::move(names), std::move(tensors)};
 }
 
-Chunk& chunk_of(int stage, std::vector<Chunk>& chunks, const Communicator& group) {
-  return chunks[static_cast<std::size_t>(stage / group.size())];
+// Null: this rank does not have the stage.
+Chunk* chunk_of(int stage, std::vector<Chunk>& chunks) {
+  const auto found = std::ranges::find(chunks, stage, &Chunk::stage);
+  return found == chunks.end() ? nullptr : &*found;
 }
 
 // The parameters or buffers of a stage that this rank has.
@@ -76,21 +84,23 @@ void add(Sha256& sum, const at::Tensor& tensor) {
 
 }  // namespace
 
-torch::OrderedDict<std::string, at::Tensor> whole_state(int stages, std::vector<Chunk>& chunks,
+torch::OrderedDict<std::string, at::Tensor> whole_state(const Placement& placement,
+                                                        std::vector<Chunk>& chunks,
                                                         Communicator& group) {
   const at::NoGradGuard no_grad;
   torch::OrderedDict<std::string, at::Tensor> state;
   for (const bool wants_buffers : {false, true}) {
-    for (int stage = 0; stage < stages; ++stage) {
-      const int owner = stage % group.size();
+    for (int stage = 0; stage < placement.stages; ++stage) {
+      const int owner = placement.first_rank_of(stage);
       std::vector<std::string> names;
       Tensors tensors;
-      if (owner == group.rank())
-        add_own(chunk_of(stage, chunks, group), wants_buffers, names, tensors);
+      if (Chunk* const chunk = chunk_of(stage, chunks))  // replicas gather together
+        add_own(*chunk, wants_buffers, names, tensors);
       if (group.size() > 1) {
-        const std::string own = owner == group.rank() ? bytes_of(names, tensors) : std::string();
-        const std::string bytes = broadcast_bytes(group, own, owner);
-        if (owner != group.rank()) add_from(bytes, names, tensors);
+        const bool is_owner = owner == group.rank();
+        const std::string bytes =
+            broadcast_bytes(group, is_owner ? bytes_of(names, tensors) : std::string(), owner);
+        if (!is_owner) std::tie(names, tensors) = read_from(bytes);
       }
       for (std::size_t i = 0; i < names.size(); ++i) state.insert(names[i], tensors[i]);
     }
@@ -99,13 +109,15 @@ torch::OrderedDict<std::string, at::Tensor> whole_state(int stages, std::vector<
 }
 
 // Rank 0 adds them up, one after the other.
-std::string whole_sha256(int stages, std::vector<Chunk>& chunks, Communicator& group) {
+std::string whole_sha256(const Placement& placement, std::vector<Chunk>& chunks,
+                         Communicator& group) {
   const at::NoGradGuard no_grad;
   Sha256 sum;
-  for (int stage = 0; stage < stages; ++stage) {
-    const int owner = stage % group.size();
+  for (int stage = 0; stage < placement.stages; ++stage) {
+    const int owner = placement.first_rank_of(stage);
     Tensors own;
-    if (owner == group.rank()) own = whole_parameters_of(chunk_of(stage, chunks, group));
+    if (Chunk* const chunk = chunk_of(stage, chunks)) own = whole_parameters_of(*chunk);
+    if (owner != group.rank()) own.clear();
     std::vector<std::int64_t> count = {static_cast<std::int64_t>(own.size())};
     if (group.size() > 1) group.broadcast(buffer_of(count), owner).wait();
     for (std::size_t i = 0; i < static_cast<std::size_t>(count[0]); ++i) {

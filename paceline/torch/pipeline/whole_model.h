@@ -13,13 +13,14 @@
 namespace paceline::pipeline {
 
 // All parameters and buffers by name, parameters first: copies, on every rank. `chunks`: this
-// rank's of so many stages. Every rank of `group`, which are the stages' ranks, calls it, between
-// steps.
-torch::OrderedDict<std::string, at::Tensor> whole_state(int stages, std::vector<Chunk>& chunks,
+// rank's. Every rank of `group`, which are the placement's ranks, calls it, between steps.
+torch::OrderedDict<std::string, at::Tensor> whole_state(const Placement& placement,
+                                                        std::vector<Chunk>& chunks,
                                                         Communicator& group);
 
 // SHA-256 over the parameters in the order of the stages, on every rank. COST: memory for one
 // tensor beside the stages, and where ranks divide or split parameters for those of one stage.
-std::string whole_sha256(int stages, std::vector<Chunk>& chunks, Communicator& group);
+std::string whole_sha256(const Placement& placement, std::vector<Chunk>& chunks,
+                         Communicator& group);
 
 }  // namespace paceline::pipeline

@@ -33,6 +33,15 @@ int Placement::rank_of(int stage, int micro_batch) const {
   return first_rank_of(stage) + micro_batch % replicas_of(stage);
 }
 
+std::vector<int> Placement::stages_of(int rank) const {
+  std::vector<int> own;
+  for (int stage = 0; stage < stages; ++stage) {
+    const int first = first_rank_of(stage);
+    if (rank >= first && rank < first + replicas_of(stage)) own.push_back(stage);
+  }
+  return own;
+}
+
 std::vector<Operation> inputs_of(const Operation& operation, int stages) {
   const auto [kind, stage, micro_batch] = operation;
   if (kind == Kind::weight) return {{Kind::backward, stage, micro_batch}};

@@ -38,6 +38,7 @@ struct Placement {
   int replicas_of(int stage) const;
   int first_rank_of(int stage) const;
   int rank_of(int stage, int micro_batch) const;
+  std::vector<int> stages_of(int rank) const;                           // in rising order
   int chunks() const { return replicas.empty() ? stages / ranks : 1; }  // of a rank
   bool operator==(const Placement&) const = default;
 };

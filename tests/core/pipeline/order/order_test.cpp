@@ -49,5 +49,18 @@ TEST(Order, AnOperationIsNamedInWords) {
   EXPECT_EQ(text_of({Kind::weight, 1, 3}), "the weight gradient of micro-batch 3 on stage 1");
 }
 
+TEST(Placement, TheStagesOfARankAreThoseThatItIsARankOf) {
+  for (const Placement& placement : {Placement{1, 1}, Placement{3, 3}, Placement{2, 6},
+                                     Placement{4, 2, {3, 1}}, Placement{6, 3, {1, 3, 2}}}) {
+    for (int rank = 0; rank < placement.ranks; ++rank) {
+      std::vector<int> expected;
+      for (int stage = 0; stage < placement.stages; ++stage)
+        for (int j = 0; j < placement.replicas_of(stage); ++j)
+          if (placement.rank_of(stage, j) == rank) expected.push_back(stage);
+      EXPECT_EQ(placement.stages_of(rank), expected);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace paceline::pipeline
