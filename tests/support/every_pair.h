@@ -1,6 +1,6 @@
 // Few cases that hold every pair of settings, where all of them take too long for a day.
 //
-// Of failures that two settings make together, such a list finds all (Cohen, Dalal, Parelius and
+// Such a list finds all failures that two settings make together (Cohen, Dalal, Parelius and
 // Patton, The Combinatorial Design Approach to Automatic Test Generation, IEEE Software 1996).
 #pragma once
 

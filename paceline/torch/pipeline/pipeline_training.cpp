@@ -68,7 +68,7 @@ class Pipeline::Impl {
   Traffic traffic() const { return endless_ ? endless_->traffic() : wire_->traffic(); }
 
  private:
-  // Where the ranks of a stage take turns, one of them has the next batch.
+  // One rank of a stage has the next batch, if its ranks take turns.
   bool takes_next(int stage) const {
     return stage_group_.rank() == rank_of(stage, endless_ ? endless_->next_batch() : 0);
   }

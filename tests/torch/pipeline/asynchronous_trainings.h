@@ -62,8 +62,8 @@ struct Recurrence {
   std::function<int(int batch, int stage)> version_of;
   MakeOptimizer optimizer;
   int micro_batches = 1;
-  // Of each stage; empty: one. A stage steps by the sum of so many gradients, and at the end by
-  // what there is; its versions are counted in its own steps.
+  // A stage steps by the sum of so many gradients, and at the end by those that there are; its
+  // versions are counted in its own steps. Empty: one on each stage.
   std::vector<int> replicas = {};
 };
 
