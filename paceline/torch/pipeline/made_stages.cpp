@@ -125,12 +125,10 @@ void require_fitting(const PipelineOptions& options, int ranks) {
   }
   if (ranks == 1) return;
   const bool has_scale = precision::parse_precision(training.precision).value().has_scaler();
-  if (has_scale || !training.non_finite.empty()) {
-    throw_misuse(c10::str(
-        "a Pipeline of several stages does not skip steps yet, as ",
-        has_scale
-            ? c10::str("precision \"", training.precision, "\" may: take \"o1\" or \"o2\" in bf16")
-            : c10::str("non_finite \"", training.non_finite, "\" does: leave it empty")));
+  if (has_scale) {
+    throw_misuse(c10::str("precision \"", training.precision,
+                          "\" scales the loss by what the gradients of one process tell, which "
+                          "several stages do not share yet: take \"o1\" or \"o2\" in bf16"));
   }
 }
 
@@ -205,6 +203,7 @@ void MadeStages::split_layers(const PipelineOptions& options) {
 void MadeStages::begin_training(const PipelineOptions& options) {
   DataParallelOptions training = options.training;
   training.max_grad_norm = 0;  // it is the norm of the whole model that counts
+  training.non_finite = {};    // and a gradient of any stage
   for (Chunk& chunk : chunks_) {
     optimizers_.emplace_back();
     if (chunk.module->parameters().empty()) continue;

@@ -12,6 +12,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"
 #include "paceline/torch/pipeline/cut_batch.h"
+#include "paceline/torch/pipeline/finite_steps.h"
 #include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
 
@@ -36,7 +37,8 @@ class Pipeline::Impl {
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
         work_(stages_.order().placement(), stages_.chunks(), options_.loss,
-              stages_.recompute_every()) {
+              stages_.recompute_every()),
+        finite_(options_.training, mesh) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
   }
@@ -97,6 +99,7 @@ class Pipeline::Impl {
   double weight_ = 1;
   bool has_weight_ = false;
   std::unique_ptr<pipeline::AsynchronousRun> endless_;  // null: each batch ends within its step
+  pipeline::FiniteSteps finite_;
   std::uint64_t runs_ = 0;
   PipelineReport report_;
 };
@@ -185,6 +188,7 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
              .idle_seconds = ran.idle_seconds,
              .compute_seconds = ran.compute_seconds,
              .live_activations = ran.peak_live,
+             .skipped = finite_.skipped(),
              .grad_norm = norm};
   return global_loss(loss);
 }
@@ -212,13 +216,15 @@ pipeline::StepReport Pipeline::Impl::run_order() {
   }
 }
 
-// Returns the norm of the whole model's gradient, if it is clipped; else 0.
+// Returns the norm of the whole model's gradient, if it is clipped; else, or if the step was left
+// out, 0.
 double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
   const bool clips = options_.training.max_grad_norm > 0;
-  const bool needs_gradients = clips || !stages_.ties().empty();
+  const bool needs_gradients = clips || finite_.looks() || !stages_.ties().empty();
   for (Chunk& chunk : stages_.chunks())
     if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
   stages_.ties().sum_gradients();
+  if (finite_.looks() && !finite_.passes(stages_.chunks(), stages_.steps() + 1)) return 0;
   const double norm = clips ? clip() : 0;
   for (Chunk& chunk : stages_.chunks()) {
     if (!chunk.parallel) continue;

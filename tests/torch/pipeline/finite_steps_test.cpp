@@ -1,0 +1,125 @@
+// Steps with a gradient that is not finite, on whichever stage (covers finite_steps.h).
+#include <limits>
+#include <set>
+
+#include "tests/torch/pipeline/small_pipelines.h"
+
+namespace paceline {
+namespace {
+
+using namespace pipeline_tests;
+
+// Its output is its input; the gradient of its parameter, and no other one, is infinite.
+struct OverflowingImpl : nn::Module {
+  OverflowingImpl() { scale = register_parameter("scale", at::zeros({1}, at::kDouble)); }
+  at::Tensor forward(const at::Tensor& x) { return x + scale * 1e300 * 1e300; }
+  at::Tensor scale;
+};
+TORCH_MODULE(Overflowing);
+
+Layers with_overflow() {
+  Layers layers = mlp(at::kDouble);
+  layers.add("overflow", [] { return Overflowing(); });
+  return layers;
+}
+
+struct Ending {
+  std::string digest, text;
+  std::int64_t skipped = 0;
+};
+
+// The ranks end alike. In the steps `bad` the data hold a NaN; the steps `missing` do not exist.
+Ending train_with(const std::string& layout, int ranks, const std::function<Layers()>& layers,
+                  const PipelineOptions& options, const std::set<int>& bad,
+                  const std::set<int>& missing = {}) {
+  std::vector<Ending> endings(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](Job& job) {
+    DeviceMesh mesh(job, layout);
+    Pipeline pipeline(layers(), mesh, options);
+    Ending& ending = endings[static_cast<std::size_t>(job.rank())];
+    try {
+      for (int step = 0; step < 8; ++step) {
+        if (missing.contains(step)) continue;
+        Batch batch = batch_of(step, mesh.rank("dp"), 6, at::kDouble);
+        if (bad.contains(step) && mesh.rank("dp") == 0)
+          batch.data[0] = std::numeric_limits<double>::quiet_NaN();
+        pipeline.step(batch.data, batch.target);
+      }
+    } catch (const Error& error) {
+      ending.text = error.what();
+    }
+    ending.digest = pipeline.parameters_sha256();
+    ending.skipped = pipeline.last_step().skipped;
+  });
+  for (const Ending& each : endings) {
+    EXPECT_EQ(each.digest, endings[0].digest);
+    EXPECT_EQ(each.text, endings[0].text);
+    EXPECT_EQ(each.skipped, endings[0].skipped);
+  }
+  return endings[0];
+}
+
+PipelineOptions skipping(double max_grad_norm = 0) {
+  PipelineOptions options = options_of("1f1b", 2);
+  options.training.non_finite = "skip";
+  options.training.max_grad_norm = max_grad_norm;
+  return options;
+}
+
+TEST(FiniteSteps, ATrainingGoesOnAsIfTheBatchHadNotBeenThere) {
+  const auto layers = [] { return mlp(at::kDouble); };
+  for (const auto& [layout, ranks] :
+       {std::pair{"pp=1", 1}, std::pair{"pp=3", 3}, std::pair{"dp=2,pp=2", 4}}) {
+    for (const double norm : {0.0, 0.05}) {
+      for (const int zero_stage : {0, 1}) {
+        SCOPED_TRACE(c10::str(layout, ", norm ", norm, ", zero_stage ", zero_stage));
+        PipelineOptions options = skipping(norm);
+        options.training.zero_stage = zero_stage;
+        const Ending left_out = train_with(layout, ranks, layers, options, {2, 3, 6});
+        EXPECT_EQ(left_out.text, "");
+        EXPECT_EQ(left_out.skipped, 3);
+        EXPECT_EQ(left_out.digest,
+                  train_with(layout, ranks, layers, options, {}, {2, 3, 6}).digest);
+      }
+    }
+  }
+}
+
+TEST(FiniteSteps, AGradientOfOneStageStopsTheStepOfAll) {
+  const Ending before =
+      train_with("pp=3", 3, with_overflow, skipping(), {}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const Ending all = train_with("pp=3", 3, with_overflow, skipping(), {});
+  EXPECT_EQ(all.skipped, 8);
+  EXPECT_EQ(all.digest, before.digest);
+}
+
+TEST(FiniteSteps, AllRanksEndByTheNameOfTheParameterAndItsStage) {
+  PipelineOptions options = skipping();
+  options.training.non_finite = "throw";
+  EXPECT_THAT(
+      train_with("pp=3", 3, with_overflow, options, {}).text,
+      AllOf(HasSubstr("step 1: the mean gradient of 'overflow.scale' of stage 2 on rank 2 is "
+                      "not finite"),
+            HasSubstr("left out on all stages")));
+  options.training.non_finite = "skip";
+  options.training.non_finite_limit = 3;
+  const Ending limited = train_with("pp=3", 3, with_overflow, options, {});
+  EXPECT_EQ(limited.skipped, 2);  // of the step before the one that threw
+  EXPECT_THAT(limited.text, AllOf(HasSubstr("step 3: "), HasSubstr("3 steps in a row")));
+}
+
+// Each parameter has an optimizer of its own, which steps by what is left of its gradient.
+TEST(FiniteSteps, OptimizersOfParametersClipAndSkipAsOneOfAllDoes) {
+  const auto layers = [] { return mlp(at::kDouble); };
+  PipelineOptions options = skipping(0.05);
+  const Ending expected = train_with("pp=2", 2, layers, options, {2});
+  options.training.optimizer = [](at::Tensor one) {
+    return std::make_unique<torch::optim::Adam>(Tensors{std::move(one)},
+                                                torch::optim::AdamOptions(0.01));
+  };
+  options.optimizer = {};
+  EXPECT_EQ(train_with("pp=2", 2, layers, options, {2}).digest, expected.digest);
+}
+
+}  // namespace
+}  // namespace paceline
