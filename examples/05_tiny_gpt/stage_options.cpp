@@ -26,8 +26,6 @@ std::string complaint_about_pipeline(const RunOptions& options) {
   if (!options.non_finite.empty())
     return refused("--non-finite " + options.non_finite,
                    "a loss that is not finite ends the run without it");
-  if (!options.checkpoint_dir.empty())
-    return refused("--checkpoint-dir " + options.checkpoint_dir, "leave it out");
   return {};
 }
 
