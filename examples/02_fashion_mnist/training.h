@@ -16,8 +16,7 @@
 // run was stopped by SIGTERM after a checkpoint. THROWS paceline::Error.
 int train(paceline::Job& job, const Options& options);
 
-// What --checkpoint-dir asks for, to which nothing is added yet. Null: nobody asked for
-// checkpoints.
+// Makes what --checkpoint-dir asks for, and adds nothing to it. Null: nobody asked for it.
 std::unique_ptr<paceline::Checkpoints> make_checkpoints(paceline::Job& job, const Options& options);
 
 // Prints that the run had been over after step `first`, from which it went on.

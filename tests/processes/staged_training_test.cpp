@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -153,6 +154,35 @@ TEST(StagedGpt, TrainsEvaluatesAndSamplesAsOneProcessOnEveryLayout) {
   }
 }
 
+// Each run begins with step 6 and ends with step 10, which is removed before the next one.
+TEST(StagedGpt, GoesOnWithOtherStagesAReplicaMoreOrOneProcessAndBack) {
+  const StagedWords none, two = {"--layout", "pp=2"}, three = {"--layout", "pp=3"},
+                          replicas = {"--layout", "dp=2"}, shared = {"--layout", "tp=2"};
+  const auto workers_of = [](const StagedWords& layout) {
+    return layout.empty() ? 0 : layout[1].back() - '0';
+  };
+  std::vector<std::pair<StagedWords, std::vector<StagedWords>>> cases = {
+      {two, {three, none, replicas}}, {none, {two}}};
+  if (is_nightly()) {
+    cases[0].second.push_back(shared);
+    for (const StagedWords& saver : {three, replicas, shared}) cases.push_back({saver, {two}});
+  }
+  for (const auto& [saver, loaders] : cases) {
+    const TemporaryFolder folder;
+    const StagedWords saves = {"--checkpoint-dir", folder.file("run"), "--checkpoint-every", "5"};
+    const StagedRun whole = staged_gpt(workers_of(saver), words_and(saves, saver));
+    ASSERT_EQ(whole.losses.size(), 10u);
+    for (const StagedWords& loader : loaders) {
+      SCOPED_TRACE(testing::PrintToString(saver) + " -> " + testing::PrintToString(loader));
+      std::filesystem::remove_all(folder.file("run/step-00000010"));
+      const StagedRun rest =
+          staged_gpt(workers_of(loader), words_and(words_and(saves, {"--resume"}), loader));
+      ASSERT_EQ(rest.losses.size(), 5u);
+      for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(rest.losses[i], whole.losses[5 + i], 1e-9);
+    }
+  }
+}
+
 TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {
   const auto expect = [](const std::string& program, const StagedWords& options,
                          const StagedWords& says) {
@@ -161,10 +191,8 @@ TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {
     EXPECT_EQ(finished.exit_code, 2) << testing::PrintToString(options);
     for (const std::string& text : says) EXPECT_THAT(finished.error, HasSubstr(text));
   };
-  std::vector<StagedWords> refused = {{"--synchrony", "local_sgd:period=8"},
-                                      {"--zero", "2"},
-                                      {"--precision", "o1:dtype=fp16"},
-                                      {"--checkpoint-dir", "/tmp/unused"}};
+  std::vector<StagedWords> refused = {
+      {"--synchrony", "local_sgd:period=8"}, {"--zero", "2"}, {"--precision", "o1:dtype=fp16"}};
   if (is_nightly())
     refused.insert(refused.end(), {{"--compression", "fp16"},
                                    {"--aggregate", "server"},

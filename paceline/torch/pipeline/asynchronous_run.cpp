@@ -57,6 +57,7 @@ AsynchronousRun::AsynchronousRun(MadeStages& stages, DeviceMesh& mesh,
                                  const PipelineOptions& options, const CutShapes& shapes)
     : stage_group_(mesh.group("pp")),
       replicas_(mesh.group("dp,cp")),
+      trace_(mesh.job().trace()),
       turns_(turns_of(stages.order().placement(), stage_group_.rank())),
       micro_batches_(options.micro_batches),
       behind_((stage_group_.size() - 1 + micro_batches_ - 1) / micro_batches_),
@@ -91,9 +92,10 @@ AsynchronousRun::~AsynchronousRun() {
   }
 }
 
-void AsynchronousRun::tell(std::vector<std::int64_t>& told) {
+void AsynchronousRun::tell(std::vector<std::int64_t>& told,
+                           const std::function<void(const Work&)>& wait) {
   const int rank = stage_group_.rank();
-  if (rank > 0) words_->recv(buffer_of(told), rank - 1).wait();
+  if (rank > 0) wait(words_->recv(buffer_of(told), rank - 1));
   else if (replicas_.size() > 1)
     told[1] = replicas_.all_reduce(static_cast<double>(told[1]), ReduceOp::max) > 0 ? 1 : 0;
   if (rank + 1 < stage_group_.size()) words_->send(const_buffer_of(told), rank + 1).wait();
@@ -127,7 +129,9 @@ void AsynchronousRun::drain() {
 // Messages that come after a failure would go into memory that goes: no rank goes on.
 StepReport AsynchronousRun::run(const std::vector<Operation>& operations) {
   try {
-    return runner_.run(operations, first_turn_);
+    StepReport report = runner_.run(operations, first_turn_);
+    trace_operations(report, trace_);
+    return report;
   } catch (const std::exception& error) {
     abort(c10::str("the pipeline failed on stage ", turns_.stage, ": ", error.what()));
     throw;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -33,7 +34,8 @@ class AsynchronousRun {
 
   // The first stage tells two numbers to the others, of which it waits for none: the samples of the
   // next batch, and 1 if its shapes are others than those in flight, on any replica.
-  void tell(std::vector<std::int64_t>& told);
+  // `wait` waits for what a stage before it tells.
+  void tell(std::vector<std::int64_t>& told, const std::function<void(const Work&)>& wait);
   // Takes the next batch, as AsynchronousWork::hand_in() does. THROWS Error: what ended the
   // communication; then nothing can go on.
   StepReport step(MicroBatches batch, const PrepareOptimizer& prepare,
@@ -44,6 +46,8 @@ class AsynchronousRun {
   // The mean loss of the newest batch, over all replicas, that is back at the first stage; the same
   // on all ranks. NaN: there was none.
   double loss() const { return loss_; }
+  // The number, since the last drain, of the first micro-batch of the next step.
+  int next_micro_batch() const { return turn_; }
   int most_versions() const { return work_->most_versions(); }
   Traffic traffic() const { return wire_->traffic(); }
   void train(bool on) { work_->train(on); }
@@ -56,6 +60,7 @@ class AsynchronousRun {
   void take_losses(int batches);
 
   Communicator &stage_group_, &replicas_;
+  TraceLog& trace_;
   const Turns turns_;
   const int micro_batches_, behind_;  // a batch is back at the first stage so many batches later
   std::unique_ptr<AsynchronousWork> work_;
