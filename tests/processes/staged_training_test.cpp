@@ -210,6 +210,7 @@ TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {
        {StagedWords{"--zero", "3"}, StagedWords{"--non-finite", "throw"}})
     expect("tiny_gpt", options, {options[0] + " " + options[1], "--layout pp=2"});
   expect("tiny_gpt", {"--pipeline", "1f2b"}, {"--pipeline", "1f1b"});
+  expect("tiny_gpt", {"--pipeline", "pipedream"}, {"--pipeline pipedream", "1f1b"});
   expect("fashion_mnist", {"--micro-batches", "0"}, {"--micro-batches"});
 }
 

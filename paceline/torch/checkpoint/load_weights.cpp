@@ -375,7 +375,9 @@ LoadedWeights load_weights(Pipeline& pipeline, const std::string& directory,
   for (const WeightTarget& target : targets)
     names.insert(names.end(), target.names.begin(), target.names.end());
   Communicator& group = stages.stage_group();
-  LoadedWeights report = reader->match(targets, of_all_stages(group, names));
+  names = of_all_stages(group, names);
+  LoadedWeights report;
+  together(stages.world(), [&] { report = reader->match(targets, names); });
   for (std::vector<std::string>* const list :
        {&report.loaded, &report.missing, &report.other_shape})
     *list = of_all_stages(group, *list);

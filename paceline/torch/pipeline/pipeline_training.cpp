@@ -54,6 +54,9 @@ class Pipeline::Impl {
     for (Chunk& chunk : stages_.chunks())
       if (chunk.parallel) chunk.parallel->weight(samples);
   }
+  void wait_between_steps(const Work& work) const {
+    placed(Place::before, [&] { wait_for_stages(work, Place::before); });
+  }
   void drain() {
     if (endless_) endless_->drain();
   }
@@ -371,6 +374,9 @@ const PipelineReport& Pipeline::last_step() const {
 }
 pipeline::MadeStages& Pipeline::made_stages() {
   return impl_->stages();
+}
+void Pipeline::wait_between_steps(const Work& work) const {
+  impl_->wait_between_steps(work);
 }
 Traffic Pipeline::traffic() const {
   return impl_->traffic();
