@@ -108,8 +108,8 @@ int read_options(int argc, char** argv, Options& options) {
   app.add_option(
          "--pipeline", options.pipeline,
          "What each stage computes after what: " + names_of(paceline::pipeline::schedules()) +
-             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw do not "
-             "train yet; the others have the same bits [1f1b]")
+             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw step by "
+             "gradients of older weights; the others have the same bits [1f1b]")
       ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
   app.add_option("--micro-batches", options.micro_batches,
                  "Cut each batch of a replica into so many parts, which follow each other through "

@@ -40,8 +40,6 @@ std::string complaint_about_pipeline(const Options& options) {
        "a loss that is not finite ends the run without it"},
       {optimizer == "l_bfgs" || optimizer == "sqn" || optimizer == "svrg",
        "--optimizer " + optimizer, "take sgd, adamw, lars or lamb, which need one pass a step"},
-      {!options.checkpoint_dir.empty(), "--checkpoint-dir " + options.checkpoint_dir,
-       "take --save for the trained parameters"},
       {options.forecast.has_value(), "--forecast",
        "paceline plan pipeline forecasts the steps of stages"},
       {options.pace > 0, "--pace", "leave it out"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,6 +18,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/core/base/stopwatch.h"
 #include "paceline/core/mesh/mesh.h"
+#include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/data/data.h"
 #include "paceline/torch/pipeline/pipeline.h"
 #include "paceline/torch/precision/precision.h"
@@ -37,16 +39,21 @@ class StagedTraining {
  private:
   paceline::PipelineOptions pipeline_options();
   void require_samples();
-  void make_step(std::int64_t step);
+  void make_step(std::int64_t step, std::int64_t first);
   void evaluate(std::int64_t step);
   double accuracy();
   void save();
   double bubble();
-  double cut_bytes_per_step();
-  void tell();
+  double cut_bytes_per_step(std::int64_t steps);
+  void tell(std::int64_t first);
   bool reads_data() {  // where the first or the last stage is
     return mesh_.rank("pp") == 0 || mesh_.rank("pp") + 1 == mesh_.size("pp");
   }
+  // Without a flush the first loss comes back some steps later.
+  bool is_awaited(double loss, std::int64_t steps) const {
+    return std::isnan(loss) && !is_flushed_ && steps < pipeline_.stages();
+  }
+  bool is_stopped() { return checkpoints_ && checkpoints_->stopping(); }
   bool is_evaluated(std::int64_t step) {
     return step == steps_ || step % batches_.per_epoch() == 0 ||
            (options_.evaluate_every > 0 && step % options_.evaluate_every == 0);
@@ -57,20 +64,30 @@ class StagedTraining {
   const Descent descent_;
   const at::ScalarType type_, input_type_;
   paceline::DeviceMesh mesh_;
+  const bool is_flushed_;  // each batch ends within its step
   paceline::Pipeline pipeline_;
   const images::LabelledImages training_, test_;
   images::GlobalBatches batches_;
   const std::int64_t steps_;
+  const std::unique_ptr<paceline::Checkpoints> checkpoints_;
   Faces faces_;
   double wall_seconds_ = 0, idle_seconds_ = 0, compute_seconds_ = 0, timed_samples_ = 0;
   double epoch_loss_ = 0, epoch_samples_ = 0, train_loss_ = 0, test_accuracy_ = 0;
-  std::int64_t live_activations_ = 0;
+  std::int64_t live_activations_ = 0, versions_ = 1;
 };
 
 at::ScalarType type_of(const Options& options) {
   return options.dtype == "float64"    ? at::kDouble
          : options.dtype == "bfloat16" ? at::kBFloat16
                                        : at::kFloat;
+}
+
+std::string schedule_of(const Options& options) {
+  return options.pipeline.empty() ? "1f1b" : options.pipeline;
+}
+
+bool is_synchronous(const std::string& schedule) {
+  return paceline::pipeline::parse_schedule(schedule).value().entry.is_synchronous();
 }
 
 at::ScalarType input_type_of(const Options& options) {
@@ -87,6 +104,7 @@ StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
       input_type_(input_type_of(options)),
       mesh_(job,
             options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
+      is_flushed_(is_synchronous(schedule_of(options))),
       // Before the images are there, because it needs the most memory.
       pipeline_(make_layers(options.model, options.seed, type_), mesh_, pipeline_options()),
       training_(images::load_fashion_mnist(images::Split::train, options.data)),
@@ -94,14 +112,16 @@ StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
       batches_({training_.size(), options.batch_size, options.seed, mesh_.rank("dp"),
                 mesh_.size("dp"), *images::batch_split_named(options.split)}),
       steps_(options.steps > 0 ? options.steps : options.epochs * batches_.per_epoch()),
+      checkpoints_(make_checkpoints(job, options)),
       faces_(job, options, steps_) {
   require_samples();
+  if (checkpoints_) checkpoints_->add("pipeline", pipeline_);
 }
 
 paceline::PipelineOptions StagedTraining::pipeline_options() {
   if (options_.threads > 0) at::set_num_threads(options_.threads);
   paceline::PipelineOptions pipeline;
-  if (!options_.pipeline.empty()) pipeline.schedule = options_.pipeline;
+  pipeline.schedule = schedule_of(options_);
   pipeline.micro_batches = std::max(options_.micro_batches, 1);
   pipeline.partition = options_.partition;
   pipeline.loss = [type = type_](const at::Tensor& scores, const at::Tensor& labels) {
@@ -136,8 +156,9 @@ void StagedTraining::require_samples() {
                          {}});
 }
 
-void StagedTraining::make_step(std::int64_t step) {
+void StagedTraining::make_step(std::int64_t step, std::int64_t first) {
   constexpr std::int64_t kUntimedSteps = 5;  // the first steps allocate memory
+  const std::int64_t steps = step - first;   // of this process
   const auto part = batches_.at(step - 1);
   const std::int64_t own = part.indices.size(0);
   const double rate =
@@ -153,16 +174,20 @@ void StagedTraining::make_step(std::int64_t step) {
       set_learning_rate(optimizer, rate);
     });
   }
-  if (!std::isfinite(loss)) {  // every worker has the same one
+  const bool is_loss = !is_awaited(loss, steps);
+  if (is_loss && !std::isfinite(loss)) {  // every worker has the same one
     throw std::runtime_error(
         "the loss is not finite in step " + std::to_string(step) +
         ": training has diverged. Try a smaller --learning-rate, or --momentum 0");
   }
-  epoch_loss_ += loss * static_cast<double>(part.global_size);
-  epoch_samples_ += static_cast<double>(part.global_size);
+  if (is_loss) {
+    epoch_loss_ += loss * static_cast<double>(part.global_size);
+    epoch_samples_ += static_cast<double>(part.global_size);
+  }
   const paceline::PipelineReport& report = pipeline_.last_step();
   live_activations_ = std::max<std::int64_t>(live_activations_, report.live_activations);
-  if (steps_ <= kUntimedSteps || step > kUntimedSteps) {
+  versions_ = report.versions;
+  if (steps_ - first <= kUntimedSteps || steps > kUntimedSteps) {
     wall_seconds_ += watch.seconds();
     idle_seconds_ += report.idle_seconds;
     compute_seconds_ += report.compute_seconds;
@@ -189,7 +214,7 @@ double StagedTraining::accuracy() {
 
 void StagedTraining::evaluate(std::int64_t step) {
   pipeline_.finish();
-  train_loss_ = epoch_loss_ / epoch_samples_;
+  if (epoch_samples_ > 0) train_loss_ = epoch_loss_ / epoch_samples_;
   epoch_loss_ = epoch_samples_ = 0;
   test_accuracy_ = accuracy();
   faces_.epoch(step, wall_seconds_, train_loss_, test_accuracy_);
@@ -209,16 +234,16 @@ void StagedTraining::save() {
 // The share of their time in which workers waited for other stages.
 double StagedTraining::bubble() {
   const auto sums = sums_over_workers(job_.world(), {idle_seconds_, compute_seconds_});
-  return sums[0] / (sums[0] + sums[1]);
+  return sums[1] > 0 ? sums[0] / (sums[0] + sums[1]) : 0;
 }
 
 // Activations and gradients that stages sent each other, of all workers.
-double StagedTraining::cut_bytes_per_step() {
-  return job_.world().all_reduce(static_cast<double>(pipeline_.traffic().bytes_sent)) /
-         static_cast<double>(steps_);
+double StagedTraining::cut_bytes_per_step(std::int64_t steps) {
+  const double bytes = job_.world().all_reduce(static_cast<double>(pipeline_.traffic().bytes_sent));
+  return steps > 0 ? bytes / static_cast<double>(steps) : 0;
 }
 
-void StagedTraining::tell() {
+void StagedTraining::tell(std::int64_t first) {
   paceline::Communicator& world = job_.world();
   const double seconds = world.all_reduce(wall_seconds_) / world.size();
   const double samples_per_second = seconds > 0 ? timed_samples_ / seconds : 0;
@@ -227,7 +252,7 @@ void StagedTraining::tell() {
       {"event", "summary"},
       {"world_size", std::int64_t{job_.world_size()}},
       {"layout", mesh_.layout().text()},
-      {"schedule", options_.pipeline.empty() ? "1f1b" : options_.pipeline},
+      {"schedule", schedule_of(options_)},
       {"stages", std::int64_t{pipeline_.stages()}},
       {"micro_batches", std::int64_t{std::max(options_.micro_batches, 1)}},
       {"steps", steps_},
@@ -238,10 +263,12 @@ void StagedTraining::tell() {
       {"peak_rss_bytes", peak_rss_of_workers(world)},
       {"compute_seconds", world.all_reduce(compute_seconds_) / world.size()},
       {"bubble", waited},
-      {"cut_bytes_per_step", cut_bytes_per_step()},
+      {"cut_bytes_per_step", cut_bytes_per_step(steps_ - first)},
       {"live_activations", of_all_workers(world, live_activations_)},
+      {"versions", of_all_workers(world, versions_)},
   });
   if (job_.rank() != 0) return;
+  if (first >= steps_) return tell_nothing_left(first, test_accuracy_);
   std::printf(
       "trained %s for %lld steps with %d worker%s, layout %s: train loss %.4f, test accuracy %.4f, "
       "%.0f samples/s\n"
@@ -252,15 +279,21 @@ void StagedTraining::tell() {
 }
 
 int StagedTraining::run() {
-  for (std::int64_t step = 1; step <= steps_; ++step) {
-    make_step(step);
+  const std::int64_t first = checkpoints_ ? checkpoints_->resume() : 0;
+  for (std::int64_t step = first + 1; step <= steps_ && !is_stopped(); ++step) {
+    make_step(step, first);
+    if (checkpoints_) checkpoints_->save_if_due(step);
     if (is_evaluated(step)) evaluate(step);
   }
   faces_.end_progress();
   faces_.write_trace();
+  if (is_stopped()) return checkpoints_->finish();
+  if (checkpoints_ && first < steps_ && steps_ % options_.checkpoint_every != 0)
+    checkpoints_->save(steps_);
+  if (first >= steps_) test_accuracy_ = accuracy();
   save();
-  tell();
-  return 0;
+  tell(first);
+  return checkpoints_ ? checkpoints_->finish() : 0;
 }
 
 }  // namespace

@@ -105,10 +105,8 @@ std::unique_ptr<paceline::Checkpoints> checkpoints_of(paceline::Job& job, const 
                                                       torch::nn::Sequential& model,
                                                       paceline::DataParallel& parallel,
                                                       Steps& steps) {
-  if (options.checkpoint_dir.empty()) return nullptr;
-  auto checkpoints = std::make_unique<paceline::Checkpoints>(
-      job, options.checkpoint_dir,
-      paceline::CheckpointOptions{.every = options.checkpoint_every, .resume = options.resume});
+  auto checkpoints = make_checkpoints(job, options);
+  if (!checkpoints) return nullptr;
   checkpoints->add("model", model);
   checkpoints->add("parallel", parallel);  // with the optimizers that it owns
   steps.add_to(*checkpoints);
@@ -286,8 +284,7 @@ static int train_within_memory(paceline::Job& job, const Options& options,
   }
   faces.summary(summary);
   if (tells && turns.were_over()) {
-    std::printf("nothing was left to train after step %lld: test accuracy %.4f\n",
-                static_cast<long long>(first), test_accuracy);
+    tell_nothing_left(first, test_accuracy);
   } else if (tells) {
     std::printf(
         "trained %s for %lld steps with %d worker%s: train loss %.4f, test accuracy %.4f, %.0f "
@@ -309,6 +306,19 @@ static int train_within_memory(paceline::Job& job, const Options& options,
                   100 * timer.wire_bytes / timer.coded_bytes);
   }
   return checkpoints ? checkpoints->finish() : 0;
+}
+
+std::unique_ptr<paceline::Checkpoints> make_checkpoints(paceline::Job& job,
+                                                        const Options& options) {
+  if (options.checkpoint_dir.empty()) return nullptr;
+  return std::make_unique<paceline::Checkpoints>(
+      job, options.checkpoint_dir,
+      paceline::CheckpointOptions{.every = options.checkpoint_every, .resume = options.resume});
+}
+
+void tell_nothing_left(std::int64_t first, double test_accuracy) {
+  std::printf("nothing was left to train after step %lld: test accuracy %.4f\n",
+              static_cast<long long>(first), test_accuracy);
 }
 
 void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters) {

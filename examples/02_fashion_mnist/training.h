@@ -3,15 +3,24 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "options.h"
 #include "paceline/core/job/job.h"
+#include "paceline/torch/checkpoint/checkpoint.h"
 
 // Trains as the options say; rank 0 prints the results. Returns the exit code: 0, or 143 when the
 // run was stopped by SIGTERM after a checkpoint. THROWS paceline::Error.
 int train(paceline::Job& job, const Options& options);
+
+// Makes what --checkpoint-dir asks for, and adds nothing to it. Null: nobody asked for it.
+std::unique_ptr<paceline::Checkpoints> make_checkpoints(paceline::Job& job, const Options& options);
+
+// Prints that the run had been over after step `first`, from which it went on.
+void tell_nothing_left(std::int64_t first, double test_accuracy);
 
 // Writes what --save asks for. THROWS paceline::Error (io).
 void save_parameters(const std::string& file, const std::vector<at::Tensor>& parameters);

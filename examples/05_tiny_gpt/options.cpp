@@ -39,8 +39,8 @@ int read_options(int argc, char** argv, RunOptions& options) {
   app.add_option(
          "--pipeline", options.pipeline,
          "What each stage computes after what: " + names_of_schedules() +
-             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw do not "
-             "train yet; the others have the same bits [1f1b]")
+             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw have no "
+             "norm by which gradients are clipped here; the others have the same bits [1f1b]")
       ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
   app.add_option("--micro-batches", options.micro_batches,
                  "Cut the sequences of a replica into so many parts, which follow each other "

@@ -26,8 +26,11 @@ std::string complaint_about_pipeline(const RunOptions& options) {
   if (!options.non_finite.empty())
     return refused("--non-finite " + options.non_finite,
                    "a loss that is not finite ends the run without it");
-  if (!options.checkpoint_dir.empty())
-    return refused("--checkpoint-dir " + options.checkpoint_dir, "leave it out");
+  if (!options.pipeline.empty() &&
+      !paceline::pipeline::parse_schedule(options.pipeline).value().entry.is_synchronous())
+    return "--pipeline " + options.pipeline +
+           " does not go with this program, which clips gradients by the norm of the whole model: "
+           "its stages step at different times. Take --pipeline 1f1b";
   return {};
 }
 

@@ -42,6 +42,7 @@ class StagedModel final : public Trainee {
     idle_seconds_ += report.idle_seconds;
     compute_seconds_ += report.compute_seconds;
     live_activations_ = std::max<std::int64_t>(live_activations_, report.live_activations);
+    versions_ = report.versions;
     return loss;
   }
 
@@ -65,8 +66,8 @@ class StagedModel final : public Trainee {
 
   std::string sha256() override { return pipeline_.parameters_sha256(); }
 
-  void add_to(paceline::Checkpoints&) override {
-    refuse_stages("checkpoints of a pipeline cannot be saved yet: leave out --checkpoint-dir");
+  void add_to(paceline::Checkpoints& checkpoints) override {
+    checkpoints.add("pipeline", pipeline_);
   }
 
   paceline::observe::Metrics figures() override {
@@ -74,15 +75,19 @@ class StagedModel final : public Trainee {
     std::vector<double> sums = {idle_seconds_, compute_seconds_,
                                 static_cast<double>(pipeline_.traffic().bytes_sent)};
     world.all_reduce(paceline::buffer_of(sums)).wait();
-    const std::int64_t live[] = {live_activations_};
-    std::vector<std::int64_t> live_of_all(static_cast<std::size_t>(world.size()));
-    world.all_gather(paceline::const_buffer_of(live), paceline::buffer_of(live_of_all)).wait();
+    const auto of_all = [&world](std::int64_t own) {  // by rank
+      const std::int64_t given[] = {own};
+      std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+      world.all_gather(paceline::const_buffer_of(given), paceline::buffer_of(all)).wait();
+      return all;
+    };
     return {{"schedule", schedule()},
             {"stages", std::int64_t{pipeline_.stages()}},
             {"micro_batches", micro_batches()},
-            {"bubble", sums[0] / (sums[0] + sums[1])},
-            {"cut_bytes_per_step", sums[2] / static_cast<double>(steps_)},
-            {"live_activations", live_of_all}};
+            {"bubble", steps_ > 0 ? sums[0] / (sums[0] + sums[1]) : 0},
+            {"cut_bytes_per_step", steps_ > 0 ? sums[2] / static_cast<double>(steps_) : 0},
+            {"live_activations", of_all(live_activations_)},
+            {"versions", of_all(versions_)}};
   }
 
  private:
@@ -143,7 +148,7 @@ class StagedModel final : public Trainee {
   paceline::Communicator& stage_group_;
   Head head_{nullptr};  // where the last stage is
   paceline::Pipeline pipeline_;
-  std::int64_t steps_ = 0, live_activations_ = 0;
+  std::int64_t steps_ = 0, live_activations_ = 0, versions_ = 1;
   double idle_seconds_ = 0, compute_seconds_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -153,6 +154,40 @@ TEST(StagedGpt, TrainsEvaluatesAndSamplesAsOneProcessOnEveryLayout) {
   }
 }
 
+// A run goes on from what the one before has saved last but its end.
+TEST(StagedGpt, GoesOnWithOtherStagesAReplicaMoreOrOneProcessAndBack) {
+  struct Part {
+    StagedWords layout;
+    std::size_t first, saves_at;
+  };
+  std::vector<std::vector<Part>> chains = {{{{"--layout", "pp=2"}, 0, 5},
+                                            {{}, 5, 6},
+                                            {{"--layout", "dp=2"}, 6, 7},
+                                            {{"--layout", "pp=3"}, 7, 8},
+                                            {{"--layout", "pp=2"}, 8, 9}}};
+  if (is_nightly())
+    chains.push_back({{{"--layout", "tp=2"}, 0, 5},
+                      {{"--layout", "pp=2", "--pipeline", "gpipe"}, 5, 6},
+                      {{"--layout", "tp=2"}, 6, 7}});
+  for (const std::vector<Part>& chain : chains) {
+    const TemporaryFolder folder;
+    std::vector<double> losses;
+    for (const auto& [layout, first, saves_at] : chain) {
+      SCOPED_TRACE(testing::PrintToString(layout));
+      StagedWords words = words_and(layout, {"--checkpoint-dir", folder.file("run"),
+                                             "--checkpoint-every", std::to_string(saves_at)});
+      if (first > 0) words.emplace_back("--resume");
+      const StagedRun run = staged_gpt(layout.empty() ? 0 : layout[1].back() - '0', words);
+      if (first == 0) losses = run.losses;
+      ASSERT_EQ(losses.size(), 10u);
+      ASSERT_EQ(run.losses.size(), 10 - first);
+      for (std::size_t i = first; i < 10; ++i)
+        EXPECT_NEAR(run.losses[i - first], losses[i], 1e-9) << "step " << i + 1;
+      std::filesystem::remove_all(folder.file("run/step-00000010"));
+    }
+  }
+}
+
 TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {
   const auto expect = [](const std::string& program, const StagedWords& options,
                          const StagedWords& says) {
@@ -161,10 +196,8 @@ TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {
     EXPECT_EQ(finished.exit_code, 2) << testing::PrintToString(options);
     for (const std::string& text : says) EXPECT_THAT(finished.error, HasSubstr(text));
   };
-  std::vector<StagedWords> refused = {{"--synchrony", "local_sgd:period=8"},
-                                      {"--zero", "2"},
-                                      {"--precision", "o1:dtype=fp16"},
-                                      {"--checkpoint-dir", "/tmp/unused"}};
+  std::vector<StagedWords> refused = {
+      {"--synchrony", "local_sgd:period=8"}, {"--zero", "2"}, {"--precision", "o1:dtype=fp16"}};
   if (is_nightly())
     refused.insert(refused.end(), {{"--compression", "fp16"},
                                    {"--aggregate", "server"},
@@ -177,6 +210,7 @@ TEST(StagedTraining, RefusesWhatDoesNotGoWithAPipelineByBothOptions) {
        {StagedWords{"--zero", "3"}, StagedWords{"--non-finite", "throw"}})
     expect("tiny_gpt", options, {options[0] + " " + options[1], "--layout pp=2"});
   expect("tiny_gpt", {"--pipeline", "1f2b"}, {"--pipeline", "1f1b"});
+  expect("tiny_gpt", {"--pipeline", "pipedream"}, {"--pipeline pipedream", "1f1b"});
   expect("fashion_mnist", {"--micro-batches", "0"}, {"--micro-batches"});
 }
 

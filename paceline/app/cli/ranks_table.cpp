@@ -41,6 +41,34 @@ double waited_seconds(const HostRank& rank, std::int64_t now_ns) {
   return static_cast<double>(status.waited_ns + open) / kNanosecondsInSecond;
 }
 
+bool has_stages(const HostRank& rank) {
+  return rank.status.stages.numbers.front() != '\0';
+}
+
+// The share of the time between two looks, or of all time where no step has ended between them.
+double bubble_between(const transport::RankStatus::Stages& sooner,
+                      const transport::RankStatus::Stages& later) {
+  std::int64_t idle = later.idle_ns - sooner.idle_ns,
+               compute = later.compute_ns - sooner.compute_ns;
+  if (idle < 0 || compute <= 0) idle = later.idle_ns, compute = later.compute_ns;
+  const auto all = static_cast<double>(idle + compute);
+  return all > 0 ? static_cast<double>(idle) / all : 0;
+}
+
+std::string work_of(const HostRank& rank, std::int64_t now_ns) {
+  const auto& status = rank.status;
+  if (status.waiting_since_ns != 0) {
+    const double seconds =
+        static_cast<double>(std::max<std::int64_t>(0, now_ns - status.waiting_since_ns)) /
+        kNanosecondsInSecond;
+    return fmt::format("waits {:.1f} s for {}", seconds, status.waits_for.data());
+  }
+  if (status.in_flight > 0)
+    return fmt::format("computes, {} operation{} in flight", status.in_flight,
+                       status.in_flight == 1 ? "" : "s");
+  return "computes";
+}
+
 // Whether the others wait for this rank: it is the only rank of its job that does not wait.
 bool holds_others_up(const HostRank& rank, const std::vector<HostRank>& ranks) {
   if (is_server(rank)) return false;
@@ -64,6 +92,9 @@ std::vector<RankRates> rates(const Look& before, const Look& now) {
     RankRates& rate = all.emplace_back();
     const auto earlier =
         std::ranges::find_if(before.ranks, [&](const HostRank& r) { return is_same(r, rank); });
+    rate.bubble = bubble_between(
+        earlier == before.ranks.end() ? transport::RankStatus::Stages{} : earlier->status.stages,
+        rank.status.stages);
     if (earlier == before.ranks.end() || seconds <= 0) continue;
     const auto a_second = [&](auto later, auto sooner) {
       return std::max(0.0, static_cast<double>(later - sooner) / seconds);
@@ -90,16 +121,10 @@ std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates&
                           serves.ranges == 1 ? "" : "s", serves.lowest_clock, serves.highest_clock);
     return fmt::format("serves {}, {:.0f} pushes a second", ranges, rates.pushes);
   }
-  if (status.waiting_since_ns != 0) {
-    const double seconds =
-        static_cast<double>(std::max<std::int64_t>(0, now_ns - status.waiting_since_ns)) /
-        kNanosecondsInSecond;
-    return fmt::format("waits {:.1f} s for {}", seconds, status.waits_for.data());
-  }
-  if (status.in_flight > 0)
-    return fmt::format("computes, {} operation{} in flight", status.in_flight,
-                       status.in_flight == 1 ? "" : "s");
-  return "computes";
+  const std::string work = work_of(rank, now_ns);
+  if (!has_stages(rank)) return work;
+  return fmt::format("stage {}, bubble {:.0f} %: {}", status.stages.numbers.data(),
+                     100 * rates.bubble, work);
 }
 
 std::string ranks_table(const Look& before, const Look& now, std::size_t columns) {
@@ -165,6 +190,9 @@ std::string ranks_json(const Look& before, const Look& now) {
                      {"in_flight", status.in_flight},
                      {"waiting_share", rate[i].waiting},
                      {"state", state_of(now.ranks[i], now.at_ns, rate[i])}});
+    if (!has_stages(now.ranks[i])) continue;
+    ranks.back()["stages"] = status.stages.numbers.data();
+    ranks.back()["bubble"] = rate[i].bubble;
   }
   nlohmann::ordered_json look = {{"ranks", ranks}};
   if (!servers.empty()) look["servers"] = servers;

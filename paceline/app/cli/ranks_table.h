@@ -25,11 +25,13 @@ struct RankRates {
   double pushes = 0;      // a second, that a server takes
   double steps = 0;       // a second
   double samples = 0;     // a second
+  double bubble = 0;      // share of its time in a pipeline in which it waited for other stages
 };
 std::vector<RankRates> rates(const Look& before, const Look& now);
 
 // "waits 3.2 s for all_reduce f32[10] sum", "computes, 2 operations in flight", "computes", "serves
-// 8 ranges at clocks 3 to 5, 40 pushes a second"
+// 8 ranges at clocks 3 to 5, 40 pushes a second". A rank of a pipeline has "stage 1, bubble 23 %: "
+// before it.
 std::string state_of(const observe::HostRank& rank, std::int64_t now_ns, const RankRates& rates);
 
 // A line for each rank and server under a line for each job; no line is longer than `columns`

@@ -17,6 +17,7 @@ enum class TraceLane : std::uint8_t {
   training,    // computation of the training thread
   waiting,     // its waits for operations
   operations,  // operations in flight
+  stages,      // forwards and backwards of a pipeline's stages, which the training thread computes
 };
 
 struct TraceSpan {

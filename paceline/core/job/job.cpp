@@ -83,6 +83,11 @@ void Job::report(std::int64_t step, double samples, double loss) {
   impl_->reactor->status().report(step, samples, loss);
 }
 
+void Job::report_stages(std::string_view numbers, std::chrono::nanoseconds idle,
+                        std::chrono::nanoseconds compute) {
+  impl_->reactor->status().report_stages(numbers, idle.count(), compute.count());
+}
+
 void Job::report_saved(std::uint64_t step) {
   impl_->reactor->run([&] {
     if (impl_->store) impl_->store->saved(step);

@@ -9,10 +9,12 @@
 // tests alone.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/collective/group/communicator.h"
@@ -56,6 +58,10 @@ class Job {
   // Reports the progress of this rank's loop, for `paceline top`: steps done, samples that this
   // rank trained with in all, last loss.
   void report(std::int64_t step, double samples, double loss);
+  // Reports which stages of a pipeline this rank has ("1", "0,2"), and how long it has in all
+  // waited for other stages and computed, for `paceline top`. A Pipeline does so after each step.
+  void report_stages(std::string_view numbers, std::chrono::nanoseconds idle,
+                     std::chrono::nanoseconds compute);
 
   // Tells the launcher that the checkpoint of this step is committed: that is progress, by which
   // `paceline run --max-restarts` counts.

@@ -20,8 +20,8 @@ struct RankTrace {
   std::size_t dropped = 0;
 };
 
-inline constexpr std::array<std::string_view, 3> kTraceLanes = {"training", "waiting",
-                                                                "operations"};  // by TraceLane
+inline constexpr std::array<std::string_view, 4> kTraceLanes = {"training", "waiting", "operations",
+                                                                "stages"};  // by TraceLane
 
 std::string title_of(const RankTrace& trace);  // "rank 3 (host)"
 // The earliest moment of all spans, on the renderer's clock; times relative to it stay small.

@@ -85,6 +85,7 @@ class Checkpoints::Impl {
   bool all_wait() const;
   void take_model(std::size_t parallel, const std::vector<std::string>& loaded);
   void begin_steps();
+  void wait_for(const Work& round) const;
   void begin_save(std::int64_t step);
   void save_by_halts(StopSignals::Asked asked);
   void save_in(const collective::Halt& halt);
@@ -123,7 +124,10 @@ Checkpoints::Impl::Impl(Job& job, std::string directory, const CheckpointOptions
       directory_(disk_, std::move(directory)),
       resuming_({job.id(), job.generation()}, *group_, disk_, directory_, options),
       saving_(*group_, disk_, directory_,
-              {job.id(), job.generation(), [&job](std::uint64_t step) { job.report_saved(step); }},
+              {.job = job.id(),
+               .generation = job.generation(),
+               .on_committed = [&job](std::uint64_t step) { job.report_saved(step); },
+               .wait = [this](const Work& round) { wait_for(round); }},
               {options.keep_last, options.keep_every}) {
   if (options.every < 0)
     throw_misuse(
@@ -331,6 +335,12 @@ void Checkpoints::Impl::begin_steps() {
                     synchrony));
   }
   if (!all_wait()) halts_.emplace(*group_);
+}
+
+// A stage tells which micro-batch it has to compute next.
+void Checkpoints::Impl::wait_for(const Work& round) const {
+  if (pipelines_.empty()) round.wait();
+  else pipelines_.front()->wait_between_steps(round);
 }
 
 void Checkpoints::Impl::begin_save(std::int64_t step) {

@@ -5,8 +5,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "paceline/core/base/base.h"
@@ -17,6 +19,7 @@
 #include "paceline/torch/checkpoint/held_tensor.h"
 #include "paceline/torch/checkpoint/resume_point.h"
 #include "paceline/torch/checkpoint/saved_item.h"
+#include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/replica/replica.h"
 
 namespace paceline {
@@ -133,9 +136,11 @@ class WeightReader {
   }
 
   // Finds a source for each target. Writes nothing.
-  LoadedWeights match(const std::vector<WeightTarget>& targets) {
+  // `elsewhere`: the names of tensors that other ranks of the model have.
+  LoadedWeights match(const std::vector<WeightTarget>& targets,
+                      const std::vector<std::string>& elsewhere = {}) {
     LoadedWeights report{.path = path_, .step = manifest_.step};
-    std::set<std::string> known;
+    std::set<std::string> known(elsewhere.begin(), elsewhere.end());
     for (const WeightTarget& target : targets) {
       known.insert(target.names.begin(), target.names.end());
       sources_.push_back(source_of(target, report));
@@ -143,8 +148,16 @@ class WeightReader {
     }
     for (const std::string& name : model_->tensor_names())
       if (!known.contains(name)) report.unexpected.push_back(name);
-    if (options_.strict) require_all(report);
     return report;
+  }
+
+  // THROWS Error (misuse): options.strict refuses what the report tells.
+  void require_all(const LoadedWeights& report) const {
+    if (!options_.strict) return;
+    if (report.missing.empty() && report.unexpected.empty() && report.other_shape.empty()) return;
+    throw_misuse("load_weights(): the model and the checkpoint differ, so nothing is loaded: " +
+                 report.text() +
+                 ". Take {.strict = false} to load the others, and leave these as they are");
   }
 
   // REQUIRES: match() returned for the same targets.
@@ -244,13 +257,6 @@ class WeightReader {
     part.tensor.copy_(sum);
   }
 
-  void require_all(const LoadedWeights& report) const {
-    if (report.missing.empty() && report.unexpected.empty() && report.other_shape.empty()) return;
-    throw_misuse("load_weights(): the model and the checkpoint differ, so nothing is loaded: " +
-                 report.text() +
-                 ". Take {.strict = false} to load the others, and leave these as they are");
-  }
-
   SystemDisk disk_;
   const LoadWeightsOptions options_;
   const std::string path_;
@@ -267,6 +273,35 @@ const at::Tensor& stepped(const at::Tensor& tensor,
   for (const parallel::Parameter& one : masters)
     if (one.computed.is_same(tensor)) return one.tensor;
   return tensor;
+}
+
+// How this rank holds a tensor that one of `parallels` trains, or none.
+auto held_by(const std::vector<DataParallel*>& parallels,
+             const std::vector<parallel::Parameter>& masters) {
+  return [parallels, &masters](const std::string& name, const at::Tensor& tensor) {
+    const at::Tensor& own = stepped(tensor, masters);
+    return held_tensor(parallels, name, own, own);
+  };
+}
+
+// It computes with what was written into masters and leaves.
+void take_over(DataParallel& parallel) {
+  const at::NoGradGuard no_grad;
+  parallel::Replicas& replicas = parallel.replicas();
+  for (const parallel::Parameter& one : replicas.masters())
+    at::Tensor(one.computed.detach()).copy_(one.tensor);
+  if (replicas.synchrony().pieces() != nullptr) replicas.leaves_changed();
+}
+
+// The lines of all stages, the first rank's first. Collective.
+std::vector<std::string> of_all_stages(Communicator& stages, const std::vector<std::string>& own) {
+  std::vector<std::string> lines;
+  for (const std::string& told :
+       all_gather_bytes(stages, fmt::format("{}", fmt::join(own, "\n")))) {
+    std::istringstream text(told);
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+  }
+  return lines;
 }
 
 }  // namespace
@@ -290,6 +325,7 @@ LoadedWeights load_weights(torch::nn::Module& model, const std::string& director
   const std::vector<WeightTarget> targets = targets_of(model, &in_own_memory);
   WeightReader reader(directory, options);
   LoadedWeights report = reader.match(targets);
+  reader.require_all(report);
   reader.read(targets);
   return report;
 }
@@ -309,18 +345,45 @@ LoadedWeights load_weights(DataParallel& parallel, const std::string& directory,
   std::optional<WeightReader> reader;
   LoadedWeights report;
   together(replicas.group(), [&] {
-    targets = targets_of(*parallel.model(), [&](const std::string& name, const at::Tensor& tensor) {
-      const at::Tensor& own = stepped(tensor, masters);
-      return held_tensor({&parallel}, name, own, own);
-    });
+    targets = targets_of(*parallel.model(), held_by({&parallel}, masters));
     reader.emplace(directory, options);
     report = reader->match(targets);
+    reader->require_all(report);
   });
   together(replicas.group(), [&] { reader->read(targets); });
-  const at::NoGradGuard no_grad;
-  for (const parallel::Parameter& one : masters)
-    at::Tensor(one.computed.detach()).copy_(one.tensor);
-  if (replicas.synchrony().pieces() != nullptr) replicas.leaves_changed();
+  take_over(parallel);
+  return report;
+}
+
+LoadedWeights load_weights(Pipeline& pipeline, const std::string& directory,
+                           const LoadWeightsOptions& options) {
+  pipeline.finish();
+  pipeline::MadeStages& stages = pipeline.made_stages();
+  const std::vector<DataParallel*> parallels = stages.data_parallels();
+  std::vector<parallel::Parameter> masters;
+  for (DataParallel* const each : parallels)
+    std::ranges::move(each->replicas().masters(), std::back_inserter(masters));
+  std::vector<WeightTarget> targets;
+  std::optional<WeightReader> reader;
+  together(stages.world(), [&] {
+    for (const torch::nn::Module* const stage : pipeline.modules())
+      std::ranges::move(targets_of(*stage, held_by(parallels, masters)),
+                        std::back_inserter(targets));
+    reader.emplace(directory, options);
+  });
+  std::vector<std::string> names;
+  for (const WeightTarget& target : targets)
+    names.insert(names.end(), target.names.begin(), target.names.end());
+  Communicator& group = stages.stage_group();
+  names = of_all_stages(group, names);
+  LoadedWeights report;
+  together(stages.world(), [&] { report = reader->match(targets, names); });
+  for (std::vector<std::string>* const list :
+       {&report.loaded, &report.missing, &report.other_shape})
+    *list = of_all_stages(group, *list);
+  together(stages.world(), [&] { reader->require_all(report); });
+  together(stages.world(), [&] { reader->read(targets); });
+  for (DataParallel* const each : parallels) take_over(*each);
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "paceline/torch/parallel/data_parallel.h"
+#include "paceline/torch/pipeline/pipeline.h"
 
 namespace paceline {
 
@@ -43,6 +44,11 @@ LoadedWeights load_weights(torch::nn::Module& model, const std::string& director
 // masters take the values. All ranks call it, between steps. THROWS Error, on all ranks alike, as
 // above; misuse, it was made without a model.
 LoadedWeights load_weights(DataParallel& parallel, const std::string& directory,
+                           const LoadWeightsOptions& options = {});
+// The whole model of a checkpoint into the stages of a pipeline, each rank its own; the report
+// tells of all of them. All ranks call it, between steps; what is in flight is computed first.
+// THROWS Error, on all ranks alike, as above.
+LoadedWeights load_weights(Pipeline& pipeline, const std::string& directory,
                            const LoadWeightsOptions& options = {});
 template <typename Holder>
 requires requires(Holder& holder) {

@@ -144,7 +144,7 @@ void Saving::begin_round() {
 
 void Saving::read_round() {
   if (!round_is_open_) return;
-  round_work_.wait();
+  if (group_.size() > 1) run_.wait(round_work_);
   round_is_open_ = false;
   hear(round_);
 }

@@ -27,6 +27,7 @@ class Saving {
     std::string job;
     std::uint64_t generation = 1;
     std::function<void(std::uint64_t step)> on_committed;  // on rank 0
+    std::function<void(const Work&)> wait = [](const Work& round) { round.wait(); };
   };
   // They outlive it.
   Saving(Communicator& group, Disk& disk, checkpoint::CheckpointDirectory& directory, Run run,

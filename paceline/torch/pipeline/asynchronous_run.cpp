@@ -58,6 +58,7 @@ AsynchronousRun::AsynchronousRun(MadeStages& stages, DeviceMesh& mesh,
     : stage_group_(mesh.group("pp")),
       replicas_(mesh.group("dp,cp")),
       placement_(stages.order().placement()),
+      trace_(mesh.job().trace()),
       turns_(turns_of(placement_, stage_group_.rank())),
       micro_batches_(options.micro_batches),
       behind_((stage_group_.size() - 1 + micro_batches_ - 1) / micro_batches_),
@@ -92,10 +93,11 @@ AsynchronousRun::~AsynchronousRun() {
   }
 }
 
-void AsynchronousRun::tell(std::vector<std::int64_t>& told) {
+void AsynchronousRun::tell(std::vector<std::int64_t>& told,
+                           const std::function<void(const Work&)>& wait) {
   const int from = placement_.rank_of(0, batches_);
   if (stage_group_.rank() != from) {
-    words_->recv(buffer_of(told), from).wait();
+    wait(words_->recv(buffer_of(told), from));
     return;
   }
   if (replicas_.size() > 1)
@@ -132,7 +134,9 @@ void AsynchronousRun::drain() {
 // Messages that come after a failure would go into memory that goes: no rank goes on.
 StepReport AsynchronousRun::run(const std::vector<Operation>& operations) {
   try {
-    return runner_.run(operations, first_turn_);
+    StepReport report = runner_.run(operations, first_turn_);
+    trace_operations(report, trace_);
+    return report;
   } catch (const std::exception& error) {
     abort(c10::str("the pipeline failed on stage ", turns_.stage, ": ", error.what()));
     throw;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -33,8 +34,8 @@ class AsynchronousRun {
 
   // The rank of the first stage that takes the next batch tells the others, of which it waits for
   // none: the samples of the batch; 1 if its shapes are others than those in flight, on any replica
-  // of the pipeline; a number of its shapes.
-  void tell(std::vector<std::int64_t>& told);
+  // of the pipeline; a number of its shapes. `wait` waits for what that rank tells.
+  void tell(std::vector<std::int64_t>& told, const std::function<void(const Work&)>& wait);
   // Takes the next batch, as AsynchronousWork::hand_in() does. THROWS Error: what ended the
   // communication; then nothing can go on.
   StepReport step(MicroBatches batch, const PrepareOptimizer& prepare,
@@ -49,6 +50,8 @@ class AsynchronousRun {
   // stage; the same on all ranks, unless a stage's ranks take turns: then of the newest batch of
   // this rank that is back. NaN: there was none.
   double loss() const { return loss_; }
+  // The number, since the last drain, of the first micro-batch of the next step.
+  int next_micro_batch() const { return batches_ * micro_batches_; }
   int most_versions() const { return work_->most_versions(); }
   Traffic traffic() const { return wire_->traffic(); }
   void train(bool on) { work_->train(on); }
@@ -62,6 +65,7 @@ class AsynchronousRun {
 
   Communicator &stage_group_, &replicas_;
   const Placement placement_;
+  TraceLog& trace_;
   const Turns turns_;
   const int micro_batches_, behind_;  // a batch is back at the first stage so many batches later
   std::unique_ptr<AsynchronousWork> work_;

@@ -50,6 +50,7 @@ class MadeStages {
   // The optimizers of this rank's stages, whoever made them.
   std::vector<torch::optim::Optimizer*> optimizers();
   Communicator& stage_group() { return stage_group_; }
+  Communicator& world() { return mesh_.world(); }  // of the mesh
   // Whether this rank stands for the replicas of its stages.
   bool is_first_replica() {
     return mesh_.rank("dp,cp") == 0 && mesh_.rank("tp") == 0 &&

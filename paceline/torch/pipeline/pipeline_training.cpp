@@ -3,11 +3,15 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/own_lines.h"
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"
@@ -28,6 +32,10 @@ static std::int64_t number_of_sizes(const Tensors& data) {
   return static_cast<std::int64_t>(std::hash<std::string>()(text));
 }
 
+static std::chrono::nanoseconds time_of(double seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * seconds));
+}
+
 class Pipeline::Impl {
  public:
   Impl(const Layers& layers, DeviceMesh& mesh, PipelineOptions options)
@@ -41,6 +49,8 @@ class Pipeline::Impl {
         finite_(options_.training, mesh) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
+    for (const Chunk& chunk : stages_.chunks())
+      stage_numbers_ += (stage_numbers_.empty() ? "" : ",") + std::to_string(chunk.stage);
   }
 
   double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare);
@@ -52,6 +62,9 @@ class Pipeline::Impl {
     if (endless_) return;  // it goes with the batch, whose gradient comes later
     for (Chunk& chunk : stages_.chunks())
       if (chunk.parallel) chunk.parallel->weight(samples);
+  }
+  void wait_between_steps(const Work& work) const {
+    placed(Place::before, [&] { wait_for_stages(work, Place::before); });
   }
   void drain() {
     if (endless_) endless_->drain();
@@ -83,6 +96,12 @@ class Pipeline::Impl {
   using Seen = std::function<void(int cut, const Tensors& tensors)>;
   Tensors run_through(Tensors data, const Seen& seen);
   pipeline::StepReport run_order();
+  enum class Place : std::uint8_t { before, after };  // of the micro-batches of a step
+  std::string text_of(Place place) const;
+  void placed(Place place, const std::function<void()>& call) const;
+  void wait_for_stages(const Work& work, Place place) const;
+  double sum_over_stages(double own);
+  void end_step(const pipeline::StepReport& ran, int versions, double norm = 0);
   double endless_step(pipeline::MicroBatches batches, const PrepareOptimizer& prepare);
   double end_updates(const PrepareOptimizer& prepare);
   double clip();
@@ -102,6 +121,8 @@ class Pipeline::Impl {
   pipeline::FiniteSteps finite_;
   std::uint64_t runs_ = 0;
   PipelineReport report_;
+  std::string stage_numbers_;                      // of this rank, as "0,2"
+  std::chrono::nanoseconds idle_{0}, compute_{0};  // in all steps
 };
 
 // The first stage tells how many samples there are, and whether shapes have changed.
@@ -116,8 +137,11 @@ std::int64_t Pipeline::Impl::agreed_samples(const Tensors& data) {
     const std::int64_t sizes = number_of_sizes(data);
     told = {data.front().size(0), sizes != known_ ? 1 : 0, sizes};
   }
-  if (endless_) endless_->tell(told);
-  else if (!is_alone()) stage_group_.broadcast(buffer_of(told)).wait();
+  placed(Place::before, [&] {
+    const auto wait = [this](const Work& work) { wait_for_stages(work, Place::before); };
+    if (endless_) endless_->tell(told, wait);
+    else if (!is_alone()) wait(stage_group_.broadcast(buffer_of(told)));
+  });
   known_ = told[2];
   if (told[0] < options_.micro_batches) {
     throw_misuse(c10::str("Pipeline::step() got a batch of ", told[0],
@@ -178,37 +202,89 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
   pipeline::MicroBatches batches = pipeline::cut_batch(
       takes_next(0) ? &data : nullptr, takes_next(stages_.order().stages - 1) ? &target : nullptr,
       samples, options_.micro_batches);
-  learn_shapes(batches);
+  placed(Place::before, [&] { learn_shapes(batches); });
   if (endless_) return endless_step(std::move(batches), prepare);
   work_.begin_step(std::move(batches), shapes_);
   const pipeline::StepReport ran = run_order();
   const std::optional<double> loss = work_.end_step();
-  const double norm = end_updates(prepare);
+  double mean = 0, norm = 0;
+  placed(Place::after, [&] {
+    norm = end_updates(prepare);
+    mean = global_loss(loss);
+  });
+  end_step(ran, /*versions=*/1, norm);
+  return mean;
+}
+
+void Pipeline::Impl::end_step(const pipeline::StepReport& ran, int versions, double norm) {
   report_ = {.step = stages_.end_step(),
              .idle_seconds = ran.idle_seconds,
              .compute_seconds = ran.compute_seconds,
              .live_activations = ran.peak_live,
+             .versions = versions,
              .skipped = finite_.skipped(),
              .grad_norm = norm};
-  return global_loss(loss);
+  idle_ += time_of(ran.idle_seconds);
+  compute_ += time_of(ran.compute_seconds);
+  mesh_.job().report_stages(stage_numbers_, idle_, compute_);
+}
+
+// This tells where the rank stands in a step while no operation of the runner, which tells its own,
+// is under way: before its first micro-batch, or after its last one.
+std::string Pipeline::Impl::text_of(Place place) const {
+  const int first = endless_ ? endless_->next_micro_batch() : 0;
+  return c10::str(place == Place::before ? "before" : "after", " micro-batch ",
+                  place == Place::before ? first : first + options_.micro_batches - 1, " of stage ",
+                  stage_numbers_, " in step ", stages_.steps() + 1);
+}
+
+// A failure of the communication in this call is told with the place.
+void Pipeline::Impl::placed(Place place, const std::function<void()>& call) const {
+  try {
+    call();
+  } catch (const Error& error) {
+    Failure failure = error.failure();
+    if (failure.fault == Fault::misuse) throw;
+    failure.what = c10::str("pipeline: rank ", mesh_.job().rank(), " waited ", text_of(place), ": ",
+                            failure.what);
+    throw Error(std::move(failure));
+  }
+}
+
+// Waits for other stages, and tells a long wait, as the runner does.
+void Pipeline::Impl::wait_for_stages(const Work& work, Place place) const {
+  const auto stall = pipeline::RunnerOptions().stall;
+  try {
+    return work.wait(Deadline::in(stall));
+  } catch (const Error& error) {
+    if (work.done() || error.fault() != Fault::timed_out) throw;
+  }
+  warn(c10::str("stall: for ", std::chrono::duration<double>(stall).count(), " s rank ",
+                mesh_.job().rank(), " waits for other stages ", text_of(place)));
+  work.wait();
+}
+
+double Pipeline::Impl::sum_over_stages(double own) {
+  if (is_alone()) return own;
+  std::vector<double> sum = {own};
+  wait_for_stages(stage_group_.all_reduce(buffer_of(sum)), Place::after);
+  return sum[0];
 }
 
 double Pipeline::Impl::endless_step(pipeline::MicroBatches batches,
                                     const PrepareOptimizer& prepare) {
   const std::optional<double> weight = has_weight_ ? std::optional(weight_) : std::nullopt;
   const pipeline::StepReport ran = endless_->step(std::move(batches), prepare, weight);
-  report_ = {.step = stages_.end_step(),
-             .idle_seconds = ran.idle_seconds,
-             .compute_seconds = ran.compute_seconds,
-             .live_activations = ran.peak_live,
-             .versions = endless_->most_versions()};
+  end_step(ran, endless_->most_versions());
   return endless_->loss();
 }
 
 // Messages of a step that fails here may still come, into memory that goes: no rank goes on.
 pipeline::StepReport Pipeline::Impl::run_order() {
   try {
-    return pipeline::run(*wire_, stages_.order(), work_, runs_++);
+    pipeline::StepReport ran = pipeline::run(*wire_, stages_.order(), work_, runs_++);
+    trace_operations(ran, mesh_.job().trace());
+    return ran;
   } catch (const std::exception& error) {
     wire_->abort(c10::str("the pipeline's step ", report_.step + 1, " failed on rank ",
                           mesh_.job().rank(), ": ", error.what()));
@@ -254,7 +330,7 @@ double Pipeline::Impl::clip() {
     squares += norms.back() * norms.back();
   }
   squares -= stages_.ties().squares_of_copies();
-  if (!is_alone()) squares = stage_group_.all_reduce(squares);
+  squares = sum_over_stages(squares);
   const double whole = std::sqrt(squares);
   const double factor = options_.training.max_grad_norm / (whole + kTiny);
   auto norm = norms.begin();
@@ -264,8 +340,7 @@ double Pipeline::Impl::clip() {
 }
 
 double Pipeline::Impl::global_loss(std::optional<double> own) {
-  double loss = own.value_or(0);
-  if (!is_alone()) loss = stage_group_.all_reduce(loss);
+  const double loss = sum_over_stages(own.value_or(0));
   Communicator& replicas = mesh_.group("dp,cp");
   if (replicas.size() == 1) return loss;
   std::vector<double> sums = {loss * weight_, weight_};
@@ -332,6 +407,9 @@ const PipelineReport& Pipeline::last_step() const {
 }
 pipeline::MadeStages& Pipeline::made_stages() {
   return impl_->stages();
+}
+void Pipeline::wait_between_steps(const Work& work) const {
+  impl_->wait_between_steps(work);
 }
 Traffic Pipeline::traffic() const {
   return impl_->traffic();

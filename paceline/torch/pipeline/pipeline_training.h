@@ -107,6 +107,9 @@ class Pipeline {
   std::vector<torch::nn::Module*> modules() const;
   // For other rooms of Paceline, such as checkpoint.
   pipeline::MadeStages& made_stages();
+  // Waits for an operation of all ranks, and tells a failure or a long wait by the micro-batch and
+  // the stage before which this rank stands.
+  void wait_between_steps(const Work& work) const;
 
  private:
   class Impl;

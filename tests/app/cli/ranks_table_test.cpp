@@ -66,6 +66,23 @@ TEST(RanksTable, no_line_is_wider_than_the_terminal_and_nothing_of_a_process_rea
   EXPECT_THAT(ranks_table(look, look, 200), Not(HasSubstr("\033")));
 }
 
+TEST(RanksTable, a_stage_of_a_pipeline_tells_how_much_it_idled_between_two_looks) {
+  observe::HostRank stage = rank(0, 1), plain = rank(1, 1);
+  stage.status.stages = {.numbers = {'0', ',', '2'}, .idle_ns = 8 * kSecond, .compute_ns = kSecond};
+  const Look before{{stage, plain}, 10 * kSecond};
+  stage.status.stages.idle_ns += kSecond;
+  stage.status.stages.compute_ns += 3 * kSecond;
+  const Look now{{stage, plain}, 14 * kSecond};
+  const std::string table = ranks_table(before, now, 200);
+  EXPECT_THAT(table, HasSubstr("  stage 0,2, bubble 25 %: computes\n"));
+  EXPECT_THAT(table, HasSubstr("%  computes\n")) << "rank 1 has no stage";
+  const auto ranks = nlohmann::json::parse(ranks_json(before, now)).at("ranks");
+  EXPECT_EQ(ranks[0].at("stages"), "0,2");
+  EXPECT_DOUBLE_EQ(ranks[0].at("bubble"), 0.25);
+  EXPECT_FALSE(ranks[1].contains("bubble"));
+  EXPECT_DOUBLE_EQ(rates(now, now)[0].bubble, 9.0 / 13) << "no step ended: of all time";
+}
+
 TEST(RanksTable, servers_stand_after_the_ranks_with_what_they_serve) {
   observe::HostRank server = rank(0, 0);
   server.status.rank = -1;

@@ -24,8 +24,12 @@ TEST(RanksOnThisHost, AProcessIsSeenWhileItHasAJobAndNotAfterwards) {
   };
   test::run_ranks(1, [&](Job& job) {
     job.report(7, 448, 0.25);
+    job.report_stages("0,2", std::chrono::milliseconds(2), std::chrono::milliseconds(3));
     const auto found = own();
     ASSERT_EQ(found.size(), 1U);
+    EXPECT_STREQ(found[0].status.stages.numbers.data(), "0,2");
+    EXPECT_EQ(found[0].status.stages.idle_ns, 2'000'000);
+    EXPECT_EQ(found[0].status.stages.compute_ns, 3'000'000);
     EXPECT_EQ(found[0].status.step, 7);
     EXPECT_EQ(found[0].status.samples, 448);
     EXPECT_EQ(found[0].status.world_size, 1);

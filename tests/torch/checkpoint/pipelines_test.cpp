@@ -1,5 +1,6 @@
 // A checkpoint of a pipeline goes on under any layout, and one of a DataParallel as a pipeline.
 #include "paceline/torch/checkpoint/checkpoints.h"
+#include "paceline/torch/checkpoint/load_weights.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/pipeline/small_pipelines.h"
 
@@ -190,6 +191,71 @@ TEST(CheckpointsOfPipelines, OneWithoutAFlushIsDrainedByASave) {
     }
     EXPECT_EQ(digests[0], digests[1]) << schedule;
   }
+}
+
+// The digest of the parameters after a step from loaded weights, and what was loaded.
+struct Loaded {
+  LoadedWeights report;
+  std::string digest, after_a_step;
+};
+Loaded load_into(const Way& way, const std::string& folder, const std::string& refusal = {}) {
+  Loaded loaded;
+  run_ranks(way.ranks, [&](Job& job) {
+    DeviceMesh mesh(job, way.layout);
+    PipelineOptions options = options_of(way.schedule, 2);
+    if (way.schedule == "pipedream") options.micro_batches = 1;
+    options.optimizer = [](std::vector<at::Tensor> parameters) {
+      return std::make_unique<torch::optim::SGD>(std::move(parameters),
+                                                 torch::optim::SGDOptions(0.01));
+    };
+    options.training.precision = way.precision;
+    options.training.zero_stage = way.zero_stage;
+    Layers layers = layers_of(way);
+    if (!refusal.empty()) layers.add("more", [] { return nn::Linear(3, 3); });
+    Pipeline pipeline(layers, mesh, options);
+    if (!refusal.empty()) {
+      const std::string before = pipeline.parameters_sha256();
+      EXPECT_THAT(misuse_of([&] { load_weights(pipeline, folder); }), HasSubstr(refusal));
+      EXPECT_EQ(pipeline.parameters_sha256(), before) << "nothing is written";
+      EXPECT_EQ(load_weights(pipeline, folder, {.strict = false}).missing.size(), 2U);
+      return;
+    }
+    const auto step = [&](int number) {
+      const Batch batch = batch_of(way, mesh, number);
+      pipeline.step(batch.data, batch.target);
+    };
+    step(0);  // and is in flight, without a flush
+    const LoadedWeights report = load_weights(pipeline, folder);
+    const std::string digest = pipeline.parameters_sha256();
+    step(1);
+    const std::string after = pipeline.parameters_sha256();
+    if (job.rank() == 0) loaded = {report, digest, after};
+  });
+  return loaded;
+}
+
+TEST(LoadWeightsOfPipelines, TheWholeModelOfEveryCheckpointComesIntoTheStages) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path().string() + "/run";
+  train(kPlain, path, 0, kSavedSteps);
+  const Loaded one = load_into({.layout = "pp=1", .ranks = 1}, path);
+  EXPECT_EQ(one.report.loaded.size(), 10U);
+  EXPECT_EQ(one.report.step, static_cast<std::uint64_t>(kSavedSteps));
+  EXPECT_NE(one.digest, one.after_a_step);
+  for (const Way& way :
+       std::vector<Way>{{.layout = "pp=3", .ranks = 3},
+                        {.layout = "pp=2", .ranks = 2, .schedule = "interleaved:chunks=2"},
+                        {.layout = "pp=2", .ranks = 2, .schedule = "pipedream"},
+                        {.layout = "dp=2,pp=2", .ranks = 4, .zero_stage = 1}}) {
+    SCOPED_TRACE(testing::PrintToString(way));
+    const Loaded staged = load_into(way, path);
+    EXPECT_EQ(staged.digest, one.digest);
+    // Replicas and whole batches sum in another order.
+    if (way.layout == "pp=3") EXPECT_EQ(staged.after_a_step, one.after_a_step);
+    else EXPECT_NE(staged.after_a_step, one.digest);
+    EXPECT_EQ(staged.report.loaded.size(), 10U) << "of all stages";
+  }
+  load_into({.layout = "pp=2", .ranks = 2}, path, "more.weight");
 }
 
 }  // namespace

@@ -322,5 +322,30 @@ TEST(Pipeline, ABatchOfTooFewSamplesIsRefusedOnAllStages) {
   });
 }
 
+// Rank 0 leaves between two steps, while rank 1 waits for the next batch.
+TEST(Pipeline, AStageThatLeavesBetweenStepsIsToldWithThePlaceOfTheOneThatWaits) {
+  for (const char* schedule : {"1f1b", "pipedream"}) {
+    const bool is_flushed = std::string(schedule) == "1f1b";
+    std::string told;
+    run_ranks(2, [&](Job& job) {
+      DeviceMesh mesh(job, "pp=2");
+      Pipeline pipeline(mlp(), mesh, options_of(schedule, is_flushed ? 2 : 1));
+      const Batch batch = batch_of(0, 0, 4, at::kFloat);
+      pipeline.step(batch.data, batch.target);
+      pipeline.finish();
+      if (job.rank() == 0) return;
+      try {
+        pipeline.step(batch.data, batch.target);
+      } catch (const Error& error) {
+        told = error.what();
+      }
+    });
+    EXPECT_THAT(told, AllOf(HasSubstr("pipeline: rank 1 waited before micro-batch 0 of stage 1 in "
+                                      "step 2: "),
+                            HasSubstr("rank 0")))
+        << schedule;
+  }
+}
+
 }  // namespace
 }  // namespace paceline

@@ -106,6 +106,15 @@ void StatusPage::report(std::int64_t step, double samples, double loss) {
   });
 }
 
+void StatusPage::report_stages(std::string_view numbers, std::int64_t idle_ns,
+                               std::int64_t compute_ns) {
+  change([&](RankStatus& status) {
+    put(status.stages.numbers, numbers);
+    status.stages.idle_ns = idle_ns;
+    status.stages.compute_ns = compute_ns;
+  });
+}
+
 namespace {
 
 template <typename T>
@@ -132,7 +141,7 @@ std::optional<RankStatus> read_status(const char* path) {
     if (before != after || before % 2 != 0) continue;
     if (status.magic != RankStatus::kMagic) return std::nullopt;
     // Bytes of another process are never trusted.
-    status.job.back() = status.waits_for.back() = '\0';
+    status.job.back() = status.waits_for.back() = status.stages.numbers.back() = '\0';
     return status;
   }
   return std::nullopt;

@@ -17,7 +17,7 @@ namespace paceline::transport {
 
 // The page's content; times are of the host's steady clock in nanoseconds.
 struct RankStatus {
-  static constexpr std::uint64_t kMagic = 0x32544154534c4350;  // "PCLSTAT2"
+  static constexpr std::uint64_t kMagic = 0x33544154534c4350;  // "PCLSTAT3"
 
   std::uint64_t magic = kMagic;
   std::int32_t rank = 0, world_size = 0;
@@ -36,6 +36,10 @@ struct RankStatus {
     std::int64_t ranges = 0, lowest_clock = 0, highest_clock = 0;  // of tables; clocks of workers
     std::int64_t pushes = 0;  // that it has taken in all, parts of sums too
   } serves = {};              // a server
+  struct Stages {
+    std::array<char, 32> numbers = {};         // "1", "0,2"; empty: the rank has none
+    std::int64_t idle_ns = 0, compute_ns = 0;  // in all: waiting for other stages, and computing
+  } stages = {};                               // of a pipeline
 };
 
 // THREAD: all methods from any thread.
@@ -57,6 +61,7 @@ class StatusPage {
   void wait_began(std::string_view operation);
   void wait_ended(std::int64_t waited_ns);
   void report(std::int64_t step, double samples, double loss);
+  void report_stages(std::string_view numbers, std::int64_t idle_ns, std::int64_t compute_ns);
 
  private:
   template <typename Change>
