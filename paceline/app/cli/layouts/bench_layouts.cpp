@@ -35,9 +35,9 @@ constexpr const char* kBenchLayoutsAbout =
     "samples, traffic, storage, balance and limit, by formulas and as measured.";
 
 constexpr const char* kBenchLayoutsMore = R"(Examples:
-  paceline bench layouts --layouts none,dp=2,pp=2,tp=2 -- fashion_mnist --model mlp --steps 105 --micro-batches 4
+  paceline bench layouts --layouts none,dp=2,pp=2,tp=2 --micro-batches 4 -- fashion_mnist --model mlp --steps 105
   paceline bench layouts --layouts none,dp=2,dp=2+pp=2 --rounds 3 -- tiny_gpt --steps 55
-  paceline bench layouts --profile mlp.json --json - -- fashion_mnist --model mlp --steps 105 --partition 0-2,3-5
+  paceline bench layouts --profile cnn.json --partition 0-5,6-8 --json - -- fashion_mnist --model cnn --steps 105
 
 "none" is one process, without --layout. + joins the axes of one layout. The program takes --layout LAYOUT and --metrics
 FILE; the last line there is its summary, with "event": "summary" and "train_samples_per_second". Its other lines go to
@@ -68,6 +68,10 @@ struct BenchLayoutsLine {
     };
     add("--layouts", layouts, "LIST", "layouts to compare (none,dp=2,pp=2,tp=2)");
     add("--rounds", rounds, "N", "runs of each, one layout after the other; medians count (1)");
+    add("--pipeline", pipeline, "SCHEDULE", "given to the program in layouts with stages");
+    add("--micro-batches", micro_batches, "N|auto", "given to the program in layouts with stages");
+    add("--partition", partition, "P",
+        "given to the program in layouts with stages (as many layers on each, to one)");
     add("--profile", profile, "FILE", "the program's model with its layers, for the formulas");
     add("--batch", batch, "B",
         "samples of a step of all ranks together (as recorded, times --micro-batches)");
@@ -79,8 +83,8 @@ struct BenchLayoutsLine {
     add("--json", json, "FILE", "write the table as one object; - is stdout, without the table");
   }
   CLI::App app{kBenchLayoutsAbout, "paceline bench layouts"};
-  std::string layouts = "none,dp=2,pp=2,tp=2", rounds = "1", profile, batch, transport, timeout,
-              json;
+  std::string layouts = "none,dp=2,pp=2,tp=2", rounds = "1", pipeline, micro_batches, partition,
+              profile, batch, transport, timeout, json;
   GivenHosts hosts;
 };
 
@@ -133,18 +137,28 @@ std::string word_after(const std::vector<std::string>& command, const std::strin
   return {};
 }
 
-struct Comparison {
+struct LayoutComparison {
   std::vector<LayoutChoice> layouts;
   int rounds = 1;
+  std::vector<std::string> of_stages;  // words for the program in layouts with stages
+  std::string partition;
   std::optional<int> batch;
   std::optional<schedule::Model> profile;
   launch::RunOptions run;
 };
 
-Comparison checked_comparison(const BenchLayoutsLine& line, std::vector<std::string> command) {
+LayoutComparison checked_comparison(const BenchLayoutsLine& line,
+                                    std::vector<std::string> command) {
   constexpr int kMost = 1'000'000'000;
-  Comparison all{.layouts = parse_layouts("--layouts", line.layouts)};
+  LayoutComparison all{.layouts = parse_layouts("--layouts", line.layouts)};
   all.rounds = parse_count("--rounds", line.rounds, 1, 1000);
+  const auto hand_on = [&all](const char* option, const std::string& value) {
+    if (!value.empty()) all.of_stages.insert(all.of_stages.end(), {option, value});
+  };
+  hand_on("--pipeline", line.pipeline);
+  hand_on("--micro-batches", line.micro_batches);
+  hand_on("--partition", line.partition);
+  all.partition = line.partition;
   if (!line.batch.empty()) all.batch = parse_count("--batch", line.batch, 1, kMost);
   if (!line.profile.empty()) all.profile = schedule::read_model(line.profile);
   PACELINE_CHECK(!command.empty(),
@@ -173,7 +187,7 @@ struct Runs {
 
 class LayoutRuns {
  public:
-  LayoutRuns(const Comparison& all, const GivenHosts& hosts) : all_(all), hosts_(hosts) {}
+  LayoutRuns(const LayoutComparison& all, const GivenHosts& hosts) : all_(all), hosts_(hosts) {}
 
   Runs run() {
     Runs runs;
@@ -209,6 +223,8 @@ class LayoutRuns {
     for (const std::string& file : {metrics, recorded}) std::filesystem::remove(file);
     if (!layout.option.empty())
       options.command.insert(options.command.end(), {"--layout", layout.option});
+    if (layout.pp > 1)
+      options.command.insert(options.command.end(), all_.of_stages.begin(), all_.of_stages.end());
     options.command.insert(options.command.end(), {"--metrics", metrics});
     const bool records = !all_.profile && !runs.recorded && shows_model(layout);
     namespace variable = membership::variable;
@@ -230,7 +246,7 @@ class LayoutRuns {
     return 0;
   }
 
-  // Of a step that accumulates, one pass is recorded.
+  // A recording holds one pass of a step that accumulates several.
   int passes_of_step() const {
     const std::string given = word_after(all_.run.command, "--micro-batches");
     return given.empty() || given == "auto" ? 1 : std::max(1, std::atoi(given.c_str()));
@@ -241,7 +257,7 @@ class LayoutRuns {
     return launch::run(options);
   }
 
-  const Comparison& all_;
+  const LayoutComparison& all_;
   const GivenHosts& hosts_;
   const RunsFolder folder_;
 };
@@ -252,10 +268,10 @@ MeasuredRun median_run(std::vector<MeasuredRun> rounds) {
   return rounds[(rounds.size() - 1) / 2];
 }
 
-ModelFacts known_facts(const Comparison& all, const Runs& runs) {
+ModelFacts known_facts(const LayoutComparison& all, const Runs& runs) {
   const std::optional<schedule::Model>& model = all.profile ? all.profile : runs.recorded;
   ModelFacts facts = model ? facts_of(*model) : ModelFacts();
-  facts.partition = word_after(all.run.command, "--partition");
+  facts.partition = all.partition;
   if (all.batch) facts.batch = all.batch;
   return facts;
 }
@@ -269,7 +285,7 @@ int bench_layouts_main(const std::vector<std::string>& arguments) {
   BenchLayoutsLine line;
   auto [words, command] = split_command(line.app, arguments);
   if (!parse(line.app, std::move(words))) return 0;
-  const Comparison all = checked_comparison(line, std::move(command));
+  const LayoutComparison all = checked_comparison(line, std::move(command));
   const Runs runs = LayoutRuns(all, line.hosts).run();
   if (runs.code != 0) return runs.code;
   std::vector<MeasuredRun> medians;

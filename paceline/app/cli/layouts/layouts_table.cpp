@@ -22,8 +22,7 @@ plan::StagePartition partition_of(const ModelFacts& facts, int stages) {
   PACELINE_CHECK(cut.has_value(), "the recorded model cannot be cut as the program's: {}",
                  cut.error().what);
   PACELINE_CHECK(cut.value().size() == stages,
-                 "the program's --partition {} has {} stages, and pp={} has {}: let it have as "
-                 "many",
+                 "--partition {} has {} stages, and pp={} has {}: let it have as many",
                  facts.partition, cut.value().size(), stages, stages);
   return std::move(cut).value();
 }

@@ -20,17 +20,17 @@
 
 namespace paceline::cli {
 
-// What is known of the model before it is divided. What is not known is empty, and so are the
-// formulas that need it.
+// The model before it is divided. A fact that is not known is empty, and so are the formulas that
+// need it.
 struct ModelFacts {
   std::optional<int> batch;             // samples of a step
   std::optional<double> weight_bytes;   // its parameters
   std::vector<plan::LayerCost> layers;  // of a step of `profiled_batch` samples
   double profiled_batch = 1;
-  std::string partition;  // the program's; empty: as many layers on each stage, to one
+  std::string partition;  // of stages; empty: as many layers on each stage, to one
 };
 
-// Of the recorded model: its weights, and its layers if they were recorded.
+// The facts are the model's weights, and its layers if they were recorded.
 ModelFacts facts_of(const schedule::Model& model);
 
 struct LayoutRow {

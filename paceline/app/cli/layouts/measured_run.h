@@ -1,4 +1,4 @@
-// What a run of a program has told in its metrics, for `paceline bench layouts`.
+// The figures of one run that `paceline bench layouts` finds in the metrics of a program.
 #pragma once
 
 #include <optional>
