@@ -62,10 +62,10 @@ std::optional<double> storage_in(const json& summary, const LayoutChoice& layout
 
 std::optional<double> balance_in(const json& summary, const LayoutChoice& layout) {
   if (layout.ranks() == 1) return 1;
-  const auto seconds = figures_in(summary, "busy_seconds", layout.ranks());
-  const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const auto busy = figures_in(summary, "busy_microseconds", layout.ranks());
+  const double all = std::accumulate(busy.begin(), busy.end(), 0.0);
   if (all <= 0) return std::nullopt;
-  return *std::ranges::max_element(seconds) * layout.ranks() / all;
+  return *std::ranges::max_element(busy) * layout.ranks() / all;
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ struct MeasuredRun {
 
 // Reads the last line of the file whose "event" is "summary":
 //
-// | figure                                | meaning |
-// |---------------------------------------|--------------------------------------------------------|
-// | train_samples_per_second              | must be there | | exchanged_bytes, steps | bytes of
-// gradients that a rank sent in so many steps   | | cut_bytes_per_step                    |
-// activations and gradients over the cuts, of all ranks  | | parameter_bytes | list: the parameters
-// of each rank                      | | stepped_bytes                         | those of rank 0,
-// where no rank has other layers        | | busy_seconds                          | list: the
-// computation of each rank                     |
+// | figure                   | meaning                                                        |
+// |--------------------------|----------------------------------------------------------------|
+// | train_samples_per_second | must be there                                                  |
+// | exchanged_bytes, steps   | gradients that a rank sent in so many steps                    |
+// | cut_bytes_per_step       | activations and gradients that crossed cuts, of all ranks      |
+// | parameter_bytes          | a list: the parameters of each rank                            |
+// | stepped_bytes            | the parameters of rank 0, where all ranks have the same layers |
+// | busy_microseconds        | a list: the computation of each rank                           |
 //
 // A failure (io) names the file and what it lacks.
 Result<MeasuredRun> read_measured_run(const std::string& file, const LayoutChoice& layout);

@@ -41,7 +41,7 @@ TEST(MeasuredRun, GradientsOfARankAreTheBytesOfAStep) {
 TEST(MeasuredRun, StagesTellWhatEachHasAndComputes) {
   const auto run = read_back("pp=2", summary_with(R"(,"cut_bytes_per_step":1048576.0,)"
                                                   R"("parameter_bytes":[30,50],"stepped_bytes":30,)"
-                                                  R"("busy_seconds":[1.0,3.0])"));
+                                                  R"("busy_microseconds":[1,3])"));
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(run.value().traffic_bytes, 1'048'576);
   EXPECT_EQ(run.value().storage_bytes, 80);
