@@ -96,6 +96,17 @@ at::ScalarType input_type_of(const Options& options) {
   return is_halved ? choice.value().type : type_of(options);
 }
 
+constexpr double kMicro = 1e6;
+
+// The bytes of this worker's stages.
+std::int64_t parameter_bytes_of(paceline::Pipeline& pipeline) {
+  std::int64_t bytes = 0;
+  for (const torch::nn::Module* stage : pipeline.modules())
+    for (const at::Tensor& one : stage->parameters())
+      bytes += static_cast<std::int64_t>(one.nbytes());
+  return bytes;
+}
+
 StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
     : job_(job),
       options_(options),
@@ -261,6 +272,8 @@ void StagedTraining::tell(std::int64_t first) {
       {"train_samples_per_second", samples_per_second},
       {"parameters_sha256", agreed_sha256(world, pipeline_.parameters_sha256())},
       {"peak_rss_bytes", peak_rss_of_workers(world)},
+      {"parameter_bytes", of_all_workers(world, parameter_bytes_of(pipeline_))},
+      {"busy_microseconds", of_all_workers(world, std::llround(compute_seconds_ * kMicro))},
       {"compute_seconds", world.all_reduce(compute_seconds_) / world.size()},
       {"bubble", waited},
       {"cut_bytes_per_step", cut_bytes_per_step(steps_ - first)},

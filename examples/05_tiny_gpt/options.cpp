@@ -39,8 +39,8 @@ int read_options(int argc, char** argv, RunOptions& options) {
   app.add_option(
          "--pipeline", options.pipeline,
          "What each stage computes after what: " + names_of_schedules() +
-             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw have no "
-             "norm by which gradients are clipped here; the others have the same bits [1f1b]")
+             ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw step by "
+             "older weights and scale no gradient down; the others have the same bits [1f1b]")
       ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
   app.add_option("--micro-batches", options.micro_batches,
                  "Cut the sequences of a replica into so many parts, which follow each other "
@@ -85,7 +85,8 @@ int read_options(int argc, char** argv, RunOptions& options) {
       ->check(CLI::Range(1e-9, 1e3))
       ->capture_default_str();
   app.add_option("--max-grad-norm", options.max_grad_norm,
-                 "Longer gradients are scaled down to this norm")
+                 "Longer gradients are scaled down to this norm, except by --pipeline pipedream "
+                 "and pipedream_2bw")
       ->check(CLI::Range(1e-9, 1e9))
       ->capture_default_str();
   app.add_option("--non-finite", options.non_finite,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers.h"
+#include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/pipeline/pipeline.h"
 #include "trainee.h"
 
@@ -36,7 +37,7 @@ class StagedModel final : public Trainee {
                                          for (auto& group : optimizer.param_groups())
                                            group.options().set_lr(rate);
                                        });
-    if (!std::isfinite(loss)) throw_not_finite(step);
+    if (!std::isfinite(loss) && !is_awaited(loss)) throw_not_finite(step);
     const paceline::PipelineReport& report = pipeline_.last_step();
     steps_ += 1;
     idle_seconds_ += report.idle_seconds;
@@ -91,6 +92,14 @@ class StagedModel final : public Trainee {
   }
 
  private:
+  // Each batch ends within its step. Otherwise stages step at different times.
+  bool is_flushed() const {
+    return paceline::pipeline::parse_schedule(schedule()).value().schedule->is_synchronous();
+  }
+  // Without a flush the first loss comes back some steps later.
+  bool is_awaited(double loss) const {
+    return std::isnan(loss) && !is_flushed() && steps_ < pipeline_.stages();
+  }
   std::string schedule() const { return options_.pipeline.empty() ? "1f1b" : options_.pipeline; }
   std::int64_t micro_batches() const { return std::max(options_.micro_batches, 1); }
 
@@ -110,7 +119,8 @@ class StagedModel final : public Trainee {
     if (mesh_.size("tp") > 1)
       pipeline.tensor_plan = plan_of(options_.model, options_.is_sequence_parallel);
     pipeline.training.dropout_seed = options_.seed;
-    pipeline.training.max_grad_norm = options_.max_grad_norm;
+    // There is no norm of the whole model's gradient where stages step at different times.
+    pipeline.training.max_grad_norm = is_flushed() ? options_.max_grad_norm : 0;
     pipeline.training.zero_stage = options_.zero_stage;
     return pipeline;
   }

@@ -136,8 +136,8 @@ class Training {
         mesh_);
     const paceline::Stopwatch watch;
     const double loss = model_->step(own, step, rate_of(step));  // of the global batch
-    if (std::isfinite(loss))                                     // else the step was left out
-      train_loss_ = step == first + 1 ? loss : 0.98 * train_loss_ + 0.02 * loss;
+    if (std::isfinite(loss))  // else the step was left out, or its loss comes back later
+      train_loss_ = train_loss_ == 0 ? loss : 0.98 * train_loss_ + 0.02 * loss;
     if (step > first + kWarmUpSteps) seconds_ += watch.seconds();
     if (progress_) progress_->update(step, options_.batch_size, loss);
     write({{"event", "step"}, {"step", step}, {"loss", loss}});

@@ -36,7 +36,7 @@ SUB_ROOMS = {
     ("torch", "replica"): ["parts", "watch", "grads"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
-    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "plan", "programs", "run", "survey"],
+    ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "survey"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

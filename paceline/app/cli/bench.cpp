@@ -6,13 +6,14 @@
 #include "paceline/app/cli/bench/bench_pipeline.h"
 #include "paceline/app/cli/bench/bench_schedule.h"
 #include "paceline/app/cli/bench/bench_server.h"
+#include "paceline/app/cli/layouts/bench_layouts.h"
 #include "paceline/app/cli/shared/subcommand_group.h"
 
 namespace paceline::cli {
 namespace {
 
 std::vector<Subcommand> benches() {
-  return {bench_calibrate(), bench_choose(),   bench_collective(),
+  return {bench_calibrate(), bench_choose(),   bench_collective(), bench_layouts(),
           bench_pipeline(),  bench_schedule(), bench_server()};
 }
 
