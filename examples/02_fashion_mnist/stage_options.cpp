@@ -11,6 +11,12 @@ std::string pipeline_option_of(const Options& options) {
   return {};
 }
 
+std::string layout_of(const Options& options, int world_size) {
+  if (!options.layout.empty()) return options.layout;
+  const bool has_turns = options.partition.find('x') != std::string::npos;
+  return (has_turns ? "pp=" : "dp=") + std::to_string(world_size);
+}
+
 static bool may_skip_steps(const std::string& precision) {
   const auto choice = paceline::precision::parse_precision(precision);
   return choice && choice.value().has_scaler();
@@ -36,8 +42,6 @@ std::string complaint_about_pipeline(const Options& options) {
        "take --zero 1, which divides the optimizer's state among the replicas of a stage"},
       {may_skip_steps(options.precision), "--precision " + options.precision,
        "take o1 or o2 with dtype=bf16, which needs no scale"},
-      {!options.non_finite.empty(), "--non-finite " + options.non_finite,
-       "a loss that is not finite ends the run without it"},
       {optimizer == "l_bfgs" || optimizer == "sqn" || optimizer == "svrg",
        "--optimizer " + optimizer, "take sgd, adamw, lars or lamb, which need one pass a step"},
       {options.forecast.has_value(), "--forecast",

@@ -46,12 +46,9 @@ class StagedTraining {
   double bubble();
   double cut_bytes_per_step(std::int64_t steps);
   void tell(std::int64_t first);
-  bool reads_data() {  // where the first or the last stage is
-    return mesh_.rank("pp") == 0 || mesh_.rank("pp") + 1 == mesh_.size("pp");
-  }
   // Without a flush the first loss comes back some steps later.
   bool is_awaited(double loss, std::int64_t steps) const {
-    return std::isnan(loss) && !is_flushed_ && steps < pipeline_.stages();
+    return std::isnan(loss) && !is_flushed_ && steps < 2 * job_.world_size();
   }
   bool is_stopped() { return checkpoints_ && checkpoints_->stopping(); }
   bool is_evaluated(std::int64_t step) {
@@ -113,8 +110,7 @@ StagedTraining::StagedTraining(paceline::Job& job, const Options& options)
       descent_(descent_of(options)),
       type_(type_of(options)),
       input_type_(input_type_of(options)),
-      mesh_(job,
-            options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
+      mesh_(job, layout_of(options, job.world_size())),
       is_flushed_(is_synchronous(schedule_of(options))),
       // Before the images are there, because it needs the most memory.
       pipeline_(make_layers(options.model, options.seed, type_), mesh_, pipeline_options()),
@@ -148,6 +144,7 @@ paceline::PipelineOptions StagedTraining::pipeline_options() {
   pipeline.training.schedule = options_.schedule;
   pipeline.training.precision = options_.precision;
   pipeline.training.zero_stage = options_.zero;
+  pipeline.training.non_finite = options_.non_finite;
   return pipeline;
 }
 
@@ -176,7 +173,9 @@ void StagedTraining::make_step(std::int64_t step, std::int64_t first) {
       descent_.learning_rate * static_cast<double>(steps_ - step + 1) / static_cast<double>(steps_);
   const paceline::Stopwatch watch;
   const images::Batch batch =
-      reads_data() ? images::take(training_, part.indices, input_type_) : images::Batch();
+      pipeline_.reads_data() || pipeline_.reads_target()
+          ? images::take(training_, part.indices, input_type_)
+          : images::Batch();
   pipeline_.weight(static_cast<double>(own));
   double loss = 0;
   {
@@ -186,12 +185,12 @@ void StagedTraining::make_step(std::int64_t step, std::int64_t first) {
     });
   }
   const bool is_loss = !is_awaited(loss, steps);
-  if (is_loss && !std::isfinite(loss)) {  // every worker has the same one
+  if (is_loss && !std::isfinite(loss) && options_.non_finite.empty()) {
     throw std::runtime_error(
         "the loss is not finite in step " + std::to_string(step) +
         ": training has diverged. Try a smaller --learning-rate, or --momentum 0");
   }
-  if (is_loss) {
+  if (std::isfinite(loss)) {  // else the step was left out, or the loss comes back later
     epoch_loss_ += loss * static_cast<double>(part.global_size);
     epoch_samples_ += static_cast<double>(part.global_size);
   }

@@ -12,6 +12,12 @@ std::string pipeline_option_of(const RunOptions& options) {
   return {};
 }
 
+std::string layout_of(const RunOptions& options, int world_size) {
+  if (!options.layout.empty()) return options.layout;
+  const bool has_turns = options.partition.find('x') != std::string::npos;
+  return (has_turns ? "pp=" : "dp=") + std::to_string(world_size);
+}
+
 std::string complaint_about_pipeline(const RunOptions& options) {
   const std::string asked = pipeline_option_of(options);
   if (asked.empty()) return {};
@@ -23,14 +29,6 @@ std::string complaint_about_pipeline(const RunOptions& options) {
     return refused("--zero " + std::to_string(options.zero_stage),
                    "take --zero 1, which divides the optimizer's state among the replicas of a "
                    "stage");
-  if (!options.non_finite.empty())
-    return refused("--non-finite " + options.non_finite,
-                   "a loss that is not finite ends the run without it");
-  if (!options.pipeline.empty() &&
-      !paceline::pipeline::parse_schedule(options.pipeline).value().entry.is_synchronous())
-    return "--pipeline " + options.pipeline +
-           " does not go with this program, which clips gradients by the norm of the whole model: "
-           "its stages step at different times. Take --pipeline 1f1b";
   return {};
 }
 

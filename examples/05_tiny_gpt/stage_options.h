@@ -11,6 +11,10 @@ namespace tiny_gpt {
 // was; empty: none, and each replica has the whole model.
 std::string pipeline_option_of(const RunOptions& options);
 
+// --layout, or what stands for it: stages alone if --partition puts one on several ranks, else
+// replicas of the whole model.
+std::string layout_of(const RunOptions& options, int world_size);
+
 // Empty: the other options go with a pipeline, or none was asked for.
 std::string complaint_about_pipeline(const RunOptions& options);
 

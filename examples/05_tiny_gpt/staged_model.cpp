@@ -37,7 +37,8 @@ class StagedModel final : public Trainee {
                                          for (auto& group : optimizer.param_groups())
                                            group.options().set_lr(rate);
                                        });
-    if (!std::isfinite(loss) && !is_awaited(loss)) throw_not_finite(step);
+    if (!std::isfinite(loss) && !is_awaited(loss) && options_.non_finite.empty())
+      throw_not_finite(step);
     const paceline::PipelineReport& report = pipeline_.last_step();
     steps_ += 1;
     idle_seconds_ += report.idle_seconds;
@@ -94,11 +95,11 @@ class StagedModel final : public Trainee {
  private:
   // Each batch ends within its step. Otherwise stages step at different times.
   bool is_flushed() const {
-    return paceline::pipeline::parse_schedule(schedule()).value().schedule->is_synchronous();
+    return paceline::pipeline::parse_schedule(schedule()).value().entry.is_synchronous();
   }
   // Without a flush the first loss comes back some steps later.
   bool is_awaited(double loss) const {
-    return std::isnan(loss) && !is_flushed() && steps_ < pipeline_.stages();
+    return std::isnan(loss) && !is_flushed() && steps_ < 2 * mesh_.world().size();
   }
   std::string schedule() const { return options_.pipeline.empty() ? "1f1b" : options_.pipeline; }
   std::int64_t micro_batches() const { return std::max(options_.micro_batches, 1); }
@@ -122,6 +123,7 @@ class StagedModel final : public Trainee {
     // There is no norm of the whole model's gradient where stages step at different times.
     pipeline.training.max_grad_norm = is_flushed() ? options_.max_grad_norm : 0;
     pipeline.training.zero_stage = options_.zero_stage;
+    pipeline.training.non_finite = options_.non_finite;
     return pipeline;
   }
 

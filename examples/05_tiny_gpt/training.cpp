@@ -70,8 +70,7 @@ class Training {
       : options_(options),
         tells_(job.rank() == 0),
         text_(read_text(options.text, 10 * (options.model.length + 2))),
-        mesh_(job,
-              options.layout.empty() ? "dp=" + std::to_string(job.world_size()) : options.layout),
+        mesh_(job, layout_of(options, job.world_size())),
         model_(make_model()) {
     if (!options.checkpoint_dir.empty()) {
       checkpoints_.emplace(
