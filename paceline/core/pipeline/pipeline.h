@@ -8,8 +8,8 @@
 // it in virtual time. A schedule without a flush keeps versions of the weights: version_rule.h says
 // which one an operation uses, stage_versions.h which ones a rank must keep. A runner
 // (run/runner.h) carries a rank's list out over a Communicator, by what rank_progress.h, a pure
-// value, says comes next; transfer.h has the messages, trace_operations.h the spans. Start reading at order/order.h. Nothing here
-// depends on torch.
+// value, says comes next; transfer.h has the messages, trace_operations.h the spans. Start reading
+// at order/order.h. Nothing here depends on torch.
 #pragma once
 
 #include "paceline/core/pipeline/check/check_order.h"
