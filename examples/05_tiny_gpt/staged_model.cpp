@@ -89,7 +89,7 @@ class StagedModel final : public Trainee {
  private:
   // Each batch ends within its step. Otherwise stages step at different times.
   bool is_flushed() const {
-    return paceline::pipeline::parse_schedule(schedule()).value().schedule->is_synchronous();
+    return paceline::pipeline::parse_schedule(schedule()).value().entry.is_synchronous();
   }
   // Without a flush the first loss comes back some steps later.
   bool is_awaited(double loss) const {
