@@ -5,7 +5,10 @@
 
 #include <torch/torch.h>
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model.h"
@@ -21,6 +24,13 @@ class PositionsImpl : public paceline::EmbeddingImpl {
       : EmbeddingImpl(config.length, config.features),
         places_(context.size() == 1 ? torch::arange(config.length, at::kLong)
                                     : paceline::zigzag_positions(config.length, context)) {}
+  PositionsImpl(const EmbeddingImpl& rows, at::Tensor places)
+      : EmbeddingImpl(rows), places_(std::move(places)) {}
+  std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<torch::Device>& device = std::nullopt) const override {
+    const auto rows = std::dynamic_pointer_cast<EmbeddingImpl>(EmbeddingImpl::clone(device));
+    return std::make_shared<PositionsImpl>(*rows, places_);
+  }
   at::Tensor forward(const at::Tensor& x) { return x + EmbeddingImpl::forward(places_); }
 
  private:
@@ -32,8 +42,19 @@ TORCH_MODULE(Positions);
 class HeadImpl : public paceline::LinearImpl {
  public:
   explicit HeadImpl(const Options& config)
-      : LinearImpl(torch::nn::LinearOptions(config.features, config.vocabulary).bias(false)) {
+      : LinearImpl(torch::nn::LinearOptions(config.features, config.vocabulary).bias(false)),
+        config_(config) {
     loss_ = register_module("loss", paceline::CrossEntropyLoss());
+  }
+  std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<torch::Device>& device = std::nullopt) const override {
+    TORCH_CHECK(!place(),
+                "a head that ranks share cannot be cloned: leave out tp, or choose "
+                "--pipeline 1f1b, which keeps one version of the weights");
+    const torch::NoGradGuard no_grad;
+    auto copy = std::make_shared<HeadImpl>(config_);
+    copy->weight.set_data(device ? weight.to(*device) : weight.clone());
+    return copy;
   }
   // The mean loss of all places whose next character is in `targets`, [batch, length].
   at::Tensor loss(const at::Tensor& logits, const at::Tensor& targets) {
@@ -41,6 +62,7 @@ class HeadImpl : public paceline::LinearImpl {
   }
 
  private:
+  Options config_;
   paceline::CrossEntropyLoss loss_{nullptr};
 };
 TORCH_MODULE(Head);

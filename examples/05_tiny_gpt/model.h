@@ -24,9 +24,10 @@ struct Options {
   std::int64_t head_size() const { return features / heads; }
 };
 
-class BlockImpl : public torch::nn::Module {
+class BlockImpl : public torch::nn::Cloneable<BlockImpl> {
  public:
   explicit BlockImpl(const Options& options);
+  void reset() override;
   void share_sequences(paceline::Communicator& group) { context_ = &group; }
   // x: [batch, length, features]; with sequence parallelism, this rank's part of the length.
   at::Tensor forward(at::Tensor x);
@@ -34,6 +35,7 @@ class BlockImpl : public torch::nn::Module {
  private:
   at::Tensor attend(const at::Tensor& x);
 
+  Options options_;
   std::int64_t head_size_;
   paceline::Communicator* context_ = nullptr;  // of the ranks that share sequences; null: none do
   paceline::Dropout dropout1_{nullptr}, dropout2_{nullptr};
@@ -68,19 +70,24 @@ class ModelImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Model);
 
-inline BlockImpl::BlockImpl(const Options& options) : head_size_(options.head_size()) {
-  const std::int64_t wide = options.features, kv = options.kv_heads * head_size_;
+inline BlockImpl::BlockImpl(const Options& options)
+    : options_(options), head_size_(options.head_size()) {
+  reset();
+}
+
+inline void BlockImpl::reset() {
+  const std::int64_t wide = options_.features, kv = options_.kv_heads * head_size_;
   norm1_ = register_module("norm1", paceline::LayerNorm(std::vector{wide}));
   query_ = register_module("query", paceline::Linear(wide, wide));
   // A bias of the keys would change no attention.
   key_ = register_module("key", paceline::Linear(torch::nn::LinearOptions(wide, kv).bias(false)));
   value_ = register_module("value", paceline::Linear(wide, kv));
   output_ = register_module("output", paceline::Linear(wide, wide));
-  dropout1_ = register_module("dropout1", paceline::Dropout(options.dropout));
+  dropout1_ = register_module("dropout1", paceline::Dropout(options_.dropout));
   norm2_ = register_module("norm2", paceline::LayerNorm(std::vector{wide}));
   up_ = register_module("up", paceline::Linear(wide, 4 * wide));
   down_ = register_module("down", paceline::Linear(4 * wide, wide));
-  dropout2_ = register_module("dropout2", paceline::Dropout(options.dropout));
+  dropout2_ = register_module("dropout2", paceline::Dropout(options_.dropout));
 }
 
 inline at::Tensor BlockImpl::attend(const at::Tensor& x) {

@@ -105,6 +105,8 @@ TEST(BenchLayouts, BytesOfTheExamplesNetworkAreThoseOfTheFormulas) {
   for (const char* side : {"formula", "measured"})
     EXPECT_EQ(layouts[1].at("traffic_bytes").at(side), 7'454'760) << side;
   EXPECT_EQ(layouts[2].at("traffic_bytes").at("measured"), 1'048'576);
+  EXPECT_EQ(layouts[2].at("storage_bytes").at("measured"), 7'454'760);
+  EXPECT_GE(layouts[2].at("balance").at("measured"), 1);
   EXPECT_NEAR(json.at("crossover_batch").at("measured").get<double>(), 910.0, 0.05);
   for (const auto& layout : layouts) EXPECT_GT(layout.at("samples_per_second"), 0);
 }
