@@ -12,6 +12,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"
 #include "paceline/torch/pipeline/cut_batch.h"
+#include "paceline/torch/pipeline/layer_recorder.h"
 #include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
 
@@ -32,6 +33,8 @@ class Pipeline::Impl {
               stages_.recompute_every()) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
+    else recorder_ = pipeline::LayerRecorder::wanted(mesh, stages_.chunks());
+    if (recorder_) work_.measure(recorder_->watch());
   }
 
   double step(const Tensors& data, const at::Tensor& target, PrepareOptimizer prepare);
@@ -76,6 +79,7 @@ class Pipeline::Impl {
 
   DeviceMesh& mesh_;
   const PipelineOptions options_;
+  std::unique_ptr<pipeline::LayerRecorder> recorder_;  // null: nobody asked for a record
   MadeStages stages_;
   Communicator& stage_group_;
   std::unique_ptr<Communicator> wire_;  // for the messages of steps alone
@@ -167,6 +171,7 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
   const pipeline::StepReport ran = run_order();
   const std::optional<double> loss = work_.end_step();
   end_updates(prepare);
+  if (recorder_) recorder_->end_step();
   report_ = {.step = stages_.end_step(),
              .idle_seconds = ran.idle_seconds,
              .compute_seconds = ran.compute_seconds,
