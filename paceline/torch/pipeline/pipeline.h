@@ -7,10 +7,10 @@
 // cut_shapes.h knows what crosses the cuts. Without a flush an AsynchronousRun (asynchronous_run.h)
 // does it instead, on clones of the stage, one for each version of its weights (weight_versions.h).
 // made_stages.h is for checkpoints; layer_recorder.h writes the layers of a run down, whose times
-// and bytes `measured/` takes. recompute.h stands alone: it computes activations again in any
+// and bytes `measured/` takes. recompute/ stands alone: it computes activations again in any
 // training. Start reading at pipeline_training.h.
 #pragma once
 
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_training.h"
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"

@@ -10,7 +10,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/drawing_from.h"
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"
 
 namespace paceline::pipeline {
 namespace {
