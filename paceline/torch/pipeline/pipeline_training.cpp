@@ -11,6 +11,7 @@
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"
+#include "paceline/torch/pipeline/chosen_options.h"
 #include "paceline/torch/pipeline/cut_batch.h"
 #include "paceline/torch/pipeline/layer_recorder.h"
 #include "paceline/torch/pipeline/made_stages.h"
@@ -25,7 +26,7 @@ class Pipeline::Impl {
  public:
   Impl(const Layers& layers, DeviceMesh& mesh, PipelineOptions options)
       : mesh_(mesh),
-        options_(std::move(options)),
+        options_(pipeline::chosen(layers, mesh, std::move(options))),
         stages_(layers, mesh, options_),
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
@@ -60,6 +61,7 @@ class Pipeline::Impl {
     if (endless_) endless_->train(on);
   }
   MadeStages& stages() { return stages_; }
+  const PipelineOptions& options() const { return options_; }
   const PipelineReport& report() const { return report_; }
   Traffic traffic() const { return endless_ ? endless_->traffic() : wire_->traffic(); }
 
@@ -298,6 +300,12 @@ int Pipeline::stages() const {
 }
 const std::vector<int>& Pipeline::first_layers() const {
   return impl_->stages().first_layers();
+}
+int Pipeline::micro_batches() const {
+  return impl_->options().micro_batches;
+}
+const std::string& Pipeline::recompute() const {
+  return impl_->options().recompute;
 }
 const PipelineReport& Pipeline::last_step() const {
   return impl_->report();
