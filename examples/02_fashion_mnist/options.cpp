@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../stage_choices.h"
 #include "corruption.h"
 #include "models.h"
 #include "paceline/core/compress/methods/compression.h"
@@ -111,15 +112,14 @@ int read_options(int argc, char** argv, Options& options) {
              ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw step by "
              "gradients of older weights; the others have the same bits [1f1b]")
       ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
-  app.add_option("--micro-batches", options.micro_batches,
-                 "Cut each batch of a replica into so many parts, which follow each other through "
-                 "the stages: more of them let stages wait less. Workers without stages add up "
-                 "the gradients of the parts, with the same bits [1]")
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--partition", options.partition,
-                 "Which layers make each stage, such as 0-2,3-5; `paceline plan pipeline` computes "
-                 "one. The layers of mlp: 0 Flatten, 1 Linear, 2 ReLU, 3 Linear, 4 ReLU, 5 Linear "
-                 "[as many layers on each as on the others, to one]");
+  add_micro_batches(app, options.micro_batches, "each batch of a replica");
+  app.add_option(
+      "--partition", options.partition,
+      "Which layers make each stage, such as 0-2,3-5; or the file of a profile of this "
+      "network (`paceline profile`) or automatic, which times the layers, to cut by "
+      "their times. The layers of mlp: 0 Flatten, 1 Linear, 2 ReLU, 3 Linear, 4 ReLU, 5 Linear "
+      "[as many layers on each as on the others, to one]");
+  add_recompute(app, options.recompute);
   app.add_option("--memory-limit", options.memory_limit,
                  "Let a worker take so many bytes beside what it needs to start, such as 480MiB")
       ->transform(CLI::AsSizeValue(false));

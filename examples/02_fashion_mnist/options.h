@@ -21,8 +21,9 @@ struct Options {
   std::string dtype = "float32";
   std::string layout;             // empty: all workers are replicas
   std::string pipeline;           // the schedule of its stages; empty: not given
-  int micro_batches = 0;          // 0: not given
+  int micro_batches = 0;          // 0: not given; paceline::automatic
   std::string partition;          // PipelineOptions::partition
+  std::string recompute;          // PipelineOptions::recompute; empty: not given
   std::int64_t memory_limit = 0;  // bytes; 0: none
   std::string schedule = "buckets", compression = "none", aggregate = "collective",
               synchrony = "synchronous";

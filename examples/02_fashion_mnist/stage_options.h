@@ -5,8 +5,8 @@
 
 #include "options.h"
 
-// The first of --layout with pp, --pipeline, --micro-batches and --partition that was given, as it
-// was; empty: none, and the network is trained whole.
+// The first of --layout with pp, --pipeline, --micro-batches, --partition and --recompute that was
+// given, as it was; empty: none, and the network is trained whole.
 std::string pipeline_option_of(const Options& options);
 
 // --layout, or what stands for it: stages alone if --partition puts one on several ranks, else

@@ -129,8 +129,13 @@ paceline::PipelineOptions StagedTraining::pipeline_options() {
   if (options_.threads > 0) at::set_num_threads(options_.threads);
   paceline::PipelineOptions pipeline;
   pipeline.schedule = schedule_of(options_);
-  pipeline.micro_batches = std::max(options_.micro_batches, 1);
+  if (options_.micro_batches != 0) pipeline.micro_batches = options_.micro_batches;
   pipeline.partition = options_.partition;
+  if (!options_.recompute.empty()) pipeline.recompute = options_.recompute;
+  const std::int64_t own = std::max<std::int64_t>(options_.batch_size / mesh_.size("dp"), 1);
+  constexpr std::int64_t kSide = 28;  // pixels
+  pipeline.sample = {{at::full({own, 1, kSide, kSide}, 0.5, input_type_)},
+                     at::zeros({own}, at::kLong)};
   pipeline.loss = [type = type_](const at::Tensor& scores, const at::Tensor& labels) {
     return torch::nn::functional::cross_entropy(scores.to(type), labels);
   };
@@ -154,9 +159,9 @@ void StagedTraining::require_samples() {
   const std::int64_t own =
       std::min(batches_.at(0).indices.size(0), batches_.at(last - 1).indices.size(0));
   const double least = job_.world().all_reduce(static_cast<double>(own), paceline::ReduceOp::min);
-  if (least >= options_.micro_batches) return;
+  if (least >= pipeline_.micro_batches()) return;
   throw paceline::Error({paceline::Fault::misuse,
-                         "--micro-batches " + std::to_string(options_.micro_batches) +
+                         "--micro-batches " + std::to_string(pipeline_.micro_batches()) +
                              " cannot cut the smallest batch of a replica, which has " +
                              std::to_string(static_cast<std::int64_t>(least)) +
                              " images: raise --batch-size " + std::to_string(options_.batch_size) +
@@ -172,10 +177,9 @@ void StagedTraining::make_step(std::int64_t step, std::int64_t first) {
   const double rate =
       descent_.learning_rate * static_cast<double>(steps_ - step + 1) / static_cast<double>(steps_);
   const paceline::Stopwatch watch;
-  const images::Batch batch =
-      pipeline_.reads_data() || pipeline_.reads_target()
-          ? images::take(training_, part.indices, input_type_)
-          : images::Batch();
+  const images::Batch batch = pipeline_.reads_data() || pipeline_.reads_target()
+                                  ? images::take(training_, part.indices, input_type_)
+                                  : images::Batch();
   pipeline_.weight(static_cast<double>(own));
   double loss = 0;
   {
@@ -264,7 +268,10 @@ void StagedTraining::tell(std::int64_t first) {
       {"layout", mesh_.layout().text()},
       {"schedule", schedule_of(options_)},
       {"stages", std::int64_t{pipeline_.stages()}},
-      {"micro_batches", std::int64_t{std::max(options_.micro_batches, 1)}},
+      {"micro_batches", std::int64_t{pipeline_.micro_batches()}},
+      {"first_layers",
+       std::vector<std::int64_t>(pipeline_.first_layers().begin(), pipeline_.first_layers().end())},
+      {"recompute", pipeline_.recompute()},
       {"steps", steps_},
       {"train_loss", train_loss_},
       {"test_accuracy", test_accuracy_},

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../stage_choices.h"
 #include "stage_options.h"
 
 namespace tiny_gpt {
@@ -42,16 +43,15 @@ int read_options(int argc, char** argv, RunOptions& options) {
              ", with settings, such as interleaved:chunks=2. pipedream and pipedream_2bw step by "
              "older weights and scale no gradient down; the others have the same bits [1f1b]")
       ->check(CLI::Validator(complaint_about_pipeline_schedule, "SCHEDULE"));
-  app.add_option("--micro-batches", options.micro_batches,
-                 "Cut the sequences of a replica into so many parts, which follow each other "
-                 "through the stages: more of them let stages wait less. Workers without stages "
-                 "add up the gradients of the parts, with the same bits [1]")
-      ->check(CLI::Range(1, 100'000));
+  add_micro_batches(app, options.micro_batches, "the sequences of a replica");
   app.add_option("--partition", options.partition,
-                 "Which layers make each stage, such as 0-3,4-7; the layers are 0 embedding, 1 "
+                 "Which layers make each stage, such as 0-3,4-7; or the file of a profile of this "
+                 "model (`paceline profile`) or automatic, which times the layers, to cut by their "
+                 "times. The layers are 0 embedding, 1 "
                  "positions, then the blocks, norm and head. In a pipeline the head has a weight "
                  "of its own, which else is the embedding's [as many layers on each as on the "
                  "others, to one]");
+  add_recompute(app, options.recompute);
   app.add_flag("--sequence-parallel", options.is_sequence_parallel,
                "Split the sequence too, between the layers that tp splits");
   app.add_option("--zero", options.zero_stage,

@@ -14,8 +14,9 @@ struct RunOptions {
   std::string text;       // empty: the King James Bible
   std::string layout;     // empty: all workers are replicas
   std::string pipeline;   // the schedule of its stages; empty: not given
-  int micro_batches = 0;  // 0: not given
+  int micro_batches = 0;  // 0: not given; paceline::automatic
   std::string partition;  // PipelineOptions::partition
+  std::string recompute;  // PipelineOptions::recompute; empty: not given
   int zero_stage = 0;
   bool is_sequence_parallel = false;
   std::int64_t steps = 600;

@@ -1,5 +1,6 @@
 #include "stage_options.h"
 
+#include "../stage_choices.h"
 #include "paceline/core/pipeline/pipeline.h"
 
 namespace tiny_gpt {
@@ -7,8 +8,9 @@ namespace tiny_gpt {
 std::string pipeline_option_of(const RunOptions& options) {
   if (options.layout.find("pp=") != std::string::npos) return "--layout " + options.layout;
   if (!options.pipeline.empty()) return "--pipeline " + options.pipeline;
-  if (options.micro_batches > 0) return "--micro-batches " + std::to_string(options.micro_batches);
+  if (options.micro_batches != 0) return micro_batches_as_given(options.micro_batches);
   if (!options.partition.empty()) return "--partition " + options.partition;
+  if (!options.recompute.empty()) return "--recompute " + options.recompute;
   return {};
 }
 

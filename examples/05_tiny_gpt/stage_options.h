@@ -7,8 +7,8 @@
 
 namespace tiny_gpt {
 
-// The first of --layout with pp, --pipeline, --micro-batches and --partition that was given, as it
-// was; empty: none, and each replica has the whole model.
+// The first of --layout with pp, --pipeline, --micro-batches, --partition and --recompute that was
+// given, as it was; empty: none, and each replica has the whole model.
 std::string pipeline_option_of(const RunOptions& options);
 
 // --layout, or what stands for it: stages alone if --partition puts one on several ranks, else

@@ -26,6 +26,8 @@ class StagedModel final : public Trainee {
         pipeline_(layers_of(options.model, options.seed,
                             options.dtype == "float64" ? at::kDouble : at::kFloat, mesh, head_),
                   mesh, pipeline_options()) {
+    // A head may have been made for its times alone.
+    if (stage_group_.rank() + 1 < stage_group_.size()) head_ = nullptr;
     require_samples();
     if (options.is_sequence_parallel && mesh.size("tp") > 1) require_whole_ends();
   }
@@ -86,6 +88,9 @@ class StagedModel final : public Trainee {
     return {{"schedule", schedule()},
             {"stages", std::int64_t{pipeline_.stages()}},
             {"micro_batches", micro_batches()},
+            {"first_layers", std::vector<std::int64_t>(pipeline_.first_layers().begin(),
+                                                       pipeline_.first_layers().end())},
+            {"recompute", pipeline_.recompute()},
             {"bubble", steps_ > 0 ? sums[0] / (sums[0] + sums[1]) : 0},
             {"cut_bytes_per_step", steps_ > 0 ? sums[2] / static_cast<double>(steps_) : 0},
             {"live_activations", of_all(live_activations_)},
@@ -102,13 +107,19 @@ class StagedModel final : public Trainee {
     return std::isnan(loss) && !is_flushed() && steps_ < 2 * mesh_.world().size();
   }
   std::string schedule() const { return options_.pipeline.empty() ? "1f1b" : options_.pipeline; }
-  std::int64_t micro_batches() const { return std::max(options_.micro_batches, 1); }
+  std::int64_t micro_batches() const { return pipeline_.micro_batches(); }
 
   paceline::PipelineOptions pipeline_options() {
     paceline::PipelineOptions pipeline;
     pipeline.schedule = schedule();
-    pipeline.micro_batches = static_cast<int>(micro_batches());
+    if (options_.micro_batches != 0) pipeline.micro_batches = options_.micro_batches;
     pipeline.partition = options_.partition;
+    if (!options_.recompute.empty()) pipeline.recompute = options_.recompute;
+    const std::int64_t own = std::max<std::int64_t>(options_.batch_size / mesh_.size("dp"), 1);
+    const at::Tensor some = at::arange(own * options_.model.length)
+                                .remainder(options_.model.vocabulary)
+                                .view({own, options_.model.length});
+    pipeline.sample = {{some}, some};
     // Called where the last stage is, which has the head.
     pipeline.loss = [this](const at::Tensor& logits, const at::Tensor& targets) {
       return head_->loss(logits, targets);

@@ -34,6 +34,7 @@ SUB_ROOMS = {
     ("core", "server"): ["rules", "consistency", "table", "wire", "lending", "machine"],
     ("core", "schedule"): ["order", "policy", "policies", "path", "replay", "adapt"],
     ("torch", "replica"): ["parts", "watch", "grads"],
+    ("torch", "pipeline"): ["measured", "recompute"],
     ("torch", "strategy"): ["rules", "local", "server", "strategies"],
     ("app", "launch"): ["process", "output", "ending", "hosts", "workers", "agent", "run", "emit"],
     ("app", "cli"): ["shared", "pipeline", "bench", "checkpoint", "layouts", "plan", "programs", "run", "survey"],

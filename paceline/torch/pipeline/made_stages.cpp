@@ -90,14 +90,7 @@ std::vector<int> first_layers_of(const plan::StagePartition& partition) {
 }
 
 int recompute_every_of(const PipelineOptions& options) {
-  const plan::Recompute recompute =
-      value_of(plan::Recompute::parse(options.recompute), "recompute");
-  if (recompute.every == plan::Recompute::kAutomatic) {
-    throw_misuse(
-        "PipelineOptions::recompute \"auto\" needs the layers' sizes, which `paceline plan "
-        "pipeline` has from a profile: take the \"every:K\" that it prints, or \"full\"");
-  }
-  return recompute.every;
+  return value_of(plan::Recompute::parse(options.recompute), "recompute").every;
 }
 
 void require_fitting(const PipelineOptions& options, int ranks) {

@@ -6,10 +6,11 @@
 // core/pipeline gives. stages_of_rank.h computes the operations, with tensors in and out;
 // cut_shapes.h knows what crosses the cuts. Without a flush an AsynchronousRun (asynchronous_run.h)
 // does it instead, on clones of the stage, one for each version of its weights (weight_versions.h).
-// made_stages.h is for checkpoints. recompute.h stands alone: it computes activations again in any
+// made_stages.h is for checkpoints; layer_recorder.h writes the layers of a run down, whose times
+// and bytes `measured/` takes. recompute/ stands alone: it computes activations again in any
 // training. Start reading at pipeline_training.h.
 #pragma once
 
 #include "paceline/torch/pipeline/layers.h"
 #include "paceline/torch/pipeline/pipeline_training.h"
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"

@@ -15,8 +15,10 @@
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/asynchronous_run.h"
+#include "paceline/torch/pipeline/chosen_options.h"
 #include "paceline/torch/pipeline/cut_batch.h"
 #include "paceline/torch/pipeline/finite_steps.h"
+#include "paceline/torch/pipeline/layer_recorder.h"
 #include "paceline/torch/pipeline/made_stages.h"
 #include "paceline/torch/pipeline/stages_of_rank.h"
 
@@ -40,7 +42,7 @@ class Pipeline::Impl {
  public:
   Impl(const Layers& layers, DeviceMesh& mesh, PipelineOptions options)
       : mesh_(mesh),
-        options_(std::move(options)),
+        options_(pipeline::chosen(layers, mesh, std::move(options))),
         stages_(layers, mesh, options_),
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
@@ -49,6 +51,8 @@ class Pipeline::Impl {
         finite_(options_.training, mesh) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);
+    else recorder_ = pipeline::LayerRecorder::wanted(mesh, stages_.chunks());
+    if (recorder_) work_.measure(recorder_->watch());
     for (const Chunk& chunk : stages_.chunks())
       stage_numbers_ += (stage_numbers_.empty() ? "" : ",") + std::to_string(chunk.stage);
   }
@@ -79,6 +83,7 @@ class Pipeline::Impl {
     if (endless_) endless_->train(on);
   }
   MadeStages& stages() { return stages_; }
+  const PipelineOptions& options() const { return options_; }
   const PipelineReport& report() const { return report_; }
   Traffic traffic() const { return endless_ ? endless_->traffic() : wire_->traffic(); }
 
@@ -109,6 +114,7 @@ class Pipeline::Impl {
 
   DeviceMesh& mesh_;
   const PipelineOptions options_;
+  std::unique_ptr<pipeline::LayerRecorder> recorder_;  // null: nobody asked for a record
   MadeStages stages_;
   Communicator& stage_group_;
   std::unique_ptr<Communicator> wire_;  // for the messages of steps alone
@@ -212,6 +218,7 @@ double Pipeline::Impl::step(const Tensors& data, const at::Tensor& target,
     norm = end_updates(prepare);
     mean = global_loss(loss);
   });
+  if (recorder_) recorder_->end_step();
   end_step(ran, /*versions=*/1, norm);
   return mean;
 }
@@ -401,6 +408,12 @@ bool Pipeline::reads_data() const {
 }
 bool Pipeline::reads_target() const {
   return impl_->stages().chunks().back().stage == stages() - 1;
+}
+int Pipeline::micro_batches() const {
+  return impl_->options().micro_batches;
+}
+const std::string& Pipeline::recompute() const {
+  return impl_->options().recompute;
 }
 const PipelineReport& Pipeline::last_step() const {
   return impl_->report();

@@ -10,7 +10,7 @@
 #include "paceline/core/base/base.h"
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/pipeline/drawing_from.h"
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"
 
 namespace paceline::pipeline {
 namespace {
@@ -97,7 +97,13 @@ std::shared_ptr<StageModule> StageModule::copy() const {
 }
 
 Tensors StageModule::run(Tensors tensors, std::size_t first, std::size_t end) {
-  for (std::size_t i = first; i < end; ++i) tensors = layers_[i]->forward(tensors, names_[i]);
+  for (std::size_t i = first; i < end; ++i) {
+    const auto forward = [&](const Tensors& inputs) {
+      return layers_[i]->forward(inputs, names_[i]);
+    };
+    tensors = watch_ != nullptr ? watch_->run(first_ + static_cast<int>(i), tensors, forward)
+                                : forward(tensors);
+  }
   return tensors;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "paceline/torch/pipeline/layers.h"
+#include "paceline/torch/pipeline/measured/layer_watch.h"
 
 namespace paceline::pipeline {
 
@@ -26,6 +27,9 @@ class StageModule final : public torch::nn::Module {
   // buffers and frozen parameters share those of this one. The default generator is as it was
   // afterwards. THROWS Error (misuse), by name and class: a layer cannot be cloned.
   std::shared_ptr<StageModule> copy() const;
+  // Measures its layers, by their numbers in the whole model, until `watch` has seen enough of
+  // them. It lives as long as this.
+  void measure(LayerWatch& watch) { watch_ = &watch; }
   int first() const { return first_; }
   int last() const { return first_ + static_cast<int>(layers_.size()) - 1; }
   const std::string& name_of(int layer) const {
@@ -40,6 +44,7 @@ class StageModule final : public torch::nn::Module {
   Tensors run(Tensors tensors, std::size_t first, std::size_t end);
 
   int first_;
+  LayerWatch* watch_ = nullptr;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<PipelineLayer>> layers_;
 };

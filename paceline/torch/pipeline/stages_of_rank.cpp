@@ -29,6 +29,11 @@ StagesOfRank::StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss
       loss_(std::move(loss)),
       recompute_every_(recompute_every) {}
 
+void StagesOfRank::measure(LayerWatch& watch) {
+  watch_ = &watch;
+  for (Chunk& chunk : chunks_) chunk.module->measure(watch);
+}
+
 void StagesOfRank::begin_step(MicroBatches micro_batches, const CutShapes& shapes) {
   micro_batches_ = std::move(micro_batches);
   shapes_ = &shapes;
@@ -105,13 +110,15 @@ void StagesOfRank::forward(const Operation& operation) {
   }
   std::optional<Autocast> scope;
   if (chunk.parallel) scope.emplace(chunk.parallel->autocast());
-  live.outputs = chunk.module->forward(std::move(inputs), recompute_every_);
+  live.outputs = chunk.module->forward(std::move(inputs), is_measured() ? 0 : recompute_every_);
   if (is_last(operation.stage)) {
     const auto i = static_cast<std::size_t>(operation.micro_batch);
     const double share =
         static_cast<double>(micro_batches_.samples[i]) / static_cast<double>(micro_batches_.sum());
+    const Stopwatch of_loss;
     const at::Tensor loss = loss_(only_tensor(live.outputs, "loss"), micro_batches_.target[i]);
     live.outputs = {loss * share};
+    if (is_measured()) watch_->add_forward(chunk.module->last(), of_loss.seconds());
     const at::Tensor part = live.outputs.front().detach().to(at::kDouble);
     loss_sum_ = loss_sum_.defined() ? loss_sum_ + part : part;
   } else {
@@ -125,7 +132,10 @@ void StagesOfRank::backward(const Operation& operation) {
   auto node = live_.extract(Place{operation.stage, operation.micro_batch});
   const Live live = std::move(node.mapped());
   const Tensors gradients = is_last(operation.stage) ? Tensors() : taken_inputs(operation);
+  const bool is_measured = this->is_measured();
+  if (is_measured) watch_->begin_backward();
   run_backward(chunk, operation.micro_batch, live, gradients);
+  if (is_measured) watch_->end_backward(chunk.module->first(), chunk.module->last());
   if (operation.stage == 0) return;
   Tensors back;
   for (const at::Tensor& input : with_gradients(live.inputs))

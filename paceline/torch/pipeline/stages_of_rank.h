@@ -44,6 +44,10 @@ class StagesOfRank final : public StageWork {
   // `recompute_every`: as StageModule::forward() takes it.
   StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss loss, int recompute_every = 0);
 
+  // Measures the layers, for which all activations are kept, until `watch` has seen enough of them.
+  // It lives as long as this.
+  void measure(LayerWatch& watch);
+
   // Called before the operations of a step. `shapes`: of all cuts at which this rank receives.
   void begin_step(MicroBatches micro_batches, const CutShapes& shapes);
   // The mean loss over the samples of the step, if the last stage is here. REQUIRES: all operations
@@ -64,6 +68,7 @@ class StagesOfRank final : public StageWork {
   bool is_last(int stage) const { return stage == placement_.stages - 1; }
   Tensors taken_inputs(const Operation& operation);
   void forward(const Operation& operation);
+  bool is_measured() const { return watch_ != nullptr && !watch_->is_complete(); }
   void backward(const Operation& operation);
   void run_backward(Chunk& chunk, int micro_batch, const Live& live, const Tensors& gradients);
   void hand_on(const Operation& operation, Tensors tensors);
@@ -72,6 +77,7 @@ class StagesOfRank final : public StageWork {
   std::vector<Chunk>& chunks_;
   const Loss loss_;
   const int recompute_every_;
+  LayerWatch* watch_ = nullptr;
   MicroBatches micro_batches_;
   const CutShapes* shapes_ = nullptr;
   std::map<Place, Live> live_;

@@ -308,7 +308,7 @@ TEST(Pipeline, RefusesByNameWhatDoesNotGo) {
               }),
               HasSubstr("'nobody'"));
   EXPECT_THAT(refusal([](auto& o) { o.recompute = "every:x"; }), HasSubstr("every:K"));
-  EXPECT_THAT(refusal([](auto& o) { o.recompute = "auto"; }), HasSubstr("paceline plan pipeline"));
+  EXPECT_THAT(refusal([](auto& o) { o.recompute = "auto"; }), HasSubstr("PipelineOptions::sample"));
   EXPECT_THAT(refusal([](auto& o) { o.micro_batches = 0; }), HasSubstr("micro_batches is 0"));
 }
 

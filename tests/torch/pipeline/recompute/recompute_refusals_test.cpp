@@ -1,5 +1,5 @@
 // Calls that recompute refuses, by name.
-#include "tests/torch/pipeline/recomputed_runs.h"
+#include "tests/torch/pipeline/recompute/recomputed_runs.h"
 
 namespace paceline::recompute_test {
 namespace {

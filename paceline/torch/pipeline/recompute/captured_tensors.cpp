@@ -1,4 +1,4 @@
-#include "paceline/torch/pipeline/captured_tensors.h"
+#include "paceline/torch/pipeline/recompute/captured_tensors.h"
 
 #include <ATen/record_function.h>
 #include <torch/torch.h>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "paceline/torch/precision/precision.h"
-#include "tests/torch/pipeline/recomputed_runs.h"
+#include "tests/torch/pipeline/recompute/recomputed_runs.h"
 
 namespace paceline::recompute_test {
 namespace {

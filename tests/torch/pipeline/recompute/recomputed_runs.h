@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "paceline/core/base/result.h"
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"
 
 namespace paceline::recompute_test {
 

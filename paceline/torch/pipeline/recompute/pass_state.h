@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "paceline/torch/pipeline/captured_tensors.h"
+#include "paceline/torch/pipeline/recompute/captured_tensors.h"
 
 namespace paceline {
 

@@ -1,4 +1,4 @@
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"
 
 #include <optional>
 
@@ -6,7 +6,7 @@
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/tensor/tensor.h"
 #include "tests/support/local_world.h"
-#include "tests/torch/pipeline/recomputed_runs.h"
+#include "tests/torch/pipeline/recompute/recomputed_runs.h"
 
 namespace paceline::recompute_test {
 namespace {

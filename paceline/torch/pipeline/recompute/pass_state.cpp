@@ -1,4 +1,4 @@
-#include "paceline/torch/pipeline/pass_state.h"
+#include "paceline/torch/pipeline/recompute/pass_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>

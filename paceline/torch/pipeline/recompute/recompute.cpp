@@ -1,4 +1,4 @@
-#include "paceline/torch/pipeline/recompute.h"
+#include "paceline/torch/pipeline/recompute/recompute.h"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "paceline/core/base/result.h"
-#include "paceline/torch/pipeline/captured_tensors.h"
-#include "paceline/torch/pipeline/pass_state.h"
+#include "paceline/torch/pipeline/recompute/captured_tensors.h"
+#include "paceline/torch/pipeline/recompute/pass_state.h"
 
 namespace paceline {
 namespace {

@@ -1,0 +1,47 @@
+// LayerRecorder: adds the layers of a model to the file that `paceline profile` makes of its
+// gradients (torch/gradient/recording.h), from the passes of a training on one process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "paceline/core/mesh/mesh.h"
+#include "paceline/core/schedule/order/model.h"
+#include "paceline/torch/pipeline/measured/layer_watch.h"
+#include "paceline/torch/pipeline/stages_of_rank.h"
+
+namespace paceline::pipeline {
+
+// Layers as a profile has them, with the bytes and elements of their parameters and no times. Both
+// are those of this process.
+std::vector<schedule::Layer> unmeasured_layers(const std::vector<Chunk>& chunks);
+
+// THREAD: one. It ends after the DataParallels of the training, so that the file is there.
+class LayerRecorder {
+ public:
+  // Null unless the environment asks for a record (PACELINE_RECORD), this is rank 0 of the job, and
+  // it has all layers, whole, and each sample. `chunks` need be there until this returns.
+  static std::unique_ptr<LayerRecorder> wanted(DeviceMesh& mesh, const std::vector<Chunk>& chunks);
+
+  LayerRecorder(std::string file, std::vector<schedule::Layer> layers);
+  // Adds what was seen if the training was too short for end_step() to do so.
+  ~LayerRecorder();
+  LayerRecorder(const LayerRecorder&) = delete;
+  LayerRecorder& operator=(const LayerRecorder&) = delete;
+
+  LayerWatch& watch() { return watch_; }
+  // Replaces the file once enough was seen and the gradients' part is written. THROWS Error (io).
+  void end_step();
+
+ private:
+  void write();
+
+  const std::string file_;
+  std::vector<schedule::Layer> layers_;
+  LayerWatch watch_;
+  int steps_ = 0;
+  bool is_written_ = false;
+};
+
+}  // namespace paceline::pipeline
