@@ -87,7 +87,7 @@ TORCH_MODULE(Slow);
 TEST(LayerWatch, PartsTheTimesOfBothPassesByLayers) {
   Layers layers(2);
   layers.add("flatten", [] { return nn::Flatten(); }).add("in", [] { return nn::Linear(25, 9); });
-  layers.add("there", [] { return Slow(300, 0); }).add("back", [] { return Slow(0, 300); });
+  layers.add("there", [] { return Slow(60, 0); }).add("back", [] { return Slow(0, 60); });
   layers.add("head", [] { return nn::Linear(9, 3); });
   const WatchedPass pass = watched_pass(layers, true, 8);
   for (std::size_t i = 0; i < 5; ++i) {
