@@ -113,7 +113,10 @@ StepReport AsynchronousRun::step(MicroBatches batch, const PrepareOptimizer& pre
   std::vector<Operation> operations;
   for (int i = 0; i < micro_batches_; ++i)
     std::ranges::copy(turns_.turn(turn_++), std::back_inserter(operations));
-  last_ = run(operations);
+  // The next batch's message may come while this one is computed.
+  std::optional<Operation> next_forward;
+  if (turns_.stage > 0) next_forward = {Kind::forward, turns_.stage, turns_.micro_batch(turn_)};
+  last_ = run(operations, next_forward);
   // The next backward's gradient comes without any further batch.
   if (const int next = turn_ - turns_.warm_up; turns_.warm_up > 0 && next >= 0)
     runner_.expect({Kind::backward, turns_.stage, turns_.micro_batch(next)});
@@ -123,18 +126,37 @@ StepReport AsynchronousRun::step(MicroBatches batch, const PrepareOptimizer& pre
 
 void AsynchronousRun::drain() {
   if (batches_ == 0) return;
+  run({});  // of these batches are the messages that follow
+  meet_expected();
   run(turns_.drain(turn_));
+  if (turns_.stage > 0 && turn_ > 0)
+    runner_.forget({Kind::forward, turns_.stage, turns_.micro_batch(turn_)});
   runner_.drain();
   take_losses(turn_ / micro_batches_);
   work_->restart();
-  first_turn_ += static_cast<std::uint64_t>(batches_ * micro_batches_);
+  first_turn_ += static_cast<std::uint64_t>(batches_ * micro_batches_ + placement_.ranks);
   turn_ = batches_ = told_ = 0;
 }
 
+// The next stage's ranks that have taken a turn receive for their next one, which does not come.
+void AsynchronousRun::meet_expected() {
+  const int stage = turns_.stage + 1;
+  for (int i = 0; stage < placement_.stages && i < placement_.replicas_of(stage); ++i) {
+    const int rank = placement_.first_rank_of(stage) + i;
+    const Turns turns = turns_of(placement_, rank);
+    const int owns = turns.owns_of(batches_ * micro_batches_), next = turns.micro_batch(owns);
+    if (owns == 0 || placement_.rank_of(turns_.stage, next) != stage_group_.rank()) continue;
+    const Transfer transfer{Kind::forward, stage, next, rank};
+    work_->make_unused(transfer);
+    runner_.send_unused(transfer);
+  }
+}
+
 // Messages that come after a failure would go into memory that goes: no rank goes on.
-StepReport AsynchronousRun::run(const std::vector<Operation>& operations) {
+StepReport AsynchronousRun::run(const std::vector<Operation>& operations,
+                                std::optional<Operation> next) {
   try {
-    StepReport report = runner_.run(operations, first_turn_);
+    StepReport report = runner_.run(operations, first_turn_, next);
     trace_operations(report, trace_);
     return report;
   } catch (const std::exception& error) {

@@ -59,9 +59,10 @@ class AsynchronousRun {
  private:
   std::unique_ptr<AsynchronousWork> made_work(MadeStages& stages, const PipelineOptions& options,
                                               const CutShapes& shapes);
-  StepReport run(const std::vector<Operation>& operations);
+  StepReport run(const std::vector<Operation>& operations, std::optional<Operation> next = {});
   void abort(const std::string& reason);
   void take_losses(int owns);
+  void meet_expected();
 
   Communicator &stage_group_, &replicas_;
   const Placement placement_;

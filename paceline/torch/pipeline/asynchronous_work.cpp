@@ -58,6 +58,7 @@ void AsynchronousWork::hand_in(MicroBatches batch, const PrepareOptimizer& prepa
       options_[next_batch_ / turns_.replicas] = options_of(*optimizer_);
   }
   const std::size_t parts = batch.samples.size();
+  first_samples_ = batch.samples.front();
   if (!is_own(next_batch_)) {
     ++next_batch_;
     next_micro_batch_ += static_cast<int>(parts);
@@ -97,6 +98,7 @@ void AsynchronousWork::restart() {
   }
   next_batch_ = next_micro_batch_ = 0;
   batches_.clear();
+  arriving_.clear();
   if (versions_) versions_->restart();
 }
 
@@ -110,12 +112,21 @@ std::vector<Buffer> AsynchronousWork::room(const Transfer& transfer) {
   const bool is_forward = transfer.kind == Kind::forward;
   const int cut = is_forward ? transfer.stage : transfer.stage + 1;
   Tensors& tensors = arriving_[transfer];
-  for (const TensorShape& shape : shapes_.at({cut, passing_.at(transfer.micro_batch).samples}))
+  const auto passing = passing_.find(transfer.micro_batch);
+  // The next batch is not here yet. If it has other shapes, the message is one of send_unused().
+  const std::int64_t samples = passing == passing_.end() ? first_samples_ : passing->second.samples;
+  for (const TensorShape& shape : shapes_.at({cut, samples}))
     if (is_forward || at::isFloatingType(shape.type)) tensors.push_back(tensor_of(shape));
   if (!is_forward) tensors.push_back(tensor_of({.type = at::kDouble, .sizes = {1}}));
   std::vector<Buffer> room;
   for (const at::Tensor& one : tensors) room.push_back(buffer_of(one));
   return room;
+}
+
+void AsynchronousWork::make_unused(const Transfer& transfer) {
+  Tensors& tensors = departing_[transfer];
+  for (const TensorShape& shape : shapes_.at({transfer.stage, first_samples_}))
+    tensors.push_back(tensor_of(shape).zero_());
 }
 
 std::vector<ConstBuffer> AsynchronousWork::message(const Transfer& transfer) {

@@ -44,6 +44,8 @@ class AsynchronousWork final : public StageWork {
     std::optional<double> weight = {};
   };
   BatchLoss take_loss(int batch);
+  // A message of the size of the last batch's first micro-batch, for Runner::send_unused().
+  void make_unused(const Transfer& transfer);
   // All operations of all batches were computed: ends the updates that are still open, those of the
   // last round too, in which some replicas may have no batch. Batches are counted from 0 again. All
   // ranks of the stage call it.
@@ -89,6 +91,7 @@ class AsynchronousWork final : public StageWork {
   std::optional<WeightVersions> versions_;  // empty: it has nothing to train
   int most_versions_ = 1;
   int next_batch_ = 0, next_micro_batch_ = 0;
+  std::int64_t first_samples_ = 0;           // of the first micro-batch of the last batch
   int begun_updates_ = 0;                    // since the last restart
   bool is_update_open_ = false;              // its gradients are on their way
   std::map<int, OptimizerOptions> options_;  // by update, those of its first batch

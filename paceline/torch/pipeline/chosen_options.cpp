@@ -24,7 +24,7 @@ namespace {
 
 using Costs = std::vector<plan::LayerCost>;
 
-// Of a rank's link, where ranks do not share memory: 1 Gbit/s, as `paceline plan` takes it.
+// A rank's link has 1 Gbit/s where ranks do not share memory, as `paceline plan` takes it.
 constexpr double kLink = 125e6, kSharedMemory = 2e9;
 
 // Says whether the text is a partition, or is meant to be one.
@@ -57,7 +57,7 @@ Choice choice_of(const std::string& text) {
   return choice;
 }
 
-// What rank 0 knows and does.
+// Rank 0 makes one.
 class Chooser {
  public:
   Chooser(const Layers& layers, DeviceMesh& mesh, const PipelineOptions& options)
@@ -114,7 +114,7 @@ class Chooser {
     return timed_[samples] = std::move(costs);
   }
 
-  // Where nothing says how large a micro-batch will be, a quarter of the batch.
+  // A micro-batch is a quarter of the batch where nothing says how large it will be.
   const Costs& timed() {
     constexpr int kUnknown = 4;
     const int parts = options_.micro_batches == automatic ? kUnknown : options_.micro_batches;

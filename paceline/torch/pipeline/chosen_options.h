@@ -1,4 +1,4 @@
-// What a Pipeline chooses by the times and bytes of its layers: its cut, its micro-batches, the
+// A Pipeline chooses by the times and bytes of its layers: its cut, its micro-batches, the
 // segments of its recomputation (docs/guide/pipelines.md).
 #pragma once
 

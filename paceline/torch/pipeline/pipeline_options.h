@@ -17,7 +17,7 @@ namespace paceline {
 // PipelineOptions::micro_batches: the number that is expected to be the quickest.
 inline constexpr int automatic = -1;
 
-// What the times of layers are measured with: a batch as Pipeline::step() takes it, of any values.
+// The times of layers are measured with it: a batch as Pipeline::step() takes it, of any values.
 struct SampleBatch {
   std::vector<at::Tensor> data = {};
   at::Tensor target = {};  // undefined: the loss is not timed

@@ -99,7 +99,7 @@ class Pipeline {
   int stages() const;                            // of the whole pipeline
   const std::vector<int>& first_layers() const;  // by stage
   int micro_batches() const;                     // of a step, also if they were chosen
-  // Of this rank's stages, also if it was chosen: "none", "full", "every:K".
+  // The recomputation of this rank's stages, also if it was chosen: "none", "full", "every:K".
   const std::string& recompute() const;
   const PipelineReport& last_step() const;
   // This rank's activations and gradients over the cuts, in the steps so far. It has no messages of

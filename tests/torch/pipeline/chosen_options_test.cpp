@@ -45,7 +45,7 @@ PipelineOptions with_sample(PipelineOptions options) {
   return options;
 }
 
-// By rank; all agree on what is not recompute.
+// One for each rank; all agree on what is not recompute.
 std::vector<PipelineOptions> chosen_by(int ranks, const PipelineOptions& options) {
   std::vector<PipelineOptions> all(static_cast<std::size_t>(ranks));
   std::mutex mutex;

@@ -17,6 +17,11 @@ void RankProgress::expect(const Operation& operation) {
   expected_.push_back(operation);
 }
 
+void RankProgress::forget(const Transfer& transfer) {
+  std::erase(expected_, transfer.operation());
+  posted_.erase(transfer);
+}
+
 std::optional<Transfer> RankProgress::receive_of(const Operation& operation) const {
   auto transfer = transfer_before(placement_, operation);
   return transfer && !posted_.contains(*transfer) ? transfer : std::nullopt;

@@ -22,6 +22,8 @@ class RankProgress {
   void append(std::span<const Operation> operations);
   // This operation will be appended later: its receive may be posted once those of the list are.
   void expect(const Operation& operation);
+  // The operation that needs this message was expected, and will not be appended.
+  void forget(const Transfer& transfer);
 
   // Returns the next receive that the caller shall post, in the order in which the rank needs the
   // messages. Each is returned once. Empty: nothing is to be posted before another message arrives.

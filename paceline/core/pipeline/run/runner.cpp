@@ -44,10 +44,12 @@ class Runner::State {
                    kMostChunks);
   }
 
-  StepReport run(std::span<const Operation> operations, std::uint64_t first_turn) {
+  StepReport run(std::span<const Operation> operations, std::uint64_t first_turn,
+                 std::optional<Operation> next) {
     first_turn_ = first_turn;
     report_ = {};
     progress_.append(operations);
+    if (next) progress_.expect(*next);
     while (!progress_.is_done()) {
       post();
       if (const auto awaited = progress_.awaited()) wait_for(*awaited);
@@ -65,6 +67,16 @@ class Runner::State {
     progress_.expect(operation);
     post();
   }
+
+  void forget(const Operation& operation) {
+    const Transfer transfer = *transfer_before(placement_, operation);
+    progress_.forget(transfer);
+    if (!receiving_.contains(transfer)) receive(transfer);
+    const auto received = receiving_.extract(transfer);
+    for (const Work& one : received.mapped()) wait(one, transfer);
+  }
+
+  void send_unused(const Transfer& transfer) { send(transfer); }
 
   void drain() {
     while (!sending_.empty()) {
@@ -103,16 +115,18 @@ class Runner::State {
   }
 
   void post() {
-    while (const auto transfer = progress_.next_receive()) {
-      const std::vector<Buffer> room = work_.room(*transfer);
-      check_tensors(*transfer, room.size());
-      auto& works = receiving_[*transfer];
-      try {
-        for (std::size_t i = 0; i < room.size(); ++i)
-          works.push_back(group_.recv(room[i], transfer->peer, options_of(*transfer, i)));
-      } catch (const Error& error) {
-        throw named(error, awaiting(*transfer));
-      }
+    while (const auto transfer = progress_.next_receive()) receive(*transfer);
+  }
+
+  void receive(const Transfer& transfer) {
+    const std::vector<Buffer> room = work_.room(transfer);
+    check_tensors(transfer, room.size());
+    auto& works = receiving_[transfer];
+    try {
+      for (std::size_t i = 0; i < room.size(); ++i)
+        works.push_back(group_.recv(room[i], transfer.peer, options_of(transfer, i)));
+    } catch (const Error& error) {
+      throw named(error, awaiting(transfer));
     }
   }
 
@@ -195,11 +209,18 @@ Runner::Runner(Communicator& group, Placement placement, StageWork& work, Runner
     : state_(std::make_unique<State>(group, std::move(placement), work, options)) {}
 Runner::~Runner() = default;
 
-StepReport Runner::run(std::span<const Operation> operations, std::uint64_t first_turn) {
-  return state_->run(operations, first_turn);
+StepReport Runner::run(std::span<const Operation> operations, std::uint64_t first_turn,
+                       std::optional<Operation> next) {
+  return state_->run(operations, first_turn, next);
 }
 void Runner::expect(const Operation& operation) {
   state_->expect(operation);
+}
+void Runner::forget(const Operation& operation) {
+  state_->forget(operation);
+}
+void Runner::send_unused(const Transfer& transfer) {
+  state_->send_unused(transfer);
 }
 void Runner::drain() {
   state_->drain();

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -75,9 +76,16 @@ class Runner {
   // `first_turn`: of micro-batch 0, so that no message of another step has its tags. THROWS Error
   // that names the message for which the rank waited; then the communicator is dead, and memory of
   // messages must stay until it is gone.
-  StepReport run(std::span<const Operation> operations, std::uint64_t first_turn = 0);
-  // This operation will run later, with the same first turn: its receive may be posted.
+  // `next` will run later, with the same first turn: its receive may be posted meanwhile.
+  StepReport run(std::span<const Operation> operations, std::uint64_t first_turn = 0,
+                 std::optional<Operation> next = {});
+  // This operation will run later, with the first turn of the last run: its receive may be posted.
   void expect(const Operation& operation);
+  // The operation was expected, and never runs: takes the message that its peer sends by
+  // send_unused() and forgets it. The first turn is that of the last run.
+  void forget(const Operation& operation);
+  // Sends a message, whose content nobody reads, for an operation that forget() is called for.
+  void send_unused(const Transfer& transfer);
   // Waits until all messages are sent.
   void drain();
 

@@ -80,7 +80,7 @@ Tensors LayerWatch::run(int layer, const Tensors& inputs,
   return outputs;
 }
 
-// What comes out is no view, as layers may write to their inputs.
+// The outputs are no views, as layers may write to their inputs.
 Tensors LayerWatch::marked(int layer, const Tensors& inputs) {
   const auto has_history = [](const at::Tensor& one) { return one.requires_grad(); };
   if (std::ranges::none_of(inputs, has_history)) return inputs;

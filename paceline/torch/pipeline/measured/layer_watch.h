@@ -6,8 +6,8 @@
 // layer's weights are made between the mark of the next layer and its own. What comes before the
 // first mark, such as Flatten on data, has no backward. The last layer has the time of the loss.
 //
-// What a layer saves is looked at in the first two passes: the memory that its call has taken and
-// that only the graph still holds, and its inputs if the graph has kept them. Memory that two
+// The memory that a layer saves is looked at in the first two passes: that which its call has taken
+// and that only the graph still holds, and its inputs if the graph has kept them. Memory that two
 // layers save, as a ReLU its output and a Linear its input, counts for the first of them, so that
 // sums are exact.
 #pragma once
@@ -37,7 +37,7 @@ class LayerWatch {
  public:
   using Tensors = std::vector<at::Tensor>;
 
-  // Of each layer, so many passes are `kept` after those that are `dropped`, in which memory is
+  // So many passes of each layer are `kept` after those that are `dropped`, in which memory is
   // allocated and kernels are chosen.
   explicit LayerWatch(int layers, int dropped = 5, int kept = 20);
   LayerWatch(const LayerWatch&) = delete;

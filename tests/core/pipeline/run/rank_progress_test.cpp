@@ -127,5 +127,22 @@ TEST(RankProgress, BeforeItsMessageAnOperationIsRefused) {
   EXPECT_THROW(progress.arrived({Kind::forward, 1, 0, 0}), Error);
 }
 
+TEST(RankProgress, WhatIsForgottenIsNotReceivedAnyMore) {
+  const Placement placement{2, 2};
+  for (const bool was_posted : {false, true}) {
+    RankProgress progress(placement, 1);
+    const Transfer unused = *transfer_before(placement, {Kind::forward, 1, 0});
+    progress.expect(unused.operation());
+    if (was_posted) {
+      EXPECT_EQ(progress.next_receive(), unused);
+    }
+    progress.forget(unused);
+    EXPECT_EQ(progress.next_receive(), std::nullopt);
+    // Its turn may come again, after a drain.
+    progress.append(std::vector{unused.operation()});
+    EXPECT_EQ(progress.next_receive(), unused);
+  }
+}
+
 }  // namespace
 }  // namespace paceline::pipeline
