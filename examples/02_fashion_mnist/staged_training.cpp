@@ -236,13 +236,20 @@ void StagedTraining::evaluate(std::int64_t step) {
 
 void StagedTraining::save() {
   if (options_.save.empty()) return;
-  double own = 0;
-  for (const torch::nn::Module* stage : pipeline_.modules())
-    own += static_cast<double>(stage->parameters().size());
-  const double parameters = mesh_.group("pp").all_reduce(own);
-  std::vector<at::Tensor> whole = pipeline_.state().values();
-  whole.resize(static_cast<std::size_t>(parameters));  // buffers stand behind them
-  if (job_.rank() == 0) save_parameters(options_.save, whole);
+  const auto state = pipeline_.state();
+  std::vector<std::int32_t> is_parameter(state.size());  // the others are buffers
+  for (const torch::nn::Module* stage : pipeline_.modules()) {
+    const auto own = stage->named_parameters();
+    for (std::size_t i = 0; i < state.size(); ++i)
+      if (own.contains(state[i].key())) is_parameter[i] = 1;
+  }
+  mesh_.group("pp")
+      .all_reduce(paceline::buffer_of(is_parameter), {.op = paceline::ReduceOp::max})
+      .wait();
+  std::vector<at::Tensor> parameters;
+  for (std::size_t i = 0; i < state.size(); ++i)
+    if (is_parameter[i] != 0) parameters.push_back(state[i].value());
+  if (job_.rank() == 0) save_parameters(options_.save, parameters);
 }
 
 // The share of their time in which workers waited for other stages.

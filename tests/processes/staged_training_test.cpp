@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -49,8 +50,10 @@ StagedRun staged_run(int workers, const StagedWords& command) {
   std::ifstream metrics(folder.file("metrics"));
   for (std::string line; std::getline(metrics, line);) {
     const json record = json::parse(line);
-    if (record["event"] == "step")
-      told.losses.push_back(record[record.contains("loss") ? "loss" : "loss_of_rank_0"]);
+    if (record["event"] == "step") {
+      const json& loss = record[record.contains("loss") ? "loss" : "loss_of_rank_0"];
+      told.losses.push_back(loss.is_number() ? loss.get<double>() : std::nan(""));
+    }
     if (record["event"] == "summary") told.summary = record;
   }
   return told;
