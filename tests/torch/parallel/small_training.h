@@ -18,6 +18,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "tests/support/local_world.h"
+#include "tests/support/misuse.h"
 
 namespace paceline {
 
@@ -112,16 +113,7 @@ class SameEverywhere {
   std::map<std::string, std::string> told_;
 };
 
-template <typename Call>
-std::string misuse_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::misuse_of;
 
 // The loss of a net, whose backward pass halts before it reaches the first layer.
 inline at::Tensor loss_that_halts(Net& net, const Samples& s, const std::function<void()>& halt) {

@@ -13,6 +13,7 @@
 #include "paceline/torch/pipeline/pipeline.h"
 #include "paceline/torch/tensor/tensor.h"
 #include "tests/support/local_world.h"
+#include "tests/support/misuse.h"
 
 namespace paceline::pipeline_tests {
 
@@ -132,14 +133,6 @@ inline End train(const Course& course) {
   return end;
 }
 
-inline std::string misuse_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::misuse_of;
 
 }  // namespace paceline::pipeline_tests

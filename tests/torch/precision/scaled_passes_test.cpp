@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "paceline/torch/replica/replica.h"
+#include "tests/support/misuse.h"
 #include "tests/torch/precision/small_model.h"
 
 namespace paceline {
@@ -12,16 +13,7 @@ using test::run_ranks;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-template <typename Call>
-std::string text_of_misuse(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::misuse_of;
 
 void expect_names(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
@@ -37,7 +29,7 @@ TEST(ScaledPasses, a_backward_of_the_plain_loss_is_refused_with_the_remedy_and_u
         auto adam = adam_of(parallel);
         const std::string before = digest_of(parallel, model);
         loss_of(parallel, model, job.rank()).backward();
-        expect_names(text_of_misuse([&] {
+        expect_names(misuse_of([&] {
                        if (synchronizes_first) parallel.synchronize();
                        parallel.step(adam);
                      }),
@@ -60,7 +52,7 @@ TEST(ScaledPasses, a_plain_backward_among_scaled_ones_of_a_step_is_refused) {
     auto adam = adam_of(parallel);
     loss_of(parallel, model, 0).backward();
     parallel.backward(loss_of(parallel, model, 1));
-    expect_names(text_of_misuse([&] { parallel.step(adam); }), {"parallel.backward(loss)"});
+    expect_names(misuse_of([&] { parallel.step(adam); }), {"parallel.backward(loss)"});
   });
 }
 
@@ -125,7 +117,7 @@ TEST(ScaledPasses, the_hundredth_skip_in_a_row_ends_the_run_on_every_rank_by_nam
     auto adam = adam_of(parallel);
     for (int step = 0; step < 99; ++step) make_bad_step(parallel, model, adam, job.rank() == 1);
     const std::string text =
-        text_of_misuse([&] { make_bad_step(parallel, model, adam, job.rank() == 1); });
+        misuse_of([&] { make_bad_step(parallel, model, adam, job.rank() == 1); });
     expect_names(text, {"step 100", "100 steps in a row", "'"});
     EXPECT_EQ(parallel.last_step().skipped, 100);
   });

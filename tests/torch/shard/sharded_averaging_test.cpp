@@ -171,7 +171,7 @@ TEST(ShardedAveraging, leaves_that_are_written_between_two_steps_are_refused_by_
         const at::NoGradGuard no_grad;
         for (const at::Tensor& leaf : parallel.parameters()) leaf.mul_(0.5);
       }
-      EXPECT_THAT(misuse_in([&] { step(1); }),
+      EXPECT_THAT(misuse_of([&] { step(1); }),
                   testing::AllOf(testing::HasSubstr("parallel.parameters()"),
                                  testing::HasSubstr("write into the model's own parameters")));
     });
@@ -213,7 +213,7 @@ TEST(ShardedAveraging, groups_of_options_follow_names) {
           (is_bias ? biases : weights).push_back(leaf);
       }
       EXPECT_EQ(biases.size() + weights.size(), parallel.parameters().size());
-      EXPECT_THAT(misuse_in([&] { (void)parallel.parameters("9.weight"); }),
+      EXPECT_THAT(misuse_of([&] { (void)parallel.parameters("9.weight"); }),
                   testing::HasSubstr("9.weight"));
       torch::optim::AdamW optimizer({torch::optim::OptimizerParamGroup(weights)},
                                     torch::optim::AdamWOptions(0.01).weight_decay(0.3));

@@ -16,6 +16,7 @@
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/shard/shard.h"
 #include "tests/support/local_world.h"
+#include "tests/support/misuse.h"
 #include "tests/support/seed.h"
 
 namespace paceline::sharded_tests {
@@ -146,15 +147,6 @@ std::string digest_after(
   return digest;
 }
 
-template <typename Call>
-std::string misuse_in(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::misuse_of;
 
 }  // namespace paceline::sharded_tests

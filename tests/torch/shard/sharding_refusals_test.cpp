@@ -15,7 +15,7 @@ std::string refusal_of(const std::function<void(DataParallelOptions&)>& adjust,
   test::run_ranks(1, [&](Job& job) {
     DataParallelOptions options = options_of({2, 1});
     adjust(options);
-    text = misuse_in([&] { const DataParallel parallel(model, job, options); });
+    text = misuse_of([&] { const DataParallel parallel(model, job, options); });
   });
   return text;
 }
@@ -54,13 +54,13 @@ TEST(ShardingRefusals, name_what_an_optimizer_must_not_step) {
     torch::optim::LBFGS curved(parallel.parameters());
     const auto good = optimizer_of("sgd", parallel.parameters());
     loss_of(model, 0, job.rank()).backward();
-    EXPECT_THAT(misuse_in([&] { parallel.step(whole); }),
+    EXPECT_THAT(misuse_of([&] { parallel.step(whole); }),
                 AllOf(HasSubstr("'1.weight'"), HasSubstr("parallel.parameters()")));
-    EXPECT_THAT(misuse_in([&] { parallel.step(curved); }), HasSubstr("LBFGS"));
+    EXPECT_THAT(misuse_of([&] { parallel.step(curved); }), HasSubstr("LBFGS"));
     EXPECT_TRUE(parallel.step(*good));
-    EXPECT_THAT(misuse_in([&] { parallel.synchrony("local_sgd:period=2"); }),
+    EXPECT_THAT(misuse_of([&] { parallel.synchrony("local_sgd:period=2"); }),
                 HasSubstr("zero_stage"));
-    EXPECT_THAT(misuse_in([&] { parallel.rebind(job.world()); }), HasSubstr("zero_stage"));
+    EXPECT_THAT(misuse_of([&] { parallel.rebind(job.world()); }), HasSubstr("zero_stage"));
   });
 }
 
@@ -71,7 +71,7 @@ TEST(ShardingRefusals, a_weight_that_comes_after_the_forward_pass_is_too_late) {
     DataParallel parallel(model, job, options_of({3, 1}));
     const at::Tensor loss = loss_of(model, 0, job.rank());
     parallel.weight(3);
-    EXPECT_THAT(misuse_in([&] { loss.backward(); }), HasSubstr("before"));
+    EXPECT_THAT(misuse_of([&] { loss.backward(); }), HasSubstr("before"));
   });
 }
 

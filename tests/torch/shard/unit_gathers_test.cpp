@@ -196,7 +196,7 @@ TEST(UnitGathers, evaluation_sees_the_parameters_and_leaves_the_order_alone) {
               EXPECT_TRUE(at::equal(outside, outputs[static_cast<std::size_t>(stage) / 3]));
             }
             EXPECT_THAT(
-                stage == 0 ? std::string("gathered") : misuse_in([&] { parallel.synchronize(); }),
+                stage == 0 ? std::string("gathered") : misuse_of([&] { parallel.synchronize(); }),
                 testing::HasSubstr("gathered"));
           }
           if (stage == 0) return;

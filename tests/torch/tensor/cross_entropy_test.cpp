@@ -58,13 +58,13 @@ TEST(CrossEntropyOfSplitWords, refuses_what_it_cannot_split) {
   test::run_ranks(2, [](Job& job) {
     DeviceMesh mesh(job, "tp=2");
     Classifier smooth(torch::nn::CrossEntropyLossOptions().label_smoothing(0.1));
-    EXPECT_THAT(misuse_text([&] {
+    EXPECT_THAT(misuse_of([&] {
                   parallelize(smooth, mesh, {{"head", vocabulary}});
                 }),
                 testing::HasSubstr("weight or label_smoothing cannot take logits"));
     Classifier plain({});
     parallelize(plain, mesh, {{"head", vocabulary}});
-    EXPECT_THAT(misuse_text([&] {
+    EXPECT_THAT(misuse_of([&] {
                   plain.loss(at::ones({2, 11}), at::zeros({2}, at::kLong));
                 }),
                 testing::HasSubstr("loss 'loss' takes logits [targets, "));

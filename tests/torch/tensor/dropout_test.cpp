@@ -139,13 +139,13 @@ TEST(DropoutLayer, equal_inputs_within_one_recomputed_part_are_refused) {
       return model.drop(x) * model.drop(x) * model.weight;
     };
     const at::Tensor x = at::ones({4, 32}, at::kDouble).requires_grad_(true);
-    EXPECT_THAT(misuse_text([&] { Recomputed::apply(x, &twice).sum().backward(); }),
+    EXPECT_THAT(misuse_of([&] { Recomputed::apply(x, &twice).sum().backward(); }),
                 testing::HasSubstr("give each use a layer of its own"));
   });
 }
 
 TEST(DropoutLayer, refuses_what_is_no_probability) {
-  EXPECT_THAT(misuse_text([] { Dropout(1.5); }), testing::HasSubstr("1.5 is not between 0 and 1"));
+  EXPECT_THAT(misuse_of([] { Dropout(1.5); }), testing::HasSubstr("1.5 is not between 0 and 1"));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(LinearLayer, refuses_a_whole_input_where_the_layer_before_it_was_to_split_i
     DeviceMesh mesh(job, "tp=2");
     Ours model;
     parallelize(model, mesh, {{"up", split}, {"down", row}});
-    EXPECT_THAT(misuse_text([&] {
+    EXPECT_THAT(misuse_of([&] {
                   model.forward(at::ones({1, 6}));
                 }),
                 testing::AllOf(testing::HasSubstr("layer 'down' is split by rows"),
@@ -98,9 +98,9 @@ TEST(LinearLayer, tied_to_an_embedding_is_one_parameter_with_one_gradient) {
   head(words(at::arange(5, at::kLong))).sum().backward();
   EXPECT_TRUE(head->weight.is_same(words->weight));
   EXPECT_TRUE(words->weight.grad().defined());
-  EXPECT_THAT(misuse_text([&] { Linear(3, 4)->tie(*words); }),
+  EXPECT_THAT(misuse_of([&] { Linear(3, 4)->tie(*words); }),
               testing::HasSubstr("f32[4, 3] cannot share that of an Embedding, f32[5, 3]"));
-  EXPECT_THAT(misuse_text([&] { head->clone(); }), testing::HasSubstr("cannot be cloned"));
+  EXPECT_THAT(misuse_of([&] { head->clone(); }), testing::HasSubstr("cannot be cloned"));
 }
 
 }  // namespace

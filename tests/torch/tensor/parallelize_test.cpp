@@ -26,7 +26,7 @@ std::string refusal(torch::nn::Module& model, int ranks, const TensorPlan& plan)
   const std::string before = sha256_of(model.parameters());
   test::run_ranks(ranks, [&](Job& job) {
     DeviceMesh mesh(job, "tp=" + std::to_string(ranks));
-    const std::string own = misuse_text([&] { parallelize(model, mesh, plan); });
+    const std::string own = misuse_of([&] { parallelize(model, mesh, plan); });
     if (job.rank() == 0) text = own;
   });
   EXPECT_EQ(sha256_of(model.parameters()), before);
@@ -68,7 +68,7 @@ TEST(Parallelize, refuses_a_second_plan) {
   test::run_ranks(1, [&](Job& job) {
     DeviceMesh mesh(job, "tp=1");
     parallelize(model, mesh, {{"up", column}});
-    EXPECT_THAT(misuse_text([&] {
+    EXPECT_THAT(misuse_of([&] {
                   parallelize(model, mesh, {{"up", column}});
                 }),
                 HasSubstr("it is split already"));

@@ -63,7 +63,7 @@ TEST(Zigzag, gives_each_rank_a_chunk_from_either_end) {
     EXPECT_TRUE(zigzag_positions(8, job.world()).equal(expected));
     EXPECT_TRUE(
         zigzag_part(at::arange(8, at::kLong).view({1, 8}), 1, job.world())[0].equal(expected));
-    EXPECT_THAT(misuse_text([&] { zigzag_positions(6, job.world()); }),
+    EXPECT_THAT(misuse_of([&] { zigzag_positions(6, job.world()); }),
                 testing::HasSubstr("takes 4 equal chunks"));
   });
 }
@@ -106,8 +106,7 @@ TEST(RingAttentionOverRanks, sends_keys_round_once_forward_and_with_their_gradie
 TEST(RingAttentionOverRanks, refuses_shapes_that_do_not_fit) {
   test::run_ranks(2, [](Job& job) {
     const auto attend = [&](at::IntArrayRef q, at::IntArrayRef k) {
-      return misuse_text(
-          [&] { ring_attention(at::ones(q), at::ones(k), at::ones(k), job.world()); });
+      return misuse_of([&] { ring_attention(at::ones(q), at::ones(k), at::ones(k), job.world()); });
     };
     EXPECT_THAT(attend({1, 4, 8, 2}, {1, 3, 8, 2}), testing::HasSubstr("kv_heads divides heads"));
     EXPECT_THAT(attend({1, 4, 7, 2}, {1, 4, 7, 2}), testing::HasSubstr("no two equal chunks"));
@@ -134,7 +133,7 @@ TEST(UlyssesAttention, equals_attention_in_one_process_with_all_gradients) {
 TEST(UlyssesAttention, refuses_heads_that_the_ranks_cannot_share) {
   test::run_ranks(4, [](Job& job) {
     const at::Tensor q = at::ones({1, 4, 2, 2}), k = at::ones({1, 2, 2, 2});
-    EXPECT_THAT(misuse_text([&] { ulysses_attention(q, k, k, job.world()); }),
+    EXPECT_THAT(misuse_of([&] { ulysses_attention(q, k, k, job.world()); }),
                 testing::HasSubstr("4 ranks cannot share 4 heads, and 2 of keys"));
   });
 }

@@ -13,6 +13,7 @@
 #include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/tensor/tensor.h"
 #include "tests/support/local_world.h"
+#include "tests/support/misuse.h"
 
 namespace paceline::tensor_test {
 
@@ -35,16 +36,7 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();
 }
 
-template <typename Call>
-std::string misuse_text(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::misuse_of;
 
 // An MLP of two layers, of Paceline's kind or torch's.
 template <typename Layer>

@@ -12,7 +12,7 @@ TEST(RecomputeRefusals, an_input_parameter_or_constant_that_changed_before_backw
   const auto text_after = [&](const auto& change) {
     at::Tensor x = numbers(1, {2, 4}), inner = x.requires_grad_(true) * 1;
     const at::Tensor y = recompute([&](const at::Tensor& in) { return linear(in) * mask; }, inner);
-    return misuse_text([&] {
+    return misuse_of([&] {
       {
         const at::NoGradGuard no_grad;
         change(inner);
@@ -33,13 +33,13 @@ TEST(RecomputeRefusals, an_input_parameter_or_constant_that_changed_before_backw
 
 TEST(RecomputeRefusals, a_function_that_writes_to_its_input_is_refused) {
   const at::Tensor x = numbers(1, {4}).requires_grad_(true) * 1;
-  EXPECT_THAT(misuse_text([&] { recompute([](const at::Tensor& in) { return in.relu_(); }, x); }),
+  EXPECT_THAT(misuse_of([&] { recompute([](const at::Tensor& in) { return in.relu_(); }, x); }),
               HasSubstr("writes to its input 0 (f32[4]) in place"));
 }
 
 TEST(RecomputeRefusals, a_tensor_with_a_history_that_is_no_input_is_refused) {
   const at::Tensor hidden = numbers(1, {4}).requires_grad_(true).exp();
-  EXPECT_THAT(misuse_text([&] {
+  EXPECT_THAT(misuse_of([&] {
                 recompute([&](const at::Tensor& x) { return x * hidden; }, numbers(2, {4}));
               }),
               HasSubstr("reads f32[4], which has a history and is not among its inputs"));
@@ -51,12 +51,12 @@ TEST(RecomputeRefusals, a_function_that_returns_something_else_the_second_time_i
   const Lists another_number = [](const Tensors& in) {
     return Tensors(at::GradMode::is_enabled() ? 3 : 2, in[0] * 2);
   };
-  EXPECT_THAT(misuse_text([&] { recompute(another_number, Tensors{x})[0].sum().backward(); }),
+  EXPECT_THAT(misuse_of([&] { recompute(another_number, Tensors{x})[0].sum().backward(); }),
               HasSubstr("returned 2 outputs in the forward pass and 3 when"));
   const Part another_shape = [](const at::Tensor& in) {
     return in.narrow(0, 0, at::GradMode::is_enabled() ? 2 : 3) * 1;
   };
-  EXPECT_THAT(misuse_text([&] { recompute(another_shape, x).sum().backward(); }),
+  EXPECT_THAT(misuse_of([&] { recompute(another_shape, x).sum().backward(); }),
               HasSubstr("output 0 of the function was f32[3] in the forward pass and f32[2] when"));
 }
 
@@ -64,20 +64,20 @@ TEST(RecomputeRefusals, gradients_of_gradients_of_chosen_tensors_and_second_pass
   Block block;
   const at::Tensor x = numbers(1, {5, 24}).requires_grad_(true);
   const at::Tensor loss = recompute(block.part(), x).square().sum();
-  EXPECT_THAT(misuse_text([&] { loss.backward({}, true, /*create_graph=*/true); }),
+  EXPECT_THAT(misuse_of([&] { loss.backward({}, true, /*create_graph=*/true); }),
               HasSubstr("leave create_graph out"));
-  EXPECT_THAT(misuse_text([&] { torch::autograd::grad({loss}, {x}, {}, true); }),
+  EXPECT_THAT(misuse_of([&] { torch::autograd::grad({loss}, {x}, {}, true); }),
               HasSubstr("gradients of chosen tensors were asked for"));
   EXPECT_EQ(block.passes, 1);
   loss.backward();
-  EXPECT_THAT(misuse_text([&] {
+  EXPECT_THAT(misuse_of([&] {
                 recompute(block.part(), x).backward(at::ones({5, 24}));
               }),
               "nothing was thrown");
   const at::Tensor y = recompute(block.part(), x);
   y.backward(at::ones({5, 24}));
-  EXPECT_THAT(misuse_text([&] { y.backward(at::ones({5, 24})); }), HasSubstr("retain_graph=true"));
-  EXPECT_THAT(misuse_text([&] { recompute(Part(), x); }), HasSubstr("the function is empty"));
+  EXPECT_THAT(misuse_of([&] { y.backward(at::ones({5, 24})); }), HasSubstr("retain_graph=true"));
+  EXPECT_THAT(misuse_of([&] { recompute(Part(), x); }), HasSubstr("the function is empty"));
 }
 
 }  // namespace

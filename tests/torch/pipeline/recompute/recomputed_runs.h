@@ -11,6 +11,7 @@
 
 #include "paceline/core/base/result.h"
 #include "paceline/torch/pipeline/recompute/recompute.h"
+#include "tests/support/misuse.h"
 
 namespace paceline::recompute_test {
 
@@ -27,16 +28,7 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return !a.defined() || (a.scalar_type() == b.scalar_type() && a.equal(b));
 }
 
-template <typename Call>
-std::string misuse_text(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::misuse) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::misuse_of;
 
 // A run's outputs and gradients, and numbers drawn at its end.
 struct Trace {
