@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/collective/group/values.h"
 #include "paceline/core/pipeline/pipeline.h"
 #include "paceline/core/plan/plan.h"
 #include "paceline/core/schedule/schedule.h"
-#include "paceline/torch/pipeline/cut_shapes.h"
 #include "paceline/torch/pipeline/timed_layers.h"
 
 namespace paceline::pipeline {
@@ -79,6 +79,12 @@ class Chooser {
     Choice choice{.micro_batches = options_.micro_batches, .partition = options_.partition};
     if (!is_partition(choice.partition) || choice.partition.empty()) choice.partition = cut();
     partition_ = plan::StagePartition::parse(choice.partition, layers_.size()).value();
+    if (!partition_.is_straight()) {
+      throw_misuse("PipelineOptions::partition \"" + options_.partition +
+                   "\" replicates stages, for which nothing is chosen by times: give micro_batches "
+                   "and recompute by hand");
+    }
+    if (partition_.size() != stages()) return refused(std::move(choice));
     if (choice.micro_batches == automatic) choice.micro_batches = best_micro_batches();
     for (int rank = 0; rank < ranks_; ++rank)
       choice.recompute.push_back(recompute_of(rank, choice.micro_batches));
@@ -87,6 +93,12 @@ class Chooser {
 
  private:
   int stages() const { return ranks_ * form_.chunks; }
+  // A partition of another number of stages is refused where the stages are made.
+  Choice refused(Choice choice) const {
+    choice.micro_batches = std::max(choice.micro_batches, 1);
+    choice.recompute.assign(static_cast<std::size_t>(ranks_), "none");
+    return choice;
+  }
   bool is_profile() const {
     return !is_partition(options_.partition) && options_.partition != "automatic";
   }
@@ -248,12 +260,7 @@ std::string of_rank_0(Communicator& world, const std::function<std::string()>& m
       text = std::string("-the layers could not be timed: ") + error.what();
     }
   }
-  if (world.size() > 1) {
-    at::Tensor bytes =
-        at::from_blob(text.data(), {static_cast<std::int64_t>(text.size())}, at::kByte).clone();
-    broadcast_with_shape(world, bytes, 0);
-    text.assign(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
-  }
+  if (world.size() > 1) text = broadcast_bytes(world, text);
   if (text.front() == '-') throw_misuse(text.substr(1));
   return text.substr(1);
 }

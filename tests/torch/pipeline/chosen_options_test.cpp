@@ -168,6 +168,13 @@ TEST(ChosenOptions, WhatCannotBeChosenIsRefusedOnAllRanksWithTheRemedy) {
               AllOf(HasSubstr("nobody.json"), HasSubstr("0-3,4-6"), HasSubstr("automatic")));
   EXPECT_THAT(refusal(with_partition("automatic")), HasSubstr("PipelineOptions::sample"));
   EXPECT_THAT(refusal(options_of("1f1b", automatic)), HasSubstr("PipelineOptions::sample"));
+  PipelineOptions too_few = with_sample(with_partition("0-7"));
+  too_few.recompute = "auto";
+  EXPECT_THAT(refusal(too_few), AllOf(HasSubstr("makes 1 stages"), HasSubstr("has 2")));
+  PipelineOptions replicated = with_sample(options_of("pipedream", 1));
+  replicated.partition = "0-7x2";
+  replicated.recompute = "auto";
+  EXPECT_THAT(refusal(replicated), AllOf(HasSubstr("\"0-7x2\" replicates"), HasSubstr("by hand")));
   EXPECT_THAT(refusal(with_sample(options_of("pipedream", automatic))),
               AllOf(HasSubstr("pipedream"), HasSubstr("give a number")));
 }
