@@ -135,7 +135,7 @@ void AsynchronousRun::drain() {
   take_losses(turn_ / micro_batches_);
   work_->restart();
   first_turn_ += static_cast<std::uint64_t>(batches_ * micro_batches_ + placement_.ranks);
-  turn_ = batches_ = told_ = 0;
+  turn_ = batches_ = losses_taken_ = 0;
 }
 
 // The next stage's ranks that have taken a turn receive for their next one, which does not come.
@@ -173,9 +173,10 @@ void AsynchronousRun::abort(const std::string& reason) {
 
 // Takes those of this rank's first own batches since the last drain.
 void AsynchronousRun::take_losses(int owns) {
-  if (told_ >= owns) return;
+  if (losses_taken_ >= owns) return;
   AsynchronousWork::BatchLoss newest;
-  for (; told_ < owns; ++told_) newest = work_->take_loss(turns_.replica + told_ * turns_.replicas);
+  for (; losses_taken_ < owns; ++losses_taken_)
+    newest = work_->take_loss(turns_.replica + losses_taken_ * turns_.replicas);
   loss_ = newest.loss;
   if (replicas_.size() == 1) return;
   const double weight = newest.weight.value_or(1);

@@ -73,8 +73,9 @@ class AsynchronousRun {
   std::unique_ptr<Communicator> words_, wire_;
   Runner runner_;
   std::uint64_t first_turn_ = 0;
-  // Since the last drain; told_: losses were taken of so many of this rank's own batches.
-  int turn_ = 0, batches_ = 0, told_ = 0;
+  // Counts since the last drain: this rank's turns, all batches, and this rank's own batches whose
+  // losses were taken.
+  int turn_ = 0, batches_ = 0, losses_taken_ = 0;
   StepReport last_;  // of this rank's own turn
   double loss_ = std::numeric_limits<double>::quiet_NaN();
 };

@@ -17,7 +17,7 @@ int product_of(const std::string& option, const std::string& axes) {
   int ranks = 1;
   for (const std::string& axis : split(axes, ',')) {
     const auto at = axis.find('=');
-    if (at == std::string::npos) continue;  // told below, with what is right
+    if (at == std::string::npos) continue;  // the parser refuses it, and says what is right
     ranks *= parse_count(option, axis.substr(at + 1), 1, kMostRanks);
     PACELINE_CHECK(ranks <= kMostRanks, "{} needs more than {} ranks", option, kMostRanks);
   }

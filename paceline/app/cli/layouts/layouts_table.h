@@ -56,7 +56,7 @@ LayoutsTable layouts_table(const ModelFacts& facts, const std::vector<LayoutChoi
 
 // A line for each layout, and one for the crossover.
 std::string layouts_text(const LayoutsTable& table);
-// One object: "batch", "crossover_batch", "layouts". What is not known is null.
+// One object: "batch", "crossover_batch", "layouts". A figure that is not known is null.
 std::string layouts_json(const LayoutsTable& table);
 
 }  // namespace paceline::cli

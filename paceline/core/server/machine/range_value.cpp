@@ -42,6 +42,7 @@ void RangeValue::leave(int worker) {
   clocks_.erase(worker);
   own_.erase(worker);
   weights_.erase(worker);
+  said_.erase(worker);
   resting_.erase(worker);
   readers_.erase(worker);
   if (!shape_->pacing.by_steps) show();
@@ -97,7 +98,7 @@ void RangeValue::apply_late(Push push) {
 
 void RangeValue::take(Push push) {
   clocks_.at(push.worker) = push.stamp + 1;
-  weights_[push.worker] = push.weight;
+  said_[push.worker] = push.weight;
   waiting_.push_back(std::move(push));
   show();
 }
@@ -115,17 +116,19 @@ void RangeValue::show() {
     const auto last = std::find_if(first, shown.end(),
                                    [&](const Push& push) { return push.stamp != first->stamp; });
     std::vector<Push> of_one_stamp(std::make_move_iterator(first), std::make_move_iterator(last));
-    update(of_one_stamp, total_weight());
+    // A weight counts with its update, so that it does not matter who pushes ahead of a reader.
+    for (const Push& push : of_one_stamp) weights_[push.worker] = push.weight;
+    update(of_one_stamp, total_of(weights_));
     first = last;
   }
 }
 
 // Workers that have said no weight yet count as the mean of those that have.
-double RangeValue::total_weight() const {
+double RangeValue::total_of(const std::map<int, double>& weights) const {
   double said = 0;
-  for (const auto& [worker, weight] : weights_) said += weight;
-  if (weights_.size() == clocks_.size() || weights_.empty()) return said;
-  return said * static_cast<double>(clocks_.size()) / static_cast<double>(weights_.size());
+  for (const auto& [worker, weight] : weights) said += weight;
+  if (weights.size() == clocks_.size() || weights.empty()) return said;
+  return said * static_cast<double>(clocks_.size()) / static_cast<double>(weights.size());
 }
 
 void RangeValue::note_applied(const Push& push) {
@@ -186,15 +189,18 @@ std::uint64_t RangeValue::version() const {
   return shape_->pacing.by_steps ? static_cast<std::uint64_t>(closed_steps_) : updates_;
 }
 
-double RangeValue::weight_of_all() const {
-  if (!shape_->pacing.by_steps) return total_weight();
-  return step_weights_.empty() ? 0 : step_weights_.back();
+// A reader knows its own weight, also while its update is not shown.
+double RangeValue::weight_of_all(int reader) const {
+  if (shape_->pacing.by_steps) return step_weights_.empty() ? 0 : step_weights_.back();
+  std::map<int, double> weights = weights_;
+  if (const auto own = said_.find(reader); own != said_.end()) weights[reader] = own->second;
+  return total_of(weights);
 }
 
 RowFacts RangeValue::facts_for(int reader, const View& view) {
   Reader& own = readers_[reader];
   own.read = shape_->pacing.by_steps ? static_cast<std::uint64_t>(view.clock) : updates_;
-  return {own.read, own.applied, own.staleness, weight_of_all()};
+  return {own.read, own.applied, own.staleness, weight_of_all(reader)};
 }
 
 std::uint64_t RangeValue::version_read_by(int worker) const {

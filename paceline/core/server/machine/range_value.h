@@ -93,8 +93,8 @@ class RangeValue {
   void note_applied(const Push& push);
   void update(std::vector<Push>& pushes, double total);
   void sum_up(std::vector<Push>& pushes, double total) const;
-  double total_weight() const;
-  double weight_of_all() const;
+  double total_of(const std::map<int, double>& weights) const;
+  double weight_of_all(int reader) const;
   void keep_for_readers();
 
   struct Reader {
@@ -108,7 +108,8 @@ class RangeValue {
   std::int64_t rule_steps_ = 0;
   std::map<int, std::int64_t> clocks_;  // by worker
   std::map<int, std::uint64_t> own_;    // by worker
-  std::map<int, double> weights_;       // by worker: what it said last
+  std::map<int, double> weights_;       // by worker: of its last update that is shown
+  std::map<int, double> said_;          // by worker: of its last update
   std::set<int> resting_;
   std::map<int, Reader> readers_;  // by worker
   std::uint64_t updates_ = 0;      // for other pacing than by steps: the version

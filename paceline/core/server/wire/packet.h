@@ -45,7 +45,7 @@ struct RowFacts {
   std::uint64_t version = 0;    // steps by which the values were made
   std::uint64_t applied = 0;    // updates of the reader in them
   std::uint64_t staleness = 0;  // of the newest of these: versions that its worker had not read
-  double weight = 0;            // of all workers: in the last step, or as each said last
+  double weight = 0;            // of all workers: of the last step, or of the updates that are seen
   bool operator==(const RowFacts&) const = default;
 };
 

@@ -109,14 +109,8 @@ TEST(ServerSynchrony, OfOneRankIsThePlainLoop) {
 }
 
 TEST(ServerSynchrony, OptimizersOfEachParameterDoWhatOneOfAllDoes) {
-  for (const char* const text : {"bsp", "ssp:staleness=0,update=worker"}) {
-    SharedTask task{.ranks = 2, .steps = 12, .servers = 1};
-    // A worker's share is of the weights that the server knows, which depend on the time if a
-    // rank's weight changes from step to step.
-    if (std::string_view(text) != "bsp") {
-      task.batch = SharedTask::even_batches;
-      task.tells_weights = false;
-    }
+  const SharedTask task{.ranks = 2, .steps = 12, .servers = 1};
+  for (const char* text : {"bsp", "ssp:staleness=0,update=worker"}) {
     const at::Tensor expected = common(train_on_ranks(task, text), text);
     run_ranks(2, {.servers = 1}, [&](Job& job) {
       if (job.role() == Role::server) return serve(job);
@@ -125,7 +119,7 @@ TEST(ServerSynchrony, OptimizersOfEachParameterDoWhatOneOfAllDoes) {
       options.optimizer = [&](const at::Tensor& one) { return task.optimizer({one}); };
       DataParallel parallel(net, job, options);
       for (int k = 0; k < task.steps; ++k) {
-        if (task.tells_weights) parallel.weight(task.weight(job.rank(), k));
+        parallel.weight(task.weight(job.rank(), k));
         net->loss(*task.batch(job.rank(), k)).backward();
         EXPECT_TRUE(parallel.step());
         for (const at::Tensor& one : net->parameters()) EXPECT_FALSE(one.grad().defined());
