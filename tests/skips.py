@@ -10,7 +10,8 @@ import collections
 import fnmatch
 import pathlib
 import sys
-import xml.etree.ElementTree
+
+from results import cases
 
 ALLOWED = pathlib.Path(__file__).with_name("allowed_skips.txt")
 
@@ -27,19 +28,12 @@ def read_allowed(text):
 def results(folder):
     """(tests that ran, [(name, message) of those that were skipped]) of one folder."""
     ran, skipped = 0, []
-    for executable in (folder / "tests").read_text(encoding="utf-8").split():
-        file = folder / f"{executable}.xml"
-        if not file.exists():
-            continue  # not run, or ended before it could tell: ctest says so
-        for case in xml.etree.ElementTree.parse(file).getroot().iter("testcase"):
-            if case.get("result") == "suppressed" or case.get("status") == "notrun":
-                continue
-            ran += 1
-            skip = case.find("skipped")
-            if skip is not None:
-                lines = (skip.get("message") or skip.text or "").strip().split("\n")
-                message = " ".join(line for line in lines[1:] if line) or lines[0]  # the first is FILE:LINE
-                skipped.append((f"{case.get('classname')}.{case.get('name')}", message))
+    for name, case in cases(folder):
+        ran += 1
+        skip = case.find("skipped")
+        if skip is not None:
+            lines = (skip.get("message") or skip.text or "").strip().split("\n")
+            skipped.append((name, " ".join(line for line in lines[1:] if line) or lines[0]))  # the first is FILE:LINE
     return ran, skipped
 
 
