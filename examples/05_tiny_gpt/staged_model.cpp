@@ -27,7 +27,7 @@ class StagedModel final : public Trainee {
                             options.dtype == "float64" ? at::kDouble : at::kFloat, mesh, head_),
                   mesh, pipeline_options()) {
     // A head may have been made for its times alone.
-    if (stage_group_.rank() + 1 < stage_group_.size()) head_ = nullptr;
+    if (!pipeline_.reads_target()) head_ = nullptr;
     require_samples();
     if (options.is_sequence_parallel && mesh.size("tp") > 1) require_whole_ends();
   }
@@ -54,7 +54,9 @@ class StagedModel final : public Trainee {
 
   double loss_of(const at::Tensor& rows) override {
     const at::Tensor logits = pipeline_.forward(tokens_of(rows));
-    const double own = head_ ? head_->loss(logits, targets_of(rows)).item<double>() : 0;
+    // Replicas of the last stage have the logits too: the last rank alone tells the loss.
+    const bool tells = head_ && stage_group_.rank() + 1 == stage_group_.size();
+    const double own = tells ? head_->loss(logits, targets_of(rows)).item<double>() : 0;
     return stage_group_.size() == 1 ? own : stage_group_.all_reduce(own);
   }
 

@@ -71,11 +71,11 @@ StagedRun staged_fashion(int workers, const StagedWords& options, const char* st
 }
 
 // A model that trains in a second.
-StagedRun staged_gpt(int workers, const StagedWords& options) {
+StagedRun staged_gpt(int workers, const StagedWords& options, const char* micro_batches = "4") {
   return staged_run(
       workers, words_and({binary("tiny_gpt"), "--features", "32", "--layers", "2", "--length", "16",
                           "--kv-heads", "2", "--batch-size", "8", "--dtype", "float64", "--steps",
-                          "10", "--micro-batches", "4", "--dropout", "0.1"},
+                          "10", "--micro-batches", micro_batches, "--dropout", "0.1"},
                          options));
 }
 
@@ -139,6 +139,16 @@ TEST(StagedFashion, WorkersOfAReplicatedStageTakeTurns) {
   EXPECT_EQ(staged.summary["stages"], 2);
   EXPECT_EQ(staged.summary["live_activations"], json({2, 2, 1}));
   EXPECT_FALSE(staged.saved.empty());
+}
+
+// Both workers have the head; one of them tells the loss.
+TEST(StagedGpt, WorkersOfAReplicatedLastStageEvaluateAndSample) {
+  const StagedWords words = {"--pipeline", "pipedream", "--sample", "20", "--layout", "pp=2"};
+  const double divided =
+      staged_gpt(2, words_and(words, {"--partition", "0-2,3-5"}), "1").summary["held_out_loss"];
+  const double replicated =
+      staged_gpt(2, words_and(words, {"--partition", "0-5x2"}), "1").summary["held_out_loss"];
+  EXPECT_NEAR(replicated / divided, 1, 0.3);  // a sum over both workers is twice as large
 }
 
 TEST(StagedGpt, TrainsEvaluatesAndSamplesAsOneProcessOnEveryLayout) {
