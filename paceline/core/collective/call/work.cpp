@@ -29,6 +29,12 @@ void call_back(const std::function<void(const Result<>&)>& callback, const Resul
 
 }  // namespace
 
+Failure in_operation(const std::string& description, Failure failure) {
+  if (failure.fault == Fault::peer_lost)
+    failure.what = fmt::format("{}: {}", description, failure.what);
+  return failure;
+}
+
 void Work::State::wait(Deadline deadline) {
   if (done()) {
     if (TraceLog::now() - begin_ns_ < kAtOnce.count()) reactor_->note_caller();
@@ -50,7 +56,7 @@ void Work::State::wait(Deadline deadline) {
            {}});
   }
   const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(*failure_);
+  if (failure_) throw Error(in_operation(description, *failure_));
 }
 
 void Work::State::on_done(std::function<void(const Result<>&)> callback) {

@@ -7,12 +7,17 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "paceline/core/collective/call/work.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
 namespace paceline {
+
+// A loss ends every operation in flight, with one text for all: the caller is told which one it
+// was.
+Failure in_operation(const std::string& description, Failure failure);
 
 class Work::State {
  public:

@@ -176,7 +176,6 @@ Work Communicator::Impl::submit(Request request, std::string_view algorithm,
   else if (!request.gathers && collective::is_carried_by_programs(call.operation))
     choose_program(request, algorithm);
   request.deadline = Deadline::in(within.count() > 0 ? within : timeout);
-  group->check_alive();
   request.work = group->new_work(to_string(call));
   Work work(request.work);
   Group::submit(group, std::move(request));
@@ -460,7 +459,6 @@ Work Communicator::barrier(const OperationOptions& options) {
 collective::PointToPoint::Transfer Communicator::Impl::transfer(
     std::string_view what, ConstBuffer buffer, int peer, const PointToPointOptions& options) {
   check_host_memory(buffer, what);
-  group->check_alive();
   return {.peer = peer,
           .tag = options.tag,
           .deadline = Deadline::in(options.within.count() > 0 ? options.within : timeout),

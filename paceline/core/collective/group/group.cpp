@@ -43,6 +43,11 @@ Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reac
       posted_calls_(share_memory_ ? static_cast<PostedCalls&>(board_calls_) : link_calls_) {}
 
 std::shared_ptr<Work::State> Group::new_work(std::string description) {
+  try {
+    check_alive();
+  } catch (const Error& error) {
+    throw Error(in_operation(description, error.failure()));
+  }
   auto work = std::make_shared<Work::State>(reactor_, waited_);
   work->description = std::move(description);
   return work;

@@ -31,6 +31,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   const Members& members() const { return members_; }
   membership::Generation& generation() const { return members_.generation(); }
   const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
+  // THROWS Error: as check_alive(), with the description. THREAD: any.
   std::shared_ptr<Work::State> new_work(std::string description);
 
   // THROWS Error: the failure that has ended the generation. While that is being ended by the

@@ -1,6 +1,7 @@
 // A rank dies, in each phase of each algorithm: before each of the frames that it would send. All
-// others are told of it, by name (covers communicator.h, execution.h, group.h and generation.h;
-// processes that are killed: tests/processes/collective_failure_test.cpp).
+// others are told of it, by name, and in which operation (covers communicator.h, execution.h,
+// group.h and generation.h; processes that are killed:
+// tests/processes/collective_failure_test.cpp).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -69,6 +70,9 @@ long die_after(const Death& death, long frames) {
     if (dies) return;
     EXPECT_EQ(failure.fault, Fault::peer_lost) << "rank " << job.rank() << ": " << failure.what;
     EXPECT_EQ(failure.ranks, std::vector{death.victim}) << failure.what;
+    EXPECT_TRUE(failure.what.starts_with(name_of(death.algorithm.operation)) ||
+                failure.what.starts_with("barrier: "))
+        << failure.what;
   });
   return life.frames_sent();
 }
