@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -38,13 +39,13 @@ struct StagedRun {
 };
 
 // `workers`: 0, without the launcher.
-StagedRun staged_run(int workers, const StagedWords& command) {
+StagedRun staged_run(int workers, const StagedWords& command, std::chrono::seconds within = 60s) {
   const TemporaryFolder folder;
   const StagedWords all =
       words_and(command, {"--threads", "1", "--metrics", folder.file("metrics")});
   ProcessOptions process{.command = all};
   if (workers > 0) process = paceline_run({"-n", std::to_string(workers)}, all);
-  const Finished finished = run(process, Deadline::in(60s));
+  const Finished finished = run(process, Deadline::in(within));
   EXPECT_EQ(finished.exit_code, 0) << finished.error;
   StagedRun told{.output = finished.output};
   std::ifstream metrics(folder.file("metrics"));
@@ -63,7 +64,7 @@ StagedRun staged_fashion(int workers, const StagedWords& options, const char* st
   const TemporaryFolder folder;
   StagedRun told =
       staged_run(workers, words_and({binary("fashion_mnist"), "--steps", steps, "--test-images",
-                                     "200", "--save", folder.file("saved")},
+                                     "64", "--save", folder.file("saved")},
                                     options));
   std::ifstream saved(folder.file("saved"), std::ios::binary);
   told.saved.assign(std::istreambuf_iterator<char>(saved), {});
@@ -129,6 +130,41 @@ TEST(StagedFashion, ReplicasAndSharedLayersOfStagesTrainAsOneProcessDoes) {
       staged_fashion(4, words_and(mlp, {"--layout", "dp=2,pp=2", "--zero", "1"}), "4"), one);
   if (!is_nightly()) return;
   expect_losses_of_one(staged_fashion(4, words_and(mlp, {"--layout", "pp=2,tp=2"}), "4"), one);
+}
+
+TEST(StagedFashion, OfAResNet18HasTheBitsOfOneProcess) {
+  const StagedWords resnet = {"--model", "resnet18", "--batch-size", "4", "--micro-batches", "2"};
+  const StagedRun one = staged_fashion(0, resnet, "2");
+  const std::vector<std::string> schedules =
+      is_nightly() ? std::vector<std::string>{"sequential", "gpipe", "1f1b", "interleaved:chunks=2",
+                                              "zero_bubble"}
+                   : std::vector<std::string>{"1f1b"};
+  for (const std::string& schedule : schedules) {
+    SCOPED_TRACE(schedule);
+    expect_bits_of_one(staged_fashion(2,
+                                      words_and(resnet, {"--layout", "pp=2", "--pipeline", schedule,
+                                                         "--recompute", "full"}),
+                                      "2"),
+                       one);
+  }
+}
+
+TEST(StagedFashion, ByPipedreamIsAsAccurateAsInStepWithinAPoint) {
+  if (!is_nightly()) GTEST_SKIP() << "five minutes: runs with PACELINE_NIGHTLY=1";
+  const auto mean_accuracy = [](const std::string& schedule) {
+    double sum = 0;
+    for (const char* seed : {"1", "2", "3"}) {
+      sum += staged_run(2,
+                        {binary("fashion_mnist"), "--model", "cnn", "--batch-size", "128",
+                         "--epochs", "1", "--learning-rate", "0.05", "--momentum", "0.9", "--seed",
+                         seed, "--layout", "pp=2", "--pipeline", schedule},
+                        600s)
+                 .summary["test_accuracy"]
+                 .get<double>();
+    }
+    return sum / 3;
+  };
+  EXPECT_NEAR(mean_accuracy("pipedream"), mean_accuracy("1f1b"), 0.01);
 }
 
 // Two workers take turns on the first stage.
