@@ -12,7 +12,17 @@ struct LayerCost {
   double output_bytes = 0;           // to the next layer; the gradient that comes back has as many
   double weight_bytes = 0;           // its parameters
   double saved_bytes = 0;            // what its forward pass keeps for its backward pass
+  // The part of a pass's seconds that does not shrink with its samples.
+  double forward_start = 0, backward_start = 0;
+  double update = 0;  // seconds to update its parameters, once a step
   double seconds() const { return forward + backward; }
+  // A pass of this share of the samples takes so long.
+  double forward_of(double share) const {
+    return forward_start + share * (forward - forward_start);
+  }
+  double backward_of(double share) const {
+    return backward_start + share * (backward - backward_start);
+  }
   bool operator==(const LayerCost&) const = default;
 };
 

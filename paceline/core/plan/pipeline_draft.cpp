@@ -29,15 +29,22 @@ std::vector<RankLayers> ranks_of(const PlanQuestion& question, const StagePartit
   return ranks;
 }
 
-double forward_of(const RankLayers& rank) {
+// Both are for a pass of this share of the profile's samples.
+double forward_of(const RankLayers& rank, double share) {
   double seconds = 0;
-  for (const LayerCost& layer : rank.layers) seconds += layer.forward;
+  for (const LayerCost& layer : rank.layers) seconds += layer.forward_of(share);
   return seconds;
 }
 
-double backward_of(const RankLayers& rank, Recompute recompute) {
-  double seconds = recompute.every == Recompute::kNone ? 0 : forward_of(rank);
-  for (const LayerCost& layer : rank.layers) seconds += layer.backward;
+double backward_of(const RankLayers& rank, Recompute recompute, double share) {
+  double seconds = recompute.every == Recompute::kNone ? 0 : forward_of(rank, share);
+  for (const LayerCost& layer : rank.layers) seconds += layer.backward_of(share);
+  return seconds;
+}
+
+double update_of(const RankLayers& rank) {
+  double seconds = 0;
+  for (const LayerCost& layer : rank.layers) seconds += layer.update;
   return seconds;
 }
 
@@ -53,8 +60,8 @@ PlannedStage planned_stage(const PipelineDraft& draft, int stage, int micro_batc
   if (question.recompute.every == Recompute::kAutomatic)
     planned.recompute = best_recompute(rank.layers, rank.input_bytes, planned.live_micro_batches);
   planned.times = {
-      .forward = share * forward_of(rank) + question.start / 2,
-      .backward = share * backward_of(rank, planned.recompute) + question.start / 2,
+      .forward = forward_of(rank, share) + question.start / 2,
+      .backward = backward_of(rank, planned.recompute, share) + question.start / 2,
       .transfer = question.latency + share * rank.output_bytes / question.bytes_per_second,
       .replicas = rank.chunks.front().replicas};
   planned.memory = rank_memory({.layers = rank.layers,
@@ -84,14 +91,17 @@ double forecast(const PipelineDraft& draft, const std::vector<PlannedStage>& sta
   std::vector<StageTimes> times;
   for (const PlannedStage& stage : stages) times.push_back(stage.times);
   const double step = step_seconds(draft.form, times, micro_batches);
-  double exposed = 0, slowest = 0;
+  double exposed = 0, slowest = 0, update = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const double sum = summing_seconds(draft, draft.ranks[i]);
     exposed = std::max(exposed, sum - times[i].backward);
     slowest = std::max(slowest, sum / times[i].replicas);
+    update = std::max(update, update_of(draft.ranks[i]));
   }
-  // Without a flush, sums run beside the computation of the next batches.
-  return draft.form.is_synchronous() ? step + exposed : std::max(step, slowest);
+  // Without a flush, sums run beside the computation of the next batches. A stage of replicas
+  // updates once for all of their batches.
+  if (draft.form.is_synchronous()) return step + exposed + update;
+  return std::max(step + update / times.front().replicas, slowest);
 }
 
 double idle_of(const PipelineDraft& draft) {
@@ -107,13 +117,19 @@ int least_micro_batches(const PipelineDraft& draft) {
 // The cost of a micro-batch on the slowest stage, or between two.
 BatchCost batch_cost(const PipelineDraft& draft) {
   const PlanQuestion& question = draft.question;
+  double starts = 0;
   BatchCost cost{.start = question.start + (draft.stages() > 1 ? 2 * question.latency : 0)};
   for (const RankLayers& rank : draft.ranks) {
-    const double seconds = forward_of(rank) + backward_of(rank, question.recompute);
+    const auto seconds_of = [&](double share) {
+      return forward_of(rank, share) + backward_of(rank, question.recompute, share);
+    };
+    starts = std::max(starts, seconds_of(0));
     const bool sends = &rank != &draft.ranks.back();
     const double sent = sends ? 2 * rank.output_bytes / question.bytes_per_second : 0;
-    cost.per_sample = std::max(cost.per_sample, std::max(seconds, sent) / question.profiled_batch);
+    cost.per_sample = std::max(
+        cost.per_sample, std::max(seconds_of(1) - seconds_of(0), sent) / question.profiled_batch);
   }
+  cost.start += starts;
   return cost;
 }
 

@@ -44,8 +44,8 @@ Result<PipelinePlan> replicated_plan(const PlanQuestion& question) {
     std::vector<LayerCost> layers = question.layers;
     const double share = question.batch / question.profiled_batch;
     for (LayerCost& layer : layers) {
-      layer.forward *= share;
-      layer.backward *= share;
+      layer.forward = layer.forward_of(share);
+      layer.backward = layer.backward_of(share);
       layer.output_bytes *= share;
     }
     const auto choice = best_partition(

@@ -13,6 +13,14 @@ Failure wrong_profile(std::string_view origin, std::string_view what) {
   return {Fault::misuse, fmt::format("profile {}: {}; {}", origin, what, kRemedy), {}};
 }
 
+// The tensors of layer "blocks.0" are "blocks.0.up.weight" and the like.
+double update_of(const schedule::Layer& layer, const schedule::Model& model) {
+  double seconds = 0;
+  for (const schedule::Tensor& tensor : model.tensors)
+    if (!layer.name.empty() && tensor.name.starts_with(layer.name + ".")) seconds += tensor.update;
+  return seconds;
+}
+
 }  // namespace
 
 Result<std::vector<LayerCost>> profiled_layers(const schedule::Model& model,
@@ -27,7 +35,10 @@ Result<std::vector<LayerCost>> profiled_layers(const schedule::Model& model,
                       .backward = layer.backward,
                       .output_bytes = static_cast<double>(layer.output_bytes),
                       .weight_bytes = static_cast<double>(layer.weight_bytes),
-                      .saved_bytes = static_cast<double>(layer.saved_bytes)});
+                      .saved_bytes = static_cast<double>(layer.saved_bytes),
+                      .forward_start = layer.forward_start,
+                      .backward_start = layer.backward_start,
+                      .update = update_of(layer, model)});
   return layers;
 }
 

@@ -1,5 +1,6 @@
 #include "paceline/torch/pipeline/layer_recorder.h"
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "paceline/core/base/durable_file.h"
 #include "paceline/core/observe/model_recorder.h"
 #include "paceline/core/schedule/schedule.h"
+#include "paceline/torch/pipeline/timed_layers.h"
 
 namespace paceline::pipeline {
 
@@ -25,17 +27,31 @@ std::vector<schedule::Layer> unmeasured_layers(const std::vector<Chunk>& chunks)
   return layers;
 }
 
+namespace {
+
+// The line through both, at no sample: start + share (whole - start) is `part`.
+double start_of(double whole, double part, double share) {
+  return std::clamp((part - share * whole) / (1 - share), 0.0, whole);
+}
+
+}  // namespace
+
 std::unique_ptr<LayerRecorder> LayerRecorder::wanted(DeviceMesh& mesh,
                                                      const std::vector<Chunk>& chunks) {
   const std::string& file = mesh.job().record_file();
   const bool has_parts = mesh.size("pp") > 1 || mesh.size("tp") > 1 || mesh.size("cp") > 1;
   if (file.empty() || mesh.job().rank() != 0 || has_parts) return nullptr;
-  return std::make_unique<LayerRecorder>(file, unmeasured_layers(chunks));
+  std::vector<std::shared_ptr<StageModule>> stages;
+  if (mesh.world().size() == 1)
+    for (const Chunk& chunk : chunks) stages.push_back(chunk.module);
+  return std::make_unique<LayerRecorder>(file, unmeasured_layers(chunks), std::move(stages));
 }
 
-LayerRecorder::LayerRecorder(std::string file, std::vector<schedule::Layer> layers)
+LayerRecorder::LayerRecorder(std::string file, std::vector<schedule::Layer> layers,
+                             std::vector<std::shared_ptr<StageModule>> stages)
     : file_(std::move(file)),
       layers_(std::move(layers)),
+      stages_(std::move(stages)),
       watch_(static_cast<int>(layers_.size())) {}
 
 LayerRecorder::~LayerRecorder() {
@@ -47,7 +63,33 @@ LayerRecorder::~LayerRecorder() {
 
 void LayerRecorder::end_step() {
   ++steps_;
-  if (steps_ > observe::ModelRecorder::kSteps + 1 && watch_.is_complete()) write();
+  if (is_written_ || steps_ <= observe::ModelRecorder::kSteps + 1 || !watch_.is_complete()) return;
+  measure_starts();
+  write();
+}
+
+void LayerRecorder::measure_starts() {
+  for (const auto& stage : stages_)
+    for (int layer = stage->first(); layer <= stage->last(); ++layer) {
+      try {
+        measure_start(*stage, layer);
+      } catch (const std::exception&) {  // no clone, or it writes into its input: no start is known
+      }
+    }
+}
+
+void LayerRecorder::measure_start(const StageModule& stage, int layer) {
+  const Tensors& inputs = watch_.quarter(layer);
+  if (inputs.empty()) return;
+  const auto clone = stage.copy_of(layer);
+  const MeasuredLayer small = timed_passes(
+      [&](const Tensors& given) { return clone->forward(given, stage.name_of(layer)); }, inputs);
+  const auto at = static_cast<std::size_t>(layer);
+  const MeasuredLayer whole = watch_.measured()[at];
+  const auto samples = static_cast<double>(watch_.samples());
+  const double share = static_cast<double>(inputs.front().size(0)) / samples;
+  layers_[at].forward_start = start_of(whole.forward, small.forward, share);
+  layers_[at].backward_start = start_of(whole.backward, small.backward, share);
 }
 
 void LayerRecorder::write() {

@@ -1,5 +1,7 @@
 // LayerRecorder: adds the layers of a model to the file that `paceline profile` makes of its
-// gradients (torch/gradient/recording.h), from the passes of a training on one process.
+// gradients (torch/gradient/recording.h), from the passes of a training on one process. Clones of
+// the layers run a quarter of the samples too: what a pass takes however few its samples are
+// decides how many micro-batches pay.
 #pragma once
 
 #include <memory>
@@ -24,7 +26,9 @@ class LayerRecorder {
   // it has all layers, whole, and each sample. `chunks` need be there until this returns.
   static std::unique_ptr<LayerRecorder> wanted(DeviceMesh& mesh, const std::vector<Chunk>& chunks);
 
-  LayerRecorder(std::string file, std::vector<schedule::Layer> layers);
+  // `stages` are empty where layers may communicate: how long small passes take is not measured.
+  LayerRecorder(std::string file, std::vector<schedule::Layer> layers,
+                std::vector<std::shared_ptr<StageModule>> stages);
   // Adds what was seen if the training was too short for end_step() to do so.
   ~LayerRecorder();
   LayerRecorder(const LayerRecorder&) = delete;
@@ -36,9 +40,12 @@ class LayerRecorder {
 
  private:
   void write();
+  void measure_starts();
+  void measure_start(const StageModule& stage, int layer);
 
   const std::string file_;
   std::vector<schedule::Layer> layers_;
+  const std::vector<std::shared_ptr<StageModule>> stages_;
   LayerWatch watch_;
   int steps_ = 0;
   bool is_written_ = false;

@@ -96,6 +96,12 @@ std::shared_ptr<StageModule> StageModule::copy() const {
   return copy;
 }
 
+std::unique_ptr<PipelineLayer> StageModule::copy_of(int layer) const {
+  const DrawingFrom drawing(0);
+  const auto at = static_cast<std::size_t>(layer - first_);
+  return clone_of(*layers_[at], names_[at]);
+}
+
 Tensors StageModule::run(Tensors tensors, std::size_t first, std::size_t end) {
   for (std::size_t i = first; i < end; ++i) {
     const auto forward = [&](const Tensors& inputs) {

@@ -27,6 +27,8 @@ class StageModule final : public torch::nn::Module {
   // buffers and frozen parameters share those of this one. The default generator is as it was
   // afterwards. THROWS Error (misuse), by name and class: a layer cannot be cloned.
   std::shared_ptr<StageModule> copy() const;
+  // A clone of one layer, with storages of its own. THROWS as copy().
+  std::unique_ptr<PipelineLayer> copy_of(int layer) const;
   // Measures its layers, by their numbers in the whole model, until `watch` has seen enough of
   // them. It lives as long as this.
   void measure(LayerWatch& watch) { watch_ = &watch; }

@@ -73,6 +73,23 @@ void run_backward(const Tensors& outputs) {
 
 }  // namespace
 
+MeasuredLayer timed_passes(const std::function<Tensors(const Tensors&)>& forward,
+                           const Tensors& inputs) {
+  const GeneratorFrom generator(generator_state());
+  const at::AutoGradMode recording(true);
+  LayerWatch watch(1, kDropped, kKept);
+  while (!watch.is_complete()) {
+    Tensors leaves;
+    for (const at::Tensor& input : inputs)
+      leaves.push_back(input.detach().set_requires_grad(input.requires_grad()));
+    const Tensors outputs = watch.run(0, leaves, forward);
+    watch.begin_backward();
+    run_backward(outputs);
+    watch.end_backward(0, 0);
+  }
+  return watch.measured().front();
+}
+
 std::vector<MeasuredLayer> timed_layers(const Layers& layers, const PipelineOptions& options,
                                         std::int64_t samples) {
   if (options.sample.data.empty()) {

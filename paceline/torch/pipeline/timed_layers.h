@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "paceline/torch/pipeline/layers.h"
@@ -11,6 +12,11 @@
 #include "paceline/torch/pipeline/pipeline_options.h"
 
 namespace paceline::pipeline {
+
+// A forward and backward pass of one layer, a few times on the same inputs. A gradient goes
+// back to those that require one. The default generator is as it was.
+MeasuredLayer timed_passes(const std::function<Tensors(const Tensors&)>& forward,
+                           const Tensors& inputs);
 
 // For the first `samples` of `options.sample`. The last layer has the time of the loss. Memory that
 // two layers save counts for both. Layers that were made before (of a Sequential) have their

@@ -81,6 +81,32 @@ TEST(PipelinePlan, OfEqualLayersWithoutTransfersIsTheClosedFormOfEachSchedule) {
   EXPECT_EQ(report.best().layout(), "dp=4") << "on such links nothing idles there";
 }
 
+// A layer takes 3 s for all 64 samples: 1 s for its start and 2 for the samples; 1/8 s to update.
+TEST(PipelinePlan, CountsTheStartOfEachPassAndOneUpdateAStep) {
+  std::vector<LayerCost> layers = equal_layers(8);
+  for (LayerCost& layer : layers) {
+    layer.forward_start = layer.forward / 3;
+    layer.backward_start = layer.backward / 3;
+    layer.update = .125;
+  }
+  PlanQuestion question{.layers = layers,
+                        .profiled_batch = 64,
+                        .batch = 64,
+                        .ranks = 4,
+                        .bytes_per_second = kFast,
+                        .micro_batches = 8};
+  const double micro = 2 * (1 + 2. / 8), update = 2 * .125;
+  const auto plan_by = [&](const char* schedule) {
+    question.form = schedule_of(schedule);
+    return plan_named(plan_pipeline(question).value(), "pp=4");
+  };
+  EXPECT_NEAR(plan_by("gpipe").seconds, 11 * micro + update, 1e-9);
+  EXPECT_NEAR(plan_by("1f1b").seconds, 11 * micro + update, 1e-9);
+  EXPECT_NEAR(plan_by("pipedream_2bw").seconds, 8 * micro + update, 1e-9);
+  question.micro_batches = 0;
+  EXPECT_LT(plan_by("gpipe").micro_batches, 8) << "many starts do not pay";
+}
+
 TEST(PipelinePlan, OrdersDataAndModelParallelismByTheLinks) {
   PlanQuestion question{
       .layers = dense_layers(256), .profiled_batch = 256, .batch = 256, .ranks = 2};

@@ -31,6 +31,20 @@ TEST(ProfiledLayers, AreThoseOfTheFile) {
           {.forward = 3, .output_bytes = 4}}));
 }
 
+TEST(ProfiledLayers, HaveTheUpdatesOfTheirParametersAndTheirStarts) {
+  schedule::Model model = recorded();
+  model.tensors = {{.bytes = 8, .update = 2, .name = "in.weight"},
+                   {.bytes = 8, .update = 3, .name = "in.up.bias"},
+                   {.bytes = 8, .update = 5, .name = "inner.weight"}};
+  model.layers.front().forward_start = .25;
+  model.layers.front().backward_start = .5;
+  const LayerCost layer = profiled_layers(model, "m.json").value().front();
+  EXPECT_EQ(layer.update, 5);
+  EXPECT_EQ(layer.forward_of(1), 1);
+  EXPECT_EQ(layer.forward_of(0), .25);
+  EXPECT_EQ(layer.backward_of(.5), .5 + .75);
+}
+
 TEST(ProfiledLayers, OfAFileWithoutLayersAreRefusedWithTheRemedy) {
   schedule::Model old = recorded();
   old.layers.clear();

@@ -62,6 +62,8 @@ Model scaled(Model model, double factor) {
   for (Layer& layer : model.layers) {
     layer.forward *= factor;
     layer.backward *= factor;
+    layer.forward_start *= factor;
+    layer.backward_start *= factor;
   }
   return model;
 }

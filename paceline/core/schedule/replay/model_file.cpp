@@ -52,7 +52,7 @@ Layer read_layer(JsonReader& reader, const Json& json, const std::string& where)
   if (!reader.has_keys(
           json, where,
           {"forward", "backward", "output_bytes", "weight_bytes", "saved_bytes", "parameters"},
-          {"name"}))
+          {"name", "forward_start", "backward_start"}))
     return layer;
   layer.forward = reader.number(json, where, "forward", kMostSeconds);
   layer.backward = reader.number(json, where, "backward", kMostSeconds);
@@ -61,6 +61,10 @@ Layer read_layer(JsonReader& reader, const Json& json, const std::string& where)
   layer.saved_bytes = reader.whole(json, where, "saved_bytes", 0, kMostBytes);
   layer.parameters = reader.whole(json, where, "parameters", 0, layer.weight_bytes);
   if (json.contains("name")) layer.name = reader.text(json, where, "name", 0, kLongestName);
+  if (json.contains("forward_start"))
+    layer.forward_start = reader.number(json, where, "forward_start", layer.forward);
+  if (json.contains("backward_start"))
+    layer.backward_start = reader.number(json, where, "backward_start", layer.backward);
   return layer;
 }
 
@@ -87,6 +91,8 @@ Json json_of(const std::vector<Layer>& layers) {
     one["weight_bytes"] = layer.weight_bytes;
     one["saved_bytes"] = layer.saved_bytes;
     one["parameters"] = layer.parameters;
+    if (layer.forward_start > 0) one["forward_start"] = layer.forward_start;
+    if (layer.backward_start > 0) one["backward_start"] = layer.backward_start;
   }
   return list;
 }

@@ -58,6 +58,11 @@ class LayerWatch {
   // others.
   std::vector<MeasuredLayer> measured() const;
   std::int64_t samples() const { return samples_; }  // of a pass; 0: there was none
+  // The layer's inputs for a quarter of the samples, from the last pass that was measured. They are
+  // empty if the pass was computed in other types (autocast) or has no inputs by samples.
+  const Tensors& quarter(int layer) const {
+    return layers_[static_cast<std::size_t>(layer)].quarter;
+  }
 
   void mark(int layer) { marks_[static_cast<std::size_t>(layer)] = since_begin_.seconds(); }
 
@@ -65,6 +70,7 @@ class LayerWatch {
   struct Layer {
     std::vector<double> forward, backward;
     MeasuredLayer bytes;
+    Tensors quarter;
   };
   Tensors marked(int layer, const Tensors& inputs);
   Tensors looked_at(Layer& layer, const Tensors& inputs,

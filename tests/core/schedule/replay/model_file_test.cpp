@@ -43,6 +43,8 @@ Model any_model(SeededNumbers& numbers) {
     Layer& layer = model.layers.back();
     layer.parameters = numbers.below(layer.weight_bytes + 1);
     if (numbers.below(2) == 0) layer.name = "blocks." + std::to_string(i);
+    if (numbers.below(2) == 0) layer.forward_start = layer.forward * numbers.unit();
+    if (numbers.below(2) == 0) layer.backward_start = layer.backward * numbers.unit();
   }
   return model;
 }
@@ -170,6 +172,8 @@ TEST(ModelFile, EveryValueOfALayerThatIsMissingOrWrongIsNamedWithItsLayer) {
       {"saved_bytes", no_bytes},
       {"parameters", {-1, 1.5, 9, "4", nullptr}},  // more elements than bytes
       {"name", {1, nullptr, Json::array(), std::string(201, 'x')}},
+      {"forward_start", {-1e-9, 86401, "1", nullptr}},
+      {"backward_start", {-1e-9, 86401, "1", nullptr}},
   };
   for (const auto& [key, values] : of_layers) {
     for (const Json& value : values) {
@@ -177,7 +181,7 @@ TEST(ModelFile, EveryValueOfALayerThatIsMissingOrWrongIsNamedWithItsLayer) {
       bad["layers"][1][key] = value;
       EXPECT_THAT(complaint(bad), HasSubstr("layers[1]." + key + " must be ")) << value;
     }
-    if (key == "name") continue;
+    if (key == "name" || key.ends_with("_start")) continue;
     Json bad = good;
     bad["layers"][1].erase(key);
     EXPECT_THAT(complaint(bad), HasSubstr("layers[1]." + key + " must be given"));
@@ -191,7 +195,11 @@ TEST(ModelFile, EveryValueOfALayerThatIsMissingOrWrongIsNamedWithItsLayer) {
     EXPECT_THAT(complaint(bad), HasSubstr("layers must be a list")) << value;
   }
   Json idle = good;
-  for (Json& layer : idle["layers"]) layer["forward"] = layer["backward"] = 0;
+  for (Json& layer : idle["layers"]) {
+    layer["forward"] = layer["backward"] = 0;
+    layer.erase("forward_start");
+    layer.erase("backward_start");
+  }
   EXPECT_THAT(complaint(idle), HasSubstr("all layers together must be more than 0 seconds"));
 }
 
