@@ -30,7 +30,8 @@ struct Layer {
   std::size_t weight_bytes = 0;  // its parameters
   std::size_t saved_bytes = 0;   // kept by its forward pass for its backward pass
   std::size_t parameters = 0;    // elements of its parameters
-  // The seconds of a pass that do not shrink with its samples, part of those above; 0: not measured.
+  // The seconds of a pass that do not shrink with its samples, part of those above; 0: not
+  // measured.
   double forward_start = 0, backward_start = 0;
   bool operator==(const Layer&) const = default;
 };
