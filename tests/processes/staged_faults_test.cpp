@@ -132,10 +132,9 @@ TEST(StagedFaults, AStageThatStandsFor6sIsToldAsAStallWithStageAndMicroBatchAndG
     all.push_back(staged_options(3, "gpipe", 4));
     all.push_back(staged_options(2, "pipedream", 1));
   }
-  for (const StagedOptions& options : all) {
-    const std::string expected = options.ranks == 2 && options.example.back() == "1"
-                                     ? sha256_of_whole_run(options)
-                                     : synchronous_sha256();
+  for (StagedOptions& options : all) {
+    options.steps = options.every = 200;  // no save is near
+    const std::string expected = sha256_of_whole_run(options);
     const TemporaryFolder folder;
     TrainingRun run(options, folder.path());
     ASSERT_TRUE(run.reaches(10)) << run.process().error();
