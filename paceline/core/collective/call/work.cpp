@@ -30,7 +30,8 @@ void call_back(const std::function<void(const Result<>&)>& callback, const Resul
 }  // namespace
 
 Failure in_operation(const std::string& description, Failure failure) {
-  if (failure.fault == Fault::peer_lost)
+  const bool is_told = failure.what.find(description) != std::string::npos;
+  if (failure.fault == Fault::peer_lost && !is_told)
     failure.what = fmt::format("{}: {}", description, failure.what);
   return failure;
 }
