@@ -15,8 +15,8 @@
 
 namespace paceline {
 
-// A loss ends every operation in flight, with one text for all: the caller is told which one it
-// was.
+// A loss ends every operation in flight, with one text for all. The caller is told which one it
+// was, unless the text names it.
 Failure in_operation(const std::string& description, Failure failure);
 
 class Work::State {
