@@ -73,7 +73,7 @@ class Runner::State {
     progress_.forget(transfer);
     if (!receiving_.contains(transfer)) receive(transfer);
     const auto received = receiving_.extract(transfer);
-    for (const Work& one : received.mapped()) wait(one, transfer);
+    wait_for(received.mapped(), transfer);
   }
 
   void send_unused(const Transfer& transfer) { send(transfer); }
@@ -89,6 +89,12 @@ class Runner::State {
   struct Sending {
     Transfer transfer;
     std::vector<Work> works;
+  };
+  // A receive that was refused when it was posted is told when its message is needed: those that
+  // are needed before it may have failed for the same loss, or be there.
+  struct Receiving {
+    std::vector<Work> works;
+    std::optional<Error> refused;
   };
 
   int here() const { return group_.world_rank(group_.rank()); }
@@ -121,22 +127,26 @@ class Runner::State {
   void receive(const Transfer& transfer) {
     const std::vector<Buffer> room = work_.room(transfer);
     check_tensors(transfer, room.size());
-    auto& works = receiving_[transfer];
+    Receiving& receiving = receiving_[transfer];
     try {
       for (std::size_t i = 0; i < room.size(); ++i)
-        works.push_back(group_.recv(room[i], transfer.peer, options_of(transfer, i)));
+        receiving.works.push_back(group_.recv(room[i], transfer.peer, options_of(transfer, i)));
     } catch (const Error& error) {
-      throw named(error, awaiting(transfer));
+      receiving.refused = named(error, awaiting(transfer));
     }
   }
 
   void wait_for(const Transfer& transfer) {
     const auto begin = Clock::now();
-    const auto receive = receiving_.find(transfer);
-    for (const Work& one : receive->second) wait(one, transfer);
-    receiving_.erase(receive);
+    const auto receiving = receiving_.find(transfer);
+    wait_for(receiving->second, transfer);
+    receiving_.erase(receiving);
     progress_.arrived(transfer);
     report_.idle_seconds += seconds_between(begin, Clock::now());
+  }
+  void wait_for(const Receiving& receiving, const Transfer& transfer) const {
+    for (const Work& one : receiving.works) wait(one, transfer);
+    if (receiving.refused) throw Error(*receiving.refused);
   }
   void wait(const Work& one, const Transfer& transfer) const {
     for (Deadline patience = Deadline::in(options_.stall);; patience = Deadline::never()) {
@@ -200,7 +210,7 @@ class Runner::State {
   RankProgress progress_;
   std::uint64_t first_turn_ = 0;
   int live_ = 0, peak_live_ = 0;
-  std::map<Transfer, std::vector<Work>> receiving_;
+  std::map<Transfer, Receiving> receiving_;
   std::deque<Sending> sending_;
   StepReport report_;
 };

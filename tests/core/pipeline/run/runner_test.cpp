@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
 
 #include "paceline/core/pipeline/check/check_order.h"
 #include "paceline/core/pipeline/order/turns.h"
@@ -112,42 +116,62 @@ TEST(Runner, AListThatGrowsIsTheOrderThatIsGivenAtOnce) {
   });
 }
 
-class FailingStages final : public StageWork {
+class WatchedStages final : public StageWork {
  public:
-  FailingStages(AffineStages& stages, Operation at) : stages_(stages), at_(at) {}
+  using Before = std::function<void(const Operation&)>;
+  WatchedStages(AffineStages& stages, Before before)
+      : stages_(stages), before_(std::move(before)) {}
   std::vector<Buffer> room(const Transfer& transfer) override { return stages_.room(transfer); }
   std::vector<ConstBuffer> message(const Transfer& transfer) override {
     return stages_.message(transfer);
   }
   void sent(const Transfer& transfer) override { stages_.sent(transfer); }
   void compute(const Operation& operation) override {
-    if (operation == at_) throw_misuse("this stage fails");
+    before_(operation);
     stages_.compute(operation);
   }
 
  private:
   AffineStages& stages_;
-  const Operation at_;
+  const Before before_;
 };
 
-TEST(Runner, ARankThatWaitsForALostOneNamesTheMessage) {
-  const Order order = testing::order_of("1f1b", 2, 4);
+// What rank 0 of two says, which takes its time for one operation, when rank 1 fails in another.
+std::string told_by_rank_0(const Order& order, Operation fails, std::optional<Operation> slow,
+                           const RunnerOptions& options = {}) {
   std::string told;
+  const auto before = [&](const Operation& operation) {
+    if (operation == fails) throw_misuse("this stage fails");
+    if (operation == slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  };
   EXPECT_THROW(test::run_ranks(2,
                                [&](Job& job) {
                                  AffineStages stages(order, job.rank(), 5, 0, 0);
-                                 FailingStages failing(stages, {Kind::backward, 1, 2});
+                                 WatchedStages watched(stages, before);
                                  try {
-                                   run(job.world(), order, failing);
+                                   run(job.world(), order, watched, 0, options);
                                  } catch (const Error& error) {
                                    if (job.rank() == 0) told = error.what();
                                    throw;
                                  }
                                }),
                Error);
-  EXPECT_THAT(told, AllOf(HasSubstr("pipeline: rank 0 waited for the gradient of micro-batch 2 for "
+  return told;
+}
+
+TEST(Runner, ARankThatWaitsForALostOneNamesTheMessage) {
+  const std::string told =
+      told_by_rank_0(testing::order_of("1f1b", 2, 4), {Kind::backward, 1, 3}, {});
+  EXPECT_THAT(told, AllOf(HasSubstr("pipeline: rank 0 waited for the gradient of micro-batch 3 for "
                                     "stage 0 from rank 1: "),
                           HasSubstr("rank 1")));
+}
+
+TEST(Runner, TheFirstMessageThatIsMissingIsNamedThoughALaterReceiveIsRefused) {
+  EXPECT_THAT(told_by_rank_0(testing::order_of("gpipe", 2, 4), {Kind::backward, 1, 2},
+                             Operation{Kind::backward, 0, 0}, {.ahead = 2}),
+              HasSubstr("pipeline: rank 0 waited for the gradient of micro-batch 2 for stage 0 "
+                        "from rank 1: "));
 }
 
 TEST(Runner, AStageThatIsLateIsToldAsAStallAndGoesOn) {
