@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "paceline/core/pipeline/check/check_order.h"
 #include "paceline/core/pipeline/order/turns.h"
@@ -136,18 +134,24 @@ class WatchedStages final : public StageWork {
   const Before before_;
 };
 
-// What rank 0 of two says, which takes its time for one operation, when rank 1 fails in another.
+// Waits until rank 1 has left, for a message that it never sends.
+void wait_for_the_end_of_rank_1(Job& job) {
+  std::vector<double> never(1);
+  EXPECT_THROW(job.world().recv(buffer_of(never), 1, {.tag = 1}).wait(), Error);
+}
+
+// Returns what rank 0 of two says when rank 1 fails in an operation; in another one, if it is
+// given, rank 0 waits for that.
 std::string told_by_rank_0(const Order& order, Operation fails, std::optional<Operation> slow,
                            const RunnerOptions& options = {}) {
   std::string told;
-  const auto before = [&](const Operation& operation) {
-    if (operation == fails) throw_misuse("this stage fails");
-    if (operation == slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  };
   EXPECT_THROW(test::run_ranks(2,
                                [&](Job& job) {
                                  AffineStages stages(order, job.rank(), 5, 0, 0);
-                                 WatchedStages watched(stages, before);
+                                 WatchedStages watched(stages, [&](const Operation& operation) {
+                                   if (operation == fails) throw_misuse("this stage fails");
+                                   if (operation == slow) wait_for_the_end_of_rank_1(job);
+                                 });
                                  try {
                                    run(job.world(), order, watched, 0, options);
                                  } catch (const Error& error) {
