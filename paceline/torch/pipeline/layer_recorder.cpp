@@ -34,6 +34,17 @@ double start_of(double whole, double part, double share) {
   return std::clamp((part - share * whole) / (1 - share), 0.0, whole);
 }
 
+// Each tensor's share of the median is that of its bytes.
+void spread_updates(std::vector<double> updates, std::vector<schedule::Tensor>& tensors) {
+  if (updates.empty()) return;
+  const auto middle = updates.begin() + static_cast<std::ptrdiff_t>(updates.size() / 2);
+  std::ranges::nth_element(updates, middle);
+  double bytes = 0;
+  for (const schedule::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.bytes);
+  for (schedule::Tensor& tensor : tensors)
+    tensor.update = *middle * static_cast<double>(tensor.bytes) / bytes;
+}
+
 }  // namespace
 
 std::unique_ptr<LayerRecorder> LayerRecorder::wanted(DeviceMesh& mesh,
@@ -98,6 +109,7 @@ void LayerRecorder::write() {
   schedule::Model model = schedule::read_model(file_);
   model.batch = static_cast<int>(watch_.samples());
   model.layers = layers_;
+  spread_updates(updates_, model.tensors);
   const std::vector<MeasuredLayer> measured = watch_.measured();
   for (std::size_t i = 0; i < measured.size(); ++i) {
     schedule::Layer& layer = model.layers[i];

@@ -35,6 +35,9 @@ class LayerRecorder {
   LayerRecorder& operator=(const LayerRecorder&) = delete;
 
   LayerWatch& watch() { return watch_; }
+  // How long the optimizers of a step took that the pipeline itself steps, clipping included: the
+  // gradients' part knows of those alone that a DataParallel steps.
+  void saw_update(double seconds) { updates_.push_back(seconds); }
   // Replaces the file once enough was seen and the gradients' part is written. THROWS Error (io).
   void end_step();
 
@@ -47,6 +50,7 @@ class LayerRecorder {
   std::vector<schedule::Layer> layers_;
   const std::vector<std::shared_ptr<StageModule>> stages_;
   LayerWatch watch_;
+  std::vector<double> updates_;
   int steps_ = 0;
   bool is_written_ = false;
 };

@@ -308,6 +308,7 @@ double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
     if (chunk.parallel && needs_gradients) chunk.parallel->synchronize();
   stages_.ties().sum_gradients();
   if (finite_.looks() && !finite_.passes(stages_.chunks(), stages_.steps() + 1)) return 0;
+  const Stopwatch watch;
   const double norm = clips ? clip() : 0;
   for (Chunk& chunk : stages_.chunks()) {
     if (!chunk.parallel) continue;
@@ -321,6 +322,7 @@ double Pipeline::Impl::end_updates(const PrepareOptimizer& prepare) {
     else chunk.parallel->step(*optimizer);
     optimizer->zero_grad();
   }
+  if (recorder_ && needs_gradients) recorder_->saw_update(watch.seconds());
   return norm;
 }
 

@@ -56,5 +56,20 @@ TEST(LayerRecorder, APipelineOnOneProcessHasAllLayersInItsProfileAndTheBitsOfOne
   }
 }
 
+// A pipeline that clips steps its optimizer itself.
+TEST(LayerRecorder, TheUpdateOfAPipelineThatClipsIsInTheProfileByTheBytesOfEachTensor) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.file("model.json");
+  PipelineOptions options = options_of("1f1b", 2);
+  options.training.max_grad_norm = 0.5;
+  recorded_digest(file, 24, options);
+  const schedule::Model model = schedule::read_model(file);
+  const schedule::Tensor& first = model.tensors.front();
+  EXPECT_GT(first.update, 0);
+  for (const schedule::Tensor& tensor : model.tensors)
+    EXPECT_NEAR(tensor.update / first.update,
+                static_cast<double>(tensor.bytes) / static_cast<double>(first.bytes), 1e-9);
+}
+
 }  // namespace
 }  // namespace paceline

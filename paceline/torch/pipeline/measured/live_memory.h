@@ -18,6 +18,7 @@ class LiveMemory {
   LiveMemory& operator=(const LiveMemory&) = delete;
 
   std::int64_t bytes() const;  // less than 0: more was given back than taken
+  std::int64_t peak() const;   // the most that they have been
 
  private:
   class Count;
