@@ -203,7 +203,9 @@ TEST_F(SeveralHosts, LinesOfEveryHostComeWholeAndInFilesToo) {
   }
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(lines[rank], 300) << rank;
-    EXPECT_EQ(lines_of(file_text(folder_ / "logs" / fmt::format("rank_{}.log", rank))).size(), 600U)
+    EXPECT_EQ(
+        lines_of(file_text(folder_ / "logs" / "latest" / fmt::format("rank_{}.log", rank))).size(),
+        600U)
         << rank;
   }
 }

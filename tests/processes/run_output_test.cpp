@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/processes/programs/checked_line.h"
 #include "tests/support/launched.h"
+#include "tests/support/nightly.h"
+#include "tests/support/seed.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paceline::test {
 namespace {
@@ -119,6 +125,69 @@ TEST(RunOutput, ColourIsForTerminalsWithoutNoColor) {
     EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 0);
     EXPECT_EQ(launcher.output(), no_color ? "[0] hello\r\n" : "\033[36m[0]\033[0m hello\r\n");
   }
+}
+
+// The lines of each rank that dies by SIGKILL, whose printf had returned, are there, in order.
+void expect_what_was_printed(const std::string& output, const TemporaryFolder& folder) {
+  std::map<int, int> next;
+  for (std::string line : lines_of(output)) {
+    if (line.ends_with('\r')) line.pop_back();
+    int prefix = -1, rank = -1, index = -1;
+    if (std::sscanf(line.c_str(), "[%d] %d %d ", &prefix, &rank, &index) != 3) continue;
+    ASSERT_EQ(prefix, rank);
+    ASSERT_EQ(index, next[rank]++) << "rank " << rank;
+    ASSERT_TRUE(is_whole(std::string_view(line).substr(line.find("] ") + 2))) << line;
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    std::ifstream file(folder.file("rank_" + std::to_string(rank)), std::ios::binary);
+    int printed = -1;
+    file.read(reinterpret_cast<char*>(&printed), sizeof printed);
+    EXPECT_GE(next[rank], printed) << "rank " << rank;
+  }
+}
+
+TEST(RunOutput, WhatARankHadPrintedBeforeItDiedIsThere) {
+  for (int round = 0; round < (is_nightly() ? 100 : 6); ++round) {
+    const TemporaryFolder folder;
+    auto options = paceline_run(
+        {"-n", "4"}, {binary("printer"), std::to_string(seed(50) + 4 * round), folder.path()});
+    options.new_terminal = round % 2 == 1;
+    options.environment["NO_COLOR"] = "1";
+    const auto result = run(options);
+    EXPECT_EQ(result.exit_code, 137) << result.error;
+    expect_what_was_printed(result.output, folder);
+  }
+}
+
+TEST(RunOutput, AFullDiskIsNoHarmWhereAllOfItIsInLogFiles) {
+  const TemporaryFolder folder;
+  auto options = run_probe(2, {"lines:2000"}, {"--log-dir", folder.path()});
+  options.command.insert(options.command.begin(), {"bash", "-c", "exec \"$0\" \"$@\" >/dev/full"});
+  const auto result = run(options);
+  EXPECT_EQ(result.exit_code, 0) << result.error.substr(0, 500);
+  EXPECT_THAT(result.error,
+              HasSubstr("cannot be written: No space left on device; all of it is in"));
+  std::ifstream file(folder.file("latest/rank_1.log"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(lines_of(text).size(), 4000U) << "stdout and stderr";
+}
+
+TEST(RunOutput, TheVerdictLiesInTheLogFolderAsJson) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run(run_probe(3, {"1=exit:3", "wait"}, {"--log-dir", folder.path()})).exit_code, 3);
+  std::ifstream file(folder.file("latest/verdict.json"));
+  const auto verdict = nlohmann::json::parse(file);
+  EXPECT_EQ(verdict["outcome"], "failed");
+  EXPECT_EQ(verdict["exit_code"], 3);
+  EXPECT_EQ(verdict["first"]["rank"], 1);
+  EXPECT_EQ(verdict["first"]["how"], "ended with code 3");
+  EXPECT_EQ(verdict["processes"].size(), 3U);
+  EXPECT_EQ(verdict["processes"][0]["stopped"], true);
+}
+
+TEST(RunOutput, EachLineHasItsTimeIfAskedFor) {
+  EXPECT_THAT(run(paceline_run({"-n", "1", "--timestamps"}, {"echo", "hello"})).output,
+              ::testing::MatchesRegex("\\[0\\] ....-..-.. ..:..:..[.][0-9][0-9][0-9] hello\n"));
 }
 
 }  // namespace

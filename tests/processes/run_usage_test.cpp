@@ -144,6 +144,8 @@ TEST(RunUsage, HelpTeaches) {
                            "--operation-timeout",
                            "--store",
                            "--no-prefix",
+                           "--timestamps",
+                           "verdict.json",
                            "--nproc-per-node",
                            "--hosts",
                            "--hostfile",

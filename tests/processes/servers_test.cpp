@@ -202,7 +202,7 @@ TEST(Servers, TheirLogsHaveFilesOfTheirOwn) {
   const TemporaryFolder folder;
   options.directory = folder.path();
   EXPECT_EQ(run(options).exit_code, 0);
-  std::ifstream file(folder.file("server_0.log"));
+  std::ifstream file(folder.file("latest/server_0.log"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(text, HasSubstr("server 0 has table 'w' of 23 elements"));
 }

@@ -48,7 +48,7 @@ constexpr const char* kRunMore = R"(Examples:
                                                    "[server 0] ", and they end when all workers have left
   paceline run --nnodes 2 --node-rank R --rdzv-endpoint a:29400 --secret-file S -n 2 ./train
                                                    on each of two nodes, without ssh: R is 0 on host a, 1 on the other
-  paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/rank_0.log, ...
+  paceline run -n 4 --log-dir logs --redirects 3 ./train   lines only in logs/latest/rank_0.log, ...
   paceline run --emit slurm --nnodes 2 -n 4 --max-restarts 3 ./train >train.sbatch   2 nodes with 4 processes each
   paceline run --emit compose --emit-image me/train --nnodes 2 -n 1 -- train --checkpoint-dir /runs/a >compose.yaml
 
@@ -63,10 +63,16 @@ What a program finds in its environment:
   PACELINE_ROLE, PACELINE_SERVERS                                worker, and the number of servers, if there are some
   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, ...    the same by torchrun's names
   OMP_NUM_THREADS                                                cores / N, unless it was set
+  PYTHONUNBUFFERED                                               1, so that lines of Python come at once, unless it was
+                                                                 set; paceline::init() does so for C and C++
   GLIBC_TUNABLES                                                 freed memory is kept, in huge pages, unless it or a
                                                                  MALLOC_* variable was set (GLIBC_TUNABLES= for neither)
   PACELINE_TRANSPORT, PACELINE_DETERMINISM, PACELINE_OPERATION_TIMEOUT pass through as you set them, and so does
   PACELINE_LOG: quiet, info or debug, how much the workers write to stderr about themselves (info; warnings always)
+
+--log-dir DIR keeps, in DIR/START.GENERATION/, to which DIR/latest leads: rank_N.log and server_N.log, the launcher's own words in
+launcher.log, and the end as JSON in verdict.json: which process failed first, how each one ended. A file that cannot be written
+any more is told once, and its lines are printed.
 
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
 SIGKILL. With --max-restarts all are then started again, after 1, 2, 4 .. 60 s, and go on from their newest checkpoint.
@@ -94,7 +100,7 @@ struct Given {
   std::vector<std::string> passed;
   std::string bind;
   std::string target, image, volume;  // --emit...
-  bool no_prefix = false, dry_run = false, as_agent = false, as_server = false;
+  bool no_prefix = false, timestamps = false, dry_run = false, as_agent = false, as_server = false;
 };
 
 class RunHelp : public CLI::Formatter {
@@ -164,7 +170,8 @@ void add_options(CLI::App& app, Given& given) {
   add("--bind", given.bind, "PACELINE_RUN_BIND", "NAME",
       "cores: each process on cores of its own, if there are enough; none (cores)");
   add("--log-dir", given.log_dir, "PACELINE_RUN_LOG_DIR", "DIR",
-      "write the output of each rank to DIR/rank_<n>.log too");
+      "write the output of each rank to DIR/latest/rank_<n>.log too; each run and each restart has "
+      "a folder of its own in DIR");
   add("-r,--redirects", given.redirects, "PACELINE_RUN_REDIRECTS", "MASK",
       "write output only to the file: 1 stdout, 2 stderr, 3 both; or by rank, 0:1,1:3");
   add("-t,--tee", given.tees, "PACELINE_RUN_TEE", "MASK",
@@ -181,6 +188,9 @@ void add_options(CLI::App& app, Given& given) {
   app.add_flag("--as-server", given.as_server)->group("");  // --servers starts it
   app.add_flag("--no-prefix", given.no_prefix, "print lines without \"[rank] \" before them")
       ->envname("PACELINE_RUN_NO_PREFIX");
+  app.add_flag("--timestamps", given.timestamps,
+               "begin each line with the time at which it came, here and in the files")
+      ->envname("PACELINE_RUN_TIMESTAMPS");
 }
 
 struct OtherName {
@@ -319,6 +329,7 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
   take_logs(given, options);
   take_passed(given, options);
   options.prefix = !given.no_prefix;
+  options.timestamps = given.timestamps;
   if (!given.bind.empty())
     options.bind = parse_choice("--bind", given.bind, {"cores", "none"}) == "cores";
   PACELINE_CHECK(!command.empty(),
@@ -379,6 +390,7 @@ std::string manifest(Given given, const std::vector<std::string>& command) {
   for (const auto& [name, value] : kForLaunchers)
     if (!(given.*value).empty()) emit.for_launchers.push_back({name, given.*value});
   if (given.no_prefix) emit.for_launchers.push_back({"--no-prefix", ""});
+  if (given.timestamps) emit.for_launchers.push_back({"--timestamps", ""});
   const std::string transport = given.transport;
   if (!target.own_launcher && transport == "mpi") given.transport.clear();
   given.nodes.clear();

@@ -7,6 +7,7 @@
 #include "paceline/core/collective/group/open_communicator.h"
 #include "paceline/core/job/job_impl.h"
 #include "paceline/core/job/joining.h"
+#include "paceline/core/job/line_buffered.h"
 
 namespace paceline {
 namespace {
@@ -141,6 +142,7 @@ topology::Profile Job::Impl::agreed_profile() const {
 }
 
 Job init() {
+  job::buffer_lines(stdout);
   return Job(job::join(membership::read_environment().value()));
 }
 

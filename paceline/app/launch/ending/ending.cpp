@@ -14,13 +14,6 @@
 namespace paceline::launch {
 namespace {
 
-std::string how(const RankRecord& record) {
-  if (!record.not_started.empty())
-    return fmt::format("could not be started: {}", record.not_started);
-  if (!record.lost.empty()) return fmt::format("was lost: {}", record.lost);
-  return how_it_ended(*record.wait_status);
-}
-
 // The text for a group of ranks; it reads well after "rank 1" and after "ranks 1, 2".
 std::string short_how(const RankRecord& record) {
   if (!record.ended()) return "could not be stopped in time";
@@ -75,8 +68,9 @@ std::string name_of(int rank, const RankRecord& record) {
 std::string about_failure(int root, const std::vector<RankRecord>& records, std::string_view host) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
   const std::string name = name_of(root, record);
-  std::string text = fmt::format("paceline: {} (pid {}, host {}) failed first: it {}\n", name,
-                                 record.pid, record.host.empty() ? host : record.host, how(record));
+  std::string text =
+      fmt::format("paceline: {} (pid {}, host {}) failed first: it {}\n", name, record.pid,
+                  record.host.empty() ? host : record.host, how_it_ended(record));
   if (record.report)
     text += fmt::format("paceline: {} told: {}\n", name, first_line(record.report->what));
   if (WIFSIGNALED(*record.wait_status) && WTERMSIG(*record.wait_status) == SIGKILL) {
@@ -103,10 +97,19 @@ std::string about_reason(const Outcome& outcome) {
 
 }  // namespace
 
+std::string how_it_ended(const RankRecord& record) {
+  if (!record.not_started.empty())
+    return fmt::format("could not be started: {}", record.not_started);
+  if (!record.lost.empty()) return fmt::format("was lost: {}", record.lost);
+  if (!record.ended()) return "could not be stopped in time";
+  return how_it_ended(*record.wait_status);
+}
+
 Failure verdict_about(int root, const std::vector<RankRecord>& records) {
   const RankRecord& record = records.at(static_cast<std::size_t>(root));
-  std::string what = fmt::format("{} (pid {}{}) {}", name_of(root, record), record.pid,
-                                 record.host.empty() ? "" : ", host " + record.host, how(record));
+  std::string what =
+      fmt::format("{} (pid {}{}) {}", name_of(root, record), record.pid,
+                  record.host.empty() ? "" : ", host " + record.host, how_it_ended(record));
   if (record.report) what += fmt::format("; it told: {}", first_line(record.report->what));
   return {Fault::peer_lost, std::move(what), {root}};
 }

@@ -14,6 +14,9 @@ namespace paceline::launch {
 // {peer_lost, "rank 1 (pid 123) was killed by signal 9 (SIGKILL)", {1}}
 Failure verdict_about(int root, const std::vector<RankRecord>& records);
 
+// "ended with code 3", "could not be started: ...", "was lost: ..."
+std::string how_it_ended(const RankRecord& record);
+
 // Tells which rank failed first and how, and what the others did, in a few lines for any number of
 // ranks. Empty for `done`.
 std::string describe_generation(const Outcome& outcome, const std::vector<RankRecord>& records,

@@ -1,12 +1,18 @@
 #include "paceline/app/launch/output/log_files.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "paceline/core/base/number.h"
 
@@ -44,7 +50,10 @@ bool StreamMask::has(int rank, bool error) const {
   return ((own == by_rank_.end() ? everywhere_ : own->second) & (error ? kStderr : kStdout)) != 0;
 }
 
-LogFiles::LogFiles(LogOptions options, int ranks) : options_(std::move(options)), ranks_(ranks) {
+LogFiles::LogFiles(LogOptions options, int ranks)
+    : options_(std::move(options)),
+      ranks_(ranks),
+      start_(fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)))) {
   if (options_.folder.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.folder, error);
@@ -54,33 +63,93 @@ LogFiles::LogFiles(LogOptions options, int ranks) : options_(std::move(options))
   }
 }
 
-std::string LogFiles::path(int rank) const {
-  return rank < ranks_ ? fmt::format("{}/rank_{}.log", options_.folder, rank)
-                       : fmt::format("{}/server_{}.log", options_.folder, rank - ranks_);
+// Another run may have begun in the same second.
+void LogFiles::begin(int generation) {
+  if (options_.folder.empty()) return;
+  files_.clear();
+  launchers_ = {};
+  const std::string name = fmt::format("{}.{}", start_, generation);
+  std::string own = name;
+  for (int twin = 2; ::mkdir(fmt::format("{}/{}", options_.folder, own).c_str(), 0777) != 0;
+       ++twin) {
+    if (errno != EEXIST)
+      throw Error(
+          io_failure(fmt::format("--log-dir: cannot make {}/{}", options_.folder, own), errno));
+    own = fmt::format("{}-{}", name, twin);
+  }
+  here_ = fmt::format("{}/{}", options_.folder, own);
+  lead_to(own);
 }
 
-void LogFiles::write(int rank, bool error, std::string_view lines) {
-  const bool wanted = options_.redirects.has(rank, error) || options_.tees.has(rank, error);
-  if (options_.folder.empty() || !wanted || lines.empty()) return;
-  append(files_[rank], path(rank), lines);
+// A link is replaced as a whole, so that `latest` is there at any time.
+void LogFiles::lead_to(const std::string& name) {
+  const std::string latest = options_.folder + "/latest", part = here_ + "/latest";
+  if (::symlink(name.c_str(), part.c_str()) == 0 && ::rename(part.c_str(), latest.c_str()) == 0)
+    return;
+  tell(latest, errno);
+  ::unlink(part.c_str());
+}
+
+std::string LogFiles::path(int rank) const {
+  return rank < ranks_ ? fmt::format("{}/rank_{}.log", here_, rank)
+                       : fmt::format("{}/server_{}.log", here_, rank - ranks_);
+}
+
+bool LogFiles::wants(int rank, bool error) const {
+  return options_.redirects.has(rank, error) || options_.tees.has(rank, error);
+}
+
+bool LogFiles::have_everything() const {
+  const bool all = options_.tees.is_everything() || options_.redirects.is_everything();
+  return !options_.folder.empty() && all && !launchers_.is_lost &&
+         std::ranges::none_of(files_, [](const auto& file) { return file.second.is_lost; });
+}
+
+std::string_view LogFiles::write(int rank, bool error, std::string_view lines) {
+  if (options_.folder.empty() || !wants(rank, error) || lines.empty()) return {};
+  return append(files_[rank], path(rank), lines);
 }
 
 void LogFiles::write_launchers(std::string_view text) {
-  if (!options_.folder.empty()) append(launchers_, options_.folder + "/launcher.log", text);
+  if (!options_.folder.empty()) append(launchers_, here_ + "/launcher.log", text);
 }
 
-void LogFiles::append(transport::FileDescriptor& file, const std::string& path,
-                      std::string_view text) {
-  if (!file.is_open()) {
-    file = transport::FileDescriptor(
-        ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+void LogFiles::write_verdict(std::string_view json) {
+  if (options_.folder.empty()) return;
+  File verdict;
+  append(verdict, here_ + "/verdict.json", json);
+}
+
+std::string LogFiles::take_troubles() {
+  return std::exchange(troubles_, {});
+}
+
+// A full disk must not end the training.
+std::string_view LogFiles::append(File& file, const std::string& path, std::string_view text) {
+  if (file.is_lost) return text;
+  if (!file.descriptor.is_open()) {
+    file.descriptor = transport::FileDescriptor(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
   }
-  while (!text.empty()) {
-    const auto count = ::write(file.get(), text.data(), text.size());
+  std::string_view left = text;
+  while (!left.empty()) {
+    const auto count = ::write(file.descriptor.get(), left.data(), left.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // a full disk must not end the training
-    text.remove_prefix(static_cast<std::size_t>(count));
+    if (count <= 0) {
+      file.is_lost = true;
+      tell(path, count < 0 ? errno : ENOSPC);
+      const auto written = text.substr(0, text.size() - left.size());
+      return text.substr(written.rfind('\n') + 1);  // from the line that is not whole there
+    }
+    left.remove_prefix(static_cast<std::size_t>(count));
   }
+  return {};
+}
+
+void LogFiles::tell(const std::string& path, int error) {
+  troubles_ += fmt::format(
+      "paceline: --log-dir: {} cannot be written: {}; what would stand in it is printed here\n",
+      path, ::strerrordesc_np(error));
 }
 
 }  // namespace paceline::launch

@@ -1,5 +1,6 @@
 #include "paceline/app/launch/output/output.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 namespace paceline::launch {
@@ -23,6 +25,16 @@ std::string prefix_of(int rank, int ranks, bool coloured) {
                      kColours[static_cast<std::size_t>(rank) % kColours.size()], name);
 }
 
+// A prompt, or a program that draws its progress, waits no longer for the end of its line.
+constexpr auto kShownAfter = std::chrono::milliseconds(100);
+
+std::string time_of_day() {
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  const auto milliseconds = now.time_since_epoch().count() % 1000;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} ",
+                     fmt::localtime(std::chrono::system_clock::to_time_t(now)), milliseconds);
+}
+
 }  // namespace
 
 struct Output::Stream {
@@ -31,8 +43,9 @@ struct Output::Stream {
   transport::FileDescriptor from;
   Sink& to;
   LinePrefixer lines;
-  LinePrefixer plain{std::string()};  // for the file
+  LinePrefixer plain;  // for the file
   bool watched = false;
+  transport::Poller::TimerId shown_at = 0;  // 0: nothing waits to be shown
 };
 
 Sink::Events Output::events(std::function<void(int)> on_lost) {
@@ -52,7 +65,10 @@ Output::Output(transport::Poller& poller, int fd, OutputOptions options,
       output_(std::make_unique<Sink>(poller, fd, events(std::move(on_lost)))) {}
 
 Output::~Output() {
-  for (Stream& stream : streams_) watch(stream, false);
+  for (Stream& stream : streams_) {
+    watch(stream, false);
+    if (stream.shown_at != 0) poller_.cancel(stream.shown_at);
+  }
 }
 
 void Output::add(int rank, transport::FileDescriptor output_pipe,
@@ -66,7 +82,11 @@ Output::Stream& Output::add_stream(int rank, bool is_error, transport::FileDescr
   const auto prefix = options_.prefix
                           ? prefix_of(rank, options_.ranks, options_.colour && to.is_terminal())
                           : std::string();
-  streams_.push_back(Stream{rank, is_error, std::move(from), to, LinePrefixer(prefix)});
+  const std::function<std::string()> stamp = options_.timestamps ? time_of_day : nullptr;
+  streams_.push_back(
+      Stream{rank, is_error, std::move(from), to,
+             LinePrefixer({.prefix = prefix, .stamp = stamp, .redraws = to.is_terminal()}),
+             LinePrefixer({.stamp = stamp})});
   return streams_.back();
 }
 
@@ -95,20 +115,68 @@ void Output::take(Stream& stream, std::string_view bytes) {
   if (options_.files != nullptr) {
     std::string plain;
     stream.plain.feed(bytes, plain);
-    options_.files->write(stream.rank, stream.error, plain);
+    write_file(stream, plain);
   }
   if (options_.files != nullptr && !options_.files->shows(stream.rank, stream.error)) return;
   stream.lines.feed(bytes, lines);
-  stream.to.write(lines);
+  put(stream, lines);
+  if (stream.to.is_terminal() && stream.lines.holds()) show_soon(stream);
+}
+
+// Lines that have no place in the file are printed, if the masks did not say so already.
+void Output::write_file(Stream& stream, std::string_view plain) {
+  const bool is_shown = options_.files->shows(stream.rank, stream.error);
+  const std::string_view left = options_.files->write(stream.rank, stream.error, plain);
+  if (left.empty()) return;
+  say(options_.files->take_troubles());
+  if (is_shown) return;
+  std::string lines;
+  stream.lines.feed(left, lines);
+  begin_line(error(), nullptr, lines);
+  error().write(lines);
+}
+
+void Output::say(std::string_view words) {
+  std::string text(words);
+  begin_line(error(), nullptr, text);
+  error().write(text);
+}
+
+void Output::put(Stream& stream, std::string_view lines) {
+  std::string text(lines);
+  begin_line(stream.to, &stream, text);
+  stream.to.write(text);
+  if (stream.lines.is_open()) open_[&stream.to] = &stream;
+}
+
+// Ends the line of another stream that stands on the terminal.
+void Output::begin_line(Sink& to, const Stream* stream, std::string& text) {
+  Stream*& open = open_[&to];
+  if (text.empty() || open == nullptr) return;
+  if (open != stream) {
+    text.insert(0, 1, '\n');
+    open->lines.interrupt();
+  }
+  open = nullptr;
+}
+
+void Output::show_soon(Stream& stream) {
+  if (stream.shown_at != 0) return;
+  stream.shown_at = poller_.after(kShownAfter, [this, &stream] {
+    stream.shown_at = 0;
+    std::string begin;
+    stream.lines.show(begin);
+    put(stream, begin);
+  });
 }
 
 // A last line without a newline gets one.
 void Output::finish(Stream& stream) {
   std::string lines, plain;
-  stream.lines.finish(lines);
   stream.plain.finish(plain);
-  stream.to.write(lines);
-  if (options_.files != nullptr) options_.files->write(stream.rank, stream.error, plain);
+  if (options_.files != nullptr) write_file(stream, plain);
+  stream.lines.finish(lines);
+  put(stream, lines);
 }
 
 void Output::read(Stream& stream) {

@@ -20,8 +20,9 @@ namespace paceline::launch {
 
 struct OutputOptions {
   bool prefix = true;
-  bool colour = true;   // colours the prefix on a terminal
-  int ranks = INT_MAX;  // the numbers from here on are those of servers: "[server 0] "
+  bool colour = true;       // colours the prefix on a terminal
+  bool timestamps = false;  // each line begins with the time at which it came
+  int ranks = INT_MAX;      // the numbers from here on are those of servers: "[server 0] "
 
   LogFiles* files = nullptr;  // a second place for lines, the only one for some
 
@@ -52,7 +53,7 @@ class Output {
     when_room_[who] = std::move(callback);
   }
   void forget(const void* who) { when_room_.erase(who); }
-  void say(std::string_view text) { error().write(text); }  // a text of the launcher's own
+  void say(std::string_view text);  // a text of the launcher's own
 
   // Says that all workers have ended: ends the streams that hold no more bytes, even if an
   // unrelated process holds them open.
@@ -68,6 +69,10 @@ class Output {
   Sink& error() { return error_ ? *error_ : *output_; }
   Stream& add_stream(int rank, bool error, transport::FileDescriptor from);
   void take(Stream& stream, std::string_view bytes);
+  void write_file(Stream& stream, std::string_view plain);
+  void put(Stream& stream, std::string_view lines);
+  void begin_line(Sink& to, const Stream* stream, std::string& text);
+  void show_soon(Stream& stream);
   void finish(Stream& stream);
   void read(Stream& stream);
   void end(Stream& stream);
@@ -80,6 +85,7 @@ class Output {
   std::unique_ptr<Sink> output_,
       error_;  // error_ is empty when both lead to the same file, so that lines do not mix
   std::list<Stream> streams_;
+  std::map<const Sink*, Stream*> open_;          // whose line a terminal has the beginning of
   std::size_t on_their_way_ = 0;                 // bytes without credit
   std::map<std::pair<int, bool>, Stream*> fed_;  // streams of ranks on other hosts
   std::map<const void*, std::function<void()>> when_room_;

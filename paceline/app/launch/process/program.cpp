@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <vector>
 
@@ -39,15 +41,47 @@ std::vector<std::string> folders_of(std::string_view path) {
   }
 }
 
-// The interpreter in a script's first line "#!/usr/bin/env python3"; empty when there is none.
-std::string interpreter_of(const std::string& file) {
+// A script as its first line tells, without "#!".
+struct Script {
+  bool has_mark = false;  // "#!"
+  bool is_text = false;   // its first bytes are those of a text
+  std::string interpreter = {};
+  bool ends_as_dos = false;  // by a carriage return and a newline
+};
+
+Script script_in(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  char mark[2] = {};
   std::string line;
-  if (!in.read(mark, 2) || mark[0] != '#' || mark[1] != '!' || !std::getline(in, line)) return {};
-  const auto begin = line.find_first_not_of(" \t");
-  if (begin == std::string::npos) return {};
-  return line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
+  std::getline(in, line);
+  Script script{.has_mark = line.starts_with("#!"),
+                .is_text = !line.empty() && std::ranges::all_of(line, [](unsigned char byte) {
+                  return std::isprint(byte) != 0 || std::isspace(byte) != 0;
+                })};
+  if (!script.has_mark) return script;
+  script.ends_as_dos = line.ends_with('\r');
+  const auto begin = line.find_first_not_of(" \t", 2);
+  if (begin != std::string::npos)
+    script.interpreter = line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
+  return script;
+}
+
+Result<std::string> check_script(const std::string& file) {
+  const Script script = script_in(file);
+  if (script.ends_as_dos)
+    return misuse(fmt::format(
+        "{0} has lines that end as on DOS, so that no interpreter is found for it; run `sed -i "
+        "'s/\\r$//' {0}`",
+        file));
+  if (script.is_text && !script.has_mark)
+    return misuse(fmt::format(
+        "{0} is a text without #! at its begin, so that nobody knows what runs it; begin it with "
+        "#!/bin/sh or the like, or name its interpreter first, as in `paceline run -n 2 sh {0}`",
+        file));
+  if (!script.interpreter.empty() && !is_executable(script.interpreter))
+    return misuse(fmt::format(
+        "{} starts with #!{}, which does not exist or is not executable; correct its first line",
+        file, script.interpreter));
+  return file;
 }
 
 Result<std::string> check(const std::string& file) {
@@ -65,13 +99,7 @@ Result<std::string> check(const std::string& file) {
         "`paceline run -n 2 python3 {0}`",
         file));
   }
-  const auto interpreter = interpreter_of(file);
-  if (!interpreter.empty() && !is_executable(interpreter)) {
-    return misuse(fmt::format(
-        "{} starts with #!{}, which does not exist or is not executable; correct its first line",
-        file, interpreter));
-  }
-  return file;
+  return check_script(file);
 }
 
 }  // namespace

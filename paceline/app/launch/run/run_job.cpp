@@ -1,9 +1,11 @@
 #include "paceline/app/launch/run/run_job.h"
 
 #include <fmt/format.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +15,7 @@
 #include "paceline/app/launch/agent/agent.h"
 #include "paceline/app/launch/ending/ending.h"
 #include "paceline/app/launch/ending/restarts.h"
+#include "paceline/app/launch/ending/verdict_json.h"
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/app/launch/process/secret_file.h"
 #include "paceline/app/launch/run/attempt.h"
@@ -46,6 +49,7 @@ class Run {
   int finish(const Outcome& outcome);
   int stopped_between_generations();
   void say(const std::string& text);
+  void write_verdict(const Outcome& outcome);
   void on_signal(int number);
   void on_output_lost(int error);
 
@@ -77,6 +81,7 @@ Run::Run(const RunOptions& options)
       output_(poller_,
               {.prefix = options.prefix,
                .colour = ::getenv("NO_COLOR") == nullptr,
+               .timestamps = options.timestamps,
                .ranks = placement_.world_size,
                .files = &files_},
               [this](int error) { on_output_lost(error); }),
@@ -107,7 +112,13 @@ void Run::on_signal(int number) {
   else if (number != SIGUSR1 && number != SIGUSR2) stopped_by_ = number;
 }
 
+// A reader that goes away wants no more; a disk that is full concerns only who reads there.
 void Run::on_output_lost(int error) {
+  if (error != EPIPE && files_.have_everything()) {
+    say(fmt::format("paceline: the output cannot be written: {}; all of it is in {}\n",
+                    ::strerror(error), files_.folder()));
+    return;
+  }
   if (attempt_) attempt_->on_output_lost(error);
   else stopped_by_ = SIGPIPE;
 }
@@ -115,6 +126,16 @@ void Run::on_output_lost(int error) {
 void Run::say(const std::string& text) {
   output_.say(text);
   files_.write_launchers(text);
+  output_.say(files_.take_troubles());
+}
+
+void Run::write_verdict(const Outcome& outcome) {
+  const std::vector<RankRecord>& records = attempt_->records();
+  files_.write_verdict(verdict_json(outcome, records,
+                                    {.job = job_,
+                                     .generation = restarts_.generation(),
+                                     .host = host_name(),
+                                     .ranks = placement_.world_size}));
 }
 
 // The launchers of the other nodes, as far as they are not there (--nnodes). False: a signal came.
@@ -135,6 +156,7 @@ int Run::drive() {
     if (!gather_nodes(agents)) return stopped_between_generations();
     start_generation(std::move(agents));
     const Outcome outcome = run_generation();
+    write_verdict(outcome);
     const auto wait = restarts_.after(outcome, attempt_->records());
     if (!wait) return finish(outcome);
     std::optional<Agents> left = attempt_->release();
@@ -151,6 +173,8 @@ int Run::drive() {
 }
 
 void Run::start_generation(Agents agents) {
+  files_.begin(restarts_.generation());
+  output_.say(files_.take_troubles());
   attempt_ = std::make_unique<Attempt>(parts(), restarts_.generation(),
                                        [this](std::uint64_t step) { restarts_.on_saved(step); });
   attempt_->start(std::move(agents));

@@ -36,9 +36,10 @@ struct RunOptions {
   std::string operation_timeout = {};
 
   std::string store_host = "127.0.0.1";
-  int store_port = 0;  // 0: any free one
-  bool prefix = true;  // "[rank] " before each line
-  bool bind = true;    // workers to processors of their own
+  int store_port = 0;       // 0: any free one
+  bool prefix = true;       // "[rank] " before each line
+  bool timestamps = false;  // each line begins with the time at which it came
+  bool bind = true;         // workers to processors of their own
   LogOptions logs = {};
 
   // The ranks of each host; empty: all ranks are on this host. The other hosts are reached by

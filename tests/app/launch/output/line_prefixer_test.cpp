@@ -13,7 +13,7 @@ namespace {
 // All that comes out when `text` comes in pieces of the given lengths, over and over.
 std::string prefixed(std::string_view text, const std::vector<std::size_t>& pieces,
                      std::size_t longest = 1000) {
-  LinePrefixer lines("[3] ", longest);
+  LinePrefixer lines({.prefix = "[3] ", .longest = longest});
   std::string out;
   for (std::size_t i = 0; !text.empty(); ++i) {
     const auto piece = text.substr(0, pieces[i % pieces.size()]);
@@ -31,7 +31,7 @@ TEST(LinePrefixer, PrefixesEachLineAndClosesTheLast) {
 }
 
 TEST(LinePrefixer, HoldsALineBackUntilItIsWhole) {
-  LinePrefixer lines("> ");
+  LinePrefixer lines({.prefix = "> "});
   std::string out;
   lines.feed("begin", out);
   EXPECT_EQ(out, "");
@@ -63,6 +63,54 @@ TEST(LinePrefixer, AnySplitOfTheStreamGivesTheSameLines) {
     const std::size_t longest = 1 + random() % 12;
     EXPECT_EQ(prefixed(text, pieces, longest), prefixed(text, {text.size() + 1}, longest));
   }
+}
+
+TEST(LinePrefixer, TheBeginningOfALineCanBeShownAndItsRestFollowsWithoutAPrefix) {
+  LinePrefixer lines({.prefix = "> "});
+  std::string out;
+  lines.show(out);
+  EXPECT_EQ(out, "") << "nothing is held";
+  lines.feed("continue? ", out);
+  lines.show(out);
+  EXPECT_EQ(out, "> continue? ");
+  EXPECT_TRUE(lines.is_open());
+  lines.feed("yes\nnext", out);
+  EXPECT_EQ(out, "> continue? yes\n");
+  EXPECT_FALSE(lines.is_open());
+  lines.finish(out);
+  EXPECT_EQ(out, "> continue? yes\n> next\n");
+}
+
+TEST(LinePrefixer, WhatFollowsAnInterruptedLineHasAPrefixOfItsOwn) {
+  LinePrefixer lines({.prefix = "> "});
+  std::string out;
+  lines.feed("10 %", out);
+  lines.show(out);
+  lines.interrupt();
+  lines.finish(out);
+  EXPECT_EQ(out, "> 10 %") << "an interrupted line was ended by others";
+  lines.feed(", 20 %\n", out);
+  EXPECT_EQ(out, "> 10 %> , 20 %\n");
+}
+
+TEST(LinePrefixer, ALineThatIsDrawnAnewKeepsItsPrefix) {
+  LinePrefixer lines({.prefix = "> ", .redraws = true});
+  std::string out;
+  for (const char* piece : {"\r10 %", "\r20 %", "30 %\r", "40 %"}) {
+    lines.feed(piece, out);
+    lines.show(out);
+  }
+  EXPECT_EQ(out, "> \r> 10 %\r> 20 %30 %\r> 40 %");
+  lines.feed("\r\nend\r\n", out);
+  EXPECT_EQ(out, "> \r> 10 %\r> 20 %30 %\r> 40 %\r\n> end\r\n");
+}
+
+TEST(LinePrefixer, AStampFollowsThePrefixOfEachLine) {
+  int now = 0;
+  LinePrefixer lines({.prefix = "> ", .stamp = [&] { return fmt::format("{}s ", ++now); }});
+  std::string out;
+  lines.feed("a\nb\n", out);
+  EXPECT_EQ(out, "> 1s a\n> 2s b\n");
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "paceline/app/launch/output/log_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -9,6 +11,9 @@
 
 namespace paceline::launch {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 StreamMask mask(const char* text) {
   return StreamMask::parse("--tee", text).value();
@@ -26,20 +31,56 @@ TEST(StreamMask, IsTorchruns) {
   }
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 TEST(LogFiles, HoldWhatTheMasksSay) {
   const test::TemporaryFolder folder;
-  {
-    LogFiles files({.folder = folder.path() / "new", .redirects = mask("2"), .tees = mask("0:1")});
-    EXPECT_TRUE(files.shows(0, false));
-    EXPECT_FALSE(files.shows(0, true)) << "redirected";
-    files.write(0, false, "out\n");
-    files.write(0, true, "err\n");
-    files.write(1, false, "only on the terminal\n");
-    std::ifstream written(files.path(0));
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(written), {}), "out\nerr\n");
-    EXPECT_FALSE(std::filesystem::exists(files.path(1)));
-  }
+  LogFiles files({.folder = folder.path() / "new", .redirects = mask("2"), .tees = mask("0:1")});
+  files.begin(1);
+  EXPECT_TRUE(files.shows(0, false));
+  EXPECT_FALSE(files.shows(0, true)) << "redirected";
+  EXPECT_EQ(files.write(0, false, "out\n"), "");
+  EXPECT_EQ(files.write(0, true, "err\n"), "");
+  EXPECT_EQ(files.write(1, false, "only on the terminal\n"), "");
+  EXPECT_EQ(text_of(files.path(0)), "out\nerr\n");
+  EXPECT_FALSE(std::filesystem::exists(files.path(1)));
+  EXPECT_FALSE(files.have_everything()) << "no stdout of rank 1";
   EXPECT_THROW(LogFiles({.folder = "/proc/none"}), Error);
+}
+
+TEST(LogFiles, NoRunAndNoGenerationWritesIntoTheFolderOfAnother) {
+  const test::TemporaryFolder folder;
+  LogFiles first({.folder = folder.path()}), second({.folder = folder.path()});
+  first.begin(1);
+  first.write(0, false, "first\n");
+  const std::string path = first.path(0);
+  second.begin(1);  // in the same second, most likely
+  second.write(0, false, "second\n");
+  EXPECT_EQ(text_of(folder.path() / "latest" / "rank_0.log"), "second\n");
+  first.begin(2);
+  first.write(0, false, "restarted\n");
+  EXPECT_EQ(text_of(folder.path() / "latest" / "rank_0.log"), "restarted\n");
+  EXPECT_EQ(text_of(path), "first\n");
+  EXPECT_EQ(text_of(second.path(0)), "second\n");
+}
+
+TEST(LogFiles, AFileThatCannotBeWrittenIsToldOnceAndItsLinesComeBack) {
+  const test::TemporaryFolder folder;
+  LogFiles files({.folder = folder.path()});
+  files.begin(1);
+  EXPECT_TRUE(files.have_everything());
+  std::filesystem::create_symlink("/dev/full", files.path(0));
+  EXPECT_EQ(files.write(0, false, "one\ntwo\n"), "one\ntwo\n");
+  EXPECT_EQ(files.write(0, false, "three\n"), "three\n");
+  EXPECT_FALSE(files.have_everything());
+  const std::string told = files.take_troubles();
+  EXPECT_THAT(told, AllOf(HasSubstr(files.path(0)), HasSubstr("No space left on device")));
+  EXPECT_EQ(std::ranges::count(told, '\n'), 1);
+  EXPECT_EQ(files.write(1, false, "another rank's\n"), "");
+  EXPECT_EQ(files.take_troubles(), "");
 }
 
 }  // namespace

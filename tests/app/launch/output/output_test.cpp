@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
+#include <memory>
 
 #include "paceline/app/launch/process/signals.h"
 
@@ -54,6 +57,71 @@ TEST(Output, BeyondTheWindowWorkersWaitForCreditAndOurOwnWordsDoNot) {
   EXPECT_EQ(sent(), "an end");
   output.credit(120);
   EXPECT_EQ(sent(), line);
+}
+
+// A launcher on a terminal, and the writing ends of two workers' stdout.
+struct OnTerminal {
+  OnTerminal() {
+    terminal = FileDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK));
+    ::grantpt(terminal.get());
+    ::unlockpt(terminal.get());
+    launcher = FileDescriptor(::open(::ptsname(terminal.get()), O_RDWR | O_NOCTTY));
+    termios raw;
+    ::tcgetattr(launcher.get(), &raw);
+    ::cfmakeraw(&raw);
+    ::tcsetattr(launcher.get(), TCSANOW, &raw);
+    output = std::make_unique<Output>(poller, launcher.get(), OutputOptions{.colour = false},
+                                      [](int) {});
+    for (int rank = 0; rank < 2; ++rank) {
+      std::array<int, 2> pipe;
+      EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK), 0);
+      output->add(rank, FileDescriptor(pipe[0]), {});
+      workers[static_cast<std::size_t>(rank)] = FileDescriptor(pipe[1]);
+    }
+  }
+  void write(int rank, std::string_view text) {
+    EXPECT_EQ(::write(workers[static_cast<std::size_t>(rank)].get(), text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  }
+  // The text on the terminal, once it has come to this size.
+  std::string shown(std::size_t size) {
+    const Deadline deadline = Deadline::in(std::chrono::seconds(5));
+    while (all.size() < size && !deadline.passed()) {
+      poller.wait(Deadline::in(std::chrono::milliseconds(10)));
+      std::array<char, 4096> bytes;
+      const auto count = ::read(terminal.get(), bytes.data(), bytes.size());
+      if (count > 0) all.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+    return all;
+  }
+
+  transport::Poller poller;
+  FileDescriptor terminal, launcher;
+  std::array<FileDescriptor, 2> workers;
+  std::unique_ptr<Output> output;
+  std::string all;
+};
+
+TEST(Output, ATerminalShowsAPromptThoughItsLineHasNotEnded) {
+  OnTerminal run;
+  run.write(0, "continue? ");
+  EXPECT_EQ(run.shown(14), "[0] continue? ");
+  run.write(0, "yes\n");
+  EXPECT_EQ(run.shown(18), "[0] continue? yes\n");
+}
+
+TEST(Output, LinesOfOthersEndALineThatIsShownAndNoByteIsLost) {
+  OnTerminal run;
+  run.write(0, "10 %");
+  EXPECT_EQ(run.shown(8), "[0] 10 %");
+  run.write(1, "a line\n");
+  EXPECT_EQ(run.shown(20), "[0] 10 %\n[1] a line\n");
+  run.write(0, ", 20 %\n");
+  EXPECT_EQ(run.shown(31), "[0] 10 %\n[1] a line\n[0] , 20 %\n");
+  run.write(1, "a prompt ");
+  EXPECT_EQ(run.shown(44), "[0] 10 %\n[1] a line\n[0] , 20 %\n[1] a prompt ");
+  run.output->say("paceline: the end\n");
+  EXPECT_EQ(run.shown(63), "[0] 10 %\n[1] a line\n[0] , 20 %\n[1] a prompt \npaceline: the end\n");
 }
 
 TEST(Signals, ArriveInTheLoopAndAreRestored) {
