@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/suggestion.h"
 
@@ -24,15 +26,20 @@ std::string name_in(const std::string& argument) {
 
 }  // namespace
 
-SplitCommand split_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+SplitCommand split_command(const CLI::App& app, std::vector<std::string> arguments) {
   std::size_t at = 0;
+  std::set<const CLI::Option*> seen;
   while (at < arguments.size()) {
-    const std::string& argument = arguments[at];
+    std::string& argument = arguments[at];
+    if (argument == "-np" && app.get_option_no_throw("--np") != nullptr) argument = "--np";
     if (argument == "--" || argument.size() < 2 || argument[0] != '-') break;
     const std::string name = name_in(argument);
     const CLI::Option* option = app.get_option_no_throw(name);
     PACELINE_CHECK(option != nullptr, "unknown option {}{}", name,
                    suggestion(name, long_names(app)));
+    const bool is_flag = option->get_items_expected_max() == 0;
+    PACELINE_CHECK(seen.insert(option).second || is_flag || option->get_expected_max() > 1,
+                   "{} is given twice ({}); give it once", name, option->get_name(false, true));
     PACELINE_CHECK(argument != name + "=", "{} needs a value", name);
     const bool value_follows = option->get_items_expected_max() > 0 && argument == name;
     PACELINE_CHECK(!value_follows || at + 1 < arguments.size(), "{} needs a value", name);

@@ -15,7 +15,8 @@ struct SplitCommand {
   bool operator==(const SplitCommand&) const = default;
 };
 
-// THROWS Error (misuse) at an option that `app` does not know.
-SplitCommand split_command(const CLI::App& app, const std::vector<std::string>& arguments);
+// "-np", as mpirun spells it, is "--np" where `app` has that. THROWS Error (misuse) at an option
+// that `app` does not know, and at one that is given twice and has one value.
+SplitCommand split_command(const CLI::App& app, std::vector<std::string> arguments);
 
 }  // namespace paceline::cli

@@ -8,12 +8,23 @@
 
 #include "paceline/app/launch/hosts/host.h"
 #include "paceline/app/launch/process/shell_word.h"
+#include "paceline/core/base/check.h"
 #include "paceline/core/base/processors.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::launch {
 namespace {
+
+std::string current_folder() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
+  PACELINE_CHECK(!error,
+                 "the current folder cannot be used ({}), since it was deleted or is not yours; "
+                 "change into another one",
+                 error.message());
+  return folder;
+}
 
 bool over_nodes(const RunOptions& options) {
   return options.nodes.nodes > 1;
@@ -124,7 +135,7 @@ AgentOrders orders_for(const RunOptions& options, const Placement& placement,
   const auto port = job.store.substr(job.store.rfind(':'));
   orders.job.store = bracketed(host.store_host) + port;
   if (over_nodes(options)) return orders;
-  orders.directory = std::filesystem::current_path();
+  orders.directory = current_folder();
   orders.command = options.command;
   const Environment settings = settings_in(own_environment());
   orders.environment.insert(orders.environment.begin(), settings.begin(), settings.end());

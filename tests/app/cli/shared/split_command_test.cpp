@@ -7,6 +7,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "paceline/core/base/result.h"
+#include "tests/support/misuse.h"
 
 namespace paceline::cli {
 namespace {
@@ -19,6 +20,8 @@ SplitCommand split(const Words& words) {
   bool quiet = false;
   app.add_option("-n,--np", count);
   app.add_flag("--quiet", quiet);
+  std::vector<std::string> passed;
+  app.add_option("-x", passed)->allow_extra_args(false);
   return split_command(app, words);
 }
 
@@ -26,7 +29,7 @@ TEST(SplitCommand, EndsTheOptionsAtTheFirstWordThatIsNone) {
   EXPECT_EQ(split({"-n", "2", "prog", "-n", "3", "--"}),
             (SplitCommand{{"-n", "2"}, {"prog", "-n", "3", "--"}}));
   EXPECT_EQ(split({"--quiet", "prog"}), (SplitCommand{{"--quiet"}, {"prog"}}));
-  EXPECT_EQ(split({"--np=2", "-n3", "prog"}), (SplitCommand{{"--np=2", "-n3"}, {"prog"}}));
+  EXPECT_EQ(split({"-n3", "prog"}), (SplitCommand{{"-n3"}, {"prog"}}));
   EXPECT_EQ(split({"prog"}), (SplitCommand{{}, {"prog"}}));
   EXPECT_EQ(split({"--help"}), (SplitCommand{{"--help"}, {}}));
 }
@@ -41,6 +44,18 @@ TEST(SplitCommand, RefusesUnknownOptionsAndMissingValues) {
   EXPECT_THROW(split({"--bogus", "prog"}), Error);
   EXPECT_THROW(split({"-n"}), Error);
   EXPECT_THROW(split({"--np=", "prog"}), Error);
+}
+
+TEST(SplitCommand, RefusesAnOptionThatIsGivenTwiceUnlessItTakesSeveralValues) {
+  EXPECT_EQ(test::misuse_of([] {
+              split({"--np=2", "-n3", "prog"});
+            }),
+            "-n is given twice (-n,--np); give it once");
+  EXPECT_EQ(split({"-x", "A", "-x", "B", "--quiet", "--quiet", "prog"}).options.size(), 6U);
+}
+
+TEST(SplitCommand, KnowsMpirunsSpellingOfTheNumberOfProcesses) {
+  EXPECT_EQ(split({"-np", "2", "prog", "-np"}), (SplitCommand{{"--np", "2"}, {"prog", "-np"}}));
 }
 
 }  // namespace

@@ -56,7 +56,9 @@ TEST_F(Program, ARefusalNamesTheRemedy) {
   EXPECT_THAT(refusal(file("plain", "", 0644)), HasSubstr("chmod +x"));
   EXPECT_THAT(refusal(file("script", "#! /no/interpreter -x\n", 0755)),
               HasSubstr("#!/no/interpreter"));
-  EXPECT_THAT(refusal(file("windows", "#!/bin/sh\r\n", 0755)), "found");
+  EXPECT_THAT(refusal(file("windows", "#!/bin/sh\r\n", 0755)), HasSubstr("s/\\r$//"));
+  EXPECT_THAT(refusal(file("bare", "echo hello\n", 0755)), HasSubstr("#!/bin/sh"));
+  EXPECT_THAT(refusal("/bin/true"), "found") << "no text";
 }
 
 }  // namespace
