@@ -81,8 +81,8 @@ class Job {
 };
 
 // Joins the run that the environment tells of (docs/guide/first_steps.md); without one: a world of
-// one rank. Its stdout is line-buffered from here on, unless the program has given it a buffer of its
-// own. Returns when every rank of the generation has joined. THROWS Error: misuse (a variable
+// one rank. Its stdout is line-buffered from here on, unless the program has given it a buffer of
+// its own. Returns when every rank of the generation has joined. THROWS Error: misuse (a variable
 // makes no sense), refused (wrong secret), timed_out (who is missing), mismatch (the ranks' world
 // sizes differ), io.
 Job init();
