@@ -126,10 +126,23 @@ TEST(RunEnvironment, TheSecretIsNotInItNorInAnyCommandLine) {
   }
 }
 
-TEST(RunEnvironment, AWorkerStartsWithThreeDescriptorsAndDefaultSignals) {
+TEST(RunEnvironment, ARankInANamespaceOfItsOwnJoinsAndSoDoesOneOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root makes namespaces and changes the user";
+  const std::string hello = binary("hello_world");
+  for (const std::vector<std::string>& wrapped :
+       {std::vector<std::string>{"unshare", "--pid", "--fork", "--mount-proc", hello},
+        std::vector<std::string>{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                                 hello}}) {
+    const auto result = run(paceline_run({"-n", "2"}, wrapped));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_THAT(result.output, HasSubstr("[1] hello from rank 1 of 2: the ranks add up to 1\n"));
+  }
+}
+
+TEST(RunEnvironment, AWorkerStartsWithItsStreamsTheSecretAndDefaultSignals) {
   const auto told = told_by(run_probe(2, {"environment"}), 2);
   for (const auto& one : told) {
-    EXPECT_THAT(one["descriptors"], ElementsAre(0, 1, 2));
+    EXPECT_THAT(one["descriptors"], ElementsAre(0, 1, 2, std::stoi(at(one, "PACELINE_SECRET_FD"))));
     EXPECT_EQ(one["blocked_signals"], false);
     EXPECT_EQ(one["ignores_sigpipe"], false);
     EXPECT_EQ(one["leads_group"], false) << "its shim does";
@@ -153,10 +166,11 @@ TEST(RunEnvironment, NothingOfALauncherAboveReachesTheWorkers) {
                          {"PACELINE_LOG", "debug"},
                          {"OMP_NUM_THREADS", "7"}};
   const auto told = told_by(options, 1);
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID",
-                           "PACELINE_SECRET_FD", "PACELINE_RUN_GRACE"}) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "PACELINE_RUN_GRACE"}) {
     EXPECT_EQ(at(told[0], name), "(not set)") << name;
   }
+  EXPECT_NE(at(told[0], "PACELINE_SECRET_FD"), "5") << "the launcher's own";
   EXPECT_EQ(at(told[0], "PACELINE_RANK"), "0");
   EXPECT_EQ(at(told[0], "RANK"), "0");
   EXPECT_EQ(at(told[0], "TORCHELASTIC_RESTART_COUNT"), "0");

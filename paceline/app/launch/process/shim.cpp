@@ -23,6 +23,9 @@
 namespace paceline::launch {
 namespace {
 
+// Programs that open files find the low numbers free, and some take those for granted.
+constexpr int kSecretInWorker = 200;
+
 void tell(int status, ShimMessage message) {
   message.stamp_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   [[maybe_unused]] const auto written =
@@ -65,11 +68,14 @@ void run_on(const ProcessorSet& processors) {
   for (int& fd : standard) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   for (int fd = 0; fd < 3; ++fd) ::dup2(standard[static_cast<std::size_t>(fd)], fd);
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  const int secret = ::fcntl(orders.secret, F_DUPFD, kSecretInWorker);
 
   auto command = orders.command;
   auto environment = orders.environment;
   environment.push_back(fmt::format("{}={}", membership::variable::kSecretFile,
                                     path_of_descriptor(shim, orders.secret)));
+  if (secret >= 0)
+    environment.push_back(fmt::format("{}={}", membership::variable::kSecretFd, secret));
   const auto arguments = pointers(command), variables = pointers(environment);
   run_on(orders.processors);
   ::setrlimit(RLIMIT_NOFILE, &orders.open_files);

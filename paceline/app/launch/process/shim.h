@@ -38,7 +38,7 @@ struct ShimOrders {
   pid_t launcher = 0;
   std::string program = {};
   std::vector<std::string> command = {};
-  Environment environment = {};  // without PACELINE_SECRET_FILE
+  Environment environment = {};  // without PACELINE_SECRET_FILE and PACELINE_SECRET_FD
   ProcessorSet processors = {};  // where the worker runs; empty: as the launcher
 
   // Descriptors; the shim closes all others.

@@ -20,6 +20,24 @@
 namespace paceline::membership {
 namespace {
 
+Result<> take_secret(Result<Secret> secret, Environment& environment) {
+  if (!secret) return secret.error();
+  environment.secret = *secret;
+  return Done{};
+}
+
+Failure unreachable_secret(const char* file, std::int64_t fd, const Failure& failure) {
+  return {failure.fault,
+          fmt::format("the job's secret is neither in {} nor behind descriptor {} ({}): a program "
+                      "between the launcher and this one, such as a container, hides the processes "
+                      "outside and closes what it inherits; let it hand on descriptor {}, or start "
+                      "`paceline run` within it",
+                      file, fd, failure.what, fd),
+          {}};
+}
+
+// Both lead to the same secret. The file, in /proc, survives wrappers that close descriptors; the
+// descriptor survives those that change the user or hide processes.
 Result<> read_secret(const Variables& variables, Environment& environment) {
   const char* file = variables(variable::kSecretFile);
   const char* descriptor = variables(variable::kSecretFd);
@@ -31,15 +49,15 @@ Result<> read_secret(const Variables& variables, Environment& environment) {
                                variable::kSecretFile, variable::kSecretFd),
                    {}};
   }
-  std::int64_t fd = -1;
-  if (file == nullptr) {
-    if (auto read = read_number(variables, variable::kSecretFd, 0, 1 << 20, fd); !read) return read;
+  if (file != nullptr) {
+    auto secret = Secret::from_file(file);
+    if (secret || descriptor == nullptr) return take_secret(secret, environment);
   }
-  auto secret =
-      file != nullptr ? Secret::from_file(file) : Secret::from_descriptor(static_cast<int>(fd));
-  if (!secret) return secret.error();
-  environment.secret = *secret;
-  return Done{};
+  std::int64_t fd = -1;
+  if (auto read = read_number(variables, variable::kSecretFd, 0, 1 << 20, fd); !read) return read;
+  auto secret = Secret::from_descriptor(static_cast<int>(fd));
+  if (secret || file == nullptr) return take_secret(secret, environment);
+  return unreachable_secret(file, fd, secret.error());
 }
 
 constexpr double kLongestMilliseconds =

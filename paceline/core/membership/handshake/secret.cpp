@@ -77,8 +77,12 @@ Result<Secret> Secret::from_file(const std::string& path) {
 Result<Secret> Secret::from_descriptor(int fd) {
   std::array<char, 2 * kSize + 2> text = {};
   std::size_t length = 0;
+  const bool is_pipe = ::lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE;
   while (length < text.size()) {
-    const auto got = ::read(fd, text.data() + length, text.size() - length);
+    // Processes that inherit a file share its position.
+    const auto offset = static_cast<off_t>(length);
+    const auto got = is_pipe ? ::read(fd, text.data() + length, text.size() - length)
+                             : ::pread(fd, text.data() + length, text.size() - length, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return io_failure("cannot read the job's secret", errno);
     if (got == 0) break;

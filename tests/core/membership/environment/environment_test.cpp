@@ -1,5 +1,6 @@
 #include "paceline/core/membership/environment/environment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -61,6 +62,19 @@ TEST(Environment, WithoutAnyItIsAWorldOfOne) {
   EXPECT_FALSE(e.secret);
   EXPECT_EQ(e.operation_timeout, std::chrono::minutes(10));
   EXPECT_TRUE(e.reproducible);
+}
+
+TEST_F(EnvironmentTest, TheDescriptorOfTheSecretIsTakenWhereItsFileIsHidden) {
+  good["PACELINE_SECRET_FILE"] = "/proc/none/fd/6";
+  ::lseek(fd.get(), 0, SEEK_END);  // a rank that shares the descriptor has read it
+  EXPECT_EQ(read(good).value().secret->key(), secret.key());
+  good["PACELINE_SECRET_FD"] = "999";
+  const auto hidden = read(good);
+  ASSERT_FALSE(hidden.has_value());
+  EXPECT_THAT(hidden.error().what,
+              ::testing::AllOf(::testing::HasSubstr("/proc/none/fd/6"),
+                               ::testing::HasSubstr("descriptor 999"),
+                               ::testing::HasSubstr("let it hand on descriptor 999")));
 }
 
 TEST_F(EnvironmentTest, EveryVariableIsRead) {
