@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
 #include "tests/support/launched.h"
 
 namespace paceline::test {
@@ -46,6 +50,48 @@ TEST(RunSignals, ControlCEndsWith130EvenIfAWorkerFailsThen) {
   ASSERT_EQ(ready(launcher, 2).size(), 2U);
   launcher.send(SIGINT);
   EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 130);
+}
+
+char state_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto name = text.rfind(") ");
+  return name == std::string::npos ? '?' : text[name + 2];
+}
+
+bool all_become(const std::vector<pid_t>& processes, bool stopped) {
+  const Deadline deadline = Deadline::in(5s);
+  const auto is_so = [&](pid_t process) { return (state_of(process) == 'T') == stopped; };
+  while (!std::ranges::all_of(processes, is_so)) {
+    if (deadline.passed()) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(RunSignals, ControlZStopsTheWorkersTooUntilTheyGoOn) {
+  Process launcher(run_probe(2, {"wait"}));
+  auto processes = ready(launcher, 2);
+  ASSERT_EQ(processes.size(), 2U);
+  processes.push_back(launcher.pid());
+  for (int round = 0; round < 2; ++round) {
+    launcher.send(SIGTSTP);
+    EXPECT_TRUE(all_become(processes, /*stopped=*/true));
+    launcher.send(SIGCONT);
+    EXPECT_TRUE(all_become(processes, /*stopped=*/false));
+  }
+  launcher.send(SIGTERM);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 143);
+}
+
+TEST(RunSignals, TheTimeoutGoesOnWhileARunIsStopped) {
+  Process launcher(run_probe(1, {"wait"}, {"--timeout", "600ms"}));
+  ASSERT_EQ(ready(launcher, 1).size(), 1U);
+  launcher.send(SIGTSTP);
+  EXPECT_TRUE(all_become({launcher.pid()}, /*stopped=*/true));
+  EXPECT_FALSE(launcher.wait_for_error("paceline:", Deadline::in(700ms)));
+  launcher.send(SIGCONT);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 124);
 }
 
 TEST(RunSignals, UserSignalsAreForwardedAndChangeNothing) {

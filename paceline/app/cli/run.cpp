@@ -77,7 +77,8 @@ any more is told once, and its lines are printed.
 When a process fails, the others are told why, have --grace to end by themselves, then get SIGTERM, and 0.4 s later
 SIGKILL. With --max-restarts all are then started again, after 1, 2, 4 .. 60 s, and go on from their newest checkpoint.
 Ctrl-C, SIGTERM and SIGHUP are passed on to them, and at the end of --timeout they get SIGTERM: they have --stop-grace to
-save and end, a second signal kills them. SIGUSR1 makes those save that catch it. No process stays behind.
+save and end, a second signal kills them. Ctrl-Z stops them too, until `fg` or `bg`. SIGUSR1 makes those save that catch it.
+No process stays behind.
 
 Exit codes:
   0      every process ended with 0

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,7 +12,6 @@
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "paceline/core/job/job.h"
 #include "tests/processes/programs/checked_line.h"
@@ -28,6 +28,18 @@ volatile int& number_in(const std::string& path) {
   return *static_cast<int*>(memory);
 }
 
+void die_after(std::chrono::microseconds life) {
+  sigevent by_kill = {};
+  by_kill.sigev_notify = SIGEV_SIGNAL;
+  by_kill.sigev_signo = SIGKILL;
+  timer_t timer = {};
+  itimerspec at = {};
+  at.it_value.tv_nsec = 1 + std::chrono::nanoseconds(life).count();
+  if (::timer_create(CLOCK_MONOTONIC, &by_kill, &timer) != 0 ||
+      ::timer_settime(timer, 0, &at, nullptr) != 0)
+    std::_Exit(99);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -35,15 +47,10 @@ int main(int argc, char** argv) {
   paceline::Job job = paceline::init();
   std::mt19937 random(static_cast<unsigned>(std::atoi(argv[1]) + job.rank()));
   volatile int& printed = number_in(std::string(argv[2]) + "/rank_" + std::to_string(job.rank()));
-  const std::chrono::microseconds life(random() % 20'000);
-  std::thread([life] {
-    std::this_thread::sleep_for(life);
-    ::kill(::getpid(), SIGKILL);
-  }).detach();
+  die_after(std::chrono::microseconds(random() % 6000));
   for (int line = 0; line < kLines; ++line) {
     std::printf("%s\n", paceline::test::checked_line(job.rank(), line, random() % 200).c_str());
     printed = line + 1;
-    if (line % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   while (true) ::pause();
 }

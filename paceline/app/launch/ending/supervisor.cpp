@@ -87,7 +87,8 @@ Actions Supervisor::on_report(int rank, Failure failure) {
 }
 
 Actions Supervisor::on_signal(int number, Moment now) {
-  if (number == SIGUSR1 || number == SIGUSR2) return {forward(number)};
+  if (number == SIGUSR1 || number == SIGUSR2 || number == SIGTSTP || number == SIGCONT)
+    return {forward(number)};
   const bool again = why_.has_value();
   if (!again) {
     const Clock::duration until_kill = all_ended() ? Clock::duration::zero() : options_.stop_grace;

@@ -30,7 +30,7 @@ SignalWatch::SignalWatch(transport::Poller& poller, std::function<void(int)> on_
     : poller_(poller), on_signal_(std::move(on_signal)) {
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}) {
     if (!is_ignored(number)) ::sigaddset(&watched, number);
   }
   sigset_t blocked = watched;

@@ -51,6 +51,7 @@ class Run {
   void say(const std::string& text);
   void write_verdict(const Outcome& outcome);
   void on_signal(int number);
+  void stop_and_go_on();
   void on_output_lost(int error);
 
   const RunOptions& options_;
@@ -107,7 +108,15 @@ AttemptParts Run::parts() {
           .timeout_at = timeout_at_};
 }
 
+// Ctrl-Z reaches the launcher alone, since workers have process groups of their own.
+void Run::stop_and_go_on() {
+  if (attempt_) attempt_->on_signal(SIGTSTP);
+  ::raise(SIGSTOP);
+  if (attempt_) attempt_->on_signal(SIGCONT);
+}
+
 void Run::on_signal(int number) {
+  if (number == SIGTSTP) return stop_and_go_on();
   if (attempt_) attempt_->on_signal(number);
   else if (number != SIGUSR1 && number != SIGUSR2) stopped_by_ = number;
 }

@@ -28,7 +28,7 @@ class Secret {
 
   // Refuses a file that other users may read, or that holds anything but 64 hexadecimal digits.
   static Result<Secret> from_file(const std::string& path);
-  // Of a pipe, or of a file from its beginning on, wherever its position is.
+  // Reads a pipe, or a file from its beginning on, wherever its position is.
   static Result<Secret> from_descriptor(int fd);
   static Result<Secret> parse(std::string_view hexadecimal);
 
