@@ -48,6 +48,8 @@ std::vector<Wrong> wrong_options() {
       {run_with({"-n", "2", "--host-file", "x"}), {"unknown option --host-file", "--hostfile?"}},
       {run_with({"-n", "2", "--store", "10.0.0.7:1"}),
        {"10.0.0.7 is not this host's loopback", "--hosts"}},
+      {run_with({"-n", "2", "--port-range", "5:4"}),
+       {"--port-range: \"5:4\" is no range of ports", "20000:20100"}},
       {run_with({"-n", "2", "--ssh", "rsh"}), {"--ssh: there is no other host", "--hosts"}},
       {run_with({"--hosts", "localhost:2", "--ssh", " "}), {"--ssh: it is empty"}},
       {run_with({"-n", "2", "--tee", "3"}), {"--tee: into which files?", "--log-dir"}},

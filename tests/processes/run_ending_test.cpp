@@ -27,10 +27,27 @@ TEST(RunEnding, ProgramsThatNeverJoinAreToldSoAtTheEnd) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.error,
             "paceline: no process joined the run: 3 processes ran, each for itself. A program "
-            "joins by calling paceline::init() at its start\n");
+            "joins by calling paceline::init() at its start, and not if a wrapper (env -i, sudo) "
+            "emptied its environment\n");
   const auto failed = run(run_probe(3, {"1=exit:3", "wait"}));
   EXPECT_EQ(failed.exit_code, 3);
   EXPECT_THAT(failed.error, Not(HasSubstr("no process joined"))) << "its failure is the news";
+}
+
+TEST(RunEnding, WhoLeavesByExitWhileOthersWaitIsNamedAsTheFirstFailure) {
+  const auto result =
+      run(paceline_run({"-n", "3"}, {binary("collective_worker"), "1=exit:0", "stream"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("paceline: rank 1 (pid "));
+  EXPECT_THAT(result.error, HasSubstr("failed first: it ended with code 0 without ending its Job"));
+}
+
+TEST(RunEnding, AfterACleanSaveNobodyHadToBeStopped) {
+  Process launcher(run_probe(2, {"catch:143"}));
+  ASSERT_EQ(ready(launcher, 2).size(), 2U);
+  launcher.send(SIGTERM);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(5s))), 143);
+  EXPECT_THAT(launcher.error(), HasSubstr("paceline: ranks 0, 1 ended when asked to (code 143)\n"));
 }
 
 TEST(RunEnding, TheCodeOfAFailedProcessIsTheLaunchers) {

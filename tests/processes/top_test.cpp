@@ -46,6 +46,8 @@ TEST(Top, SeesTheRanksOfAJobAtWorkAndWhoHoldsTheOthersUp) {
     ranks = look_at(job);
     state = ranks[0].at("state");
   }
+  EXPECT_TRUE(ranks[1].at("stopped"));
+  EXPECT_FALSE(ranks[0].at("stopped"));
   ASSERT_EQ(::kill(pids[1], SIGCONT), 0);
   EXPECT_THAT(state, HasSubstr("for all_reduce f32[20000] max"));
   EXPECT_EQ(ranks[1].at("operations_per_second"), 0) << "a stopped rank is seen as well";

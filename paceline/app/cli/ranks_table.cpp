@@ -112,6 +112,7 @@ std::vector<RankRates> rates(const Look& before, const Look& now) {
 
 std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates& rates) {
   const auto& status = rank.status;
+  const std::string stop = rank.stopped ? "stopped (kill -CONT goes on): " : "";
   if (is_server(rank)) {
     const auto& serves = status.serves;
     const std::string ranges =
@@ -119,9 +120,9 @@ std::string state_of(const HostRank& rank, std::int64_t now_ns, const RankRates&
             ? "no tables"
             : fmt::format("{} range{} at clocks {} to {}", serves.ranges,
                           serves.ranges == 1 ? "" : "s", serves.lowest_clock, serves.highest_clock);
-    return fmt::format("serves {}, {:.0f} pushes a second", ranges, rates.pushes);
+    return fmt::format("{}serves {}, {:.0f} pushes a second", stop, ranges, rates.pushes);
   }
-  const std::string work = work_of(rank, now_ns);
+  const std::string work = stop + work_of(rank, now_ns);
   if (!has_stages(rank)) return work;
   return fmt::format("stage {}, bubble {:.0f} %: {}", status.stages.numbers.data(),
                      100 * rates.bubble, work);
@@ -159,12 +160,13 @@ std::string ranks_json(const Look& before, const Look& now) {
   const auto rate = rates(before, now);
   auto ranks = nlohmann::ordered_json::array(), servers = ranks;
   for (std::size_t i = 0; i < now.ranks.size(); ++i) {
-    const auto& [pid, status, cpu_seconds, memory_bytes] = now.ranks[i];
+    const auto& [pid, status, cpu_seconds, memory_bytes, stopped] = now.ranks[i];
     if (is_server(now.ranks[i])) {
       servers.push_back({{"job", status.job.data()},
                          {"generation", status.generation},
                          {"server", status.server},
                          {"pid", pid},
+                         {"stopped", stopped},
                          {"cpu", rate[i].cpu},
                          {"memory_bytes", memory_bytes},
                          {"ranges", status.serves.ranges},
@@ -188,6 +190,7 @@ std::string ranks_json(const Look& before, const Look& now) {
                      {"operations", status.operations},
                      {"operations_per_second", rate[i].operations},
                      {"in_flight", status.in_flight},
+                     {"stopped", stopped},
                      {"waiting_share", rate[i].waiting},
                      {"state", state_of(now.ranks[i], now.at_ns, rate[i])}});
     if (!has_stages(now.ranks[i])) continue;

@@ -31,7 +31,7 @@ std::vector<RankRates> rates(const Look& before, const Look& now);
 
 // "waits 3.2 s for all_reduce f32[10] sum", "computes, 2 operations in flight", "computes", "serves
 // 8 ranges at clocks 3 to 5, 40 pushes a second". A rank of a pipeline has "stage 1, bubble 23 %: "
-// before it.
+// before it, one that a signal stops "stopped (...): ".
 std::string state_of(const observe::HostRank& rank, std::int64_t now_ns, const RankRates& rates);
 
 // A line for each rank and server under a line for each job; no line is longer than `columns`

@@ -21,6 +21,7 @@
 #include "paceline/app/cli/shared/split_command.h"
 #include "paceline/app/launch/launch.h"
 #include "paceline/core/base/check.h"
+#include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/transport/socket/resolve.h"
 
 namespace paceline::cli {
@@ -94,7 +95,7 @@ Exit codes:
 // source.
 struct Given {
   std::string processes, grace, stop_grace, timeout, max_restarts, transport, determinism,
-      operation_timeout, store;
+      operation_timeout, start_timeout, store, port_range;
   std::string hosts, hostfile, ssh, nodes, node_rank, endpoint, id, secret_file;
   std::string servers, server_hosts;
   std::string log_dir, redirects, tees;
@@ -139,9 +140,14 @@ void add_options(CLI::App& app, Given& given) {
       "reproducible: sums have the same bits in every run; fast (reproducible)");
   add("--operation-timeout", given.operation_timeout, "PACELINE_RUN_OPERATION_TIMEOUT", "TIME",
       "a collective that takes longer fails (10min)");
+  add("--start-timeout", given.start_timeout, "PACELINE_RUN_START_TIMEOUT", "TIME",
+      "time in which all processes must have joined after the first, and all hosts and nodes must "
+      "have come (5min)");
   add("--store", given.store, "PACELINE_RUN_STORE", "HOST:PORT",
       "address of this host where the job's store listens (127.0.0.1 and any free port; with "
       "hosts, the address by which they reach this host)");
+  add("--port-range", given.port_range, "PACELINE_RUN_PORT_RANGE", "A:B",
+      "ports on which the store and the processes listen, for firewalls (any free ones)");
   add("-H,--hosts,--host", given.hosts, "PACELINE_RUN_HOSTS", "LIST",
       "hosts and their slots, as a:2,b:2 or n[01-04]:8");
   add("--hostfile", given.hostfile, "PACELINE_RUN_HOSTFILE", "FILE",
@@ -248,12 +254,20 @@ void take_nodes(const Given& given, launch::RunOptions& options) {
   PACELINE_CHECK(!given.endpoint.empty(),
                  "where do the nodes meet? Give --rdzv-endpoint HOST:PORT, an address of node 0");
   Deadline named = Deadline::in(kNamePatience);
-  if (options.timeout) named = named.sooner(Deadline::in(*options.timeout));
-  nodes.endpoint = launch::find_endpoint(given.endpoint, named, transport::resolve_tcp_address);
+  if (options.timeout) named = named.sooner(Deadline::at(options.asked + *options.timeout));
+  nodes.endpoint = launch::find_endpoint(
+      given.endpoint, named,
+      nodes.node_rank == 0 ? transport::resolve_for_others : transport::resolve_tcp_address);
+  PACELINE_CHECK(nodes.node_rank == 0 || nodes.endpoint.host != "127.0.1.1",
+                 "--rdzv-endpoint: {} means {} here, which is this host itself; give an address of "
+                 "node 0's host",
+                 given.endpoint, nodes.endpoint.host);
   PACELINE_CHECK(
       nodes.endpoint.port > 0,
       "--rdzv-endpoint: port 0 cannot be found by the other nodes; give a number from 1 to 65535");
   nodes.processes = options.processes;
+  nodes.patience = options.start_timeout;
+  nodes.stall = options.stall;
   if (!given.id.empty()) nodes.id = given.id;
   PACELINE_CHECK(!given.secret_file.empty(),
                  "nodes need a secret that proves who belongs to the job: (umask 077; openssl rand "
@@ -291,6 +305,27 @@ void take_passed(const Given& given, launch::RunOptions& options) {
   }
 }
 
+// The workers' variable counts for the launcher too, since it watches their start.
+void take_start(const Given& given, launch::RunOptions& options) {
+  namespace variable = membership::variable;
+  if (!given.start_timeout.empty())
+    options.start_timeout = parse_duration("--start-timeout", given.start_timeout);
+  else if (const char* time = std::getenv(variable::kStartTimeout))
+    options.start_timeout = parse_duration(variable::kStartTimeout, time);
+  if (const char* stall = std::getenv(variable::kStallTime))
+    options.stall = parse_duration(variable::kStallTime, stall);
+}
+
+void take_ports(const Given& given, launch::RunOptions& options) {
+  const char* variable = std::getenv(membership::variable::kPortRange);
+  options.port_range =
+      given.port_range.empty() && variable != nullptr ? variable : given.port_range;
+  PACELINE_CHECK(
+      options.port_range.empty() || transport::parse_port_range(options.port_range).has_value(),
+      "--port-range: \"{}\" is no range of ports; give two from 1 to 65535, as 20000:20100",
+      options.port_range);
+}
+
 void take_store(const Given& given, launch::RunOptions& options) {
   if (given.store.empty()) return;
   const bool one_host =
@@ -322,10 +357,12 @@ launch::RunOptions checked_options(const Given& given, const std::vector<std::st
     parse_duration("--operation-timeout", given.operation_timeout);
     options.operation_timeout = given.operation_timeout;
   }
+  take_start(given, options);
   take_hosts({given.hosts, given.hostfile, given.ssh, !given.server_hosts.empty()},
              given.processes.empty() ? 0 : options.processes, options);
   take_nodes(given, options);
   take_servers({given.servers, given.server_hosts}, options);
+  take_ports(given, options);
   take_store(given, options);
   take_logs(given, options);
   take_passed(given, options);
@@ -355,10 +392,16 @@ struct NamedOption {
 
 // The options that a manifest hands on to the launcher of each node.
 constexpr NamedOption kForLaunchers[] = {
-    {"--grace", &Given::grace},         {"--stop-grace", &Given::stop_grace},
-    {"--timeout", &Given::timeout},     {"--max-restarts", &Given::max_restarts},
-    {"--bind", &Given::bind},           {"--log-dir", &Given::log_dir},
-    {"--redirects", &Given::redirects}, {"--tee", &Given::tees},
+    {"--grace", &Given::grace},
+    {"--stop-grace", &Given::stop_grace},
+    {"--timeout", &Given::timeout},
+    {"--max-restarts", &Given::max_restarts},
+    {"--start-timeout", &Given::start_timeout},
+    {"--port-range", &Given::port_range},
+    {"--bind", &Given::bind},
+    {"--log-dir", &Given::log_dir},
+    {"--redirects", &Given::redirects},
+    {"--tee", &Given::tees},
 };
 
 // The options that place a run on hosts, which a manifest leaves to its system.

@@ -35,7 +35,10 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
 Job::Impl::~Impl() {
   companions.clear();
   world.reset();
-  reactor->run([this] { generation->leave(); });
+  reactor->run([this] {
+    generation->leave();
+    if (store) store->leave();
+  });
   job::flush(*reactor, *generation, Deadline::in(kLeave));
   reactor->stop();
   reactor->run([this] {

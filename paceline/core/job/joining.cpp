@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "paceline/core/membership/environment/configuration.h"
 #include "paceline/core/membership/environment/variables.h"
 #include "paceline/core/membership/store/endpoint.h"
+#include "paceline/core/membership/store/told_wait.h"
 #include "paceline/core/transport/fabric/fabric_link.h"
 #include "paceline/core/transport/fabric/fabric_meeting.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
@@ -49,11 +51,12 @@ std::unique_ptr<transport::Fabric> open_fabric(TransportChoice choice) {
 }
 
 constexpr std::chrono::milliseconds kBetweenLooks{100};
+constexpr std::chrono::seconds kLaunchersWord{2};
 constexpr std::chrono::milliseconds kVerdict{500};  // from a death until the launcher has told it
 
 class Joining {
  public:
-  Joining(Job::Impl& job, StoreClient& store)
+  Joining(Job::Impl& job, StoreClient& store, Deadline deadline)
       : job_(job),
         environment_(job.environment),
         store_(store),
@@ -64,7 +67,7 @@ class Joining {
                    .world_size = members_,
                    .job = job.generation->identity().job,
                    .generation = environment_.generation}),
-        deadline_(Deadline::in(environment_.operation_timeout)),
+        deadline_(deadline),
         acceptor_(poller_, own_, *environment_.secret,
                   [this](FileDescriptor socket, const Hello& hello) {
                     accepted(std::move(socket), hello);
@@ -74,15 +77,8 @@ class Joining {
     listen();
     store_.set(fmt::format("endpoint/{}", member_), encode(self_));
     read_endpoints();
-    for (int peer = 0; peer < member_; ++peer) connect(peer);
-    while (linked_ < members_ - 1) {
-      if (deadline_.passed())
-        throw Error(
-            {Fault::timed_out, "not all ranks have connected" + acceptor_.crowd(), missing()});
-      heed_ends(Deadline::in(Clock::duration::zero()));
-      poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
-      if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);
-    }
+    connect_to_lower();
+    await_higher();
     const auto ranks =
         std::span(endpoints_).first(static_cast<std::size_t>(environment_.world_size));
     job_.generation->set_shares_memory(
@@ -95,6 +91,7 @@ class Joining {
   }
 
  private:
+  bool is_launched() const { return environment_.meeting.kind == Meeting::Kind::launcher; }
   std::string name_of(int member) const { return job_.generation->identity().name_of(member); }
   bool offers_memory() const {
     return environment_.transport == TransportChoice::automatic ||
@@ -151,14 +148,71 @@ class Joining {
     }
     self_.tcp_carries = environment_.transport != TransportChoice::ucx;
     if (offers_tcp()) {
-      auto listener = transport::listen_tcp({store_.local_host(), 0}).value();
+      auto listener = transport::listen_tcp({store_.local_host(), 0}, environment_.ports).value();
       self_.tcp = transport::to_string(transport::local_address(listener.get()).value());
       acceptor_.listen(std::move(listener));
     }
   }
 
+  void connect_to_lower() {
+    std::atomic<int> next = 0;
+    const ToldWait told(environment_.stall_time, [&] {
+      return fmt::format(
+          "{} waits for {}, which has joined but does not answer: is it stopped, or "
+          "can it not be reached at {}?",
+          name_of(member_), name_of(next), endpoints_[static_cast<std::size_t>(next)].tcp);
+    });
+    for (; next < member_; ++next) connect(next);
+  }
+
+  void await_higher() {
+    Tellings tellings(environment_.stall_time);
+    while (linked_ < members_ - 1) {
+      if (deadline_.passed())
+        throw Error({Fault::timed_out,
+                     fmt::format("{} have not connected{}{}", names_of(missing()),
+                                 start_limit(environment_), acceptor_.crowd()),
+                     missing()});
+      heed_ends(Deadline::in(Clock::duration::zero()));
+      poller_.wait(deadline_.sooner(Deadline::in(kBetweenLooks)));
+      if (const auto& trouble = acceptor_.trouble()) throw Error(*trouble);
+      if (!tellings.is_due()) continue;
+      tell_start(tellings.seconds(),
+                 fmt::format("{} waits for {} to connect: stopped, or without a way to {}?",
+                             name_of(member_), names_of(missing()), self_.tcp));
+    }
+  }
+
+  std::string names_of(const std::vector<int>& members) const {
+    std::string names;
+    for (const int member : members) names += (names.empty() ? "" : ", ") + name_of(member);
+    return names;
+  }
+
+  // Our launcher tells who is missing, and so does rank 0 where it has the store; the others tell
+  // of a store that is silent.
+  void tell_who_is_missing(double seconds) {
+    const auto missing = store_.missing("endpoint", members_);
+    if (std::ranges::count(missing, member_) > 0)
+      return tell_start(seconds, fmt::format("{} waits for the job's store at {}, which does not "
+                                             "answer: is {} stopped?",
+                                             name_of(member_), environment_.store,
+                                             is_launched() ? "the launcher" : "rank 0"));
+    if (is_launched() || member_ != 0 || missing.empty()) return;
+    tell_start(seconds, fmt::format("{} of {} have joined; missing: {}; did their processes start, "
+                                    "and do they call paceline::init()?{}",
+                                    members_ - static_cast<int>(missing.size()), members_,
+                                    names_of(missing), left_over(environment_)));
+  }
+
   void read_endpoints() {
-    const auto published = store_.get_all("endpoint", members_, deadline_);
+    Tellings tellings(environment_.stall_time);
+    const auto tell = [&] {
+      if (tellings.is_due()) tell_who_is_missing(tellings.seconds());
+      return tellings.next();
+    };
+    const auto published =
+        store_.get_all("endpoint", members_, deadline_, {.at = tellings.next(), .call = tell});
     if (!published && published.error().fault == Fault::timed_out) throw who_has_not_joined();
     int peer = 0;
     for (const auto& endpoint : published.value()) {
@@ -171,20 +225,17 @@ class Joining {
     }
   }
 
-  // The first rank whose endpoint is not there.
   Error who_has_not_joined() {
-    int peer = 0;
-    for (; peer + 1 < members_; ++peer) {
-      const auto there = store_.get(fmt::format("endpoint/{}", peer), Deadline::in(kBetweenLooks));
-      if (there) continue;
-      if (there.error().fault != Fault::timed_out) return Error(there.error());
-      break;
-    }
+    auto missing = store_.missing("endpoint", members_);
+    if (const auto verdict = store_.ended(Deadline::in(Clock::duration::zero())))
+      return Error(*verdict);
     return Error({Fault::timed_out,
-                  fmt::format("{} has not joined within {} ms; did its process start, and does "
-                              "it call paceline::init()?",
-                              name_of(peer), environment_.operation_timeout.count()),
-                  {peer}});
+                  fmt::format("{} not joined{}; did {} start, and {} call paceline::init()?{}",
+                              names_of(missing) + (missing.size() == 1 ? " has" : " have"),
+                              start_limit(environment_),
+                              missing.size() == 1 ? "its process" : "their processes",
+                              missing.size() == 1 ? "does it" : "do they", left_over(environment_)),
+                  std::move(missing)});
   }
 
   void connect(int peer) {
@@ -312,9 +363,49 @@ Result<std::string> read_profile(const std::string& path) {
                  {}};
 }
 
+// Our launcher knows more of what keeps the others, so its word comes first.
+Deadline start_deadline(const Environment& e) {
+  const auto launchers_word = std::min<std::chrono::milliseconds>(e.start_timeout, kLaunchersWord);
+  const bool launched = e.meeting.kind == Meeting::Kind::launcher;
+  return Deadline::in(e.start_timeout + (launched ? launchers_word : std::chrono::milliseconds(0)));
+}
+
+// Takes the store's answer for its word that this rank is in.
+Result<std::unique_ptr<StoreClient>> try_to_connect(const Environment& e, const Hello& own,
+                                                    Deadline deadline) {
+  auto client = StoreClient::connect(e.store, own, *e.secret, deadline);
+  if (!client) return client;
+  const std::string key = fmt::format("here/{}", own.rank);
+  client.value()->set(key, {});
+  const auto answer = client.value()->get(key, deadline);
+  if (!answer && client.value()->is_cut_off()) return answer.error();
+  return client;  // a verdict is heard while joining
+}
+
+// A store that is flooded with connections may close one of its own ranks; it lets it in later.
+std::unique_ptr<StoreClient> connect_to_store(const Environment& e, const Hello& own,
+                                              Deadline deadline) {
+  constexpr std::chrono::seconds kOnceMore{10};
+  const ToldWait told(e.stall_time, [&] {
+    return fmt::format(
+        "{} waits for the job's store at {}: is {}, and can that address be reached "
+        "from here?{}",
+        member_name(e.member(), e.world_size), e.store,
+        e.meeting.kind == Meeting::Kind::launcher ? "the launcher running and not stopped"
+                                                  : "rank 0 started, does it call paceline::init()",
+        left_over(e));
+  });
+  auto client = try_to_connect(e, own, deadline);
+  const bool closed = !client && (client.error().fault == Fault::peer_lost ||
+                                  client.error().fault == Fault::refused);
+  if (closed) client = try_to_connect(e, own, deadline.sooner(Deadline::in(kOnceMore)));
+  return std::move(client).value();
+}
+
 }  // namespace
 
 std::unique_ptr<Job::Impl> join(Environment environment) {
+  const Deadline deadline = start_deadline(environment);
   // The launcher's word holds until all ranks have told their processors.
   set_own_lines(environment.own_lines);
   const auto options = reactor_options(environment.local_world_size > own_processors().count());
@@ -323,7 +414,7 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
   // Rank 0 alone, so that the file need not be on every host.
   if (e.rank == 0 && !e.profile_file.empty()) job->profile = read_profile(e.profile_file).value();
   const bool hosted = e.meeting.kind != Meeting::Kind::launcher;
-  if (hosted) job->hosted_store = meet(job->environment, *job->reactor);
+  if (hosted) job->hosted_store = meet(job->environment, *job->reactor, deadline);
   if (e.store.empty()) return job;
   Hello own{.purpose = Purpose::store,
             .rank = e.member(),
@@ -331,13 +422,15 @@ std::unique_ptr<Job::Impl> join(Environment environment) {
             .world_size = e.members(),
             .job = job->generation->identity().job,
             .generation = e.generation};
-  job->store =
-      StoreClient::connect(e.store, own, *e.secret, Deadline::in(e.operation_timeout)).value();
+  job->store = connect_to_store(e, own, deadline);
   StoreClient& store = *job->store;
   membership::Generation& generation = *job->generation;
-  Joining joining(*job, store);
+  Joining joining(*job, store, deadline);
+  const auto begun = Clock::now();
+  job->reactor->status().wait_began("all ranks to join");
   try {
     joining.run();
+    job->reactor->status().wait_ended(std::chrono::nanoseconds(Clock::now() - begun).count());
   } catch (const Error& error) {
     store.report(error.failure());
     job->reactor->run(

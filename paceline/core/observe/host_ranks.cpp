@@ -56,8 +56,8 @@ struct Shown {
   int parent = 0;            // process
 };
 
-// Reads fields 4 (parent), 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name in field 2
-// may contain anything up to its last ')'.
+// Reads fields 3 (state), 4 (parent), 14 and 15 (time) and 24 (pages) of /proc/<pid>/stat; the name
+// in field 2 may contain anything up to its last ')'.
 void read_usage(const fs::path& process, Shown& shown) {
   std::ifstream file(process / "stat");
   std::string text;
@@ -71,11 +71,13 @@ void read_usage(const fs::path& process, Shown& shown) {
     fields.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  constexpr std::size_t kFirst = 3, kParent = 4, kUser = 14, kSystem = 15, kPages = 24;
+  constexpr std::size_t kFirst = 3, kState = 3, kParent = 4, kUser = 14, kSystem = 15, kPages = 24;
   if (fields.size() <= kPages - kFirst) return;
   const auto value = [&](std::size_t field) {
     return std::strtoll(fields[field - kFirst].c_str(), nullptr, 10);
   };
+  const std::string& state = fields[kState - kFirst];
+  shown.rank.stopped = state == "T" || state == "t";
   shown.parent = static_cast<int>(value(kParent));
   shown.rank.cpu_seconds = static_cast<double>(value(kUser) + value(kSystem)) /
                            static_cast<double>(::sysconf(_SC_CLK_TCK));

@@ -15,6 +15,7 @@ struct HostRank {  // or a server (status.server)
   transport::RankStatus status;
   double cpu_seconds = 0;
   std::int64_t memory_bytes = 0;  // resident
+  bool stopped = false;           // by SIGSTOP, Ctrl-Z or a debugger
 };
 
 // The ranks of every job, or of `job` alone, in the order of jobs and ranks, then servers. It needs

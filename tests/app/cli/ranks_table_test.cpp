@@ -48,6 +48,12 @@ TEST(RanksTable, a_wait_that_has_not_ended_counts_up_to_now) {
   EXPECT_EQ(state_of(now.ranks[0], now.at_ns, {}), "waits 1.0 s for sum");
 }
 
+TEST(RanksTable, a_rank_that_a_signal_stops_is_stopped) {
+  auto one = rank(0, 1);
+  one.stopped = true;
+  EXPECT_EQ(state_of(one, kSecond, {}), "stopped (kill -CONT goes on): computes");
+}
+
 TEST(RanksTable, marks_the_rank_that_all_others_wait_for) {
   const Look look{{rank(0, 1, 1), rank(1, 1), rank(2, 1, 1)}, kSecond};
   std::istringstream lines(ranks_table(look, look, 200));

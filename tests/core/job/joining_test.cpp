@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -36,7 +39,7 @@ Environment environment(const StoreWorld& world, int rank, int world_size,
   e.store = world.address;
   e.secret = world.secret;
   e.transport = transport;
-  e.operation_timeout = 20s;
+  e.start_timeout = 20s;
   return e;
 }
 
@@ -193,16 +196,80 @@ TEST(Rendezvous, RanksKnowWhichOfThemShareProcessors) {
 TEST(Rendezvous, AMissingRankIsNamed) {
   StoreWorld world(2);
   Environment e = environment(world, 0, 2, TransportChoice::automatic);
-  e.operation_timeout = 30ms;
+  e.start_timeout = 30ms;
   const auto failure = failure_of([&] { (void)join(e); });
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->fault, Fault::timed_out);
   EXPECT_EQ(failure->ranks, std::vector{1});
   EXPECT_EQ(failure->what,
-            "rank 1 has not joined within 30 ms; did its process start, and does it call "
-            "paceline::init()?");
+            "rank 1 has not joined within 0.03 s (PACELINE_START_TIMEOUT, `paceline run "
+            "--start-timeout`); did its process start, and does it call paceline::init()?");
   test::wait_until([&] { return !world.reports().empty(); });
   EXPECT_EQ(world.reports()[0].failure, *failure);
+}
+
+// Stands before a store: it closes the first visitor after `bytes` bytes of his, as a store that
+// has to make room does, and then lets all pass.
+class Doorkeeper {
+ public:
+  Doorkeeper(const std::string& store, std::size_t bytes)
+      : listener_(transport::listen_tcp({"127.0.0.1", 0}).value()),
+        thread_([this, store, bytes](const std::stop_token& stop) {
+          for (bool first = true; !stop.stop_requested(); first = false) {
+            auto visitor = next(stop);
+            if (!visitor.is_open()) return;
+            auto inner =
+                transport::connect_tcp(transport::parse_tcp_address(store).value(), soon());
+            pass(stop, visitor.get(), inner->get(), first ? bytes : SIZE_MAX);
+          }
+        }) {}
+
+  std::string address() const {
+    return transport::to_string(transport::local_address(listener_.get()).value());
+  }
+
+ private:
+  transport::FileDescriptor next(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (!transport::wait_for(listener_.get(), POLLIN, Deadline::in(5ms))) continue;
+      auto visitor = transport::accept(listener_.get());
+      if (visitor && visitor->is_open()) return std::move(*visitor);
+    }
+    return {};
+  }
+  static void pass(const std::stop_token& stop, int visitor, int store, std::size_t bytes) {
+    std::array<std::byte, 4096> piece;
+    while (!stop.stop_requested()) {
+      std::array<pollfd, 2> ends{pollfd{visitor, POLLIN, 0}, pollfd{store, POLLIN, 0}};
+      ::poll(ends.data(), ends.size(), 5);
+      for (const auto& [from, to] : {std::pair{0, store}, std::pair{1, visitor}}) {
+        if (ends[static_cast<std::size_t>(from)].revents == 0) continue;
+        const auto got =
+            ::recv(ends[static_cast<std::size_t>(from)].fd, piece.data(), piece.size(), 0);
+        if (got <= 0) return;
+        if (from == 0 && bytes <= static_cast<std::size_t>(got)) return;
+        if (from == 0) bytes -= static_cast<std::size_t>(got);
+        (void)transport::send_all(to, Bytes(piece).first(static_cast<std::size_t>(got)), soon());
+      }
+    }
+  }
+
+  transport::FileDescriptor listener_;
+  std::jthread thread_;
+};
+
+TEST(Rendezvous, ARankThatAFloodedStoreClosedTriesOnceMore) {
+  constexpr std::size_t kInHello = 10, kInProof = 80;  // a hello has 72 bytes, a proof 32
+  for (const std::size_t bytes : {kInHello, kInProof}) {
+    StoreWorld world(2);
+    const Doorkeeper door(world.address, bytes);
+    run_ranks(2, [&](int rank) {
+      Environment e = environment(world, rank, 2, TransportChoice::automatic);
+      if (rank == 1) e.store = door.address();
+      const auto failure = failure_of([&] { (void)join(e); });
+      EXPECT_FALSE(failure) << failure->what;
+    });
+  }
 }
 
 TEST(Rendezvous, AWrongSecretIsRefused) {
@@ -344,7 +411,7 @@ TEST(Rendezvous, AKilledProcessIsLostAtOnceAndNamed) {
                          {"PACELINE_WORLD_SIZE", "2"},
                          {"PACELINE_JOB", "test"},
                          {"PACELINE_GENERATION", "2"},
-                         {"PACELINE_OPERATION_TIMEOUT", "20s"},
+                         {"PACELINE_START_TIMEOUT", "20s"},
                          {"PACELINE_STORE", world.address},
                          {"PACELINE_SECRET_FILE", secret.string()},
                          {"PACELINE_TRANSPORT", names.at(transport)}}});

@@ -9,9 +9,13 @@
 
 namespace paceline::launch {
 
+// "1.2.0 (wire 4)"
+std::string this_version();
+
 struct AgentOrders {
-  int first = 0, count = 0;       // ranks
-  std::vector<int> servers = {};  // which servers, counted from 0
+  std::string version = this_version();  // of Paceline and its wire
+  int first = 0, count = 0;              // ranks
+  std::vector<int> servers = {};         // which servers, counted from 0
   int node_rank = 0, nodes = 1;
   JobVariables job = {};
   bool bind = true;                       // workers to processors of their own

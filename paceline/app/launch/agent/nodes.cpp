@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "paceline/core/membership/handshake/handshake.h"
+#include "paceline/core/membership/store/told_wait.h"
 #include "paceline/core/transport/reactor/poller.h"
 #include "paceline/core/transport/socket/resolve.h"
 
@@ -98,6 +99,27 @@ class Gathering {
   std::optional<Failure> trouble_;
 };
 
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+void tell_missing(double waited, const std::vector<int>& nodes, const NodeOptions& options) {
+  membership::tell_start(
+      waited,
+      fmt::format("node 0 waits at {} for node ranks {}: start `paceline run --node-rank R` "
+                  "on each, with the same --rdzv-endpoint, and a firewall must let it in; "
+                  "the run fails after {:.4g} s (--start-timeout)",
+                  transport::to_string(options.endpoint), fmt::join(nodes, ", "),
+                  seconds(options.patience)));
+}
+
+std::string waits_for_node_0(const NodeOptions& options) {
+  return fmt::format(
+      "node {} waits for node 0 at {} (is `paceline run --node-rank 0` started "
+      "there, and can that address be reached from here?)",
+      options.node_rank, transport::to_string(options.endpoint));
+}
+
 // Whether only the host's name can be what is wrong with it.
 bool has_a_port(const std::string& text) {
   const auto colon = text.rfind(':');
@@ -125,7 +147,7 @@ transport::TcpAddress find_endpoint(const std::string& text, Deadline deadline,
 
 std::map<int, AgentChannel> await_nodes(const NodeOptions& options, const std::set<int>& wanted,
                                         transport::Poller& poller,
-                                        const std::function<bool()>& is_given_up) {
+                                        const std::function<bool()>& is_given_up, Deadline ask_at) {
   if (!transport::is_own_address(options.endpoint.host)) {
     throw_misuse(
         fmt::format("--rdzv-endpoint: {} is no address of this host; start --node-rank 0 on the "
@@ -141,30 +163,40 @@ std::map<int, AgentChannel> await_nodes(const NodeOptions& options, const std::s
   if (!listener) throw_misuse("--rdzv-endpoint: " + listener.error().what);
   acceptor.listen(std::move(*listener));
   const Deadline deadline = Deadline::in(options.patience);
+  membership::Tellings tellings(options.stall);
   while (!gathering.trouble() && !gathering.is_complete()) {
     if (is_given_up()) return {};
+    if (tellings.is_due()) tell_missing(tellings.seconds(), gathering.missing(), options);
     if (deadline.passed()) {
-      throw Error({Fault::timed_out,
-                   fmt::format("node ranks {} have not come to {}{}; start `paceline run` with the "
-                               "same --rdzv-endpoint on each",
-                               fmt::join(gathering.missing(), ", "),
-                               transport::to_string(options.endpoint), acceptor.crowd()),
-                   {}});
+      throw Error(
+          {Fault::timed_out,
+           fmt::format("node ranks {} have not come to {} within {:.4g} s "
+                       "(--start-timeout){}; start `paceline run` with the same "
+                       "--rdzv-endpoint on each",
+                       fmt::join(gathering.missing(), ", "), transport::to_string(options.endpoint),
+                       seconds(options.patience), acceptor.crowd()),
+           {}});
     }
-    poller.wait(deadline);
+    poller.wait(deadline.sooner(tellings.next()).sooner(ask_at));
   }
   if (gathering.trouble()) throw Error(*gathering.trouble());
   return gathering.take();
 }
 
-transport::FileDescriptor join_node_0(const NodeOptions& options) {
-  const Deadline deadline = Deadline::in(options.patience);
-  auto socket = transport::connect_tcp(options.endpoint, deadline).value();
+transport::FileDescriptor join_node_0(const NodeOptions& options, Deadline deadline) {
+  deadline = deadline.sooner(Deadline::in(options.patience));
+  const membership::ToldWait told(options.stall, [&options] { return waits_for_node_0(options); });
+  auto socket = transport::connect_tcp(options.endpoint, deadline);
+  if (!socket)
+    throw Error({socket.error().fault,
+                 fmt::format("{} within {:.4g} s (--start-timeout): {}", waits_for_node_0(options),
+                             seconds(options.patience), socket.error().what),
+                 {}});
   if (auto hello =
-          membership::introduce(socket.get(), hello_of(options), *options.secret, deadline);
+          membership::introduce(socket->get(), hello_of(options), *options.secret, deadline);
       !hello)
     throw Error(hello.error());
-  return socket;
+  return std::move(*socket);
 }
 
 }  // namespace paceline::launch

@@ -20,7 +20,8 @@ struct NodeOptions {
   transport::TcpAddress endpoint = {};  // where node 0 listens
   std::string id = "default";           // the job's; it tells two jobs at one endpoint apart
   std::optional<membership::Secret> secret = {};
-  Clock::duration patience = std::chrono::minutes(10);
+  Clock::duration patience = std::chrono::minutes(5);  // --start-timeout
+  Clock::duration stall = std::chrono::seconds(5);     // a wait of this length is told
 };
 
 using Resolver = std::function<Result<transport::TcpAddress>(const std::string& text)>;
@@ -32,15 +33,16 @@ transport::TcpAddress find_endpoint(const std::string& text, Deadline deadline,
                                     const Resolver& resolve);
 
 // Waits on node 0 until these nodes have connected; a node that leaves while others are awaited may
-// come again. Returns them by node rank; none of them once `is_given_up` says so. THROWS Error:
-// timed_out names the missing nodes; mismatch: two launchers have one node rank; misuse: the
-// endpoint is not this host's.
+// come again. Returns them by node rank; none of them once `is_given_up` says so, which is asked
+// after every event and at `ask_at`. THROWS Error: timed_out names the missing nodes; mismatch: two
+// launchers have one node rank; misuse: the endpoint is not this host's.
 std::map<int, AgentChannel> await_nodes(const NodeOptions& options, const std::set<int>& wanted,
                                         transport::Poller& poller,
-                                        const std::function<bool()>& is_given_up);
+                                        const std::function<bool()>& is_given_up, Deadline ask_at);
 
 // Connects the launcher of another node to node 0. THROWS Error: timed_out, refused (another secret
-// or id).
-transport::FileDescriptor join_node_0(const NodeOptions& options);
+// or id), mismatch (another version).
+transport::FileDescriptor join_node_0(const NodeOptions& options,
+                                      Deadline deadline = Deadline::never());
 
 }  // namespace paceline::launch

@@ -106,7 +106,11 @@ RemoteWorkers::~RemoteWorkers() {
   }
 }
 
+// A host that has not answered has started nothing that could save, and may never answer.
 void RemoteWorkers::forward(int signal) {
+  const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
+  if (stops && !has_answered_ && channel_.process > 0)
+    return lose(fmt::format("host {} had not answered when the run was stopped", channel_.host));
   tell({.kind = Kind::signal, .number = signal});
 }
 void RemoteWorkers::kill() {
@@ -147,6 +151,7 @@ void RemoteWorkers::read() {
   const auto count = ::read(channel_.from.get(), piece.data(), piece.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return lose(why_ssh_ended(channel_.process, channel_.host));
+  has_answered_ = true;
   reader_.feed({piece.data(), static_cast<std::size_t>(count)});
   while (!gone_) {
     const auto message = reader_.next();

@@ -57,7 +57,7 @@ class RemoteWorkers final : public WorkerHost {
   AgentReader reader_;
   std::set<int> running_;
   std::size_t owed_ = 0;  // bytes of output that were taken, and for which no credit was given
-  bool drained_ = false, gone_ = false, watched_ = false;
+  bool has_answered_ = false, drained_ = false, gone_ = false, watched_ = false;
   Deadline gone_by_;  // counts from end(), so that many hosts that hang cost the time of one
 };
 

@@ -18,8 +18,13 @@ namespace {
 std::string short_how(const RankRecord& record) {
   if (!record.ended()) return "could not be stopped in time";
   if (!record.not_started.empty()) return "could not be started";
-  if (!record.lost.empty()) return "was lost with its host";
+  if (!record.lost.empty())
+    return record.pid == 0 && record.stopped ? "had not started" : "was lost with its host";
+  if (!record.absent.empty()) return "did not join";
   const int status = *record.wait_status;
+  const bool saved = status == 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
+  if (record.stopped && saved)
+    return fmt::format("ended when asked to (code {})", WEXITSTATUS(status));
   if (record.stopped && WIFSIGNALED(status))
     return fmt::format("had to be stopped ({})", signal_name(WTERMSIG(status)));
   if (record.stopped)
@@ -101,8 +106,10 @@ std::string how_it_ended(const RankRecord& record) {
   if (!record.not_started.empty())
     return fmt::format("could not be started: {}", record.not_started);
   if (!record.lost.empty()) return fmt::format("was lost: {}", record.lost);
+  if (!record.absent.empty()) return record.absent;
   if (!record.ended()) return "could not be stopped in time";
-  return how_it_ended(*record.wait_status);
+  const std::string end = how_it_ended(*record.wait_status);
+  return record.deserted.empty() ? end : fmt::format("{} {}", end, record.deserted);
 }
 
 Failure verdict_about(int root, const std::vector<RankRecord>& records) {

@@ -26,7 +26,9 @@ std::chrono::seconds pause_after(int failures_in_a_row) {
 }  // namespace
 
 void Restarts::on_saved(std::uint64_t step) {
-  newest_ = std::max(newest_.value_or(0), step);
+  // A program that comes to the same end each time may save the same step each time.
+  if (newest_ && step <= *newest_) return;
+  newest_ = step;
   in_a_row_ = 0;
 }
 

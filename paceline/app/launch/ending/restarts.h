@@ -15,7 +15,8 @@ namespace paceline::launch {
 
 class Restarts {
  public:
-  // `most`: failures in a row without a step saved, after each of which the run is started again.
+  // `most`: failures in a row without a newer step saved, after each of which the run is started
+  // again.
   explicit Restarts(int most, int first_generation = 1)
       : most_(most), generation_(first_generation) {}
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "paceline/app/launch/process/signals.h"
 
 namespace paceline::launch {
@@ -48,6 +50,24 @@ std::optional<int> find_root_cause(const std::vector<RankRecord>& records) {
   };
   const auto primary = earliest(records, is_primary);
   return primary ? primary : earliest(records, has_failed);
+}
+
+std::string desertion(int rank, const std::vector<RankRecord>& records) {
+  const RankRecord& record = records[static_cast<std::size_t>(rank)];
+  if (record.wait_status != 0 || record.stopped || record.left) return {};
+  const bool all_joined = std::ranges::all_of(records, &RankRecord::joined);
+  for (int other = 0; other < static_cast<int>(records.size()); ++other) {
+    const RankRecord& one = records[static_cast<std::size_t>(other)];
+    if (other == rank || !one.joined || one.server) continue;  // servers end when all have left
+    if (!all_joined && !record.joined)
+      return "without having joined the run, while others waited for it: it did not call "
+             "paceline::init(), or a wrapper (env -i, sudo) emptied its environment";
+    if (!all_joined) return "before all ranks had joined, while others waited for it";
+    const bool lost_it = one.failed() && one.report && one.report->fault == Fault::peer_lost &&
+                         std::ranges::count(one.report->ranks, rank) > 0;
+    if (lost_it) return "without ending its Job (by exit or _exit), while others waited for it";
+  }
+  return {};
 }
 
 bool awaits_root_cause(const std::vector<RankRecord>& records) {

@@ -18,12 +18,16 @@ struct RankRecord {
   bool stopped = false;                 // it ended because the launcher told it to
   std::string not_started = {};         // why no process was started
   std::string lost = {};                // why its end is unknown, e.g. its host is unreachable
-  std::string host = {};                // empty: the launcher's own
-  std::optional<int> server = {};       // which server it is; nothing: a rank
-  std::optional<Failure> report = {};   // its report through the store before it ended
+  bool joined = false;                  // it has come to the job's store
+  bool left = false;                    // it has ended its Job, and said so
+  std::string absent = {};              // why the run could not begin without it
+  std::string deserted = {};           // what it has not done before it ended with 0: "without ..."
+  std::string host = {};               // empty: the launcher's own
+  std::optional<int> server = {};      // which server it is; nothing: a rank
+  std::optional<Failure> report = {};  // its report through the store before it ended
 
   bool ended() const { return wait_status.has_value(); }
-  bool failed() const { return ended() && *wait_status != 0 && !stopped; }
+  bool failed() const { return ended() && (*wait_status != 0 || !deserted.empty()) && !stopped; }
 };
 
 // The rank that `rank` named as the reason of its failure, e.g. a lost peer; the lowest, if it
@@ -34,6 +38,10 @@ std::optional<int> blamed_by(int rank, const std::vector<RankRecord>& records);
 // another, the earliest of all. (A peer sees a death before the dead rank's parent does, so a rank
 // that only suffered may end first.)
 std::optional<int> find_root_cause(const std::vector<RankRecord>& records);
+
+// Tells what a rank that ended with 0 has not done before, while others waited for it; empty: it
+// owed nobody anything.
+std::string desertion(int rank, const std::vector<RankRecord>& records);
 
 // Whether the present root cause blames a rank that still runs, which may then become the root
 // cause.

@@ -68,6 +68,7 @@ Actions Supervisor::on_exit(int rank, int wait_status, Moment stamp) {
     }
     fail(stamp);
   }
+  find_deserters(stamp);
   if (!why_) look_at_servers(stamp);
   return verdict_if_known(stamp);
 }
@@ -79,11 +80,39 @@ void Supervisor::look_at_servers(Moment when) {
   else if (end_by_.is_never()) kill_at(when + options_.grace);
 }
 
-Actions Supervisor::on_report(int rank, Failure failure) {
+// Others may tell only after its end that they waited for a rank.
+void Supervisor::find_deserters(Moment now) {
+  for (int rank = 0; rank < static_cast<int>(records_.size()); ++rank) {
+    RankRecord& one = record(rank);
+    if (!one.deserted.empty()) continue;
+    one.deserted = desertion(rank, records_);
+    if (!one.deserted.empty() && !why_) fail(now);
+  }
+}
+
+Actions Supervisor::on_report(int rank, Failure failure, Moment now) {
   if (rank < 0 || rank >= static_cast<int>(records_.size())) return {};
   if (!record(rank).report)
     record(rank).report = std::move(failure);  // the first is nearest to the cause
+  find_deserters(now);
   return {};
+}
+
+Actions Supervisor::on_joined(int rank, Moment now) {
+  if (rank < 0 || rank >= static_cast<int>(records_.size())) return {};
+  record(rank).joined = true;
+  find_deserters(now);
+  return verdict_if_known(now);
+}
+
+void Supervisor::on_left(int rank) {
+  if (rank >= 0 && rank < static_cast<int>(records_.size())) record(rank).left = true;
+}
+
+Actions Supervisor::on_absent(int rank, std::string why, Moment now) {
+  if (record(rank).ended()) return {};
+  record(rank).absent = std::move(why);
+  return on_exit(rank, kExitOne, now);
 }
 
 Actions Supervisor::on_signal(int number, Moment now) {
@@ -149,8 +178,8 @@ Outcome Supervisor::outcome() const {
   Outcome result = *why_;
   if (result.kind == Outcome::Kind::failed) {
     result.root = find_root_cause(records_);
-    result.exit_code =
-        exit_code_of(*records_.at(static_cast<std::size_t>(*result.root)).wait_status);
+    const int code = exit_code_of(*records_.at(static_cast<std::size_t>(*result.root)).wait_status);
+    result.exit_code = code == 0 ? 1 : code;  // it deserted
   }
   return result;
 }

@@ -9,6 +9,8 @@
 //   SIGINT, SIGTERM, SIGHUP, SIGQUIT: forwarded; stop_grace (30 s), or a second one: kill
 //   a rank ends with code 143, as a program does that saved and stopped after SIGTERM: the others
 //     get SIGTERM too; stop_grace: kill
+//   a rank ends with code 0 while others wait for it, without having joined them or without having
+//     ended its Job: a failure as any other
 //   --timeout: SIGTERM, so that the ranks save; stop_grace: kill
 //   all ranks have ended well: servers that have not ended with them get grace; kill
 #pragma once
@@ -78,7 +80,11 @@ class Supervisor {
   [[nodiscard]] Actions on_not_started(int rank, std::string why, Moment stamp);
   [[nodiscard]] Actions on_lost(int rank, std::string why, Moment now);  // its host was lost
   [[nodiscard]] Actions on_exit(int rank, int wait_status, Moment stamp);
-  [[nodiscard]] Actions on_report(int rank, Failure failure);
+  [[nodiscard]] Actions on_report(int rank, Failure failure, Moment now);
+  [[nodiscard]] Actions on_joined(int rank, Moment now);
+  void on_left(int rank);
+  // The run cannot begin without it, and has waited long enough.
+  [[nodiscard]] Actions on_absent(int rank, std::string why, Moment now);
   [[nodiscard]] Actions on_signal(int number, Moment now);
   [[nodiscard]] Actions on_output_lost(int error_number, Moment now);
   [[nodiscard]] Actions on_timer(Moment now);
@@ -88,12 +94,14 @@ class Supervisor {
   bool settled() const;                        // all have ended, and their reports are read
   Deadline end_by() const { return end_by_; }  // no limit, unless the run was stopped
 
+  bool is_well() const { return !why_; }  // nothing has failed or stopped the run
   Outcome outcome() const;
   const std::vector<RankRecord>& records() const { return records_; }
 
  private:
   RankRecord& record(int rank) { return records_.at(static_cast<std::size_t>(rank)); }
   Actions verdict_if_known(Moment now);
+  void find_deserters(Moment now);
   void fail(Moment when);
   void stop(Outcome why, Moment now, Clock::duration until_kill);
   void kill_at(Moment when);

@@ -1,18 +1,13 @@
 #include "paceline/app/launch/hosts/host.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 
 #include "paceline/core/base/processors.h"
 #include "paceline/core/base/result.h"
-#include "paceline/core/transport/socket/file_descriptor.h"
 
 namespace paceline::launch {
 
@@ -20,15 +15,11 @@ int usable_cores() {
   return own_processors().count();
 }
 
-int free_port() {
-  const transport::FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return 0;
-  if (::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  return ntohs(address.sin_port);
+int free_port(transport::PortRange ports) {
+  auto probe = transport::listen_tcp({"127.0.0.1", 0}, ports);
+  if (!probe) return 0;
+  const auto address = transport::local_address(probe->get());
+  return address ? address.value().port : 0;
 }
 
 std::string random_job_id() {

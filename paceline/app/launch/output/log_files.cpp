@@ -111,7 +111,7 @@ std::string_view LogFiles::write(int rank, bool error, std::string_view lines) {
 }
 
 void LogFiles::write_launchers(std::string_view text) {
-  if (!options_.folder.empty()) append(launchers_, here_ + "/launcher.log", text);
+  if (!here_.empty()) append(launchers_, here_ + "/launcher.log", text);
 }
 
 void LogFiles::write_verdict(std::string_view json) {

@@ -93,6 +93,8 @@ void set_ours(Builder& to, const JobVariables& job, const Place& place) {
   to.set_if_any(variable::kTransport, job.transport)
       .set_if_any(variable::kDeterminism, job.determinism);
   to.set_if_any(variable::kOperationTimeout, job.operation_timeout);
+  to.set_if_any(variable::kStartTimeout, job.start_timeout);
+  to.set_if_any(variable::kPortRange, job.port_range);
   if (!to.has(variable::kTransport)) to.set(variable::kTransport, "auto");
   const bool by_nccl = to.value(variable::kTransport) == "nccl";  // NCCL sums in its own order
   if (!to.has(variable::kDeterminism))

@@ -25,6 +25,8 @@ struct JobVariables {
   std::string transport = {};
   std::string determinism = {};
   std::string operation_timeout = {};
+  std::string start_timeout = {};
+  std::string port_range = {};
   std::string master_address =
       "127.0.0.1";      // rank 0's host, for programs that open torch's own store
   int master_port = 0;  // a port that is probably free there

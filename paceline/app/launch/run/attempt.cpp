@@ -25,6 +25,17 @@ StoreServer open_store(transport::Poller& poller, membership::StoreServerOptions
   }
 }
 
+transport::PortRange ports_of(const RunOptions& options) {
+  return transport::parse_port_range(options.port_range).value_or(transport::PortRange());
+}
+
+// Workers count for themselves what is not the default.
+std::string start_timeout_text(const RunOptions& options) {
+  if (options.start_timeout == RunOptions().start_timeout) return {};
+  return fmt::format("{}ms",
+                     std::chrono::ceil<std::chrono::milliseconds>(options.start_timeout).count());
+}
+
 }  // namespace
 
 Attempt::Attempt(const AttemptParts& parts, int generation,
@@ -35,6 +46,7 @@ Attempt::Attempt(const AttemptParts& parts, int generation,
           parts.poller,
           {.host = parts.placement.listen_host,
            .port = parts.options.store_port,
+           .ports = ports_of(parts.options),
            .job = parts.job,
            .generation = static_cast<std::uint64_t>(generation),
            .world_size = parts.placement.world_size,
@@ -42,15 +54,24 @@ Attempt::Attempt(const AttemptParts& parts, int generation,
            .secret = parts.secret,
            .on_report =
                [this](const membership::WorkerReport& report) {
-                 carry_out(supervisor_.on_report(report.rank, report.failure));
+                 carry_out(supervisor_.on_report(report.rank, report.failure, Clock::now()));
                },
-           .on_saved = [saved = std::move(on_saved)](int, std::uint64_t step) { saved(step); }})),
+           .on_saved = [saved = std::move(on_saved)](int, std::uint64_t step) { saved(step); },
+           .on_joined =
+               [this](int rank) {
+                 if (rank < parts_.placement.world_size) starting_.on_joined(Clock::now());
+                 carry_out(supervisor_.on_joined(rank, Clock::now()));
+               },
+           .on_left = [this](int rank) { supervisor_.on_left(rank); }})),
       input_(parts.poller),
       supervisor_({.world_size = parts.placement.world_size,
                    .servers = parts.options.servers,
                    .grace = parts.options.grace,
                    .stop_grace = parts.options.stop_grace,
-                   .timeout_at = parts.timeout_at}) {}
+                   .timeout_at = parts.timeout_at}),
+      starting_(
+          {.stall = parts.options.stall, .limit = parts.options.start_timeout, .host = host_name()},
+          Clock::now()) {}
 
 Attempt::~Attempt() {
   hosts_.clear();
@@ -83,8 +104,10 @@ void Attempt::start(Agents agents) {
                          .transport = options.transport,
                          .determinism = options.determinism,
                          .operation_timeout = options.operation_timeout,
+                         .start_timeout = start_timeout_text(options),
+                         .port_range = options.port_range,
                          .master_address = parts_.placement.master_address,
-                         .master_port = free_port(),
+                         .master_port = free_port(ports_of(options)),
                          .usable_cores = usable_cores()};
   const std::vector<PlacedHost>& hosts = parts_.placement.hosts;
   for (std::size_t i = 0; i < hosts.size(); ++i)
@@ -135,6 +158,24 @@ void Attempt::carry_out(const Actions& actions) {
       if (action.kind == Action::Kind::kill) host->kill();
     }
   }
+}
+
+void Attempt::on_timer() {
+  const auto now = Clock::now();
+  carry_out(supervisor_.on_timer(now));
+  if (supervisor_.is_well()) watch_start(now);
+}
+
+void Attempt::watch_start(Clock::time_point now) {
+  const std::vector<RankRecord>& records = supervisor_.records();
+  if (const auto rank = starting_.overdue(records, now))
+    carry_out(supervisor_.on_absent(*rank, starting_.too_late(*rank, records), now));
+  else if (const auto line = starting_.line(records, now)) parts_.say(*line);
+}
+
+Deadline Attempt::next_timer() const {
+  const Deadline next = supervisor_.next_timer();
+  return supervisor_.is_well() ? next.sooner(starting_.next_timer(supervisor_.records())) : next;
 }
 
 bool Attempt::is_over() {

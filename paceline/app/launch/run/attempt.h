@@ -13,6 +13,7 @@
 #include "paceline/app/launch/process/signals.h"
 #include "paceline/app/launch/run/placement.h"
 #include "paceline/app/launch/run/run_options.h"
+#include "paceline/app/launch/run/starting.h"
 #include "paceline/app/launch/workers/local_workers.h"
 #include "paceline/core/membership/store/store_server.h"
 
@@ -33,6 +34,7 @@ struct AttemptParts {
   const std::string& job;  // its id
   rlimit open_files;       // the workers'
   Deadline timeout_at;
+  const std::function<void(const std::string& lines)>& say;
 };
 
 class Attempt {
@@ -49,8 +51,8 @@ class Attempt {
 
   void on_signal(int number) { carry_out(supervisor_.on_signal(number, Clock::now())); }
   void on_output_lost(int error) { carry_out(supervisor_.on_output_lost(error, Clock::now())); }
-  void on_timer() { carry_out(supervisor_.on_timer(Clock::now())); }
-  Deadline next_timer() const { return supervisor_.next_timer(); }
+  void on_timer();
+  Deadline next_timer() const;
 
   // All workers have ended and all they wrote was read, or the time for that has passed.
   bool is_over();
@@ -68,6 +70,7 @@ class Attempt {
   WorkerEvents events();
   void start_here(const AgentOrders& orders);
   void start_there(std::size_t host, AgentOrders orders, Agents& agents);
+  void watch_start(Clock::time_point now);
   void carry_out(const Actions& actions);
 
   const AttemptParts parts_;
@@ -75,6 +78,7 @@ class Attempt {
   membership::StoreServer store_;
   Input input_;
   Supervisor supervisor_;
+  Starting starting_;
   LocalWorkers* here_ = nullptr;  // none: no rank is on this host
   std::map<std::size_t, RemoteWorkers*> there_;
   // Agents come first: what they are reached by is older than the workers here, and is spared when

@@ -30,8 +30,14 @@ using membership::Secret;
 std::string nobody_joined(int processes) {
   return fmt::format(
       "paceline: no process joined the run: {} processes ran, each for itself. A program joins by "
-      "calling paceline::init() at its start\n",
+      "calling paceline::init() at its start, and not if a wrapper (env -i, sudo) emptied its "
+      "environment\n",
       processes);
+}
+
+// Names and nodes that have to be waited for count too.
+Deadline timeout_of(const RunOptions& options) {
+  return options.timeout ? Deadline::at(options.asked + *options.timeout) : Deadline::never();
 }
 
 class Run {
@@ -48,7 +54,6 @@ class Run {
   bool pause(Clock::duration time);
   int finish(const Outcome& outcome);
   int stopped_between_generations();
-  void say(const std::string& text);
   void write_verdict(const Outcome& outcome);
   void on_signal(int number);
   void stop_and_go_on();
@@ -64,6 +69,7 @@ class Run {
   const std::string job_;
   LogFiles files_;
   Output output_;
+  const std::function<void(const std::string& lines)> say_;
   const transport::FileDescriptor secret_file_;
   Restarts restarts_;
   std::unique_ptr<Attempt> attempt_;
@@ -73,7 +79,7 @@ class Run {
 Run::Run(const RunOptions& options)
     : options_(options),
       placement_(place(options)),
-      timeout_at_(options.timeout ? Deadline::in(*options.timeout) : Deadline::never()),
+      timeout_at_(timeout_of(options)),
       signals_(poller_, [this](int number) { on_signal(number); }),
       open_files_(raise_open_files()),
       secret_(options.nodes.secret ? *options.nodes.secret : Secret::random()),
@@ -86,6 +92,11 @@ Run::Run(const RunOptions& options)
                .ranks = placement_.world_size,
                .files = &files_},
               [this](int error) { on_output_lost(error); }),
+      say_([this](const std::string& text) {
+        output_.say(text);
+        files_.write_launchers(text);
+        output_.say(files_.take_troubles());
+      }),
       secret_file_(secret_file(secret_.hexadecimal())),
       restarts_(options.max_restarts, options.first_generation) {}
 
@@ -105,7 +116,8 @@ AttemptParts Run::parts() {
           .secret_file = secret_file_.get(),
           .job = job_,
           .open_files = open_files_,
-          .timeout_at = timeout_at_};
+          .timeout_at = timeout_at_,
+          .say = say_};
 }
 
 // Ctrl-Z reaches the launcher alone, since workers have process groups of their own.
@@ -124,18 +136,12 @@ void Run::on_signal(int number) {
 // A reader that goes away wants no more; a disk that is full concerns only who reads there.
 void Run::on_output_lost(int error) {
   if (error != EPIPE && files_.have_everything()) {
-    say(fmt::format("paceline: the output cannot be written: {}; all of it is in {}\n",
-                    ::strerror(error), files_.folder()));
+    say_(fmt::format("paceline: the output cannot be written: {}; all of it is in {}\n",
+                     ::strerror(error), files_.folder()));
     return;
   }
   if (attempt_) attempt_->on_output_lost(error);
   else stopped_by_ = SIGPIPE;
-}
-
-void Run::say(const std::string& text) {
-  output_.say(text);
-  files_.write_launchers(text);
-  output_.say(files_.take_troubles());
 }
 
 void Run::write_verdict(const Outcome& outcome) {
@@ -147,21 +153,25 @@ void Run::write_verdict(const Outcome& outcome) {
                                      .ranks = placement_.world_size}));
 }
 
-// The launchers of the other nodes, as far as they are not there (--nnodes). False: a signal came.
+// The launchers of the other nodes, as far as they are not there (--nnodes). False: a signal, or
+// the end of --timeout, came first.
 bool Run::gather_nodes(Agents& agents) {
   std::set<int> missing;
   for (int node = 1; node < options_.nodes.nodes; ++node)
     if (!agents.contains(static_cast<std::size_t>(node))) missing.insert(node);
   if (missing.empty()) return true;
-  const auto is_given_up = [this] { return stopped_by_.has_value(); };
-  for (auto& [node, channel] : await_nodes(options_.nodes, missing, poller_, is_given_up))
+  const auto is_given_up = [this] { return stopped_by_.has_value() || timeout_at_.passed(); };
+  for (auto& [node, channel] :
+       await_nodes(options_.nodes, missing, poller_, is_given_up, timeout_at_))
     agents.emplace(static_cast<std::size_t>(node), std::move(channel));
-  return !stopped_by_;
+  return !is_given_up();
 }
 
 int Run::drive() {
   Agents agents;
   while (true) {
+    files_.begin(restarts_.generation());
+    output_.say(files_.take_troubles());
     if (!gather_nodes(agents)) return stopped_between_generations();
     start_generation(std::move(agents));
     const Outcome outcome = run_generation();
@@ -169,21 +179,19 @@ int Run::drive() {
     const auto wait = restarts_.after(outcome, attempt_->records());
     if (!wait) return finish(outcome);
     std::optional<Agents> left = attempt_->release();
-    say(describe_generation(outcome, attempt_->records(), host_name()));
+    say_(describe_generation(outcome, attempt_->records(), host_name()));
     attempt_.reset();
     if (!left) {
-      say("paceline: no restart: a process of the last generation cannot be killed\n");
+      say_("paceline: no restart: a process of the last generation cannot be killed\n");
       return outcome.exit_code;
     }
-    say(fmt::format("paceline: {}\n", restarts_.told()));
+    say_(fmt::format("paceline: {}\n", restarts_.told()));
     if (!pause(*wait)) return stopped_between_generations();
     agents = *std::move(left);
   }
 }
 
 void Run::start_generation(Agents agents) {
-  files_.begin(restarts_.generation());
-  output_.say(files_.take_troubles());
   attempt_ = std::make_unique<Attempt>(parts(), restarts_.generation(),
                                        [this](std::uint64_t step) { restarts_.on_saved(step); });
   attempt_->start(std::move(agents));
@@ -211,7 +219,7 @@ int Run::stopped_between_generations() {
                                         .detail = *stopped_by_,
                                         .exit_code = 128 + *stopped_by_}
                               : Outcome{.kind = Outcome::Kind::timed_out, .exit_code = kTimedOut};
-  say(describe_ending(outcome, {}, host_name()));
+  say_(describe_ending(outcome, {}, host_name()));
   return outcome.exit_code;
 }
 
@@ -225,17 +233,23 @@ int Run::finish(const Outcome& outcome) {
     last += fmt::format("paceline: {} bytes of output were dropped: nobody read them\n", lost);
   }
   if (!restarts_.told().empty()) last += fmt::format("paceline: {}\n", restarts_.told());
-  say(last);
+  say_(last);
   const Deadline patience = Deadline::in(std::chrono::milliseconds(100));
   while (output_.waiting() > 0 && !patience.passed()) poller_.wait(patience);
   return outcome.exit_code;
 }
 
-int be_node(const RunOptions& options) {
+int be_node(const RunOptions& options) try {
   AgentOptions agent{.command = options.command, .secret = options.nodes.secret};
-  agent.input = join_node_0(options.nodes);
+  agent.input = join_node_0(options.nodes, timeout_of(options));
   agent.output = transport::FileDescriptor(::dup(agent.input.get()));
   return run_agent(std::move(agent));
+} catch (const Error& error) {
+  if (error.fault() != Fault::timed_out || !timeout_of(options).passed()) throw;
+  fmt::print(
+      stderr, "paceline: {}\n{}", error.what(),
+      describe_ending({.kind = Outcome::Kind::timed_out, .exit_code = kTimedOut}, {}, host_name()));
+  return kTimedOut;
 }
 
 }  // namespace

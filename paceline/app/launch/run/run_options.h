@@ -22,6 +22,10 @@ struct RunOptions {
 
   Clock::duration grace = std::chrono::seconds(1);  // time for survivors to end by themselves
   std::optional<Clock::duration> timeout = {};      // limit of the whole run
+  Clock::time_point asked = Clock::now();           // the timeout counts from here
+  Clock::duration start_timeout =
+      std::chrono::minutes(5);                      // time to join the first that has joined
+  Clock::duration stall = std::chrono::seconds(5);  // a wait of this length is told
   // Time for the workers to save and end after Ctrl-C, SIGTERM, SIGHUP, or the timeout.
   Clock::duration stop_grace = std::chrono::seconds(30);
   // More than 1 where a batch system has started this launcher again.
@@ -34,6 +38,8 @@ struct RunOptions {
   std::string transport = {};
   std::string determinism = {};
   std::string operation_timeout = {};
+
+  std::string port_range = {};  // "20000:20100", checked; empty: as the system gives
 
   std::string store_host = "127.0.0.1";
   int store_port = 0;       // 0: any free one

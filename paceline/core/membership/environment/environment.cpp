@@ -88,11 +88,21 @@ Result<> read_choices(const Variables& variables, Environment& environment) {
                      {}};
     environment.reproducible = false;
   }
-  if (const char* text = variables(variable::kOperationTimeout)) {
-    const auto timeout = parse_duration(text);
-    if (!timeout || timeout->count() <= 0)
-      return senseless(variable::kOperationTimeout, text, "a duration such as 90s or 10min");
-    environment.operation_timeout = *timeout;
+  for (const auto& [name, time] :
+       {std::pair{variable::kOperationTimeout, &environment.operation_timeout},
+        std::pair{variable::kStartTimeout, &environment.start_timeout},
+        std::pair{variable::kStallTime, &environment.stall_time}}) {
+    const char* text = variables(name);
+    if (text == nullptr) continue;
+    const auto given = parse_duration(text);
+    if (!given || given->count() <= 0)
+      return senseless(name, text, "a duration such as 90s or 10min");
+    *time = *given;
+  }
+  if (const char* text = variables(variable::kPortRange)) {
+    const auto ports = transport::parse_port_range(text);
+    if (!ports) return senseless(variable::kPortRange, text, "two ports such as 20000:20100");
+    environment.ports = *ports;
   }
   if (const char* text = variables(variable::kLog)) {
     const auto wanted = own_lines_of(text);
@@ -134,6 +144,9 @@ Result<> read_place(const Variables& variables, const LauncherVariables& names, 
     if (!read) return read;
   }
   e.launcher = names.launcher;
+  if (names.rank != std::string_view(variable::kRank))
+    e.place_variables =
+        fmt::format("{}={} {}={}", names.rank, e.rank, names.world_size, e.world_size);
   e.generation = static_cast<std::uint64_t>(generation + restarts);
   if (e.rank >= e.world_size) {
     return senseless(names.rank, std::to_string(e.rank),
@@ -211,6 +224,7 @@ Result<Environment> read_tf_config(const Variables& variables, Environment e) {
   auto place = parse_tf_config(variables("TF_CONFIG"));
   if (!place) return place.error();
   e.launcher = "TF_CONFIG";
+  e.place_variables = "TF_CONFIG";
   e.rank = place->rank;
   e.world_size = place->world_size;
   e.local_rank = place->local_rank;
@@ -247,6 +261,20 @@ Result<Environment> read_ours(const Variables& variables, Environment e) {
 }
 
 }  // namespace
+
+std::string left_over(const Environment& e) {
+  if (e.place_variables.empty()) return {};
+  const bool several = e.place_variables.find(' ') != std::string::npos;
+  return fmt::format(
+      "; if this process was started alone, {} in its environment {} left over from {}: unset {}",
+      e.place_variables, several ? "are" : "is", e.launcher, several ? "them" : "it");
+}
+
+std::string start_limit(const Environment& e) {
+  return fmt::format(" within {:.4g} s ({}, `paceline run --start-timeout`)",
+                     std::chrono::duration<double>(e.start_timeout).count(),
+                     variable::kStartTimeout);
+}
 
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {
   double number = 0;

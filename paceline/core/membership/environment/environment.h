@@ -11,6 +11,7 @@
 #include "paceline/core/base/own_lines.h"
 #include "paceline/core/base/result.h"
 #include "paceline/core/membership/handshake/secret.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::membership {
 
@@ -35,6 +36,7 @@ struct Meeting {
 // A job may have servers beside its ranks: members without a rank, which keep tables for them.
 struct Environment {
   std::string launcher = "nobody";  // who started us, for texts
+  std::string place_variables;      // by which another launcher told us our place: "RANK=1 ..."
   Meeting meeting = {};
   int rank = 0;        // -1: a server
   int world_size = 1;  // ranks
@@ -52,6 +54,9 @@ struct Environment {
   std::string engine;  // the plugin that carries collectives, "mpi_openmpi", "nccl"; empty: none
   bool reproducible = true;  // an engine adds in its own order: false then
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);  // until all have met
+  std::chrono::milliseconds stall_time = std::chrono::seconds(5);  // a wait for others is told then
+  transport::PortRange ports = {};                                 // for listening
   OwnLines own_lines = OwnLines::info;
   std::string profile_file;  // what links cost here (topology/profile.h); empty: as built in
   std::string
@@ -71,6 +76,13 @@ using Variables = std::function<const char*(const char* name)>;
 // what it must be.
 Result<Environment> read_environment(const Variables& variables);
 Result<Environment> read_environment();
+
+// Names the variables that may be left over in the shell, for another launcher's process that waits
+// in vain; empty for ours.
+std::string left_over(const Environment& environment);
+
+// " within 300 s (--start-timeout ...)"
+std::string start_limit(const Environment& environment);
 
 // "90s", "500ms", "10min", "2h"; a bare number is seconds.
 std::optional<std::chrono::milliseconds> parse_duration(const std::string& text);

@@ -21,6 +21,10 @@ constexpr const char* kServerIndex = "PACELINE_SERVER_INDEX";  // a server's, wh
 constexpr const char* kTransport = "PACELINE_TRANSPORT";       // auto, shm, tcp, ucx, mpi
 constexpr const char* kDeterminism = "PACELINE_DETERMINISM";   // reproducible, fast
 constexpr const char* kOperationTimeout = "PACELINE_OPERATION_TIMEOUT";  // "600", "90s", "10min"
+constexpr const char* kStartTimeout = "PACELINE_START_TIMEOUT";  // the same, until all have met
+constexpr const char* kPortRange = "PACELINE_PORT_RANGE";  // "20000:20100": where sockets listen
+constexpr const char* kStallTime =
+    "PACELINE_STALL_TIME";                            // for tests: when a wait is told, "500ms"
 constexpr const char* kProfile = "PACELINE_PROFILE";  // a file that `bench calibrate` has written
 constexpr const char* kRecord =
     "PACELINE_RECORD";  // a file: `paceline profile` has rank 0 write the model of its steps there

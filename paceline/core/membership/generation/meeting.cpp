@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 
 #include "paceline/core/membership/handshake/handshake.h"
 #include "paceline/core/membership/store/exchange.h"
+#include "paceline/core/membership/store/told_wait.h"
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/socket/resolve.h"
 
@@ -50,6 +52,7 @@ class StoreInRank0 final : public HostedStore {
           reactor_.poller(),
           StoreServerOptions{.host = where.host,
                              .port = where.port,
+                             .ports = e.ports,
                              .job = e.job,
                              .generation = e.generation,
                              .world_size = e.world_size,
@@ -104,6 +107,12 @@ class StoreInRank0 final : public HostedStore {
   bool told_ = false;
 };
 
+std::string waits_for_rank_0(const Environment& e) {
+  return fmt::format(
+      "{} waits for rank 0 of job {} ({}); did rank 0 start, and does it call paceline::init()?{}",
+      member_name(e.member(), e.world_size), e.job, e.launcher, left_over(e));
+}
+
 bool is_of_this_user(int socket) {
   ucred peer = {};
   socklen_t length = sizeof peer;
@@ -111,19 +120,21 @@ bool is_of_this_user(int socket) {
          peer.uid == ::geteuid();
 }
 
-void take_ticket(Environment& e) {
-  const Deadline deadline = Deadline::in(e.operation_timeout);
+void take_ticket(Environment& e, Deadline deadline) {
   const bool may_be_elsewhere = e.local_world_size < e.world_size || e.meeting.spans_hosts;
+  std::optional<ToldWait> told(std::in_place, e.stall_time, [&e] { return waits_for_rank_0(e); });
   auto door = transport::connect_unix(
       meeting_name(e), may_be_elsewhere ? deadline.sooner(Deadline::in(kLookHere)) : deadline);
   if (!door) {
     throw Error(
         {Fault::timed_out,
-         fmt::format("{} finds no rank 0 of job {} among this user's processes on this host; {}",
-                     member_name(e.member(), e.world_size), e.job,
-                     !may_be_elsewhere ? "did rank 0 start, and does it call paceline::init()?"
-                     : e.secret        ? kGiveStore
-                                       : kLaySecret),
+         fmt::format(
+             "{} finds no rank 0 of job {} among this user's processes on this host{}; {}{}",
+             member_name(e.member(), e.world_size), e.job, may_be_elsewhere ? "" : start_limit(e),
+             !may_be_elsewhere ? "did rank 0 start, and does it call paceline::init()?"
+             : e.secret        ? kGiveStore
+                               : kLaySecret,
+             left_over(e)),
          {0}});
   }
   if (!is_of_this_user(door->get())) {
@@ -133,6 +144,7 @@ void take_ticket(Environment& e) {
                  {}});
   }
   transport::wait_for(door->get(), POLLIN, deadline);
+  told.reset();
   const auto record = transport::receive_record(door->get());
   transport::WireReader reader(record ? Bytes(record.value().bytes) : Bytes());
   const std::string store = reader.text(256);
@@ -164,25 +176,29 @@ std::unique_ptr<Exchange> exchange_of(const Environment& e, Deadline deadline) {
       .value();
 }
 
+std::string hear(Exchange& exchange, const Environment& e, Deadline deadline) {
+  const ToldWait told(e.stall_time, [&e] { return waits_for_rank_0(e); });
+  return exchange.hear(deadline).value();
+}
+
 }  // namespace
 
-std::unique_ptr<HostedStore> meet(Environment& e, transport::Reactor& reactor) {
+std::unique_ptr<HostedStore> meet(Environment& e, transport::Reactor& reactor, Deadline deadline) {
   const bool one_host = (e.local_world_size == e.world_size && !e.meeting.spans_hosts) ||
                         e.meeting.kind == Kind::this_host || !e.secret;
   if (one_host) refuse_other_hosts(e);
-  if (one_host && e.rank != 0) return take_ticket(e), nullptr;
+  if (one_host && e.rank != 0) return take_ticket(e, deadline), nullptr;
 
-  const Deadline deadline = Deadline::in(e.operation_timeout);
   std::unique_ptr<Exchange> exchange;
   if (!one_host && e.meeting.kind != Kind::address) exchange = exchange_of(e, deadline);
   if (e.rank != 0) {
-    const auto told = exchange ? exchange->hear(deadline).value() : e.meeting.address;
+    const auto told = exchange ? hear(*exchange, e, deadline) : e.meeting.address;
     e.store = transport::to_string(transport::resolve_tcp_address(told).value());
     return nullptr;
   }
   TcpAddress where{"127.0.0.1", 0};
   if (exchange) where.host = exchange->own_host();
-  else if (!one_host) where = transport::resolve_tcp_address(e.meeting.address).value();
+  else if (!one_host) where = transport::resolve_for_others(e.meeting.address).value();
   if (!e.secret) e.secret = Secret::random();
   auto store = std::make_unique<StoreInRank0>(reactor, e, *e.secret, where);
   e.store = store->address();

@@ -26,6 +26,7 @@ class HostedStore {
 // `reactor`. nullptr in other ranks. REQUIRES environment.meeting.kind != launcher. THROWS Error:
 // misuse (hosts without a secret, a name that cannot be resolved), io, timed_out (no rank 0 has
 // come).
-std::unique_ptr<HostedStore> meet(Environment& environment, transport::Reactor& reactor);
+std::unique_ptr<HostedStore> meet(Environment& environment, transport::Reactor& reactor,
+                                  Deadline deadline);
 
 }  // namespace paceline::membership

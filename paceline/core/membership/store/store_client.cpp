@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "paceline/core/transport/frame/wire.h"
@@ -43,6 +45,7 @@ StoreClient::StoreClient(transport::FileDescriptor socket, const Hello& own) {
                              Bytes payload) { return on_frame(header, payload); },
           .on_end =
               [this](const Failure&) {
+                cut_off_ = !ended_;
                 if (!ended_)
                   ended_ = Failure{Fault::peer_lost,
                                    "the process with the job's store (the launcher; without one, "
@@ -78,14 +81,31 @@ std::uint32_t StoreClient::ask(const std::string& key) {
 }
 
 Result<> StoreClient::wait_until(const std::function<bool()>& answered, const std::string& key,
-                                 Deadline deadline) {
+                                 Deadline deadline, Meanwhile meanwhile) {
   while (!answered()) {
     if (ended_) return *ended_;
     if (deadline.passed())
       return Failure{Fault::timed_out, fmt::format("nobody has set '{}' in the store", key), {}};
-    joining_.wait(deadline);
+    joining_.wait(deadline.sooner(meanwhile.at));
+    if (meanwhile.at.passed()) meanwhile.at = meanwhile.call();
   }
   return Done{};
+}
+
+std::vector<int> StoreClient::missing(const std::string& folder, int ranks) {
+  constexpr int kMostAsked = 1000;  // the store keeps few more questions of one rank
+  constexpr std::chrono::milliseconds kMoment{100};
+  auto& requests = asked_for_each_[folder];
+  const auto asked = static_cast<std::size_t>(std::min(ranks, kMostAsked));
+  for (auto rank = requests.size(); rank < asked; ++rank)
+    requests.push_back(ask(fmt::format("{}/{}", folder, rank)));
+  const auto is_there = [this](std::uint32_t request) { return answers_.contains(request); };
+  std::ignore = wait_until([&] { return std::ranges::all_of(requests, is_there); }, folder,
+                           Deadline::in(kMoment));
+  std::vector<int> result;
+  for (std::size_t rank = 0; rank < requests.size(); ++rank)
+    if (!is_there(requests[rank])) result.push_back(static_cast<int>(rank));
+  return result;
 }
 
 Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline deadline) {
@@ -96,7 +116,8 @@ Result<std::vector<std::byte>> StoreClient::get(const std::string& key, Deadline
 }
 
 Result<std::vector<std::vector<std::byte>>> StoreClient::get_all(const std::string& folder,
-                                                                 int ranks, Deadline deadline) {
+                                                                 int ranks, Deadline deadline,
+                                                                 Meanwhile meanwhile) {
   const std::string key = folder + "/*";
   const std::uint32_t request = ask(key);
   std::vector<std::vector<std::byte>> values;
@@ -112,7 +133,7 @@ Result<std::vector<std::vector<std::byte>>> StoreClient::get_all(const std::stri
     }
     return malformed || values.size() >= static_cast<std::size_t>(ranks);
   };
-  const auto waited = wait_until(take, key, deadline);
+  const auto waited = wait_until(take, key, deadline, std::move(meanwhile));
   answers_.erase(request);
   if (!waited) return waited.error();
   if (malformed || values.size() != static_cast<std::size_t>(ranks))
@@ -141,6 +162,10 @@ void StoreClient::report(const Failure& failure) {
 
 void StoreClient::saved(std::uint64_t step) {
   connection_->send({.type = FrameType::saved}, transport::WireWriter().integer(step).bytes());
+}
+
+void StoreClient::leave() {
+  connection_->send({.type = FrameType::goodbye}, {});
 }
 
 std::string StoreClient::local_host() const {

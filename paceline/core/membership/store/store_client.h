@@ -14,6 +14,12 @@
 
 namespace paceline::membership {
 
+// A blocking call makes this call at that moment, and again at the one that it returns.
+struct Meanwhile {
+  Deadline at = Deadline::never();
+  std::function<Deadline()> call = {};
+};
+
 class StoreClient {
  public:
   // Connects and introduces itself. The failure names the address and the remedy.
@@ -26,7 +32,14 @@ class StoreClient {
   // The values that all ranks have set under `folder`, by rank, as one request: for "endpoint"
   // those of "endpoint/0", "endpoint/1", ...
   Result<std::vector<std::vector<std::byte>>> get_all(const std::string& folder, int ranks,
-                                                      Deadline deadline);
+                                                      Deadline deadline, Meanwhile meanwhile = {});
+
+  // The ranks that have not set their key under `folder`; all, if the store does not answer
+  // within a moment.
+  std::vector<int> missing(const std::string& folder, int ranks);
+
+  // Whether the connection has ended without a word, as when the store had to make room for others.
+  bool is_cut_off() const { return cut_off_; }
 
   // The verdict, or that the launcher is gone, if it comes by then. Only before serve_on().
   std::optional<Failure> ended(Deadline deadline);
@@ -41,6 +54,9 @@ class StoreClient {
   // Tells the launcher that the checkpoint of this step is committed.
   void saved(std::uint64_t step);
 
+  // Tells the launcher that this rank ends its Job on purpose.
+  void leave();
+
   // The address by which this process reaches the store; other ranks reach it there too.
   std::string local_host() const;
 
@@ -48,14 +64,16 @@ class StoreClient {
   StoreClient(transport::FileDescriptor socket, const Hello& own);
   std::uint32_t ask(const std::string& key);
   Result<> wait_until(const std::function<bool()>& answered, const std::string& key,
-                      Deadline deadline);
+                      Deadline deadline, Meanwhile meanwhile = {});
   Result<> on_frame(const transport::FrameHeader& header, Bytes payload);
 
   transport::Poller joining_;
   std::unique_ptr<transport::FrameConnection> connection_;
   std::map<std::uint32_t, std::vector<std::vector<std::byte>>> answers_;  // frames, by request
+  std::map<std::string, std::vector<std::uint32_t>> asked_for_each_;      // requests, by folder
   std::uint32_t next_request_ = 1;
   std::optional<Failure> ended_;
+  bool cut_off_ = false;
   std::function<void(const Failure&)> on_verdict_;
 };
 

@@ -82,8 +82,17 @@ Actions StoreMachine::on_message(int id, const Message& message, machine::Time) 
                     .index = static_cast<std::uint32_t>(client->second.rank),
                     .payload = message.payload}}};
     }
+    case FrameType::goodbye:
+      return {
+          Send{kOwner,
+               {.kind = message.kind, .index = static_cast<std::uint32_t>(client->second.rank)}}};
     default: return refuse(id, "a frame that no worker sends");
   }
+}
+
+bool StoreMachine::serves(int id) const {
+  const auto client = clients_.find(id);
+  return client != clients_.end() && !client->second.objected;
 }
 
 Actions StoreMachine::on_lost(int id, machine::Time) {

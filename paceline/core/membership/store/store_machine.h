@@ -24,7 +24,8 @@ namespace paceline::membership {
 class StoreMachine final : public machine::Machine {
  public:
   // Reports of ranks are sent to this address, as {index: the rank, payload: the failure}, and so
-  // are the steps that they have saved, as {index: the rank, payload: the step}.
+  // are the steps that they have saved, as {index: the rank, payload: the step}, and their
+  // goodbyes, as {index: the rank}.
   static constexpr int kOwner = -1;
 
   // The job has `ranks` and `servers`, which are numbered after them.
@@ -38,6 +39,9 @@ class StoreMachine final : public machine::Machine {
                               machine::Time now) override;
   machine::Actions on_timer(std::uint32_t, machine::Time) override { return {}; }
   machine::Actions on_lost(int client, machine::Time now) override;
+
+  // Whether this connection is a member's, and not one that was objected to.
+  bool serves(int client) const;
 
   // Tells every client, and each that comes later, that the run has failed, and why.
   machine::Actions tell(const Failure& verdict);

@@ -35,7 +35,7 @@ class StoreServer::Impl final : private machine::Port {
                   options_.secret, [this](transport::FileDescriptor socket, const Hello& hello) {
                     admit(std::move(socket), hello);
                   }) {
-    auto listener = transport::listen_tcp({options_.host, options_.port});
+    auto listener = transport::listen_tcp({options_.host, options_.port}, options_.ports);
     if (!listener) throw Error(listener.error());
     address_ = transport::to_string(transport::local_address(listener->get()).value());
     acceptor_.listen(std::move(*listener));
@@ -71,6 +71,7 @@ class StoreServer::Impl final : private machine::Port {
     perform(machine_.on_message(
                 id, StoreMachine::hello(hello.rank, hello.world_size, hello.generation), now()),
             *this);
+    if (options_.on_joined && machine_.serves(id)) options_.on_joined(hello.rank);
   }
 
   Result<> serve(int id, const FrameHeader& header, Bytes payload) {
@@ -99,6 +100,8 @@ class StoreServer::Impl final : private machine::Port {
     if (message.kind == static_cast<std::uint32_t>(FrameType::saved)) {
       if (options_.on_saved)
         options_.on_saved(rank, transport::WireReader(message.payload).integer<std::uint64_t>());
+    } else if (message.kind == static_cast<std::uint32_t>(FrameType::goodbye)) {
+      if (options_.on_left) options_.on_left(rank);
     } else if (options_.on_report) {
       options_.on_report({rank, transport::decode_failure(message.payload).value()});
     }

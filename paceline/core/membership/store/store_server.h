@@ -14,6 +14,7 @@
 #include "paceline/core/base/result.h"
 #include "paceline/core/membership/handshake/secret.h"
 #include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/socket.h"
 
 namespace paceline::membership {
 
@@ -24,9 +25,10 @@ struct WorkerReport {
 };
 
 struct StoreServerOptions {
-  std::string host = "127.0.0.1";  // numeric address to listen on
-  int port = 0;                    // 0: any free one
-  std::string job;                 // the job's id
+  std::string host = "127.0.0.1";   // numeric address to listen on
+  int port = 0;                     // 0: any free one
+  transport::PortRange ports = {};  // from which port 0 takes one
+  std::string job;                  // the job's id
   std::uint64_t generation = 1;
   int world_size = 1;  // ranks
   int servers = 0;     // numbered after the ranks
@@ -34,6 +36,8 @@ struct StoreServerOptions {
   // Called from within Poller::wait.
   std::function<void(const WorkerReport&)> on_report = {};
   std::function<void(int rank, std::uint64_t step)> on_saved = {};  // a checkpoint is committed
+  std::function<void(int rank)> on_joined = {};                     // it has come to the store
+  std::function<void(int rank)> on_left = {};                       // it has ended its Job
 };
 
 // THREAD: the poller's. THROWS Error (io) from the constructor: "cannot listen on 127.0.0.1:5000:

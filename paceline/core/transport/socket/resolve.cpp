@@ -10,6 +10,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "paceline/core/base/processors.h"
 
@@ -64,6 +65,20 @@ Result<TcpAddress> resolve_tcp_address(const std::string& text) {
   }
   address->host = numeric(best->ai_addr, best->ai_addrlen);
   return address;
+}
+
+Result<TcpAddress> resolve_for_others(const std::string& text) {
+  auto found = resolve_tcp_address(text);
+  const bool is_number = parse_tcp_address(text).has_value();
+  const bool meant = is_number || text.starts_with("localhost");
+  if (!found || meant || !is_loopback(*found)) return found;
+  const std::string loopback = std::exchange(found->host, address_for_others());
+  if (!is_loopback(*found)) return found;
+  return Failure{Fault::misuse,
+                 fmt::format("'{}' means {} here, where no other host can connect to; give the "
+                             "number of an address that they reach",
+                             text, loopback),
+                 {}};
 }
 
 bool is_own_address(const std::string& host) {

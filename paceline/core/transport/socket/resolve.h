@@ -11,6 +11,11 @@ namespace paceline::transport {
 // what to do. COST: may ask the network.
 Result<TcpAddress> resolve_tcp_address(const std::string& text);
 
+// The same for an address that other hosts are to connect to, on the host that it names. Systems
+// such as Debian let a host's own name mean 127.0.1.1 there: the way out decides then. The failure
+// (misuse): there is none.
+Result<TcpAddress> resolve_for_others(const std::string& text);
+
 // Whether a socket of this host (in this network namespace) can have the numeric address.
 bool is_own_address(const std::string& host);
 

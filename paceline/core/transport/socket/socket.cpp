@@ -161,22 +161,60 @@ bool is_loopback(const TcpAddress& address) {
   return address.host.starts_with("127.") || address.host == "::1";
 }
 
-Result<FileDescriptor> listen_tcp(const TcpAddress& address) {
+namespace {
+
+// `error`: the system's, where it refuses the address.
+Result<FileDescriptor> listen_at(const TcpAddress& address, int& error) {
+  error = 0;
   auto where = resolve(address);
   if (!where) return where.error();
   auto fd = open_socket(where->get()->sa_family, SOCK_STREAM);
   if (!fd) return fd.error();
   const int one = 1;
   ::setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (::bind(fd->get(), where->get(), where->length) != 0 || ::listen(fd->get(), 1024) != 0) {
-    const int error = errno;
-    return Failure{
-        Fault::io,
-        fmt::format("cannot listen on {}: {}{}", to_string(address), std::strerror(error),
-                    error == EADDRINUSE ? "; choose another port, or 0 for any free one" : ""),
-        {}};
+  if (::bind(fd->get(), where->get(), where->length) == 0 && ::listen(fd->get(), 1024) == 0)
+    return fd;
+  error = errno;
+  return Failure{
+      Fault::io,
+      fmt::format("cannot listen on {}: {}{}", to_string(address), std::strerror(error),
+                  error == EADDRINUSE ? "; choose another port, or 0 for any free one" : ""),
+      {}};
+}
+
+// Each process begins at another place, so that many that start at once do not all try the same.
+Result<FileDescriptor> listen_within(const std::string& host, PortRange ports) {
+  const int count = ports.last - ports.first + 1;
+  const int begin = static_cast<int>(::getpid() % count);
+  for (int i = 0; i < count; ++i) {
+    int error = 0;
+    auto one = listen_at({host, ports.first + (begin + i) % count}, error);
+    if (error != EADDRINUSE) return one;
   }
-  return fd;
+  return Failure{
+      Fault::io,
+      fmt::format("cannot listen on {}: all ports from {} to {} are in use; give a wider "
+                  "--port-range (PACELINE_PORT_RANGE): each process and the launcher "
+                  "need one",
+                  host, ports.first, ports.last),
+      {}};
+}
+
+}  // namespace
+
+std::optional<PortRange> parse_port_range(const std::string& text) {
+  const auto colon = text.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const auto first = number_in<int>(std::string_view(text).substr(0, colon));
+  const auto last = number_in<int>(std::string_view(text).substr(colon + 1));
+  if (!first || !last || *first < 1 || *last > 65535 || *first > *last) return std::nullopt;
+  return PortRange{*first, *last};
+}
+
+Result<FileDescriptor> listen_tcp(const TcpAddress& address, PortRange ports) {
+  if (address.port == 0 && ports != PortRange()) return listen_within(address.host, ports);
+  int error = 0;
+  return listen_at(address, error);
 }
 
 Result<FileDescriptor> listen_unix(const std::string& abstract_name) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,15 @@ std::string to_string(const TcpAddress& address);  // "127.0.0.1:4000", "[::1]:4
 Result<TcpAddress> parse_tcp_address(const std::string& text);
 bool is_loopback(const TcpAddress& address);
 
-// Listening sockets do not block; port 0 takes any free one.
-Result<FileDescriptor> listen_tcp(const TcpAddress& address);
+// The ports that listening sockets take; 0 to 0: those that the system gives.
+struct PortRange {
+  int first = 0, last = 0;
+  bool operator==(const PortRange&) const = default;
+};
+std::optional<PortRange> parse_port_range(const std::string& text);  // "20000:20100"
+
+// Listening sockets do not block; port 0 takes any free one of the range.
+Result<FileDescriptor> listen_tcp(const TcpAddress& address, PortRange ports = {});
 Result<FileDescriptor> listen_unix(const std::string& abstract_name);
 Result<TcpAddress> local_address(int fd);
 Result<TcpAddress> peer_address(int fd);  // of a unix socket: an empty host

@@ -79,5 +79,15 @@ TEST(AgentOrders, ComeOutAsTheyWentIn) {
   EXPECT_EQ(parse_orders("no").error().fault, Fault::mismatch);
 }
 
+TEST(AgentOrders, OfAnotherVersionAreRefusedAndBothVersionsNamed) {
+  AgentOrders orders;
+  orders.version = "0.1.0 (wire 1)";
+  const auto refused = parse_orders(to_json(orders));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().fault, Fault::mismatch);
+  for (const std::string& part : {std::string("the launcher's has 0.1.0 (wire 1)"), this_version()})
+    EXPECT_THAT(refused.error().what, HasSubstr(part));
+}
+
 }  // namespace
 }  // namespace paceline::launch

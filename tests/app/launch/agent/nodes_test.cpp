@@ -30,7 +30,8 @@ std::map<int, AgentChannel> all_of(const NodeOptions& first) {
   transport::Poller poller;
   std::set<int> others;
   for (int rank = 1; rank < first.nodes; ++rank) others.insert(rank);
-  return await_nodes(first, others, poller, [] { return false; });
+  return await_nodes(
+      first, others, poller, [] { return false; }, Deadline::never());
 }
 
 // The failure that await_nodes throws while `others` come.

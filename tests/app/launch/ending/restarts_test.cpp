@@ -33,6 +33,17 @@ TEST(Restarts, PausesDoubleUpToAMinuteAndASavedStepBeginsAnew) {
             "without a new checkpoint of at most 100");
 }
 
+TEST(Restarts, OnlyANewerStepIsProgress) {
+  Restarts restarts(2);
+  restarts.on_saved(40);
+  for (const std::uint64_t step : {40, 30}) {
+    EXPECT_TRUE(restarts.after(failed_with(1), kTwoRanks));
+    restarts.on_saved(step);
+  }
+  EXPECT_FALSE(restarts.after(failed_with(1), kTwoRanks));
+  EXPECT_THAT(restarts.told(), HasSubstr("the newest checkpoint is of step 40"));
+}
+
 TEST(Restarts, WhatWouldEndInTheSameWayIsNotStartedAgain) {
   for (const int code : {2, 4}) EXPECT_FALSE(Restarts(9).after(failed_with(code), kTwoRanks));
   auto records = kTwoRanks;

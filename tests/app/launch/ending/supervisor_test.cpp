@@ -17,6 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using Moment = Supervisor::Moment;
 
 Moment at(int ms) {
@@ -68,6 +69,43 @@ TEST(Supervisor, WhenAllEndWithZeroTheRunIsDone) {
   EXPECT_EQ(supervisor.outcome(), Outcome{});
 }
 
+TEST(Supervisor, WhoEndsWithZeroWithoutHavingJoinedIsTheFirstFailureWhenOthersHave) {
+  for (const bool ends_first : {true, false}) {
+    auto supervisor = started(3);
+    const auto end = [&] { EXPECT_THAT(supervisor.on_exit(1, code(0), at(50)), IsEmpty()); };
+    const auto join = [&] { EXPECT_THAT(supervisor.on_joined(0, at(50)), IsEmpty()); };
+    if (ends_first) end(), join();
+    else join(), end();
+    const auto log = timers_until(supervisor, 80);
+    ASSERT_EQ(log.size(), 1U);
+    EXPECT_THAT(log[0], StartsWith("70 tell rank 1 (pid 101) ended with code 0 without having "
+                                   "joined the run, while others waited"));
+    EXPECT_EQ(supervisor.outcome().root, 1);
+    EXPECT_EQ(supervisor.outcome().exit_code, 1);
+  }
+}
+
+TEST(Supervisor, WhoEndsWithZeroWithoutAGoodbyeWhileOthersWaitIsTheFirstFailure) {
+  for (const bool says_goodbye : {false, true}) {
+    auto supervisor = started(2);
+    for (const int rank : {0, 1}) EXPECT_THAT(supervisor.on_joined(rank, at(0)), IsEmpty());
+    if (says_goodbye) supervisor.on_left(1);
+    EXPECT_THAT(supervisor.on_exit(1, code(0), at(50)), IsEmpty());
+    EXPECT_TRUE(supervisor.is_well()) << "nobody has missed it";
+    EXPECT_THAT(supervisor.on_report(0, lost({1}), at(51)), IsEmpty());
+    (void)supervisor.on_exit(0, code(3), at(52));
+    EXPECT_EQ(supervisor.outcome().root, says_goodbye ? 0 : 1);
+    EXPECT_EQ(supervisor.outcome().exit_code, says_goodbye ? 3 : 1);
+  }
+}
+
+TEST(Supervisor, WhoIsAbsentForTooLongEndsTheRun) {
+  auto supervisor = started(2);
+  EXPECT_THAT(supervisor.on_joined(0, at(0)), IsEmpty());
+  EXPECT_THAT(supervisor.on_absent(1, "did not join", at(50)), IsEmpty());
+  EXPECT_THAT(timers_until(supervisor, 80), ElementsAre("70 tell rank 1 (pid 101) did not join"));
+}
+
 TEST(Supervisor, ARankThatStoppedAfterSigtermStopsTheOthersWithoutBlame) {
   auto supervisor = started(3, {.stop_grace = milliseconds(700)});
   EXPECT_THAT(supervisor.on_exit(1, code(143), at(50)), ElementsAre(forward(SIGTERM)));
@@ -93,7 +131,7 @@ TEST(Supervisor, AFailureIsToldThenTermAfterGraceThenKill) {
 
 TEST(Supervisor, AFailureWithItsReportIsToldAtOnce) {
   auto supervisor = started(2);
-  EXPECT_THAT(supervisor.on_report(0, {Fault::misuse, "no data", {}}), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, {Fault::misuse, "no data", {}}, at(0)), IsEmpty());
   EXPECT_THAT(supervisor.on_exit(0, code(1), at(50)),
               ElementsAre(verdict(0, "rank 0 (pid 100) ended with code 1; it told: no data")));
 }
@@ -104,7 +142,7 @@ TEST(Supervisor, AReportThatIsReadAfterTheEndStillCounts) {
   EXPECT_THAT(supervisor.on_exit(1, SIGSEGV, at(11)), IsEmpty());
   EXPECT_TRUE(supervisor.all_ended());
   EXPECT_FALSE(supervisor.settled());
-  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, lost({1}), at(0)), IsEmpty());
   EXPECT_EQ(supervisor.on_timer(at(30)).size(), 1U);
   EXPECT_TRUE(supervisor.settled());
   EXPECT_EQ(supervisor.outcome().root, 1);
@@ -128,7 +166,7 @@ TEST(Supervisor, TheExitCodeIsThatOfTheEarliestStampNotOfTheFirstMessage) {
 
 TEST(Supervisor, WhoFailedBecauseOfAnotherIsNeverTheCauseAlthoughItEndsFirst) {
   auto supervisor = started(3);
-  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, lost({1}), at(0)), IsEmpty());
   EXPECT_THAT(supervisor.on_exit(0, code(1), at(10)), IsEmpty())
       << "the verdict waits for rank 1's own end";
   EXPECT_THAT(supervisor.on_exit(1, SIGSEGV, at(30)),
@@ -141,7 +179,7 @@ TEST(Supervisor, WhoFailedBecauseOfAnotherIsNeverTheCauseAlthoughItEndsFirst) {
 
 TEST(Supervisor, TheVerdictDoesNotWaitForEver) {
   auto supervisor = started(2);
-  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, lost({1}), at(0)), IsEmpty());
   EXPECT_THAT(supervisor.on_exit(0, code(1), at(0)), IsEmpty());
   EXPECT_THAT(timers_until(supervisor, 10'000),
               ElementsAre("200 tell rank 0 (pid 100) ended with code 1; it told: a peer is gone",
@@ -150,7 +188,7 @@ TEST(Supervisor, TheVerdictDoesNotWaitForEver) {
 
 TEST(Supervisor, AnEndAfterTheVerdictStillMovesTheCause) {
   auto supervisor = started(2);
-  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, lost({1}), at(0)), IsEmpty());
   EXPECT_THAT(supervisor.on_exit(0, code(1), at(0)), IsEmpty());
   EXPECT_EQ(supervisor.on_timer(at(200)).size(), 1U);
   EXPECT_THAT(supervisor.on_exit(1, SIGABRT, at(900)), IsEmpty());
@@ -159,7 +197,7 @@ TEST(Supervisor, AnEndAfterTheVerdictStillMovesTheCause) {
 
 TEST(Supervisor, WhoWasStoppedByUsDidNotFail) {
   auto supervisor = started(2);
-  EXPECT_THAT(supervisor.on_report(0, lost({1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, lost({1}), at(0)), IsEmpty());
   EXPECT_THAT(supervisor.on_exit(0, code(1), at(0)), IsEmpty());
   timers_until(supervisor, 10'000);
   EXPECT_THAT(supervisor.on_exit(1, SIGTERM, at(1001)), IsEmpty());
@@ -169,8 +207,8 @@ TEST(Supervisor, WhoWasStoppedByUsDidNotFail) {
 
 TEST(Supervisor, RanksThatBlameEachOtherAreOrderedByStamp) {
   auto supervisor = started(2);
-  EXPECT_THAT(supervisor.on_report(0, lost({0, 1})), IsEmpty());
-  EXPECT_THAT(supervisor.on_report(1, lost({0, 1})), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(0, lost({0, 1}), at(0)), IsEmpty());
+  EXPECT_THAT(supervisor.on_report(1, lost({0, 1}), at(0)), IsEmpty());
   EXPECT_THAT(supervisor.on_exit(1, code(6), at(3)), IsEmpty());
   EXPECT_EQ(supervisor.on_exit(0, code(7), at(4)).size(), 1U);
   EXPECT_EQ(supervisor.outcome().root, 1);
@@ -289,7 +327,7 @@ TEST(Supervisor, EveryStoppedRunEndsInBoundedTime) {
           count(supervisor.on_exit(rank, random() % 2 == 0 ? code(0) : SIGKILL, at(now)));
           break;
         case 1:
-          count(supervisor.on_report(rank, lost({static_cast<int>(random() % 6) - 1})));
+          count(supervisor.on_report(rank, lost({static_cast<int>(random() % 6) - 1}), at(0)));
           break;
         case 2:
           if (random() % 8 == 0) count(supervisor.on_signal(SIGINT, at(now)));

@@ -28,15 +28,16 @@ Environment rank_of(int rank, int world_size, const std::string& job,
   e.world_size = e.local_world_size = world_size;
   e.job = job + std::to_string(::getpid());
   e.meeting = std::move(meeting);
-  e.operation_timeout = 5s;
+  e.start_timeout = 5s;
   return e;
 }
 
 TEST(Meeting, OnOneHostRank0HandsOutItsAddressAndASecret) {
   transport::Reactor reactor, other;
   Environment first = rank_of(0, 2, "hand-out"), second = rank_of(1, 2, "hand-out");
-  std::jthread late([&] { meet(second, other); });  // may come before rank 0
-  const auto store = meet(first, reactor);
+  std::jthread late(
+      [&] { meet(second, other, Deadline::in(second.start_timeout)); });  // may come before rank 0
+  const auto store = meet(first, reactor, Deadline::in(first.start_timeout));
   late.join();
   ASSERT_NE(store, nullptr);
   EXPECT_EQ(second.store, first.store);
@@ -49,16 +50,16 @@ TEST(Meeting, AGivenSecretIsKept) {
   Environment first = rank_of(0, 2, "given");
   first.secret = Secret::random();
   const auto key = first.secret->key();
-  const auto store = meet(first, reactor);
+  const auto store = meet(first, reactor, Deadline::in(first.start_timeout));
   EXPECT_EQ(first.secret->key(), key);
 }
 
 TEST(Meeting, TwoRank0OfOneJobAreRefused) {
   transport::Reactor reactor, other;
   Environment first = rank_of(0, 2, "twice"), second = rank_of(0, 2, "twice");
-  const auto store = meet(first, reactor);
+  const auto store = meet(first, reactor, Deadline::in(first.start_timeout));
   try {
-    meet(second, other);
+    meet(second, other, Deadline::in(second.start_timeout));
     FAIL() << "two rank 0";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::misuse);
@@ -78,7 +79,7 @@ TEST(Meeting, AMeetingPointOfAnotherUserIsNotBelieved) {
     if (!kept) ::_exit(1);
   });
   try {
-    meet(e, reactor);
+    meet(e, reactor, Deadline::in(e.start_timeout));
     FAIL() << "it took a stranger's word";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::refused) << error.what();
@@ -89,9 +90,9 @@ TEST(Meeting, AMeetingPointOfAnotherUserIsNotBelieved) {
 TEST(Meeting, WithoutRank0ItEndsInTimeAndSaysWhoIsMissing) {
   transport::Reactor reactor;
   Environment lonely = rank_of(1, 2, "lonely");
-  lonely.operation_timeout = 50ms;
+  lonely.start_timeout = 50ms;
   try {
-    meet(lonely, reactor);
+    meet(lonely, reactor, Deadline::in(lonely.start_timeout));
     FAIL() << "met nobody";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::timed_out);
@@ -105,7 +106,7 @@ TEST(Meeting, AnotherHostNeedsASecret) {
   Environment away = rank_of(1, 2, "away", {.kind = Kind::address, .address = "192.0.2.77:5000"});
   away.local_world_size = 1;
   try {
-    meet(away, reactor);
+    meet(away, reactor, Deadline::in(away.start_timeout));
     FAIL() << "left the host without a secret";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::misuse);
@@ -121,8 +122,8 @@ TEST(Meeting, BetweenHostsRank0ListensWhereTheLauncherSays) {
     e->local_world_size = 1;
     e->secret = Secret(Secret::Key{});
   }
-  const auto store = meet(first, reactor);
-  meet(second, other);
+  const auto store = meet(first, reactor, Deadline::in(first.start_timeout));
+  meet(second, other, Deadline::in(second.start_timeout));
   EXPECT_EQ(first.store, "127.0.0.1:26841");
   EXPECT_EQ(second.store, first.store);
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paceline/core/base/processors.h"
+
 namespace paceline::transport {
 namespace {
 
@@ -21,6 +23,19 @@ TEST(Resolve, WhatIsWrongIsNamed) {
   for (const char* wrong : {"", "localhost", "localhost:x", ":80", "localhost:70000"}) {
     EXPECT_EQ(resolve_tcp_address(wrong).error().fault, Fault::misuse) << wrong;
   }
+}
+
+TEST(Resolve, TheWayOutReplacesAnOwnNameThatMeansLoopback) {
+  EXPECT_EQ(resolve_for_others("127.0.0.1:80").value(), (TcpAddress{"127.0.0.1", 80}))
+      << "a number is meant";
+  EXPECT_TRUE(is_loopback(resolve_for_others("localhost:80").value())) << "so is this name";
+  const std::string own = host_name() + ":80";
+  auto plain = resolve_tcp_address(own), shown = resolve_for_others(own);
+  if (!plain || !is_loopback(*plain))
+    GTEST_SKIP() << "NOT TESTED: " << own << " is no loopback here";
+  if (shown) EXPECT_EQ(*shown, (TcpAddress{address_for_others(), 80}));
+  else EXPECT_THAT(shown.error().what, HasSubstr("where no other host can connect to"));
+  EXPECT_FALSE(shown && is_loopback(*shown));
 }
 
 TEST(Resolve, KnowsOwnAddresses) {

@@ -1,6 +1,7 @@
 #include "paceline/core/transport/socket/socket.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -212,6 +213,28 @@ TEST(Socket, AChannelReadsAndWritesWithoutBlocking) {
   const auto read = out.read(into);
   EXPECT_EQ(read.error().fault, Fault::peer_lost);
   EXPECT_EQ(read.error().what, "the connection broke: Connection reset by peer");
+}
+
+TEST(Socket, AnyPortIsOneOfTheRangeAndAFullRangeIsNamed) {
+  int base = 0;  // two ports of which both are free
+  {
+    auto probe = listen_tcp({"127.0.0.1", 0}).value();
+    base = local_address(probe.get()).value().port;
+  }
+  const PortRange one{base, base};
+  auto first = listen_tcp({"127.0.0.1", 0}, one);
+  ASSERT_TRUE(first) << first.error().what;
+  EXPECT_EQ(local_address(first.value().get()).value().port, base);
+  auto second = listen_tcp({"127.0.0.1", 0}, one);
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().what.find(fmt::format("all ports from {} to {} are in use", base, base)),
+            std::string::npos);
+}
+
+TEST(Socket, ARangeOfPortsIsTwoOfThemInOrder) {
+  EXPECT_EQ(parse_port_range("20000:20100"), (PortRange{20000, 20100}));
+  for (const char* wrong : {"", "20000", "0:5", "5:4", "1:70000", "a:b", "1:2:3"})
+    EXPECT_FALSE(parse_port_range(wrong)) << wrong;
 }
 
 }  // namespace

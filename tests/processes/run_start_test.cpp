@@ -1,0 +1,158 @@
+// The start of a run of real processes: who is missing is said, and ends it in time
+// (covers paceline/app/launch/run/run_job.h and paceline/core/job/joining.h).
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "paceline/app/launch/hosts/host.h"
+#include "tests/support/launched.h"
+#include "tests/support/temporary_folder.h"
+
+namespace paceline::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+ProcessOptions impatient(ProcessOptions options) {
+  options.environment["PACELINE_STALL_TIME"] = "200ms";
+  return options;
+}
+
+ProcessOptions shell(const std::string& script, const std::vector<std::string>& options) {
+  return impatient(paceline_run(options, {"sh", "-c", script}));
+}
+
+TEST(RunStart, ARankThatEndsWithoutInitEndsTheWaitAtOnce) {
+  const auto result = run(
+      shell("[ $PACELINE_RANK = 1 ] && exit 0; exec " + binary("collective_worker") + " calls:3",
+            {"-n", "3"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_LT(result.took, 5s);
+  EXPECT_THAT(result.error, AllOf(HasSubstr("paceline: rank 1 (pid "),
+                                  HasSubstr("failed first: it ended with code 0 without having "
+                                            "joined the run, while others waited")));
+}
+
+TEST(RunStart, WhoIsMissingIsSaidAndTheStartHasALimitOfItsOwn) {
+  const auto result =
+      run(impatient(paceline_run({"-n", "2", "--start-timeout", "700ms"},
+                                 {binary("collective_worker"), "1=before", "calls:3"})));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_LT(result.took, 5s);
+  EXPECT_THAT(result.error,
+              AllOf(HasSubstr("paceline: the start waits for 0.2 s: rank 0 has joined; missing: "
+                              "rank 1 (pid "),
+                    HasSubstr("failed first: it did not join within 0.7 s (--start-timeout)")));
+}
+
+TEST(RunStart, ARankWhoseEnvironmentAWrapperEmptiedIsTold) {
+  const auto result =
+      run(shell("[ $PACELINE_RANK = 1 ] && exec env -i " + binary("collective_worker") +
+                    " calls:3; exec " + binary("collective_worker") + " calls:3",
+                {"-n", "2"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("or a wrapper (env -i, sudo) emptied its environment"));
+  const auto all =
+      run(paceline_run({"-n", "2"}, {"env", "-i", binary("collective_worker"), "calls:3"}));
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_THAT(all.error, HasSubstr("a wrapper (env -i, sudo) emptied its environment"));
+}
+
+TEST(RunStart, VariablesThatAShellHasLeftOverAreNamedWhereALoneProgramWaits) {
+  for (const char* rank : {"0", "1"}) {
+    const auto result = run({.command = {binary("collective_worker"), "calls:3"},
+                             .environment = {{"PACELINE_STALL_TIME", "100ms"},
+                                             {"PACELINE_START_TIMEOUT", "400ms"},
+                                             {"RANK", rank},
+                                             {"WORLD_SIZE", "2"},
+                                             {"MASTER_ADDR", "127.0.0.1"},
+                                             {"MASTER_PORT", "29871"}}});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error, AllOf(HasSubstr("paceline: start: for 0.1"), HasSubstr("rank "),
+                                    HasSubstr(fmt::format("RANK={} WORLD_SIZE=2 in its environment "
+                                                          "are left over from torchrun",
+                                                          rank))))
+        << result.output;
+    EXPECT_THAT(result.output, HasSubstr("failed timed out"));
+  }
+}
+
+TEST(RunStart, AllListenersTakeTheirPortsFromTheRange) {
+  const int port = launch::free_port();
+  const std::string range = fmt::format("{}:{}", port, port);
+  const auto result = run(
+      shell("echo store $PACELINE_STORE $PACELINE_PORT_RANGE", {"-n", "1", "--port-range", range}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr(fmt::format("store 127.0.0.1:{} {}\n", port, range)));
+  const auto full = run(paceline_run({"-n", "2", "--transport", "tcp", "--port-range", range},
+                                     {binary("collective_worker"), "calls:3"}));
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_THAT(full.output, HasSubstr("--port-range (PACELINE_PORT_RANGE)"));
+}
+
+// An ssh that answers nothing and heeds no signal.
+class HangingSsh : public ::testing::Test {
+ protected:
+  HangingSsh() {
+    std::ofstream(script_)
+        << "#!/bin/sh\ntrap '' INT TERM HUP\necho hangs >&2\nsleep 60\nsleep 60\n";
+    ::chmod(script_.c_str(), 0755);
+  }
+  ProcessOptions over_ssh() const {
+    return impatient(paceline_run({"--hosts", "192.0.2.9:1", "--store", "127.0.0.1:0", "--ssh",
+                                   script_, "--start-timeout", "60s"},
+                                  {"true"}));
+  }
+
+  TemporaryFolder folder_;
+  const std::string script_ = folder_.path() / "ssh";
+};
+
+TEST_F(HangingSsh, IsNamedAtTheStallTimeAndOneCtrlCEndsTheRun) {
+  Process launcher(over_ssh());
+  ASSERT_TRUE(launcher.wait_for_error("rank 0 (host 192.0.2.9): no process yet", Deadline::in(5s)))
+      << launcher.error();
+  const auto begin = Clock::now();
+  launcher.send(SIGINT);
+  EXPECT_EQ(exit_code(launcher.wait(Deadline::in(10s))), 130);
+  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_THAT(launcher.error(), HasSubstr("rank 0 had not started"));
+}
+
+std::vector<std::string> node_options(const std::string& rank, int port,
+                                      const std::string& secret) {
+  return {"--nnodes",
+          "2",
+          "--node-rank",
+          rank,
+          "-n",
+          "1",
+          "--secret-file",
+          secret,
+          "--rdzv-endpoint",
+          fmt::format("127.0.0.1:{}", port)};
+}
+
+TEST(RunStart, NodesThatAreAwaitedAreNamedAndTheTimeoutCountsFromTheStart) {
+  const TemporaryFolder folder;
+  const std::string secret = folder.path() / "secret";
+  std::ofstream(secret) << std::string(64, 'a') << "\n";
+  ::chmod(secret.c_str(), 0600);
+  for (const auto& [rank, awaited] : {std::pair{"0", "for node ranks 1"},
+                                      std::pair{"1", "node 1 waits for node 0 at 127.0.0.1"}}) {
+    auto options = node_options(rank, launch::free_port(), secret);
+    options.insert(options.end(), {"--timeout", "600ms"});
+    const auto result = run(impatient(paceline_run(options, {"true"})));
+    EXPECT_EQ(result.exit_code, 124) << result.error;
+    EXPECT_LT(result.took, 3s);
+    EXPECT_THAT(result.error, AllOf(HasSubstr("paceline: start: for 0.2 s node "),
+                                    HasSubstr(awaited), HasSubstr("--timeout has passed")));
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test
