@@ -30,6 +30,12 @@ void MemoryOffers::answered(std::uint64_t segment, bool has_it) {
   arm();
 }
 
+void MemoryOffers::make_due() {
+  if (lost_.empty() || !timer_ || Clock::now() < due_) return;
+  poller_.cancel(*timer_);
+  make_again();
+}
+
 Offered MemoryOffers::state(std::uint64_t segment) const {
   const auto found = offers_.find(segment);
   return found == offers_.end() ? Offered::withheld : found->second.state;
@@ -62,6 +68,7 @@ void MemoryOffers::end(std::uint64_t segment, Offer& offer, Offered state) {
 
 void MemoryOffers::arm() {
   if (lost_.empty() || timer_) return;
+  due_ = Clock::now() + pause_;
   timer_ = poller_.after(pause_, [this] { make_again(); });
   pause_ = std::min(2 * pause_, kLatest);
 }

@@ -46,6 +46,9 @@ class MemoryOffers {
   // The peer has taken the descriptor, and has the memory or has it not.
   void answered(std::uint64_t segment, bool has_it);
 
+  // For who looks oftener than the poller is asked: ranks that share cores with many others.
+  void make_due();
+
   Offered state(std::uint64_t segment) const;
 
  private:
@@ -68,6 +71,7 @@ class MemoryOffers {
   std::set<std::uint64_t> lost_;  // to be made again
   std::chrono::milliseconds pause_ = kSoonest;
   std::optional<Poller::TimerId> timer_;
+  Clock::time_point due_ = {};
 };
 
 }  // namespace paceline::transport

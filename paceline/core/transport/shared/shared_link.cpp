@@ -124,6 +124,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (!open_) return false;
     const bool closed =
         medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
+    offers_.make_due();
     receiving_ = true;
     auto received = stream_.receive();
     receiving_ = false;
