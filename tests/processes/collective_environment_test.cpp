@@ -2,6 +2,7 @@
 // cause and the remedy; and the same bits over both transports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/support/launched.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> worker(const std::vector<std::string>& behaviours) {
   std::vector<std::string> command = {binary("collective_worker")};
@@ -26,6 +28,24 @@ ProcessOptions wrapped(int ranks, int rank, const std::string& before,
   script += "exec";
   for (const auto& word : worker(behaviours)) script += " '" + word + "'";
   return paceline_run({"-n", std::to_string(ranks)}, {"bash", "-c", script});
+}
+
+// The same of a user without privileges, as ranks are: root has no limit of descriptors on their
+// way to other processes, and reads the memory of every process.
+ProcessOptions of_an_ordinary_user(ProcessOptions options) {
+  const std::vector<std::string> user = {"setpriv", "--reuid", "65534",
+                                         "--regid", "65534",   "--clear-groups"};
+  if (::geteuid() == 0) options.command.insert(options.command.begin(), user.begin(), user.end());
+  return options;
+}
+
+void expect_right_sums(const ProcessOptions& options, int ranks) {
+  const auto result = run(options);
+  EXPECT_EQ(result.exit_code, 0) << result.output << result.error;
+  int right = 0;
+  for (const std::string& line : lines_of(result.output))
+    right += line.ends_with("sums right") ? 1 : 0;
+  EXPECT_EQ(right, ranks) << result.output;
 }
 
 TEST(CollectiveEnvironment, AWorldSizeOfItsOwnIsRefused) {
@@ -85,6 +105,39 @@ TEST(CollectiveEnvironment, TooFewDescriptorsAreNamed) {
     EXPECT_LT(refused.took, 4s);
     EXPECT_THAT(refused.output, HasSubstr("ulimit -n")) << refused.error;
   }
+}
+
+TEST(CollectiveEnvironment, TooFewDescriptorsForAllRanksAreRefusedBeforeTheFirstStep) {
+  const auto refused = run(wrapped(8, 1, "ulimit -n 20", {"sums:64"}));
+  EXPECT_EQ(refused.exit_code, 1) << refused.output << refused.error;
+  EXPECT_THAT(refused.output, HasSubstr("rank 1 of 8 needs ")) << refused.error;
+  EXPECT_THAT(refused.output, HasSubstr("its limit is 20 (RLIMIT_NOFILE)"));
+  EXPECT_THAT(refused.output, Not(HasSubstr("sums")));
+  auto launcher = paceline_run({"-n", "8"}, worker({"sums:64"}));
+  launcher.command = {"bash", "-c", "ulimit -n 30; exec \"$0\" run -n 8 -- true",
+                      binary("paceline")};
+  const auto told = run(launcher);
+  EXPECT_NE(told.exit_code, 0);
+  EXPECT_THAT(told.error, HasSubstr("the launcher of 8 processes needs ")) << told.output;
+  EXPECT_THAT(told.error, HasSubstr("its limit is 30 (RLIMIT_NOFILE)"));
+}
+
+TEST(CollectiveEnvironment, ASoftLimitOfDescriptorsIsRaised) {
+  expect_right_sums(wrapped(8, -1, "ulimit -Sn 20", {"sums:64"}), 8);
+}
+
+// More descriptors are on their way at once than the system passes of a user (ETOOMANYREFS).
+TEST(CollectiveEnvironment, RanksOfAnOrdinaryUserShareMemoryWithFewDescriptors) {
+  expect_right_sums(of_an_ordinary_user(wrapped(16, -1, "ulimit -n 48", {"sums:64"})), 16);
+}
+
+TEST(CollectiveEnvironment, AProgramThatHasUsedUpItsDescriptorsHasRightSums) {
+  expect_right_sums(wrapped(4, -1, "ulimit -n 100", {"1=exhausted:64", "sums:64"}), 4);
+  expect_right_sums(wrapped(4, -1, "ulimit -n 100", {"exhausted:64"}), 4);
+}
+
+TEST(CollectiveEnvironment, MemoryThatARankClosesToOthersIsSummedUpAllTheSame) {
+  expect_right_sums(of_an_ordinary_user(wrapped(2, -1, "true", {"1=closed:8192", "sums:8192"})), 2);
 }
 
 TEST(CollectiveEnvironment, TooLittleAddressSpaceIsNamed) {

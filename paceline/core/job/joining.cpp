@@ -19,6 +19,7 @@
 #include "paceline/core/transport/fabric/fabric_meeting.h"
 #include "paceline/core/transport/fabric/fabric_plugin.h"
 #include "paceline/core/transport/fabric/rdma_devices.h"
+#include "paceline/core/transport/socket/open_files.h"
 
 namespace paceline::job {
 
@@ -74,6 +75,7 @@ class Joining {
                   }) {}
 
   void run() {
+    check_open_files();
     listen();
     store_.set(fmt::format("endpoint/{}", member_), encode(self_));
     read_endpoints();
@@ -125,6 +127,17 @@ class Joining {
     }
     hosts.pools = pools_of(processors);
     return hosts;
+  }
+
+  // A connection to each other member, and to the store in this process if it has one; two
+  // listeners, and a few for what ranks share.
+  void check_open_files() const {
+    constexpr std::size_t kOwn = 8;
+    const auto others = static_cast<std::size_t>(members_ - 1);
+    const std::size_t more = others * (job_.hosted_store ? 2 : 1) + kOwn;
+    const auto room =
+        transport::make_room_for_files(more, fmt::format("{} of {}", name_of(member_), members_));
+    if (!room) throw Error(room.error());
   }
 
   void listen() {

@@ -21,10 +21,16 @@
 //   send:MIB        joins; rank 0 sends so much to rank 1
 //   long:MIB        joins, says "ready PID", sums up so much once, and says "long right SECONDS"
 //   allocate:MIB    joins, allocates and sums up so much, says "allocated", and ends
+//   sums:KIB        joins, sums up so much three times in memory that it allocates, then in memory
+//                   of the heap, and says "sums right"
+//   exhausted:KIB   the same in memory of the heap alone, with no file left that it may open
+//   closed:KIB      the same, and closes its memory to other processes after the first time
 //
 // A failure is told as "failed FAULT: TEXT" on stdout, and ends it with 1.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -204,6 +210,29 @@ void sum_up_once(Job& job, int mib) {
   say(fmt::format("long {} {:.3f}", right ? "right" : "wrong", took.count()));
 }
 
+bool sum_is_right(Job& job, std::span<float> values) {
+  std::ranges::fill(values, static_cast<float>(job.rank() + 1));
+  job.world().all_reduce(paceline::buffer_of(values)).wait();
+  const auto sum = static_cast<float>(job.world_size() * (job.world_size() + 1) / 2);
+  return std::ranges::all_of(values, [&](float value) { return value == sum; });
+}
+
+void say_sums(Job& job, const std::string& name, int kib) {
+  job.world().barrier().wait();
+  while (name == "exhausted" && ::open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) continue;
+  job.world().barrier().wait();
+  std::vector<float> heap(static_cast<std::size_t>(kib) << 8);
+  paceline::Allocation memory;
+  if (name == "sums") memory = job.allocate(heap.size() * sizeof(float));
+  const std::span<float> allocated(reinterpret_cast<float*>(memory.data()), heap.size());
+  bool right = true;
+  for (int time = 0; time < 6; ++time) {
+    right = sum_is_right(job, name == "sums" && time < 3 ? allocated : heap) && right;
+    if (name == "closed") ::prctl(PR_SET_DUMPABLE, 0);
+  }
+  say(right ? "sums right" : "sums wrong");
+}
+
 void send(Job& job, int mib) {
   std::vector<float> values(static_cast<std::size_t>(mib) << 18);
   if (job.rank() == 0) job.world().send(paceline::const_buffer_of(values), 1).wait();
@@ -244,6 +273,7 @@ void behave(const std::string& behaviour) {
   if (name == "long") return sum_up_once(job, number);
   if (name == "send") return send(job, number);
   if (name == "hash") return say_hash(job);
+  if (name == "sums" || name == "exhausted" || name == "closed") return say_sums(job, name, number);
   if (name == "uplink") return say_uplink(job, number);
   if (name == "allocate") return allocate(job, number);
   sum_up(job, 3);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "paceline/app/launch/hosts/host.h"
+#include "paceline/core/transport/socket/open_files.h"
 
 namespace paceline::launch {
 namespace {
@@ -118,6 +119,11 @@ void Attempt::start(Agents agents) {
 }
 
 void Attempt::start_here(const AgentOrders& orders) {
+  constexpr std::size_t kEach = 5;  // four pipes, and the connection to the store
+  const std::vector<Place> places = places_of(orders);
+  const auto room = transport::make_room_for_files(
+      kEach * places.size(), fmt::format("the launcher of {} processes", places.size()));
+  if (!room) throw Error(room.error());
   auto workers = std::make_unique<LocalWorkers>(
       parts_.poller, parts_.output, events(),
       ShimOrders{.program = parts_.options.program,
@@ -130,7 +136,7 @@ void Attempt::start_here(const AgentOrders& orders) {
   hosts_.push_back(std::move(workers));
   Environment inherited = own_environment();
   for (const std::string& entry : parts_.options.passed) set_variable(inherited, entry);
-  for (const Place& place : places_of(orders)) {
+  for (const Place& place : places) {
     here_->start(place, worker_environment(inherited, orders.job, place),
                  input_.descriptor_for(place.rank));
   }

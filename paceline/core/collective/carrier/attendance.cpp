@@ -50,7 +50,10 @@ void Attendance::leave_board() {
 }
 
 void Attendance::hear_call(int peer, Call call) {
-  if (posted_) leave_board();  // the peer has not posted
+  if (posted_) {
+    posted_calls_.hear_call(peer, mark_.sequence);
+    call_all();
+  }
   roll_.enter(peer, std::move(call));
   if (assent_ && !has_asked_) call_all();
 }

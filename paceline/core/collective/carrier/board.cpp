@@ -12,7 +12,7 @@ struct alignas(64) Board::Slot {
   std::atomic<std::uint64_t> sequence;
   std::uint64_t fingerprint;
   std::array<std::byte, kLongestInput> input;
-  alignas(64) std::array<std::atomic<std::uint64_t>, 3> counters;
+  alignas(64) std::array<std::atomic<std::uint64_t>, 4> counters;
 };
 
 struct Board::Page {
@@ -94,12 +94,14 @@ void Board::count(std::uint64_t sequence, Counter counter, std::uint64_t value) 
   slot(rank_, sequence)
       .counters[static_cast<std::size_t>(counter)]
       .store(value, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // as for a post
+  std::atomic_thread_fence(std::memory_order_seq_cst);                // as for a post
+  const std::uint64_t least = counter == Counter::found ? 1 : value;  // it is no progress
   int behind = 0;
   for (int rank = 0; rank < ranks() && behind < 2; ++rank)
-    behind += counted(rank, sequence, counter) < value ? 1 : 0;
-  // The other counters are not every rank's: who never counts there is not behind.
-  may_be_awaited_ = counter != Counter::reduced || behind < 2;
+    behind += counted(rank, sequence, counter) < least ? 1 : 0;
+  // Staged and taken pieces are not every rank's: who never counts there is not behind.
+  const bool all_count = counter == Counter::reduced || counter == Counter::found;
+  may_be_awaited_ = !all_count || behind < 2;
 }
 
 std::uint64_t Board::counted(int rank, std::uint64_t sequence, Counter counter) const {

@@ -59,7 +59,7 @@ class Board {
   void sum(std::uint64_t sequence, ReduceOp op, Buffer target, double factor);
 
   // Counts the progress of the ranks in an operation that is all_equal, each from zero.
-  enum class Counter : std::uint8_t { staged, reduced, taken };
+  enum class Counter : std::uint8_t { staged, reduced, taken, found };
   void count(std::uint64_t sequence, Counter counter, std::uint64_t value);
   std::uint64_t counted(int rank, std::uint64_t sequence, Counter counter) const;
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <algorithm>
 
 #include "paceline/core/base/own_lines.h"
 
@@ -47,27 +47,75 @@ BoardCalls::Memory BoardCalls::create(std::uint64_t segment, std::size_t bytes) 
   return shared;
 }
 
+transport::Offered BoardCalls::offered(std::uint64_t segment) const {
+  auto worst = transport::Offered::had;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    const transport::Link* const link = members_.link(rank);
+    if (link != nullptr) worst = std::max(worst, link->offered(segment));
+  }
+  return worst;
+}
+
 void BoardCalls::open() {
-  if (members_.size() > 1) own_page_ = create(kPages | group_, Board::page_bytes());
+  is_open_ = members_.size() > 1;
+  if (!is_open_) return;
+  was_reachable_ = transport::own_door_is_open();
+  own_page_ = create(kPages | group_, Board::page_bytes());
+  if (!own_page_) members_.generation().withhold(kPages | group_);
 }
 
 void BoardCalls::close() {
   give_up();
-  if (own_page_) members_.generation().unshare(kPages | group_);
+  if (is_open_) members_.generation().unshare(kPages | group_);
+  is_open_ = false;
   if (stage_) members_.generation().unshare(kStages | group_);
   own_page_.reset();
   stage_.reset();
 }
 
-void BoardCalls::meet() {
-  if (std::exchange(met_, true) || !own_page_) return;
+std::vector<int> BoardCalls::awaited_pages() const {
+  std::vector<int> ranks;
+  if (met_ || !own_page_) return ranks;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    transport::Link* const link = members_.link(rank);
+    if (link == nullptr || link->memory(kPages | group_)) continue;
+    if (!link->withholds(kPages | group_) && !members_.has_departed(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool BoardCalls::meet() {
+  if (met_ || !own_page_) return true;
+  if (!awaited_pages().empty()) return false;
+  met_ = true;
   std::vector<Memory> pages;
   for (int rank = 0; rank < members_.size(); ++rank) {
     transport::Link* const link = members_.link(rank);
     pages.push_back(link == nullptr ? own_page_ : link->memory(kPages | group_));
-    if (!Board::is_page(pages.back())) return;
+    if (!Board::is_page(pages.back())) return true;  // withheld, or its group has ended there
   }
   board_.emplace(members_.rank(), std::move(pages));
+  return true;
+}
+
+void BoardCalls::tell_withheld(const std::vector<int>& ranks) {
+  if (std::exchange(told_withheld_, true)) return;
+  warn(
+      fmt::format("{} cannot have the shared memory of {}: one of them has no descriptor left, or "
+                  "may not pass it on (raise `ulimit -n`). Their calls go by messages, which "
+                  "takes longer",
+                  members_.name(members_.rank()), members_.names(ranks)));
+}
+
+// The other ranks do so, too.
+void BoardCalls::leave_operation() {
+  reduction_.reset();
+  lent_.reset();
+}
+
+void BoardCalls::hear_call(int peer, std::uint64_t sequence) {
+  if (has_posted(peer, sequence)) leave_operation();
+  else give_up();
 }
 
 void BoardCalls::give_up() {
@@ -113,15 +161,24 @@ std::uint64_t BoardCalls::reachable(Bytes buffer) const {
 SharedReduction::Offer BoardCalls::offer(const Request& request) {
   const auto& own = members_.generation().segments();
   SharedReduction::Offer offer;
-  offer.input = own.find(request.input.bytes()).value_or(transport::Remote{});
+  offer.is_had = true;
+  const auto may_lend = [&](std::uint64_t segment) {
+    const transport::Offered state = offered(segment);
+    offer.is_had = offer.is_had && state != transport::Offered::awaited;
+    return state != transport::Offered::withheld;
+  };
+  if (const auto input = own.find(request.input.bytes()); input && may_lend(input->segment))
+    offer.input = *input;
   lent_ = own.lend(request.output.bytes());
+  if (lent_ && !may_lend(lent_->place.segment)) lent_.reset();
   if (lent_) offer.output = lent_->place;
   if (lent_) offer.writable = lent_->writable;
   offer.reaches = board_->reaches_all() &&
-                  bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size());
+                  bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size()) &&
+                  transport::own_door_is_open() == was_reachable_;
   if (!offer.needs_stage()) return offer;
   if (!stage_) stage_ = create(kStages | group_, SharedReduction::kStageBytes);
-  if (stage_) offer.stage = kStages | group_;
+  if (stage_ && may_lend(kStages | group_)) offer.stage = kStages | group_;
   if (!offer.reaches) return offer;
   offer.output_address = reachable(request.output.bytes());
   const bool in_place = request.input.data == request.output.data;
@@ -150,7 +207,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
   if (!reduction_) {
     switch (board_->state(sequence, request.print)) {
       case Board::State::some_missing: return Progress::waiting;
-      case Board::State::differs: lent_.reset(); return Progress::by_messages;
+      case Board::State::differs: leave_operation(); return Progress::by_messages;
       case Board::State::all_equal: break;
     }
     if (Board::takes(bytes_of(request.call), members_.size())) {
@@ -159,8 +216,7 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
     }
     reduction_.emplace(*board_, members_, sequence, request, stage_, read_);
     if (reduction_->is_impossible()) {
-      reduction_.reset();
-      lent_.reset();
+      leave_operation();
       return Progress::by_messages;
     }
   }
@@ -169,6 +225,11 @@ Result<BoardCalls::Progress> BoardCalls::advance(std::uint64_t sequence, const R
   if (*advanced == SharedReduction::Progress::waiting) return Progress::waiting;
   wake();
   if (*advanced == SharedReduction::Progress::moved) return Progress::moved;
+  if (*advanced == SharedReduction::Progress::by_messages) {
+    if (!reduction_->withheld().empty()) tell_withheld(reduction_->withheld());
+    leave_operation();
+    return Progress::by_messages;
+  }
   // Others have read the rest of this rank's input, and it has written its sums to each of them.
   const std::size_t own = reduction_->bytes_of_own_chunk();
   const auto others = static_cast<std::size_t>(members_.size() - 1);

@@ -28,11 +28,13 @@ class BoardCalls final : public PostedCalls {
 
   void open();   // offers this rank's page
   void close();  // and withdraws it
-  // REQUIRES: every rank is known to have opened.
-  void meet();
+  // Whether it is settled if the ranks have a board. REQUIRES: every rank is known to have opened.
+  bool meet();
+  std::vector<int> awaited_pages() const;  // the ranks whose pages may still come
 
   bool ready() const override { return board_.has_value(); }
   void give_up() override;
+  void hear_call(int peer, std::uint64_t sequence) override;
   void take_back() override;
   void post(std::uint64_t sequence, const Request& request) override;
   bool has_posted(int rank, std::uint64_t sequence) const override {
@@ -54,6 +56,9 @@ class BoardCalls final : public PostedCalls {
   using Memory = SharedReduction::Memory;
 
   Memory create(std::uint64_t segment, std::size_t bytes);
+  transport::Offered offered(std::uint64_t segment) const;  // the worst of all
+  void leave_operation();
+  void tell_withheld(const std::vector<int>& ranks);
   SharedReduction::Offer offer(const Request& request);
   std::uint64_t reachable(Bytes buffer) const;
   void sum_short(std::uint64_t sequence, const Request& request);
@@ -65,7 +70,10 @@ class BoardCalls final : public PostedCalls {
   Memory own_page_, stage_;
   std::vector<std::byte> read_;  // of others' inputs, kept from call to call
   std::optional<Board> board_;
+  bool is_open_ = false;
+  bool was_reachable_ = false;  // this rank, when the others tried its door
   bool met_ = false;
+  bool told_withheld_ = false;
   bool woke_ = false;
   std::optional<SharedReduction> reduction_;  // under way
   std::optional<transport::Lent> lent_;       // the output of the call that was posted last

@@ -22,6 +22,9 @@ class PostedCalls {
   virtual bool ready() const = 0;
   // From now on all calls are messages, and no memory of callers is touched.
   virtual void give_up() = 0;
+  // The peer has sent its call. If it has posted, too, all leave the operation alike
+  // (by_messages), and later calls are posted again.
+  virtual void hear_call(int /*peer*/, std::uint64_t /*sequence*/) { give_up(); }
   // Like give_up(), for calls that fail, after the links were abandoned: once it has returned, no
   // other rank writes to the posted memory.
   virtual void take_back() = 0;

@@ -95,7 +95,7 @@ bool SharedReduction::wants_to_reach() const {
 
 // --- where the others' buffers lie ---------------------------------------------------------------
 
-Result<bool> SharedReduction::find(Rank& rank, int peer) {
+Result<SharedReduction::Found> SharedReduction::find(Rank& rank, int peer) {
   const auto bytes_at = [&](transport::Remote place, std::size_t bytes) -> Result<std::byte*> {
     Memory memory = members_.link(peer)->memory(place.segment);
     if (!memory) return nullptr;
@@ -122,22 +122,64 @@ Result<bool> SharedReduction::find(Rank& rank, int peer) {
     if (w.place.segment == 0) continue;
     auto found = bytes_at(w.place, w.bytes);
     if (!found) return found.error();
-    if (*found == nullptr) return false;
+    if (*found == nullptr) {
+      const bool comes = !members_.link(peer)->withholds(w.place.segment);
+      return comes ? Found::not_yet : Found::never;
+    }
     w.at = *found;
   }
   rank.input = wanted[0].at;
   rank.output = wanted[1].at;
   rank.stage = wanted[2].at;
-  return true;
+  return Found::all;
 }
 
-Result<bool> SharedReduction::find_all() {
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    if (r == own_) continue;
-    auto found = find(ranks_[r], static_cast<int>(r));
-    if (!found || !*found) return found;
+Result<SharedReduction::Found> SharedReduction::find_all() {
+  lacking_.clear();
+  withheld_.clear();
+  for (int r = 0; r < members_.size(); ++r) {
+    if (r == members_.rank()) continue;
+    const auto found = find(ranks_[static_cast<std::size_t>(r)], r);
+    if (!found) return found.error();
+    if (found.value() == Found::not_yet) lacking_.push_back(r);
+    if (found.value() == Found::never) withheld_.push_back(r);
   }
-  return true;
+  if (!withheld_.empty()) return Found::never;
+  return lacking_.empty() ? Found::all : Found::not_yet;
+}
+
+Result<SharedReduction::Progress> SharedReduction::agree_on_memory() {
+  const bool all_had = std::ranges::all_of(ranks_, [](const Rank& r) { return r.offer.is_had; });
+  const bool is_news = found_ == Found::not_yet;
+  if (is_news) {
+    auto found = find_all();
+    if (!found) return found.error();
+    found_ = *found;
+  }
+  if (all_had && found_ != Found::all) {
+    const auto& ranks = withheld_.empty() ? lacking_ : withheld_;
+    return members_.failure(
+        Fault::io,
+        fmt::format("{} posted a buffer in memory that it no longer shares: was it freed while its "
+                    "call was under way?",
+                    members_.names(ranks)),
+        ranks);
+  }
+  if (found_ == Found::not_yet) return Progress::waiting;
+  knows_memory_ = all_had;
+  if (all_had) return Progress::moved;
+  if (is_news) {
+    board_.count(sequence_, Counter::found, static_cast<std::uint64_t>(found_));
+    return Progress::moved;
+  }
+  bool all = true;
+  for (int r = 0; r < members_.size(); ++r) {
+    const std::uint64_t found = board_.counted(r, sequence_, Counter::found);
+    if (found == 0) return Progress::waiting;
+    all = all && found == static_cast<std::uint64_t>(Found::all);
+  }
+  knows_memory_ = all;
+  return all ? Progress::moved : Progress::by_messages;
 }
 
 // --- pieces --------------------------------------------------------------------------------------
@@ -214,7 +256,7 @@ bool SharedReduction::read_inputs(Piece all) {
     if (r == own_ || !ranks_[r].hides_input) continue;
     const std::uint64_t from = ranks_[r].offer.input_address + all.offset * element_;
     if (!transport::read_memory(board_.door(static_cast<int>(r)), from, {read_place(r), bytes}))
-      return false;
+      return note_forbidden(r);
   }
   return true;
 }
@@ -225,9 +267,15 @@ bool SharedReduction::write_sums(Piece all) {
     if (r == own_ || !ranks_[r].hides_output) continue;
     if (!board_.write(static_cast<int>(r), ranks_[r].offer.output_address + at,
                       {own().output + at, all.count * element_}))
-      return false;
+      return note_forbidden(r);
   }
   return true;
+}
+
+bool SharedReduction::note_forbidden(std::size_t rank) {
+  if (transport::is_forbidden(board_.door(static_cast<int>(rank))))
+    forbidden_ = static_cast<int>(rank);
+  return false;
 }
 
 bool SharedReduction::use_all() {
@@ -289,7 +337,8 @@ bool SharedReduction::take(std::size_t chunk, transport::Extent part) {
   const MutableBytes target{own().output + part.begin, part.size()};
   if (owner.hides_output && reaches_) {
     return transport::read_memory(board_.door(static_cast<int>(chunk)),
-                                  owner.offer.output_address + part.begin, target);
+                                  owner.offer.output_address + part.begin, target) ||
+           note_forbidden(chunk);
   }
   const std::byte* const sum =
       owner.hides_output
@@ -315,18 +364,30 @@ bool SharedReduction::take_piece() {
 
 Result<SharedReduction::Progress> SharedReduction::advance() {
   if (!knows_memory_) {
-    auto found = find_all();
-    if (!found) return found.error();
-    knows_memory_ = *found;
-    if (!knows_memory_) return Progress::waiting;
+    auto agreed = agree_on_memory();
+    if (!agreed || !knows_memory_) return agreed;
   }
   bool moved = true;
   if (may_reduce()) moved = reduce_piece();
   else if (may_take()) moved = take_piece();
   else if (may_stage()) stage_piece();
   else moved = false;
+  if (forbidden_ >= 0) return closed();
   if (is_done()) return Progress::done;
   return moved ? Progress::moved : Progress::waiting;
+}
+
+// Sums may have been written already, so that nobody can begin anew.
+Failure SharedReduction::closed() const {
+  return members_.failure(
+      Fault::io,
+      fmt::format(
+          "the system has closed the memory of {} in the middle of an all_reduce of buffers "
+          "that others reach: a process that calls prctl(PR_SET_DUMPABLE, 0) or changes "
+          "its user must do so while no call is under way, or run with "
+          "PACELINE_TRANSPORT=tcp",
+          members_.name(forbidden_)),
+      {forbidden_});
 }
 
 bool SharedReduction::is_done() const {
@@ -335,9 +396,12 @@ bool SharedReduction::is_done() const {
 }
 
 std::vector<int> SharedReduction::awaited() const {
+  if (!lacking_.empty()) return lacking_;
   std::vector<int> ranks;
   for (int r = 0; r < members_.size(); ++r) {
-    if (r != members_.rank() && !is_through(r)) ranks.push_back(r);
+    const bool is_late =
+        knows_memory_ ? !is_through(r) : board_.counted(r, sequence_, Counter::found) == 0;
+    if (r != members_.rank() && is_late) ranks.push_back(r);
   }
   return ranks;
 }
@@ -345,7 +409,8 @@ std::vector<int> SharedReduction::awaited() const {
 std::uint64_t SharedReduction::movement() const {
   std::uint64_t pieces = 0;
   for (int r = 0; r < members_.size(); ++r) {
-    for (const Counter counter : {Counter::staged, Counter::reduced, Counter::taken})
+    for (const Counter counter :
+         {Counter::staged, Counter::reduced, Counter::taken, Counter::found})
       pieces += board_.counted(r, sequence_, counter);
   }
   return pieces;

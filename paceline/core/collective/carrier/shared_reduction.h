@@ -23,6 +23,10 @@
 // Nothing is written over too soon: of chunk r only rank r reads inputs and writes outputs, and a
 // stage's places are used again when all have counted past them.
 //
+// A rank may lack memory that another one has offered it (transport/shared/memory_offers.h). Unless
+// all are known to have it, each counts first whether it has found all that was posted, and where
+// one has not, all leave before anything is touched: the call goes by messages.
+//
 // Posted addresses must lie in the memory that their rank shares, and posted counts are only
 // compared. THREAD: reactor's driver only.
 #pragma once
@@ -58,6 +62,7 @@ class SharedReduction {
     std::uint64_t stage = 0;                              // the segment of its stage
     std::uint64_t input_address = 0, output_address = 0;  // of hidden ones; 0: out of reach
     bool reaches = false;  // this rank can reach all others' memory, and it is worth it
+    bool is_had = false;   // all others have told that they have the segments
     bool needs_stage() const { return input.segment == 0 || output.segment == 0; }
     bool is_in_reach() const {
       return (input.segment != 0 || input_address != 0) &&
@@ -74,10 +79,14 @@ class SharedReduction {
   // Whether some rank lacks the stage that it needs. All ranks see the same; none may advance.
   bool is_impossible() const;
 
-  enum class Progress : std::uint8_t { waiting, moved, done };
-  // Does one piece of what can be done now. A failure names the rank whose offer is false.
+  // by_messages: some rank lacks the memory of another. All ranks see the same.
+  enum class Progress : std::uint8_t { waiting, moved, done, by_messages };
+  // Does one piece of what can be done now. A failure names the rank whose offer is false, or whose
+  // memory the system forbids to reach.
   Result<Progress> advance();
 
+  // The ranks whose memory will not come.
+  const std::vector<int>& withheld() const { return withheld_; }
   std::vector<int> awaited() const;  // the other ranks that are not through
   std::size_t bytes_of_own_chunk() const;
   std::uint64_t movement() const;  // the pieces of all ranks
@@ -98,8 +107,10 @@ class SharedReduction {
   };
 
   Rank& own() { return ranks_[own_]; }
-  Result<bool> find_all();  // false: memory that a rank has offered is not known here yet
-  Result<bool> find(Rank& rank, int peer);
+  enum class Found : std::uint8_t { not_yet, all, never };  // the latter two are counted
+  Result<Found> find(Rank& rank, int peer);
+  Result<Found> find_all();
+  Result<Progress> agree_on_memory();
 
   Piece piece(std::size_t chunk, std::uint64_t number) const;
   bool wants_to_reach() const;
@@ -120,7 +131,8 @@ class SharedReduction {
   bool may_take() const;
   bool is_through(int rank) const;
   bool is_done() const;
-  // False: what must be reached cannot be now, or a call has failed. Its rank will say so.
+  // False: what must be reached cannot be now, or a call has failed. Its rank will say so, unless
+  // it is forbidden_ from now on.
   bool read_inputs(Piece all);
   bool write_sums(Piece all);
   bool reduce_piece();
@@ -129,6 +141,8 @@ class SharedReduction {
   bool take_piece();
   bool take(std::size_t chunk, transport::Extent part);
   bool use_all();
+  bool note_forbidden(std::size_t rank);  // if it is; false, as who calls it
+  Failure closed() const;
 
   Board& board_;
   const Members& members_;
@@ -147,7 +161,10 @@ class SharedReduction {
   std::vector<std::byte>& read_;
   bool reaches_ = false;
   bool knows_memory_ = false;
-  bool summed_up_ = false;                              // the piece whose sums are to be written
+  Found found_ = Found::not_yet;
+  std::vector<int> lacking_, withheld_;  // ranks whose memory is not here, and never will be
+  int forbidden_ = -1;                   // the rank whose memory the system has closed
+  bool summed_up_ = false;               // the piece whose sums are to be written
   std::uint64_t staged_ = 0, reduced_ = 0, taken_ = 0;  // pieces
 };
 

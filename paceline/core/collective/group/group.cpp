@@ -163,11 +163,10 @@ void Group::begin_next() {
 
 void Group::end_current_if_done() {
   if (!current_ || !current_->done()) return;
-  if (current_->request().by_engine && !carried_by_engine()) return;
+  if (current_->request().by_engine ? !carried_by_engine() : !board_calls_.meet()) return;
   carriage_.reset();
   current_->publish();
   ++traffic_.operations;
-  board_calls_.meet();
   const auto work = current_->request().work;
   current_.reset();
   work->finish(std::nullopt);
@@ -196,8 +195,9 @@ void Group::go_on() {
 bool Group::poll() {
   if (!current_) return false;
   if (current_->done() && !current_->request().by_engine) {  // the last posted bytes have left
+    const std::uint64_t sequence = current_->sequence();
     go_on();
-    return true;
+    return !current_ || current_->sequence() != sequence;
   }
   // A rank that works on the same operation is soon through with its piece.
   constexpr int kLooks = 16;

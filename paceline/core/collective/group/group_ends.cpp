@@ -168,6 +168,8 @@ std::string Group::whom_it_waits_for() const {
     }
   } else if (carriage_) {
     whom = "the data, which the library of its engine carries; every rank has called it";
+  } else if (const auto pages = board_calls_.awaited_pages(); current_->done() && !pages.empty()) {
+    whom = fmt::format("the shared memory of {}, which called it", members_.names(pages));
   } else {
     const auto awaited = current_->awaited();
     whom = awaited.empty()
@@ -211,6 +213,7 @@ void Group::on_timer() {
     const std::string waits = whom_it_waits_for();
     if (due) {
       auto blamed = current_->attendance().missing();
+      if (blamed.empty() && current_->done()) blamed = board_calls_.awaited_pages();
       if (blamed.empty()) blamed = current_->awaited();
       if (blamed.empty()) blamed = current_->readers();
       const std::string behind =

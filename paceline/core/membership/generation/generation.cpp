@@ -137,6 +137,12 @@ void Generation::share(std::uint64_t segment,
   }
 }
 
+void Generation::withhold(std::uint64_t segment) {
+  for (const auto& link : links_) {
+    if (link) link->offer(segment, nullptr);
+  }
+}
+
 void Generation::unshare(std::uint64_t segment) {
   segments_.remove(segment);
   for (const auto& link : links_) {

@@ -111,6 +111,7 @@ class Generation final : private transport::LinkOwner {
   std::uint64_t next_segment() { return ++last_segment_; }  // a number for one. THREAD: any.
   void share(std::uint64_t segment, std::shared_ptr<const transport::SharedMemory> memory);
   void unshare(std::uint64_t segment);
+  void withhold(std::uint64_t segment);  // tells all links that it will not come
   const transport::SegmentTable& segments() const { return segments_; }
   // REQUIRES: the links were abandoned. A call that has lent this and fails calls it before it
   // returns: nothing arrives there any more. THREAD: driver.

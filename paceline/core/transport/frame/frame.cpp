@@ -108,6 +108,8 @@ std::string_view name_of(FrameType type) {
     case FrameType::assent: return "assent";
     case FrameType::saved: return "saved";
     case FrameType::wanted: return "wanted";
+    case FrameType::attached: return "attached";
+    case FrameType::withheld: return "withheld";
   }
   return "unknown";
 }

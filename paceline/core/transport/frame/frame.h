@@ -12,7 +12,7 @@
 
 namespace paceline::transport {
 
-constexpr std::uint16_t kWireVersion = 3;
+constexpr std::uint16_t kWireVersion = 4;
 constexpr std::size_t kFrameHeaderBytes = 64;
 // No frame carries more; longer messages are cut. Bounds what a receiver ever allocates for one
 // frame.
@@ -47,6 +47,8 @@ enum class FrameType : std::uint8_t {
   assent,      // several ranks have called the same collective
   saved,       // worker to launcher: a checkpoint is committed: {step}
   wanted,      // point-to-point: a recv waits for a send that its rank has not heard of
+  attached,    // the answer to an offer of a shared segment: whether its memory is here
+  withheld,    // a shared segment will not come: messages carry what lies there
 };
 
 struct FrameHeader {

@@ -11,6 +11,10 @@
 
 namespace paceline::transport {
 
+// A peer has own memory that it was offered, may yet come to have it, or
+// it is withheld and messages carry what lies there. From the best to the worst.
+enum class Offered : std::uint8_t { had, awaited, withheld };
+
 // The holder of the links of a process. THREAD: called by the reactor's driver only.
 class LinkOwner {
  public:
@@ -52,13 +56,16 @@ class Link {
   // Ends the reading of a reference that `borrowed` told of.
   virtual void release(const FrameHeader& reference) = 0;
 
-  // Returns where the peer finds memory of this rank; nothing when it cannot.
+  // Returns where the peer finds memory of this rank; nothing when it cannot, or not yet.
   virtual std::optional<Remote> remote_of(Bytes own) const = 0;
 
-  // Own shared memory that the peer may see from now on, or no longer. Links that share none ignore
-  // both.
+  // Own shared memory that the peer may see from now on, or no longer; nullptr: the peer is told
+  // that it will not come. Links that share none ignore both.
   virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
   virtual void withdraw(std::uint64_t segment) = 0;
+  virtual Offered offered(std::uint64_t /*segment*/) const { return Offered::withheld; }
+  // Whether the peer has said that its memory of this name will not come.
+  virtual bool withholds(std::uint64_t /*segment*/) const { return false; }
 
   // Lets go of callers' memory: from now on none is read or written, and no listener is called;
   // frames that hold copies still go out. The peer's uses of lent memory end, or will be told that

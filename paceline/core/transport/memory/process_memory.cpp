@@ -1,9 +1,11 @@
 #include "paceline/core/transport/memory/process_memory.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <random>
 #include <string>
@@ -56,6 +58,17 @@ bool can_reach(const MemoryDoor& door) {
   const auto bytes = std::as_writable_bytes(std::span(&found, 1));
   return door.process > 0 && read_memory(door, door.address, bytes) && found == door.token &&
          write_at(door.process, {pointer(door.address), bytes.size()}, bytes);  // what is there
+}
+
+bool is_forbidden(const MemoryDoor& door) {
+  std::uint64_t found = 0;
+  errno = 0;
+  return !read_memory(door, door.address, std::as_writable_bytes(std::span(&found, 1))) &&
+         errno == EPERM;
+}
+
+bool own_door_is_open() {
+  return ::prctl(PR_GET_DUMPABLE) == 1;
 }
 
 bool read_memory(const MemoryDoor& door, std::uint64_t address, MutableBytes target) {

@@ -33,6 +33,13 @@ MemoryDoor own_memory_door();
 // Whether memory there can be read and written: reads the token, and writes it back.
 bool can_reach(const MemoryDoor& door);
 
+// Whether the system keeps this process out of that memory, though its process lives.
+bool is_forbidden(const MemoryDoor& door);
+
+// Whether others may still reach this process's memory as they could when it began: a process that
+// calls prctl(PR_SET_DUMPABLE, 0) or changes its user closes it.
+bool own_door_is_open();
+
 // All of `target` from there on, or false: it may not be read, or is there no more. COST: about
 // 0.1 us a page of memory besides the copy.
 bool read_memory(const MemoryDoor& door, std::uint64_t address, MutableBytes target);

@@ -107,7 +107,7 @@ Result<SharedMemory> SharedMemory::attach(FileDescriptor fd, std::size_t bytes) 
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return refused(bytes, "mmap of a peer's memory", errno);
-  return SharedMemory(std::move(fd), static_cast<std::byte*>(data), bytes, bytes);
+  return SharedMemory(FileDescriptor(), static_cast<std::byte*>(data), bytes, bytes);
 }
 
 Extent SharedMemory::whole_pages(Extent part) const {

@@ -24,7 +24,8 @@ class SharedMemory {
   // against shrinking and growing. The failure names the limit that refused it and the remedy.
   // `name` is what /proc/<pid>/fd shows.
   static Result<SharedMemory> create(std::size_t bytes, const char* name = "paceline");
-  // Maps what a peer offers. Refused unless it is sealed and has exactly `bytes` bytes.
+  // Maps what a peer offers, and closes `fd`. Refused unless it is sealed and has exactly `bytes`
+  // bytes.
   static Result<SharedMemory> attach(FileDescriptor fd, std::size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;
@@ -32,7 +33,9 @@ class SharedMemory {
   ~SharedMemory();
 
   MutableBytes bytes() const { return {data_, size_}; }
-  int fd() const { return fd_.get(); }
+  int fd() const { return fd_.get(); }  // -1 when closed
+  // Nobody else is to map it.
+  void close_descriptor() { fd_ = FileDescriptor(); }
 
   // The part that its owner can take back from others: the pages that lie wholly in it. The last
   // page counts as whole where the part reaches the length that was asked for.

@@ -14,14 +14,17 @@ std::size_t whole_lines(std::size_t bytes) {
 
 }  // namespace
 
+void Staging::prepare() {
+  if (memory_ || refused_) return;
+  auto memory = SharedMemory::create(size_);
+  refused_ = !memory;
+  if (refused_) return;
+  memory_ = std::make_shared<const SharedMemory>(std::move(*memory));
+  free_[0] = size_;
+}
+
 std::optional<Staging::Piece> Staging::copy(Bytes payload) {
-  if (!memory_ && !refused_) {
-    auto memory = SharedMemory::create(size_);
-    refused_ = !memory;
-    if (refused_) return std::nullopt;
-    memory_ = std::make_shared<const SharedMemory>(std::move(*memory));
-    free_[0] = size_;
-  }
+  prepare();
   const std::size_t bytes = whole_lines(payload.size());
   const auto room = std::ranges::find_if(free_, [&](const auto& f) { return f.second >= bytes; });
   if (bytes == 0 || room == free_.end()) return std::nullopt;

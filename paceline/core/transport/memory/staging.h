@@ -27,7 +27,9 @@ class Staging {
   std::optional<Piece> copy(Bytes payload);
   void give_back(const Piece& piece);  // each piece once
 
-  // nullptr before the first copy.
+  // Takes the memory, if the system gives it. The first copy does so, too.
+  void prepare();
+  // nullptr before.
   const std::shared_ptr<const SharedMemory>& memory() const { return memory_; }
 
  private:

@@ -2,6 +2,7 @@
 #include <sys/epoll.h>
 
 #include <map>
+#include <thread>
 
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/shared/ring.h"
@@ -14,6 +15,8 @@ namespace {
 // Records on the unix socket: {u32 kind, u64 segment, u64 bytes}, an offer with the segment's
 // descriptor beside it.
 enum class RecordKind : std::uint32_t { bell = 1, region, offer };
+
+constexpr std::chrono::seconds kRoomForRegion{5};
 
 std::vector<std::byte> record(RecordKind kind, std::uint64_t segment, std::uint64_t bytes) {
   return WireWriter().integer(kind).integer(segment).integer(bytes).bytes();
@@ -36,14 +39,14 @@ class ProcessMedium final : public SharedMedium {
                       kBell);  // full: bells enough wait there already; closed: the watch tells
   }
 
-  void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
+  Offering offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
     const auto offered = record(RecordKind::offer, segment, memory->bytes().size());
-    const Deadline deadline = Deadline::in(std::chrono::seconds(5));
-    for (;;) {
-      const auto sent = send_record(socket_.get(), offered, memory->fd());
-      if (sent || sent.error().fault != Fault::timed_out) return;
-      if (!wait_for(socket_.get(), POLLOUT, deadline))
-        return;  // without it the peer gets payloads instead of references
+    const auto sent = send_record(socket_.get(), offered, memory->fd());
+    if (sent) return Offering::on_its_way;
+    switch (sent.error().fault) {
+      case Fault::timed_out: return Offering::later;
+      case Fault::peer_lost: return Offering::on_its_way;  // the watch tells of its end
+      default: return Offering::refused;
     }
   }
 
@@ -61,8 +64,9 @@ class ProcessMedium final : public SharedMedium {
     return found == peers_segments_.end() ? nullptr : found->second;
   }
 
-  void watch(Reactor& reactor) override {
+  void watch(Reactor& reactor, HearOffer hear) override {
     reactor_ = &reactor;
+    hear_ = std::move(hear);
     reactor.poller().watch(socket_.get(), EPOLLIN, [this](std::uint32_t) {
       read_records();
       if (closed_) stop_watching();
@@ -89,12 +93,14 @@ class ProcessMedium final : public SharedMedium {
       const auto kind = reader.integer<RecordKind>();
       const auto segment = reader.integer<std::uint64_t>();
       const auto bytes = reader.integer<std::uint64_t>();
-      if (!reader.ok_and_empty() || kind != RecordKind::offer || !next->attached.is_open())
-        continue;
-      if (auto memory = SharedMemory::attach(std::move(next->attached), bytes)) {
+      if (!reader.ok_and_empty() || kind != RecordKind::offer) continue;
+      // Without a descriptor where this process has none free.
+      auto memory = SharedMemory::attach(std::move(next->attached), bytes);
+      if (memory) {
         peers_segments_.insert_or_assign(segment,
                                          std::make_shared<const SharedMemory>(std::move(*memory)));
       }
+      if (hear_) hear_(segment, memory.has_value());
     }
   }
 
@@ -103,8 +109,20 @@ class ProcessMedium final : public SharedMedium {
   const int side_;
   std::map<std::uint64_t, std::shared_ptr<const SharedMemory>> peers_segments_;
   Reactor* reactor_ = nullptr;
+  HearOffer hear_;
   bool closed_ = false;
 };
+
+// The system may have no room for another descriptor on its way until other ranks have taken
+// theirs.
+Result<> send_region(int socket, const SharedMemory& region, Deadline deadline) {
+  const auto hello = record(RecordKind::region, 0, region.bytes().size());
+  for (;;) {
+    auto sent = send_record(socket, hello, region.fd());
+    if (sent || sent.error().fault != Fault::timed_out || deadline.passed()) return sent;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 }  // namespace
 
@@ -114,8 +132,9 @@ Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket,
   if (side == 0) {
     auto region = SharedMemory::create(ring_region_bytes(ring_bytes));
     if (!region) return region.error();
-    const auto hello = record(RecordKind::region, 0, region->bytes().size());
-    if (auto sent = send_record(socket.get(), hello, region->fd()); !sent) return sent.error();
+    const Deadline soon = deadline.sooner(Deadline::in(kRoomForRegion));
+    if (auto sent = send_region(socket.get(), *region, soon); !sent) return sent.error();
+    region->close_descriptor();
     return std::unique_ptr<SharedMedium>(
         new ProcessMedium(std::move(socket), std::move(*region), side));
   }
@@ -130,6 +149,13 @@ Result<std::unique_ptr<SharedMedium>> make_process_medium(FileDescriptor socket,
   const auto bytes = reader.integer<std::uint64_t>();
   if (!reader.ok_and_empty() || kind != RecordKind::region || bytes < ring_region_bytes(4096)) {
     return Failure{Fault::io, "a peer's first record is not its shared memory", {}};
+  }
+  if (!first->attached.is_open()) {
+    return Failure{
+        Fault::io,
+        "a peer's shared memory came without its descriptor: this process has none free; "
+        "raise the limit of open files (`ulimit -n`), or run with PACELINE_TRANSPORT=tcp",
+        {}};
   }
   auto region = SharedMemory::attach(std::move(first->attached), bytes);
   if (!region) return region.error();

@@ -1,12 +1,15 @@
 #include "paceline/core/transport/shared/shared_link.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "paceline/core/transport/frame/wire.h"
 #include "paceline/core/transport/memory/staging.h"
 #include "paceline/core/transport/shared/lending.h"
+#include "paceline/core/transport/shared/memory_offers.h"
 #include "paceline/core/transport/shared/ring.h"
 
 namespace paceline::transport {
@@ -16,6 +19,9 @@ namespace {
 // in flight of one long all_reduce between two ranks.
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
 constexpr std::uint64_t kStagingSegment = ~std::uint64_t{0};
+constexpr std::size_t kMostWithheld = 1 << 20;
+// This rank may look for a segment only after the peer has withdrawn it, but soon.
+constexpr std::size_t kMostWithdrawn = 256;
 
 // The data frame that a reference stands for and `taken` answers.
 using MessageKey = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
@@ -34,9 +40,22 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
         peer_(static_cast<int>(identity.peer_rank)),
         segments_(segments),
         owner_(owner),
-        reactor_(reactor) {
-    medium_->watch(reactor_);
-    for (const auto& [id, memory] : segments_.segments()) medium_->offer(id, memory);
+        reactor_(reactor),
+        offers_(
+            reactor.poller(),
+            [this](std::uint64_t segment, const MemoryOffers::Memory& memory) {
+              return medium_->offer(segment, memory);
+            },
+            [this](std::uint64_t segment) {
+              tell({.type = FrameType::withheld}, WireWriter().integer(segment).bytes());
+            }) {
+    medium_->watch(reactor_, [this](std::uint64_t segment, bool is_here) {
+      if (is_here) withheld_.erase(segment);
+      if (is_here) std::erase(withdrawn_, segment);
+      tell({.type = FrameType::attached},
+           WireWriter().integer(segment).integer(std::uint8_t{is_here}).bytes());
+    });
+    for (const auto& [id, memory] : segments_.segments()) offers_.add(id, memory);
     reactor_.add(*this);
   }
 
@@ -51,7 +70,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
                            payload.size() >= kShortestReference;
     if (!may_refer) return stream_.send(header, payload, listener, cookie);
     Reference reference{listener, cookie, {}};
-    auto place = segments_.find(payload);
+    auto place = remote_of(payload);
     if (!place) {
       reference.staged = stage(payload);
       if (!reference.staged) return stream_.send(header, payload, listener, cookie);
@@ -86,7 +105,10 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (!receiving_) reactor_.note_unsent();
   }
 
-  std::optional<Remote> remote_of(Bytes own) const override { return segments_.find(own); }
+  std::optional<Remote> remote_of(Bytes own) const override {
+    const auto place = segments_.find(own);
+    return place && offers_.state(place->segment) == Offered::had ? place : std::nullopt;
+  }
 
   void abandon() override {
     lending_.fail();
@@ -102,6 +124,7 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
     if (!open_) return false;
     const bool closed =
         medium_->peer_closed();  // before the last look at the ring, which may hold its goodbye
+    offers_.make_due();
     receiving_ = true;
     auto received = stream_.receive();
     receiving_ = false;
@@ -132,15 +155,22 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
       case FrameType::reference: return borrow(header, payload);
       case FrameType::taken: return taken(header);
       case FrameType::withdraw: return withdrawn(payload);
+      case FrameType::attached: return answered_offer(payload);
+      case FrameType::withheld: return withheld(payload);
       case FrameType::nudge: return Done{};  // it has woken us, which was all
       default: return answered(owner_.received(peer_, header, payload, placed));
     }
   }
 
   void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
-    if (open_) medium_->offer(segment, std::move(memory));
+    if (open_) offers_.add(segment, std::move(memory));
+  }
+  Offered offered(std::uint64_t segment) const override { return offers_.state(segment); }
+  bool withholds(std::uint64_t segment) const override {
+    return withheld_.contains(segment) || std::ranges::count(withdrawn_, segment) > 0;
   }
   void withdraw(std::uint64_t segment) override {
+    offers_.remove(segment);
     if (open_) stream_.send({.type = FrameType::withdraw}, WireWriter().integer(segment).bytes());
   }
 
@@ -152,10 +182,18 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   };
 
   std::optional<Staging::Piece> stage(Bytes payload) {
-    const bool is_first = staging_.memory() == nullptr;
-    auto piece = staging_.copy(payload);
-    if (piece && is_first) medium_->offer(kStagingSegment, staging_.memory());
-    return piece;
+    if (staging_.memory() == nullptr) {
+      staging_.prepare();
+      if (staging_.memory() != nullptr) offers_.add(kStagingSegment, staging_.memory());
+    }
+    if (offers_.state(kStagingSegment) != Offered::had) return std::nullopt;
+    return staging_.copy(payload);
+  }
+
+  void tell(const FrameHeader& header, Bytes payload) {
+    if (!open_) return;
+    stream_.send(header, payload);
+    if (!receiving_) reactor_.note_unsent();
   }
 
   // The peer's memory; empty when there is no such place.
@@ -191,6 +229,28 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
       return Failure{Fault::io, "the peer withdrew memory that it had lent", {peer_}};
     }
     medium_->withdraw(segment);
+    withheld_.erase(segment);
+    withdrawn_.push_back(segment);
+    if (withdrawn_.size() > kMostWithdrawn) withdrawn_.pop_front();
+    return Done{};
+  }
+
+  Result<> answered_offer(Bytes payload) {
+    WireReader reader(payload);
+    const auto segment = reader.integer<std::uint64_t>();
+    const auto has_it = reader.integer<std::uint8_t>();
+    if (!reader.ok_and_empty())
+      return Failure{Fault::io, "a malformed answer to an offer", {peer_}};
+    offers_.answered(segment, has_it != 0);
+    return Done{};
+  }
+
+  Result<> withheld(Bytes payload) {
+    WireReader reader(payload);
+    const auto segment = reader.integer<std::uint64_t>();
+    if (!reader.ok_and_empty() || withheld_.size() >= kMostWithheld)
+      return Failure{Fault::io, "a malformed withheld frame, or too many", {peer_}};
+    withheld_.insert(segment);
     return Done{};
   }
 
@@ -232,6 +292,9 @@ class SharedLink final : public Link, public Pollable, public FrameReceiver {
   LinkOwner& owner_;
   Reactor& reactor_;
   Staging staging_{kStagingBytes};
+  MemoryOffers offers_;
+  std::set<std::uint64_t> withheld_;              // the peer's segments
+  std::deque<std::uint64_t> withdrawn_;           // the last ones
   std::map<MessageKey, Reference> references_;    // ours, that the peer reads
   std::map<MessageKey, std::uint64_t> borrowed_;  // the peer's segments, that we read
   bool open_ = true;

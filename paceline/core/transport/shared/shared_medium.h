@@ -2,6 +2,7 @@
 // threads of one process.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -19,12 +20,17 @@ class SharedMedium {
   virtual int side() const = 0;             // 0 or 1
   virtual bool in_one_process() const = 0;  // both ends are
   virtual void ring_bell() = 0;             // wakes the peer's poller
-  virtual void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
+  // One try to give the peer own memory. had: the peer has it. on_its_way: the peer will answer.
+  // later: there is no room for it on the way now. refused: the system does not pass it.
+  enum class Offering : std::uint8_t { had, on_its_way, later, refused };
+  virtual Offering offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) = 0;
   virtual void withdraw(std::uint64_t segment) = 0;  // the peer has withdrawn it
   // The peer's memory, mapped for as long as it is held; nullptr when there is none of this name.
   virtual std::shared_ptr<const SharedMemory> memory(std::uint64_t segment) = 0;
-  // From now on the reactor's poller hears the peer's bell, and its end.
-  virtual void watch(Reactor& reactor) = 0;
+  // Hears of each offer of the peer's, and whether its memory is here.
+  using HearOffer = std::function<void(std::uint64_t segment, bool is_here)>;
+  // From now on the reactor's poller hears the peer's bell, its offers and its end.
+  virtual void watch(Reactor& reactor, HearOffer hear) = 0;
   virtual bool peer_closed() const = 0;
 };
 

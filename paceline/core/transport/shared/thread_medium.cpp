@@ -46,10 +46,11 @@ class ThreadMedium final : public SharedMedium {
     if (other().reactor != nullptr) other().reactor->poller().wake();
   }
 
-  void offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
+  Offering offer(std::uint64_t segment, std::shared_ptr<const SharedMemory> memory) override {
     const std::lock_guard lock(common_->mutex);
     own().segments.insert_or_assign(
         segment, std::move(memory));  // kept until the peer has heard of its withdrawal
+    return Offering::had;
   }
 
   void withdraw(std::uint64_t segment) override {
@@ -63,7 +64,7 @@ class ThreadMedium final : public SharedMedium {
     return found == other().segments.end() ? nullptr : found->second;
   }
 
-  void watch(Reactor& reactor) override {
+  void watch(Reactor& reactor, HearOffer) override {
     const std::lock_guard lock(common_->mutex);
     own().reactor = &reactor;
   }

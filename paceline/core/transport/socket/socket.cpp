@@ -328,11 +328,22 @@ Result<> send_record(int fd, Bytes record, int attached) {
     header->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(header), &attached, sizeof attached);
   }
-  if (::sendmsg(fd, &message, MSG_NOSIGNAL) < 0) {
-    if (errno == EAGAIN) return Failure{Fault::timed_out, "the unix socket is full", {}};
-    return closed_by_peer();
+  if (::sendmsg(fd, &message, MSG_NOSIGNAL) >= 0) return Done{};
+  switch (const int error = errno) {
+    case EAGAIN: return Failure{Fault::timed_out, "the unix socket is full", {}};
+    case ETOOMANYREFS:
+    case ENOBUFS:
+    case ENOMEM:
+      return Failure{Fault::timed_out,
+                     fmt::format("the system passes no descriptor to another process now: {}; "
+                                 "raise the limit of open files (`ulimit -n`)",
+                                 std::strerror(error)),
+                     {}};
+    case EPIPE:
+    case ECONNRESET:
+    case ENOTCONN: return closed_by_peer();
+    default: return io_failure("cannot send on a unix socket", error);
   }
-  return Done{};
 }
 
 Result<Record> receive_record(int fd) {

@@ -57,12 +57,14 @@ Result<> send_all(int fd, Bytes bytes, Deadline deadline);
 Result<> receive_all(int fd, MutableBytes into, Deadline deadline);
 
 // One message on a unix SOCK_SEQPACKET socket, with an optional file descriptor beside it.
+// timed_out: there is no room now, for the message or for one more descriptor on its way.
 Result<> send_record(int fd, Bytes record, int attached = -1);
 struct Record {
   std::vector<std::byte> bytes;
   FileDescriptor attached;
 };
-// When nothing has come, the record has no bytes. When the peer has closed, it fails (peer_lost).
+// When nothing has come, the record has no bytes. When the peer has closed, it fails (peer_lost). A
+// descriptor is lost where this process has none free for it.
 Result<Record> receive_record(int fd);
 
 class SocketChannel final : public ByteChannel {

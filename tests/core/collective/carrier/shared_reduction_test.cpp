@@ -41,6 +41,10 @@ class MemoryLink final : public transport::Link {
   std::optional<transport::Remote> remote_of(Bytes) const override { return std::nullopt; }
   void offer(std::uint64_t, Mapped) override {}
   void withdraw(std::uint64_t) override {}
+  bool withholds(std::uint64_t segment) const override {
+    const auto found = segments_.find(segment);
+    return found != segments_.end() && found->second == nullptr;
+  }
   void abandon() override {}
   bool flushed() const override { return true; }
   // A use of a peer ends unsound when it has left before, as between processes.
@@ -60,6 +64,7 @@ struct Setting {
   ReduceOp op = ReduceOp::sum;
   std::uint64_t seed = 0;  // which buffers are shared, which in place, and whose turn it is
   bool reaches = false;    // hidden buffers are reached, and there are no stages
+  bool unsure = false;     // whether all have what the others share
 };
 
 std::string label(const Setting& s) {
@@ -122,6 +127,7 @@ class World {
     ranks_[rank].board->post(1, 7, std::as_bytes(std::span(&ranks_[rank].offer, 1)));
   }
   void forget(std::size_t rank, std::uint64_t segment) { segments_[rank].erase(segment); }
+  void withhold(std::size_t rank, std::uint64_t segment) { segments_[rank][segment] = nullptr; }
   void know(std::size_t rank, std::uint64_t segment, std::size_t bytes) {
     segments_[rank][segment] = test::shared_memory_of(bytes);
   }
@@ -192,6 +198,7 @@ class World {
     const std::uint64_t edge = std::array{0, 0, 1, 200, 1 << 30}[numbers_.below(5)];
     const std::uint64_t begin = output_at + edge, end = output_at + bytes();
     if (shares_output) r.offer.writable = {begin, end - std::min<std::uint64_t>(edge, end)};
+    r.offer.is_had = !setting_.unsure;
     r.offer.reaches = setting_.reaches && r.board->reaches_all();
     r.offer.input_address = reinterpret_cast<std::uint64_t>(input);
     r.offer.output_address = reinterpret_cast<std::uint64_t>(output);
@@ -246,7 +253,8 @@ TEST(SharedReduction, GivesTheBalancedTreesBitsInEveryOrderOfEvents) {
     for (const std::size_t count :
          {std::size_t{1}, p, 16 * p + 1, piece - 1, p * piece, p * piece + 17, 6 * p * piece - 5}) {
       for (int round = 0; round < rounds; ++round)
-        ASSERT_NO_FATAL_FAILURE(run({.ranks = ranks, .count = count, .seed = ++seed}));
+        ASSERT_NO_FATAL_FAILURE(
+            run({.ranks = ranks, .count = count, .seed = ++seed, .unsure = round % 2 == 1}));
     }
   }
 }
@@ -285,23 +293,53 @@ TEST(SharedReduction, RoundsOnceAndScalesAveragesInEveryType) {
 }
 
 // A seed with which rank 1 shares both its buffers, so that it can lie about them.
-World world_in_which_rank_1_shares() {
+World world_in_which_rank_1_shares(bool unsure = false) {
   for (std::uint64_t seed = 0;; ++seed) {
-    World world({.ranks = 2, .count = 5000, .seed = seed});
+    World world({.ranks = 2, .count = 5000, .seed = seed, .unsure = unsure});
     if (!world.offer(1).needs_stage()) return world;
   }
 }
 
 TEST(SharedReduction, WaitsForMemoryThatIsNotKnownYet) {
-  World world = world_in_which_rank_1_shares();
+  World world = world_in_which_rank_1_shares(true);
   world.post(0);
   world.post(1);
-  SharedReduction& first = world.begin(0);
+  SharedReduction &first = world.begin(0), &second = world.begin(1);
   world.forget(1, kData);
   EXPECT_EQ(first.advance().value(), Progress::waiting);
   EXPECT_EQ(first.awaited(), std::vector{1});
+  EXPECT_EQ(second.advance().value(), Progress::moved);
+  EXPECT_EQ(second.advance().value(), Progress::waiting) << "the first one may not come to have it";
+  EXPECT_EQ(second.awaited(), std::vector{0});
   world.know(1, kData, 1 << 20);
   EXPECT_EQ(first.advance().value(), Progress::moved);
+  EXPECT_EQ(second.advance().value(), Progress::moved);
+}
+
+TEST(SharedReduction, LeavesBeforeItTouchesAnythingWhereARankWillNotHaveTheMemory) {
+  World world = world_in_which_rank_1_shares(true);
+  const std::vector<std::byte> before(world.output(0).begin(), world.output(0).end());
+  world.post(0);
+  world.post(1);
+  SharedReduction &first = world.begin(0), &second = world.begin(1);
+  world.withhold(1, kData);
+  EXPECT_EQ(second.advance().value(), Progress::moved);
+  EXPECT_EQ(second.advance().value(), Progress::waiting);
+  EXPECT_EQ(first.advance().value(), Progress::moved) << "it tells so";
+  EXPECT_EQ(first.withheld(), std::vector{1});
+  EXPECT_EQ(second.advance().value(), Progress::by_messages);
+  EXPECT_EQ(first.advance().value(), Progress::by_messages);
+  EXPECT_TRUE(std::ranges::equal(world.output(0), before));
+}
+
+TEST(SharedReduction, MemoryThatIsGoneThoughAllHadItIsAnErrorAndNoWait) {
+  World world = world_in_which_rank_1_shares();
+  world.post(0);
+  world.post(1);
+  world.forget(1, kData);
+  const auto refused = world.begin(0).advance();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().ranks, std::vector{1});
 }
 
 TEST(SharedReduction, ABufferOutsideOfWhatItsRankSharesIsRefusedAndNamed) {

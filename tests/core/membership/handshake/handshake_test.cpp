@@ -136,7 +136,7 @@ TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   ASSERT_TRUE(transport::receive_all(newer.get(), answer, Deadline::in(5s)));
   EXPECT_EQ(bytes_until_closed(newer.get()), 0U);
   EXPECT_NE(::testing::internal::GetCapturedStderr().find(
-                "rank 4: the other side speaks wire version 9, this build speaks 3"),
+                "rank 4: the other side speaks wire version 9, this build speaks 4"),
             std::string::npos);
 
   // The newer build reads our answer as we read its hello.
@@ -149,7 +149,7 @@ TEST(Handshake, AnotherVersionIsNamedAtBothEnds) {
   const auto told = introduce(one.get(), kClient, kSecret, Deadline::in(5s));
   ASSERT_FALSE(told);
   EXPECT_EQ(told.error().fault, Fault::mismatch);
-  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 3"), std::string::npos);
+  EXPECT_NE(told.error().what.find("wire version 9, this build speaks 4"), std::string::npos);
 }
 
 TEST(Handshake, WhoeverAnswersWithoutTheSecretIsRefused) {

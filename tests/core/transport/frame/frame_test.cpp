@@ -10,7 +10,7 @@
 namespace paceline::transport {
 namespace {
 
-constexpr int kTypes = static_cast<int>(FrameType::wanted);
+constexpr int kTypes = static_cast<int>(FrameType::withheld);
 
 FrameHeader any_header(SeededNumbers& numbers) {
   return {.type = static_cast<FrameType>(1 + numbers.below(kTypes)),
@@ -90,10 +90,10 @@ TEST(Frame, UnknownTypesAndVersionsAreRefusedByName) {
     const auto refused = decode(forged(good, 6, bytes_of(static_cast<std::uint8_t>(type))));
     EXPECT_EQ(refused.error().what, "malformed frame: unknown type " + std::to_string(type));
   }
-  const auto newer = decode(forged(good, 4, bytes_of(std::uint16_t{4})));
+  const auto newer = decode(forged(good, 4, bytes_of(std::uint16_t{5})));
   EXPECT_EQ(
       newer.error().what,
-      "malformed frame: wire version 4, this build speaks 3; run the same build on all ranks");
+      "malformed frame: wire version 5, this build speaks 4; run the same build on all ranks");
 }
 
 TEST(Frame, FailuresComeBackAsTheyWere) {

@@ -10,6 +10,7 @@
 
 #include "paceline/core/base/seed.h"
 #include "tests/core/transport/link_ends.h"
+#include "tests/support/limit.h"
 #include "tests/support/pattern.h"
 #include "tests/support/seed.h"
 
@@ -37,6 +38,7 @@ class LinkConformance : public ::testing::TestWithParam<Kind> {
       end.segments.add(id, memory);
       end.link->offer(id, memory);
     });
+    EXPECT_TRUE(end.wait_driving([&] { return end.link->offered(id) != Offered::awaited; }));
     return memory;
   }
   static void send(End& end, const FrameHeader& header, Bytes payload = {}, bool listen = false) {
@@ -149,8 +151,18 @@ TEST_P(LinkConformance, SharedPayloadsAreReadInPlaceThenTakenOthersAreCopied) {
 }
 
 TEST_P(LinkConformance, PayloadsOfOrdinaryMemoryAreReadInACopyAsLongAsThereIsRoomForOne) {
-  other.reactor.run([&] { other.release_at_once = false; });
   const auto payload = pattern(1 << 20, 8);
+  constexpr std::uint64_t kCopies = ~std::uint64_t{0};
+  send(one, {.type = FrameType::data, .sequence = 100}, payload, true);  // has the place offered
+  ASSERT_TRUE(one.wait_for_sent(1));
+  ASSERT_TRUE(one.wait_driving([&] { return one.link->offered(kCopies) != Offered::awaited; }));
+  ASSERT_TRUE(other.wait_for_heard(1));
+  other.reactor.run([&] {
+    other.heard.clear();
+    other.heard_count = 0;
+    other.release_at_once = false;
+  });
+  one.sent_count = 0;
   for (std::uint64_t i = 0; i < 6; ++i)
     send(one, {.type = FrameType::data, .sequence = i}, payload, true);
   ASSERT_TRUE(other.wait_for_heard(6));
@@ -251,6 +263,31 @@ TEST_P(LinkConformance, AWithdrawnSegmentIsNoLongerReachable) {
   ASSERT_TRUE(one.wait_for_heard(2));
   one.reactor.run([&] { EXPECT_TRUE(one.link->window({8, 0}, 10).empty()); });
   EXPECT_EQ(one.lost_count, 0);
+}
+
+// A peer without a descriptor for the memory gets its content, and says so.
+TEST_P(LinkConformance, MemoryThatThePeerCannotMapTravelsAsCopies) {
+  const auto memory = std::make_shared<const SharedMemory>(SharedMemory::create(65536).value());
+  std::ranges::copy(pattern(65536, 5), memory->bytes().begin());
+  {
+    const test::Limit limit(RLIMIT_NOFILE, GetParam() == Kind::threads ? 1024 : test::next_file());
+    one.reactor.run([&] {
+      one.segments.add(4, memory);
+      one.link->offer(4, memory);
+    });
+    ASSERT_TRUE(one.wait_driving([&] { return one.link->offered(4) != Offered::awaited; }));
+  }
+  send(one, {.type = FrameType::data, .sequence = 1}, memory->bytes(), true);
+  ASSERT_TRUE(other.wait_for_heard(1));
+  other.reactor.run([&] {
+    EXPECT_EQ(other.heard[0].borrowed, GetParam() == Kind::threads);
+    EXPECT_EQ(other.heard[0].payload, pattern(65536, 5));
+    EXPECT_EQ(other.link->withholds(4), GetParam() == Kind::processes);
+  });
+  one.reactor.run([&] {
+    EXPECT_EQ(one.link->remote_of(memory->bytes()).has_value(), GetParam() == Kind::threads);
+  });
+  EXPECT_EQ(other.lost_count, 0);
 }
 
 // A peer that frees what we read would crash us. Where memory is not shared nothing is lent.

@@ -3,31 +3,18 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 
+#include "tests/support/limit.h"
+
 namespace paceline::transport {
 namespace {
 
-// The soft limit, while it lives.
-class Limit {
- public:
-  Limit(__rlimit_resource which, rlim_t value) : which_(which) {
-    ::getrlimit(which_, &before_);
-    rlimit now = before_;
-    now.rlim_cur = value;
-    EXPECT_EQ(::setrlimit(which_, &now), 0);
-  }
-  ~Limit() { ::setrlimit(which_, &before_); }
-
- private:
-  __rlimit_resource which_;
-  rlimit before_ = {};
-};
+using test::Limit;
 
 std::size_t address_space() {
   std::size_t pages = 0;
