@@ -69,6 +69,9 @@ Allocation Communicator::allocate(std::size_t bytes) const {
   return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_generation(),
                               bytes);
 }
+void Communicator::check_may_wait(std::string_view what) const {
+  impl_->group->reactor()->check_may_wait(what);
+}
 void Communicator::abort(const std::string& reason) {
   Group::abort(impl_->group, reason);
 }
@@ -106,6 +109,8 @@ Communicator::Impl::Impl(collective::Opening opening)
 
 Communicator::Impl::~Impl() {
   group->close();
+  // A callback may end it, which the group itself has called.
+  if (group->reactor()->driven_by_this_thread()) group->reactor()->post([kept = group] {});
   const std::lock_guard lock(family->mutex);
   family->ended += group->traffic();
   std::erase(family->open, group);
@@ -274,6 +279,7 @@ Work Communicator::all_reduce(Buffer inout, const AllReduceOptions& options) {
 }
 
 double Communicator::all_reduce(double value, ReduceOp op) {
+  check_may_wait("all_reduce of one number");
   all_reduce(buffer_of(std::span(&value, 1)), {.op = op}).wait();
   return value;
 }

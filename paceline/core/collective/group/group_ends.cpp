@@ -123,8 +123,7 @@ Traffic Group::traffic() {
     snapshot = traffic_;
     if (active_since_) snapshot.in_flight += Clock::now() - *active_since_;
   };
-  if (reactor_->driven_by_this_thread()) take();
-  else reactor_->run(take);
+  reactor_->run(take);
   snapshot.waited = std::chrono::nanoseconds(waited_->load());
   return snapshot;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+
+#include "paceline/core/base/check.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -123,7 +125,15 @@ void Reactor::drop_baton_of_try() {
   caller_tried_ = true;
 }
 
+void Reactor::check_may_wait(std::string_view what) const {
+  PACELINE_CHECK(!driven_by_this_thread(),
+                 "{} inside a callback of the communication thread: it would wait for itself; use "
+                 "on_done, or call it from another thread",
+                 what);
+}
+
 void Reactor::run(const std::function<void()>& task) {
+  if (driven_by_this_thread()) return task();
   std::atomic<bool> done = false;
   std::exception_ptr thrown;
   post([&] {
@@ -236,6 +246,7 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
 
 bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
   if (done()) return true;
+  check_may_wait("a wait");
   ++waiters_;
   std::unique_lock lock(mutex_);
   while (!done() && !deadline.passed()) {

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -58,7 +59,7 @@ class Reactor {
   void post(std::function<void()> task);
 
   // Runs `task` on the driver and returns when it is done; what it throws is thrown here. THREAD:
-  // any but the driver.
+  // any; the driver runs it at once.
   void run(const std::function<void()>& task);
 
   // Runs `task` on the calling thread as the driver, if nobody drives and nothing is posted; else
@@ -72,8 +73,8 @@ class Reactor {
   }
 
   // Drives, or waits while another thread does, until done() is true or the deadline has passed;
-  // returns done(). `done` must be cheap and callable from any thread. THREAD: any but the driver
-  // (a callback must not block).
+  // returns done(). `done` must be cheap and callable from any thread. THROWS: as
+  // check_may_wait().
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
 
   // A caller calls this that would drive now, if the communication thread had not already done
@@ -116,6 +117,11 @@ class Reactor {
   TraceLog& trace() { return trace_; }
   // Here they show what goes on now. THREAD: any.
   StatusPage& status() { return status_; }
+
+  // THROWS Error (misuse) that names the call `what`, when this is the driver: a callback that
+  // waits would wait for itself. A call that waits for what it has lent of its own frame asks
+  // first.
+  void check_may_wait(std::string_view what) const;
 
   bool driven_by_this_thread() const {
     return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id();
