@@ -32,9 +32,13 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
 }
 
 Job::Impl::~Impl() {
+  const bool unwinds = std::uncaught_exceptions() > exceptions;
   companions.clear();
   world.reset();
-  reactor->run([this] { generation->leave(); });
+  reactor->run([this, unwinds] {
+    if (unwinds) generation->unwind();
+    generation->leave();
+  });
   job::flush(*reactor, *generation, Deadline::in(kLeave));
   reactor->stop();
   reactor->run([this] {
@@ -47,7 +51,10 @@ Job::Impl::~Impl() {
 Job::Job(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
-Job::~Job() = default;
+Job::~Job() {
+  // A child of fork() can end nothing of its parent's, whose locks may be held there for ever.
+  if (impl_ && !impl_->reactor->is_of_this_process()) (void)impl_.release();
+}
 
 Role Job::role() const {
   return impl_->environment.is_server() ? Role::server : Role::worker;

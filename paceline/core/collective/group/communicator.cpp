@@ -1,6 +1,7 @@
 #include "paceline/core/collective/group/communicator.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"
@@ -24,7 +25,10 @@ using collective::Partition;
 using collective::Request;
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  // A child of fork() can end nothing of its parent's, whose locks may be held there for ever.
+  if (!impl_->group->reactor()->is_of_this_process()) (void)impl_.release();
+}
 
 int Communicator::rank() const {
   return impl_->rank;
@@ -108,7 +112,7 @@ Communicator::Impl::Impl(collective::Opening opening)
 }
 
 Communicator::Impl::~Impl() {
-  group->close();
+  group->close(std::uncaught_exceptions() > exceptions);
   // A callback may end it, which the group itself has called.
   if (group->reactor()->driven_by_this_thread()) group->reactor()->post([kept = group] {});
   const std::lock_guard lock(family->mutex);

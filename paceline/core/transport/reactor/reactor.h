@@ -16,6 +16,7 @@
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/transport/memory/status_page.h"
 #include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/forks.h"
 
 namespace paceline::transport {
 
@@ -119,9 +120,15 @@ class Reactor {
   StatusPage& status() { return status_; }
 
   // THROWS Error (misuse) that names the call `what`, when this is the driver: a callback that
-  // waits would wait for itself. A call that waits for what it has lent of its own frame asks
-  // first.
+  // waits would wait for itself; or as check_process(). A call that waits for what it has lent of
+  // its own frame asks first.
   void check_may_wait(std::string_view what) const;
+
+  // False in a child of fork(), which has this reactor's memory but neither its thread nor its
+  // links. There nothing is carried out: posted tasks are dropped, and it must not end.
+  bool is_of_this_process() const { return forks_ == forks(); }
+  // THROWS Error (misuse) in a child of fork().
+  void check_process() const;
 
   bool driven_by_this_thread() const {
     return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id();
@@ -155,6 +162,7 @@ class Reactor {
   bool try_take_baton();
   void drop_baton_of_try();
 
+  const unsigned forks_;    // of its process
   ReactorOptions options_;  // the driver's
   Poller poller_;
   TraceLog trace_;

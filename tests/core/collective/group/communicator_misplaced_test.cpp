@@ -2,10 +2,13 @@
 // the group goes on. Covers paceline/core/collective/group/communicator.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <functional>
-#include <optional>
+#include <memory>
 
 #include "paceline/core/collective/group/machine_port.h"
 #include "paceline/core/collective/group/values.h"
@@ -68,6 +71,67 @@ TEST(CommunicatorMisplaced, CallsThatWaitRefuseInsideACallbackBeforeTheySubmit) 
       EXPECT_THAT(refusal, HasSubstr(std::string(name) + " inside a callback"));
     }
   }
+}
+
+// Operations in flight end with the Job; rank 1 stays until rank 0 has seen that.
+TEST(CommunicatorMisplaced, AGroupThatOutlivesItsJobRefusesItsCalls) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<bool> ended = false;
+    run_ranks(2, options, [&](Job& job) {
+      const int peer = 1 - job.rank();
+      const auto group = job.world().split(0);
+      std::vector<float> values(100, 1);
+      const Work called = peer == 1 ? group->recv(buffer_of(values), 1) : Work();
+      while (peer == 0 && !ended) std::this_thread::yield();
+      { const Job over = std::move(job); }
+      const std::vector<std::function<void()>> calls = {
+          [&] { called.wait(Deadline::in(5s)); },
+          [&] { (void)group->all_reduce(buffer_of(values)); },
+          [&] { (void)group->send(buffer_of(values), peer); },
+          [&] { group->split(0); },
+      };
+      for (const auto& call : std::span(calls).subspan(peer == 1 ? 0 : 1))
+        EXPECT_THAT(failure_of(call).what,
+                    HasSubstr("has ended its Job, which must outlive the groups"));
+      ended = true;
+    });
+  }
+}
+
+// The exit code of a child by fork() that runs `body`; -1: it did not end.
+int code_of_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  const Deadline deadline = Deadline::in(5s);
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    std::this_thread::yield();
+    if (!deadline.passed()) continue;
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+    return -1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CommunicatorMisplaced, AForkedChildIsRefusedAndEndsItsCopiesWithoutItsParents) {
+  auto job = std::make_unique<Job>(std::move(make_local_world(1).front()));
+  Communicator& world = job->world();
+  auto group = world.split(0);
+  EXPECT_EQ(group->all_reduce(1.0), 1);
+  const auto is_refused = [](const std::function<void()>& call) {
+    return failure_of(call).what.find("is a child by fork()") != std::string::npos;
+  };
+  const int code = code_of_child([&] {
+    if (!is_refused([&] { world.all_reduce(1.0); })) return 1;
+    if (!is_refused([&] { (void)world.barrier(); })) return 2;
+    if (!is_refused([&] { group->split(0); })) return 3;
+    group.reset();
+    job.reset();
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(group->all_reduce(1.0), 1) << "the parent goes on";
 }
 
 }  // namespace
