@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <filesystem>
 
 #include "paceline/core/transport/memory/shared_memory.h"
+#include "paceline/core/transport/socket/forks.h"
 #include "tests/support/another_user.h"
 
 namespace paceline::transport {
@@ -212,6 +215,24 @@ TEST(Socket, AChannelReadsAndWritesWithoutBlocking) {
   const auto read = out.read(into);
   EXPECT_EQ(read.error().fault, Fault::peer_lost);
   EXPECT_EQ(read.error().what, "the connection broke: Connection reset by peer");
+}
+
+// The child lives on, as one that loads data does, until the test ends it.
+TEST(Socket, AConnectionEndsWithItsProcessThoughAForkedChildLivesOn) {
+  watch_forks();
+  auto [one, other] = tcp_pair();
+  const int watched = other.release();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  one.reset();
+  EXPECT_TRUE(wait_for(watched, POLLIN, Deadline::in(2s)));
+  std::byte byte;
+  EXPECT_EQ(::read(watched, &byte, 1), 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(watched);
 }
 
 }  // namespace
