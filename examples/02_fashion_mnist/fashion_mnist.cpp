@@ -3,25 +3,12 @@
 //                                    cnn
 // The training loop is in training.cpp; everything about Paceline in it is `DataParallel`, `weight`
 // and `step`.
-#include <cstdio>
-#include <exception>
-
 #include "options.h"
-#include "paceline/core/base/result.h"
-#include "paceline/core/job/job.h"
+#include "paceline/core/job/run_main.h"
 #include "training.h"
 
 int main(int argc, char** argv) {
   Options options;
   if (const int code = read_options(argc, argv, options); code >= 0) return code;
-  try {
-    paceline::Job job = paceline::init();
-    return train(job, options);
-  } catch (const paceline::Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.fault() == paceline::Fault::misuse ? 2 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  return paceline::run_main([&](paceline::Job& job) { return train(job, options); });
 }

@@ -3,12 +3,11 @@
 // Everything about Paceline in it is the solver, which is told the group of workers.
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <optional>
 
 #include "options.h"
 #include "paceline/core/base/stopwatch.h"
-#include "paceline/core/job/job.h"
+#include "paceline/core/job/run_main.h"
 #include "paceline/core/linear/linear.h"
 #include "paceline/core/observe/observe.h"
 
@@ -146,14 +145,5 @@ int train(paceline::Job& job, const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (const int code = read_options(argc, argv, options); code >= 0) return code;
-  try {
-    paceline::Job job = paceline::init();
-    return train(job, options);
-  } catch (const paceline::Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.fault() == paceline::Fault::misuse ? 2 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  return paceline::run_main([&](paceline::Job& job) { return train(job, options); });
 }

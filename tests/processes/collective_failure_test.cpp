@@ -205,6 +205,48 @@ TEST(CollectiveFailure, WhoGivesUpIsTheFirstCause) {
   }
 }
 
+TEST(CollectiveFailure, WhoEndsByAnExceptionThatMainCatchesIsNamedWithIt) {
+  struct Row {
+    std::string behaviour, told;
+  };
+  const std::string left = "rank 1 left by an exception, which its program caught",
+                    cause = "rank 1 threw an exception, and ended: row 17 has no label";
+  for (const std::string& transport : transports()) {
+    for (const Row& row : {Row{"caught:0", left}, Row{"caught:1", left}, Row{"told:0", cause},
+                           Row{"told:1", cause}}) {
+      SCOPED_TRACE(transport + ", " + row.behaviour);
+      const auto result = run(run_worker(3, {"1=" + row.behaviour, "stream"}, transport));
+      for (const int rank : {0, 2})
+        EXPECT_THAT(said(result.output, rank, "failed "), HasSubstr(row.told)) << result.error;
+      EXPECT_THAT(result.error, HasSubstr(row.told)) << "the verdict tells why";
+    }
+  }
+}
+
+// Data loaders, which hold copies of what their parent has open.
+TEST(CollectiveFailure, WhoIsKilledIsToldAtOnceThoughItsForkedChildrenLiveOn) {
+  const int rounds = is_nightly() ? 100 : 2;
+  std::vector<Clock::duration> told;
+  for (int round = 0; round < rounds; ++round) {
+    for (const std::string& transport : transports())
+      told.push_back(kill_one(3, round % 3, transport, "forking:4").told);
+  }
+  std::ranges::sort(told);
+  const Clock::duration late = told[(told.size() - 1) * 99 / 100];
+  std::cout << "99 of 100 were told within " << milliseconds(late) << " ms\n";
+  EXPECT_LT(late, is_nightly() ? 100ms : 400ms);
+}
+
+TEST(CollectiveFailure, AForkedChildThatEndsTheJobDisturbsNobody) {
+  for (const std::string& transport : transports()) {
+    Process launcher(run_worker(2, {"1=returning", "stream"}, transport));
+    EXPECT_EQ(ready(launcher, 2).size(), 2U);
+    EXPECT_TRUE(launcher.wait_for_output("[1] child ended", Deadline::in(5s)));
+    EXPECT_FALSE(launcher.wait(Deadline::in(100ms))) << launcher.output() << launcher.error();
+    EXPECT_THAT(launcher.output(), Not(HasSubstr("failed")));
+  }
+}
+
 TEST(CollectiveFailure, WhoEndsTooEarlyIsNamed) {
   for (const std::string& transport : transports()) {
     const auto result = run(run_worker(3, {"2=calls:3", "stream"}, transport));

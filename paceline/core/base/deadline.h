@@ -18,9 +18,14 @@ class Deadline {
     d.moment_ = moment;
     return d;
   }
-  static Deadline in(Clock::duration duration) {
+  // Any duration, also one that the clock cannot count: that is never, or passed.
+  template <typename Rep, typename Period>
+  static Deadline in(std::chrono::duration<Rep, Period> duration) {
     const auto now = Clock::now();
-    return duration < Clock::time_point::max() - now ? at(now + duration) : never();
+    const std::chrono::duration<double> seconds = duration;  // cannot overflow
+    if (seconds >= Clock::time_point::max() - now) return never();
+    if (seconds <= -now.time_since_epoch()) return at(Clock::time_point());
+    return at(now + std::chrono::duration_cast<Clock::duration>(duration));
   }
 
   bool is_never() const { return moment_ == Clock::time_point::max(); }

@@ -33,11 +33,13 @@ Job::Impl::Impl(membership::Environment e, transport::ReactorOptions reactor_opt
 }
 
 Job::Impl::~Impl() {
+  const bool unwinds = std::uncaught_exceptions() > exceptions;
   companions.clear();
   world.reset();
-  reactor->run([this] {
+  reactor->run([this, unwinds] {
+    if (unwinds) generation->unwind();
     generation->leave();
-    if (store) store->leave();
+    if (store && !unwinds) store->leave();
   });
   job::flush(*reactor, *generation, Deadline::in(kLeave));
   reactor->stop();
@@ -51,7 +53,10 @@ Job::Impl::~Impl() {
 Job::Job(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
-Job::~Job() = default;
+Job::~Job() {
+  // A child of fork() can end nothing of its parent's, whose locks may be held there for ever.
+  if (impl_ && !impl_->reactor->is_of_this_process()) (void)impl_.release();
+}
 
 Role Job::role() const {
   return impl_->environment.is_server() ? Role::server : Role::worker;

@@ -1,6 +1,7 @@
 // The parts of a Job. This header is for this room and its tests; users see job.h.
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,7 @@ class Job::Impl {
   Impl(membership::Environment environment, transport::ReactorOptions reactor_options);
   ~Impl();
 
+  const int exceptions = std::uncaught_exceptions();
   membership::Environment environment;
   std::shared_ptr<transport::Reactor> reactor;
   std::shared_ptr<membership::Generation> generation;

@@ -11,6 +11,7 @@ JobLinks links_of(Job& job) {
 
 void check_alive(const JobLinks& links) {
   constexpr std::chrono::seconds kLongestEnd{5};  // it waits for no other rank
+  links.reactor->check_process();
   if (!links.generation->is_failing()) return;
   links.reactor->drive_until([&] { return links.generation->failure().has_value(); },
                              Deadline::in(kLongestEnd));

@@ -27,17 +27,6 @@ Handler& handler() {
   return only;
 }
 
-std::string text_of_current_exception() {
-  if (std::current_exception() == nullptr) return "std::terminate was called";
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an object that is no std::exception";
-  }
-}
-
 [[noreturn]] void tell_and_terminate() {
   static std::atomic_flag entered;
   Handler& all = handler();
@@ -51,6 +40,17 @@ std::string text_of_current_exception() {
 }
 
 }  // namespace
+
+std::string text_of_current_exception() {
+  if (std::current_exception() == nullptr) return "std::terminate was called";
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an object that is no std::exception";
+  }
+}
 
 void flush(transport::Reactor& reactor, membership::Generation& generation, Deadline deadline) {
   std::atomic<bool> flushed = false;
@@ -81,17 +81,21 @@ UncaughtExceptions::~UncaughtExceptions() {
   std::erase(all.jobs, this);
 }
 
-void UncaughtExceptions::tell(const std::string& what) {
-  const membership::GenerationIdentity& own = generation_.identity();
+void tell_exception(transport::Reactor& reactor, membership::Generation& generation,
+                    std::string_view did, const std::string& text) {
+  if (!reactor.is_of_this_process()) return;
+  const membership::GenerationIdentity& own = generation.identity();
   const int rank = own.rank;
-  const auto fail = [this, why = Failure{Fault::cancelled,
-                                         fmt::format("{} threw an exception that nobody "
-                                                     "caught, and ended: {}",
-                                                     own.name_of(rank), what),
-                                         {rank}}] { generation_.fail(why); };
-  if (reactor_.driven_by_this_thread()) return fail();  // nobody else can drive
-  reactor_.post(fail);
-  flush(reactor_, generation_, Deadline::in(kTell));
+  const Failure why{
+      Fault::cancelled, fmt::format("{} {}: {}", own.name_of(rank), did, text), {rank}};
+  const auto fail = [&generation, why] { generation.fail(why); };
+  if (reactor.driven_by_this_thread()) return fail();  // nobody else can drive
+  reactor.post(fail);
+  flush(reactor, generation, Deadline::in(kTell));
+}
+
+void UncaughtExceptions::tell(const std::string& what) {
+  tell_exception(reactor_, generation_, "threw an exception that nobody caught, and ended", what);
 }
 
 }  // namespace paceline::job

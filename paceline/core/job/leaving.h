@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "paceline/core/base/deadline.h"
 #include "paceline/core/membership/generation/generation.h"
@@ -11,6 +12,14 @@ namespace paceline::job {
 
 // Drives until the last frames are out, or the deadline has passed. THREAD: any but the driver.
 void flush(transport::Reactor& reactor, membership::Generation& generation, Deadline deadline);
+
+// Ends the generation, and tells all peers that this rank ends by an exception: "rank 3 `did`:
+// `text`". Returns when that is out, or after half a second. THREAD: any.
+void tell_exception(transport::Reactor& reactor, membership::Generation& generation,
+                    std::string_view did, const std::string& text);
+
+// The text of the exception that is being handled.
+std::string text_of_current_exception();
 
 // An exception that nobody catches ends the process without running any destructor. While this
 // lives, all peers are told of it first, with its text, by a handler of std::terminate, which then

@@ -49,6 +49,7 @@ void show_clock(Communicator& group, int peer) {
 }  // namespace
 
 std::vector<RankTrace> gather_traces(Communicator& group, TraceLog& log) {
+  group.check_may_wait("gather_traces");
   RankTrace own = trace_of_this_rank(group.rank(), log);
   std::vector<RankTrace> all;
   if (group.rank() != 0) {

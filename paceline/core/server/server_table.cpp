@@ -39,6 +39,7 @@ class Table::Impl {
 
   // Carries out on the driver what the worker does, and returns when it is sent.
   void perform(const char* what, const TableMachine::Work& work) {
+    links.reactor->check_may_wait(fmt::format("{} of table '{}'", what, shape.spec.name));
     auto is_done = std::make_shared<std::atomic<bool>>(false);
     machine.do_work([work, is_done](WorkerMachine& worker, Time now) {
       Actions actions = work(worker, now);

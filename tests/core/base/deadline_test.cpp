@@ -52,6 +52,12 @@ TEST(Deadline, InADurationIsCountedFromNow) {
 
 TEST(Deadline, InALifetimeIsNeverRatherThanOverflow) {
   EXPECT_TRUE(Deadline::in(Clock::duration::max()).is_never());
+  EXPECT_TRUE(Deadline::in(std::chrono::milliseconds::max()).is_never());
+  EXPECT_TRUE(Deadline::in(std::chrono::hours::max()).is_never());
+}
+
+TEST(Deadline, InATimeBeforeTheClockBeganHasPassed) {
+  EXPECT_TRUE(Deadline::in(std::chrono::milliseconds::min()).passed());
 }
 
 }  // namespace

@@ -13,6 +13,10 @@
 //   exit:CODE       as calls:3, then exits without leaving the job
 //   throw, abort    as calls:3, then that
 //   die:SIGNAL      as calls:3, then dies by SIGNAL
+//   caught:COUNT    as calls:3, then throws what main catches, with COUNT operations in flight
+//   told:COUNT      the same by paceline::run_main
+//   forking:COUNT   as stream, in a process that has COUNT children by fork(), which live on
+//   returning       as stream, in a process whose child by fork() ends its Job, or tries to
 //   memory          as calls:3, then allocates more than it may have
 //   different       as calls:3, then another operation than the others of `stream` do
 //   hash            joins, does one of everything, and says "hash HASH"
@@ -46,7 +50,7 @@
 
 #include "paceline/core/collective/collective.h"
 #include "paceline/core/collective/program/algorithm_catalogue.h"
-#include "paceline/core/job/job.h"
+#include "paceline/core/job/run_main.h"
 #include "tests/support/any_call.h"
 
 namespace {
@@ -239,6 +243,30 @@ void send(Job& job, int mib) {
   if (job.rank() == 1) job.world().recv(paceline::buffer_of(values), 0).wait();
 }
 
+void throw_with_operations_in_flight(Job& job, int count) {
+  static std::vector<float> values(1);
+  sum_up(job, 3);
+  for (int i = 0; i < count; ++i) (void)job.world().recv(paceline::buffer_of(values), 0);
+  paceline::throw_misuse("row 17 has no label");
+}
+
+void fork_children(int count) {
+  constexpr unsigned kLiveOn = 20;
+  for (int i = 0; i < count; ++i) {
+    if (::fork() != 0) continue;
+    ::sleep(kLiveOn);
+    ::_exit(0);
+  }
+}
+
+// Returns in the parent alone.
+void fork_child_that_ends(Job& job) {
+  if (::fork() != 0) return;
+  { const Job ours = std::move(job); }
+  say("child ended");
+  ::_exit(0);
+}
+
 // Throws std::bad_alloc, as where the system gives no more.
 void take_all_memory() {
   constexpr std::size_t kAll = std::size_t{1} << 30;
@@ -264,6 +292,14 @@ void behave(const std::string& behaviour) {
     if (colon != std::string::npos) return stream(job, behaviour.substr(colon + 1));
     return sum_up(job, -1);
   }
+  if (name == "forking" || name == "returning") {
+    sum_up(job, 3);
+    if (name == "forking") fork_children(number);
+    else fork_child_that_ends(job);
+    ready();
+    return sum_up(job, -1);
+  }
+  if (name == "caught") return throw_with_operations_in_flight(job, number);
   if (name == "ordinary" || name == "hurried") {
     ready();
     return sum_up_ordinary(job, static_cast<std::size_t>(number) << 8,
@@ -298,6 +334,13 @@ int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; ++i) {
     const std::string argument = argv[i];
     if (argument.starts_with(mine)) behaviour = argument.substr(mine.size());
+  }
+  if (behaviour.starts_with("told:")) {
+    const int count = std::atoi(behaviour.c_str() + 5);
+    return paceline::run_main([count](Job& job) {
+      throw_with_operations_in_flight(job, count);
+      return 0;
+    });
   }
   try {
     behave(behaviour);

@@ -40,9 +40,7 @@ void Work::State::wait(Deadline deadline) {
   if (done()) {
     if (TraceLog::now() - begin_ns_ < kAtOnce.count()) reactor_->note_caller();
   } else {
-    PACELINE_CHECK(!reactor_->driven_by_this_thread(),
-                   "wait() inside a callback of the communication thread: it would wait for "
-                   "itself; use on_done");
+    reactor_->check_may_wait("wait()");
     const TraceScope scope(reactor_->trace(), TraceLane::waiting, description);
     reactor_->status().wait_began(description);
     const auto begin = Clock::now();

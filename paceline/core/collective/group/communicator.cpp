@@ -1,6 +1,7 @@
 #include "paceline/core/collective/group/communicator.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "paceline/core/base/check.h"
 #include "paceline/core/base/half.h"
@@ -24,7 +25,10 @@ using collective::Partition;
 using collective::Request;
 
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  // A child of fork() can end nothing of its parent's, whose locks may be held there for ever.
+  if (!impl_->group->reactor()->is_of_this_process()) (void)impl_.release();
+}
 
 int Communicator::rank() const {
   return impl_->rank;
@@ -69,6 +73,9 @@ Allocation Communicator::allocate(std::size_t bytes) const {
   return membership::allocate(impl_->group->reactor(), impl_->group->members().shared_generation(),
                               bytes);
 }
+void Communicator::check_may_wait(std::string_view what) const {
+  impl_->group->reactor()->check_may_wait(what);
+}
 void Communicator::abort(const std::string& reason) {
   Group::abort(impl_->group, reason);
 }
@@ -105,7 +112,9 @@ Communicator::Impl::Impl(collective::Opening opening)
 }
 
 Communicator::Impl::~Impl() {
-  group->close();
+  group->close(std::uncaught_exceptions() > exceptions);
+  // A callback may end it, which the group itself has called.
+  if (group->reactor()->driven_by_this_thread()) group->reactor()->post([kept = group] {});
   const std::lock_guard lock(family->mutex);
   family->ended += group->traffic();
   std::erase(family->open, group);
@@ -274,6 +283,7 @@ Work Communicator::all_reduce(Buffer inout, const AllReduceOptions& options) {
 }
 
 double Communicator::all_reduce(double value, ReduceOp op) {
+  check_may_wait("all_reduce of one number");
   all_reduce(buffer_of(std::span(&value, 1)), {.op = op}).wait();
   return value;
 }

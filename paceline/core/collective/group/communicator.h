@@ -56,6 +56,10 @@ class Communicator {
   std::vector<Forecast> forecasts(Operation operation, std::size_t bytes, Dtype dtype = Dtype::f32,
                                   ReduceOp op = ReduceOp::sum) const;
 
+  // THROWS Error (misuse) that names the call `what`, inside a callback of Work::on_done, where
+  // nothing may wait. A function that waits for what it has lent of its own frame asks first.
+  void check_may_wait(std::string_view what) const;
+
   // Memory for buffers of this group, which its ranks on this host reach without copies. THROWS
   // Error (io) that names the limit and the remedy when it cannot be had.
   Allocation allocate(std::size_t bytes) const;

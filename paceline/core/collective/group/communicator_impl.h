@@ -1,6 +1,7 @@
 // The inside of a Communicator: the part that runs on the caller's thread.
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,7 @@ class Communicator::Impl {
   std::uint64_t splits =
       0;  // how many groups were asked of this one; ordered by the caller, as all calls
   std::uint64_t machines = 0;  // the same of attached machines
+  const int exceptions = std::uncaught_exceptions();
 
   // Whether sums of a 16-bit type must be rounded once.
   bool needs_one_rounding(Operation operation, ReduceOp op, Dtype dtype) const;

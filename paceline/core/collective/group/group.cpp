@@ -57,6 +57,7 @@ std::shared_ptr<Work::State> Group::new_work(std::string description) {
 
 void Group::check_alive() const {
   constexpr std::chrono::seconds kLongestEnd{5};  // it waits for no other rank
+  reactor_->check_process();
   if (!generation().is_failing()) return;
   const auto has_ended = [this] { return generation().failure().has_value(); };
   if (!reactor_->driven_by_this_thread())

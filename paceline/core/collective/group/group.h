@@ -51,8 +51,9 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   static void abort(const std::shared_ptr<Group>& group,
                     std::string reason);  // ends the generation
   Traffic traffic();
-  void open();   // begins to receive
-  void close();  // ends what is in flight
+  void open();  // begins to receive
+  // Ends what is in flight. `unwinds`: by an exception, which whoever catches it may tell.
+  void close(bool unwinds = false);
 
  private:
   MutableBytes place(int peer, const transport::FrameHeader& header) override;
@@ -94,6 +95,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   Result<> keep_early(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
   std::optional<Failure> compare(int peer, const Call& theirs) const;
   void check_departed();
+  void unwind();
   std::string whom_it_waits_for() const;
   void note_activity();
   void arm_timer();

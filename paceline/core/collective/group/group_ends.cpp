@@ -85,9 +85,10 @@ void Group::open() {
   });
 }
 
-void Group::close() {
-  reactor_->run([this] {
+void Group::close(bool unwinds) {
+  reactor_->run([this, unwinds] {
     const bool busy = current_ || !queue_.empty() || !point_to_point_.idle();
+    if (busy && unwinds) unwind();
     if (busy && !generation().failure()) {
       generation().fail(
           {Fault::cancelled,
@@ -103,6 +104,15 @@ void Group::close() {
     if (timer_) reactor_->poller().cancel(*timer_);
     timer_.reset();
     closed_ = true;
+  });
+}
+
+// The others wait a moment for the cause.
+void Group::unwind() {
+  constexpr std::chrono::seconds kCause{1};
+  generation().unwind();
+  reactor_->poller().after(kCause, [weak = std::weak_ptr(members_.shared_generation())] {
+    if (const auto generation = weak.lock()) generation->tell_unwound();
   });
 }
 
@@ -123,8 +133,7 @@ Traffic Group::traffic() {
     snapshot = traffic_;
     if (active_since_) snapshot.in_flight += Clock::now() - *active_since_;
   };
-  if (reactor_->driven_by_this_thread()) take();
-  else reactor_->run(take);
+  reactor_->run(take);
   snapshot.waited = std::chrono::nanoseconds(waited_->load());
   return snapshot;
 }

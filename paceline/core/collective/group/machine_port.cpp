@@ -96,6 +96,7 @@ void MachinePort::wait(const char* what, const std::function<bool()>& done,
 
 // The last barrier makes sure that no message comes where the port is not there yet.
 std::unique_ptr<MachinePort> Communicator::attach(machine::Machine& machine) {
+  check_may_wait("attach");
   collective::Group& group = *impl_->group;
   membership::Generation& generation = group.generation();
   const std::uint32_t number =

@@ -44,6 +44,7 @@ std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks)
 
 std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, int color, int key,
                                                      std::uint64_t agreed) {
+  check_may_wait(what);
   const std::uint64_t split = ++impl_->splits;
   const Wish own{std::max(color, -1), key, static_cast<std::int64_t>(agreed)};
   std::vector<Wish> wishes(static_cast<std::size_t>(size()));

@@ -28,6 +28,7 @@ void require_bounded(std::uint64_t length, std::uint64_t left, int rank, std::si
 
 std::vector<std::size_t> lengths_of_all(Communicator& group, std::string_view own,
                                         const BytesOptions& options, std::string_view call) {
+  group.check_may_wait(call);
   const std::uint64_t length[] = {own.size()};
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(group.size()));
   group
@@ -90,6 +91,7 @@ std::vector<std::string> gather_bytes(Communicator& group, std::string_view own,
 
 std::string broadcast_bytes(Communicator& group, std::string_view own, int root,
                             const BytesOptions& options) {
+  group.check_may_wait("broadcast_bytes");
   const bool is_root = group.rank() == root;
   std::uint64_t length[] = {is_root ? own.size() : 0};
   group

@@ -108,13 +108,41 @@ FrameSink* Generation::sink(std::uint32_t group) const {
 }
 
 void Generation::fail(Failure why) {
+  if (std::exchange(untold_, {})) return tell(why);
   if (failing_.exchange(true)) return;
-  for (const auto& link : links_) {
-    if (!link) continue;
-    link->abandon();
-    if (!leaving_) link->send({.type = FrameType::failure}, transport::encode(why));
-  }
+  abandon_links();
+  tell(why);
+  end(std::move(why));
+}
+
+void Generation::unwind() {
+  if (failing_.exchange(true)) return;
+  untold_ = Failure{Fault::cancelled,
+                    fmt::format("{0} left by an exception, which its program caught: its text is "
+                                "in the log of {0}; a main function that calls paceline::run_main "
+                                "has it told here",
+                                identity_.name_of(identity_.rank)),
+                    {identity_.rank}};
+  abandon_links();
+  end(*untold_);
+}
+
+void Generation::tell_unwound() {
+  if (const auto why = std::exchange(untold_, {})) tell(*why);
+}
+
+void Generation::abandon_links() {
+  for (const auto& link : links_)
+    if (link) link->abandon();
+}
+
+void Generation::tell(const Failure& why) {
+  for (const auto& link : links_)
+    if (link && !leaving_) link->send({.type = FrameType::failure}, transport::encode(why));
   if (on_failure_) on_failure_(why);
+}
+
+void Generation::end(Failure why) {
   const auto sinks = sinks_;
   for (const auto& [group, sink] : sinks) {
     if (sinks_.contains(group)) sink->failed(why);  // one sink's end may be another's
@@ -162,6 +190,7 @@ void Generation::take_back(const transport::Lent& lent) {
 }
 
 void Generation::leave() {
+  tell_unwound();
   leaving_ = true;
   for (const auto& link : links_) {
     if (link) link->send({.type = FrameType::goodbye}, {});
@@ -173,6 +202,16 @@ bool Generation::flushed() const {
     if (link && !losses_.contains(link->peer()) && !link->flushed()) return false;
   }
   return true;
+}
+
+void Generation::close() {
+  on_failure_ = nullptr;
+  leaving_ = true;
+  fail({Fault::misuse,
+        fmt::format("{} has ended its Job, which must outlive the groups that come from it",
+                    identity_.name_of(identity_.rank)),
+        {identity_.rank}});
+  for (auto& link : links_) link.reset();
 }
 
 MutableBytes Generation::place(int peer, const FrameHeader& header) {

@@ -99,6 +99,11 @@ class Generation final : private transport::LinkOwner {
 
   // Ends the generation; the first call wins. THREAD: driver.
   void fail(Failure why);
+  // An exception destroys what is in flight here: it ends at once, and the peers are told by the
+  // next of fail(), with the cause, and tell_unwound(). Nothing, if the generation has failed.
+  // THREAD: driver.
+  void unwind();
+  void tell_unwound();
   // Has a value once all peers are stopped and all that was in flight has ended. THREAD: any.
   std::optional<Failure> failure() const;
   // True from the first call of fail() on; failure() follows within it. THREAD: any.
@@ -117,14 +122,12 @@ class Generation final : private transport::LinkOwner {
   // returns: nothing arrives there any more. THREAD: driver.
   void take_back(const transport::Lent& lent);
 
-  // Says goodbye to all peers. THREAD: driver.
+  // Says goodbye to all peers, after tell_unwound(). THREAD: driver.
   void leave();
   bool flushed() const;
-  // Ends the links, and tells nobody any more. THREAD: driver.
-  void close() {
-    for (auto& link : links_) link.reset();
-    on_failure_ = nullptr;
-  }
+  // Ends the links, and tells nobody any more. Groups that are still here fail, and so do their
+  // later calls. THREAD: driver.
+  void close();
 
  private:
   MutableBytes place(int peer, const transport::FrameHeader& header) override;
@@ -142,6 +145,9 @@ class Generation final : private transport::LinkOwner {
   };
   Result<> keep(int peer, const transport::FrameHeader& header, Bytes payload, bool borrowed);
   FrameSink* sink(std::uint32_t group) const;
+  void abandon_links();
+  void tell(const Failure& why);
+  void end(Failure why);
 
   const GenerationIdentity identity_;
   transport::SegmentTable segments_;
@@ -154,6 +160,7 @@ class Generation final : private transport::LinkOwner {
   bool shares_memory_ = false;
   Hosts hosts_;
   bool leaving_ = false;
+  std::optional<Failure> untold_;  // the peers are not told yet
   std::atomic<bool> failing_ = false;
   std::atomic<std::uint64_t> last_segment_ = 0;
   std::function<void(const Failure&)> on_failure_;

@@ -61,6 +61,7 @@ GenerationPort::GenerationPort(std::shared_ptr<transport::Reactor> reactor,
 }
 
 GenerationPort::~GenerationPort() {
+  if (!reactor_->is_of_this_process()) return;
   reactor_->run([this] {
     self_.reset();
     generation_->subscribe(group_, deaf());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+
+#include "paceline/core/base/check.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -23,10 +25,15 @@ constexpr int kLooksBetweenPolls =
 // slow network, the processor is left to others, and to the kernel that carries them.
 constexpr int kPatience = 4;
 
+unsigned this_process() {
+  watch_forks();
+  return forks();
+}
+
 }  // namespace
 
 Reactor::Reactor(ReactorOptions options)
-    : options_(options), communication_thread_([this] { communicate(); }) {}
+    : forks_(this_process()), options_(options), communication_thread_([this] { communicate(); }) {}
 
 Reactor::~Reactor() {
   stop();
@@ -92,6 +99,7 @@ void Reactor::wake_if_asleep() {
 }
 
 void Reactor::post(std::function<void()> task) {
+  if (!is_of_this_process()) return;
   std::unique_lock lock(mutex_);
   tasks_.push_back(std::move(task));
   has_tasks_.store(true, std::memory_order_seq_cst);
@@ -106,6 +114,7 @@ void Reactor::post(std::function<void()> task) {
 }
 
 bool Reactor::try_take_baton() {
+  if (!is_of_this_process()) return false;
   std::unique_lock lock(mutex_);
   if (driven_ || !tasks_.empty()) return false;
   take_baton(lock);
@@ -123,7 +132,24 @@ void Reactor::drop_baton_of_try() {
   caller_tried_ = true;
 }
 
+void Reactor::check_process() const {
+  PACELINE_CHECK(is_of_this_process(),
+                 "this process is a child by fork() of the one that has joined the job: only that "
+                 "one may communicate and end its Job; let the child compute, and end it by "
+                 "_exit()");
+}
+
+void Reactor::check_may_wait(std::string_view what) const {
+  check_process();
+  PACELINE_CHECK(!driven_by_this_thread(),
+                 "{} inside a callback of the communication thread: it would wait for itself; use "
+                 "on_done, or call it from another thread",
+                 what);
+}
+
 void Reactor::run(const std::function<void()>& task) {
+  check_process();
+  if (driven_by_this_thread()) return task();
   std::atomic<bool> done = false;
   std::exception_ptr thrown;
   post([&] {
@@ -236,6 +262,7 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
 
 bool Reactor::drive_until(const std::function<bool()>& done, Deadline deadline) {
   if (done()) return true;
+  check_may_wait("a wait");
   ++waiters_;
   std::unique_lock lock(mutex_);
   while (!done() && !deadline.passed()) {

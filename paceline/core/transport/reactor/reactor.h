@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/transport/memory/status_page.h"
 #include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/socket/forks.h"
 
 namespace paceline::transport {
 
@@ -58,7 +60,7 @@ class Reactor {
   void post(std::function<void()> task);
 
   // Runs `task` on the driver and returns when it is done; what it throws is thrown here. THREAD:
-  // any but the driver.
+  // any; the driver runs it at once.
   void run(const std::function<void()>& task);
 
   // Runs `task` on the calling thread as the driver, if nobody drives and nothing is posted; else
@@ -72,8 +74,8 @@ class Reactor {
   }
 
   // Drives, or waits while another thread does, until done() is true or the deadline has passed;
-  // returns done(). `done` must be cheap and callable from any thread. THREAD: any but the driver
-  // (a callback must not block).
+  // returns done(). `done` must be cheap and callable from any thread. THROWS: as
+  // check_may_wait().
   bool drive_until(const std::function<bool()>& done, Deadline deadline);
 
   // A caller calls this that would drive now, if the communication thread had not already done
@@ -117,6 +119,17 @@ class Reactor {
   // Here they show what goes on now. THREAD: any.
   StatusPage& status() { return status_; }
 
+  // THROWS Error (misuse) that names the call `what`, when this is the driver: a callback that
+  // waits would wait for itself; or as check_process(). A call that waits for what it has lent of
+  // its own frame asks first.
+  void check_may_wait(std::string_view what) const;
+
+  // False in a child of fork(), which has this reactor's memory but neither its thread nor its
+  // links. There nothing is carried out: posted tasks are dropped, and it must not end.
+  bool is_of_this_process() const { return forks_ == forks(); }
+  // THROWS Error (misuse) in a child of fork().
+  void check_process() const;
+
   bool driven_by_this_thread() const {
     return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
@@ -149,6 +162,7 @@ class Reactor {
   bool try_take_baton();
   void drop_baton_of_try();
 
+  const unsigned forks_;    // of its process
   ReactorOptions options_;  // the driver's
   Poller poller_;
   TraceLog trace_;

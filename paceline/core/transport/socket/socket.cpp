@@ -67,6 +67,7 @@ SocketAddress abstract_address(const std::string& name) {
 Result<FileDescriptor> open_socket(int family, int type) {
   FileDescriptor fd(::socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return io_failure("cannot open a socket (raise `ulimit -n`?)", errno);
+  fd.close_in_children();
   if (family != AF_UNIX) set_congestion_control(fd.get(), {});
   return fd;
 }
@@ -260,6 +261,7 @@ Result<FileDescriptor> accept(int listener) {
     if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return FileDescriptor();
     return io_failure("cannot accept a connection (raise `ulimit -n`?)", errno);
   }
+  fd.close_in_children();
   ucred peer = {};
   socklen_t length = sizeof peer;
   int family = 0;

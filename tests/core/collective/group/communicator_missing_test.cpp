@@ -51,6 +51,28 @@ TEST(CommunicatorMissing, ARankThatEndsWithWorkInFlightIsNamed) {
   }
 }
 
+// Rank 1's program catches the exception, and keeps the Job.
+TEST(CommunicatorMissing, AnExceptionThatUnwindsAGroupIsToldThoughTheJobLivesOn) {
+  for (const auto& options : {kShared, kTcp}) {
+    std::atomic<int> told = 0;
+    run_ranks(3, options, [&](Job& job) {
+      job.world().barrier().wait();
+      std::vector<float> values(1);
+      const auto failure = failure_of([&] {
+        const auto group = job.world().split(0);
+        if (job.rank() != 1) group->barrier().wait(Deadline::in(20s));
+        const Work called = group->recv(buffer_of(values), 0);
+        throw_misuse("something else went wrong");
+      });
+      ++told;
+      while (told < 3) std::this_thread::yield();
+      if (job.rank() == 1) return;
+      EXPECT_EQ(failure.ranks, std::vector{1}) << failure.what;
+      EXPECT_THAT(failure.what, HasSubstr("rank 1 left by an exception, which its program caught"));
+    });
+  }
+}
+
 // Rank 1 has called, and does nothing more: what another group's call sets off holds up its driver.
 TEST(CommunicatorMissing, TheDeadlineNamesWhoHasCalledAndDoesNotGoOn) {
   for (const auto& options : {kShared, kTcp}) {

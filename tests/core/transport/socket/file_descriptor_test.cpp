@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "paceline/core/transport/socket/forks.h"
 
 namespace paceline::transport {
 namespace {
@@ -46,6 +49,40 @@ TEST(FileDescriptor, ReleasedItStaysOpen) {
   one.reset();
   EXPECT_TRUE(is_open(raw));
   ::close(raw);
+}
+
+// The child opens something else by the same number, which is its own.
+TEST(FileDescriptor, OfThisProcessAloneItIsClosedInAChild) {
+  watch_forks();
+  FileDescriptor alone(opened()), common(opened());
+  alone.close_in_children();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (is_open(alone.get()) || !is_open(common.get())) ::_exit(1);
+    const int again = opened();
+    if (again != alone.get()) ::_exit(2);
+    alone.reset();
+    ::_exit(is_open(again) ? 0 : 3);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(is_open(alone.get()));
+  const int raw = alone.get();
+  alone.reset();
+  EXPECT_FALSE(is_open(raw));
+}
+
+TEST(FileDescriptor, ReleasedItIsNoLongerOfThisProcessAlone) {
+  watch_forks();
+  FileDescriptor alone(opened());
+  alone.close_in_children();
+  const FileDescriptor released(alone.release());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(is_open(released.get()) ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +14,7 @@
 #include <filesystem>
 
 #include "paceline/core/transport/memory/shared_memory.h"
+#include "paceline/core/transport/socket/forks.h"
 #include "tests/support/another_user.h"
 
 namespace paceline::transport {
@@ -235,6 +238,24 @@ TEST(Socket, ARangeOfPortsIsTwoOfThemInOrder) {
   EXPECT_EQ(parse_port_range("20000:20100"), (PortRange{20000, 20100}));
   for (const char* wrong : {"", "20000", "0:5", "5:4", "1:70000", "a:b", "1:2:3"})
     EXPECT_FALSE(parse_port_range(wrong)) << wrong;
+}
+
+// The child lives on, as one that loads data does, until the test ends it.
+TEST(Socket, AConnectionEndsWithItsProcessThoughAForkedChildLivesOn) {
+  watch_forks();
+  auto [one, other] = tcp_pair();
+  const int watched = other.release();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  one.reset();
+  EXPECT_TRUE(wait_for(watched, POLLIN, Deadline::in(2s)));
+  std::byte byte;
+  EXPECT_EQ(::read(watched, &byte, 1), 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(watched);
 }
 
 }  // namespace
