@@ -112,7 +112,8 @@ TEST_F(SeveralHosts, AWorkerKnowsItsPlace) {
     EXPECT_THAT(variables["PACELINE_STORE"].get<std::string>(), ::testing::StartsWith("10.83."));
     EXPECT_EQ(variables["COLOUR"], "blue");
     EXPECT_EQ(told["secret"]["mode"], 0600);
-    EXPECT_THAT(told["descriptors"], ::testing::ElementsAre(0, 1, 2));
+    const int secret = std::stoi(variables["PACELINE_SECRET_FD"].get<std::string>());
+    EXPECT_THAT(told["descriptors"], ::testing::ElementsAre(0, 1, 2, secret));
     EXPECT_EQ(told["blocked_signals"], false);
     ++seen;
   }

@@ -96,7 +96,7 @@ class EndsForGood : public ::testing::Test {
 TEST_F(EndsForGood, WrongUseARefusalAndAProgramThatCannotStart) {
   const TemporaryFolder folder;
   const std::string no_program = folder.file("no_program");
-  std::ofstream(no_program) << "it is a text";
+  std::ofstream(no_program) << "\x01\x02 is no program";
   std::filesystem::permissions(no_program, std::filesystem::perms::owner_all);
   const auto misused = start({"1=exit:2", "wait"}), refused = start({"1=exit:4", "wait"});
   Process not_started(paceline_run({"-n", "2", "--max-restarts", "5"}, {no_program}));

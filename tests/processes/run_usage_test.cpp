@@ -188,7 +188,7 @@ TEST(RunUsage, AProgramThatTheKernelRefusesIsNamed) {
       std::filesystem::temp_directory_path() / fmt::format("launch_refused_{}", ::getpid());
   std::filesystem::create_directory(folder);
   const auto program = (folder / "nonsense").string();
-  std::ofstream(program) << "this is no program\n";
+  std::ofstream(program) << "\x01\x02 is no program\n";
   ::chmod(program.c_str(), 0755);
   const auto result = run({.command = {binary("paceline"), "run", "-n", "2", program}});
   EXPECT_EQ(result.exit_code, 1);

@@ -255,6 +255,7 @@ TEST(Pipeline, EvaluatesWithTheResultOnEveryRank) {
   at::Tensor expected;
   for (const int ranks : {1, 2, 3}) {
     run_ranks(ranks, [&](Job& job) {
+      at::set_num_threads(1);
       DeviceMesh mesh(job, "pp=" + std::to_string(ranks));
       const std::string schedule = ranks == 2 ? "interleaved:chunks=2" : "1f1b";
       Pipeline pipeline(cnn(), mesh, options_of(schedule, 2));
