@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -111,9 +112,8 @@ void stream(Job& job) {
   say("saved");
 }
 
-int behave(const std::string& behaviour) {
+int behave(Job& job, const std::string& behaviour) {
   const std::string name = behaviour.substr(0, behaviour.find(':'));
-  Job job = paceline::init();
   if (job.role() == paceline::Role::server) return paceline::serve(job), 0;
   if (name == "told") ready();
   if (name == "train" || name == "told") train(job, std::stoi(behaviour.substr(name.size() + 1)));
@@ -140,6 +140,16 @@ int behave(const std::string& behaviour) {
   return 0;
 }
 
+// Returns 1 after an error, which is said.
+int say_errors_of(const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const paceline::Error& error) {
+    say(fmt::format("failed {}: {}", name_of(error.fault()), error.what()));
+    return 1;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -150,10 +160,10 @@ int main(int argc, char** argv) {
     const std::string argument = argv[i];
     if (argument.starts_with(mine)) behaviour = argument.substr(mine.size());
   }
-  try {
-    return behave(behaviour);
-  } catch (const paceline::Error& error) {
-    say(fmt::format("failed {}: {}", name_of(error.fault()), error.what()));
-    return 1;
-  }
+  return say_errors_of([&] {
+    Job job = paceline::init();
+    // While the Job lives, so that it does not end by the exception and each rank has its own
+    // error.
+    return say_errors_of([&] { return behave(job, behaviour); });
+  });
 }

@@ -47,8 +47,7 @@ void LinePrefixer::begin_line(std::string& out) {
   if (in_pieces_) out += kGoingOn;
 }
 
-// A carriage return at the end of a line, or of what is known of it, is not followed by anything
-// yet.
+// The prefix is written when a byte follows a carriage return, since the line may end there.
 void LinePrefixer::append(std::string_view text, std::string& out) {
   if (!options_.redraws) {
     out += text;

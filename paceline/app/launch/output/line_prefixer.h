@@ -19,9 +19,9 @@ class LinePrefixer {
   struct Options {
     std::string prefix = {};
     std::function<std::string()> stamp = {};  // comes after the prefix, if there is one
-    // A carriage return within a line, by which programs draw it anew, is followed by the prefix.
+    // Programs draw a line anew after a carriage return: the prefix is then written anew too.
     bool redraws = false;
-    // A longer line comes out in pieces of so many bytes, each marked as a piece.
+    // The most bytes that one line of the output has; longer lines are cut, and the pieces say so.
     std::size_t longest = kLongest;
   };
 
@@ -34,7 +34,7 @@ class LinePrefixer {
   void finish(std::string& out);
 
   bool holds() const { return !held_.empty(); }  // the beginning of a line
-  // Appends what is held. Its line is open until its end, or until interrupt().
+  // Appends the held beginning of a line. The line stays open until its end, or interrupt().
   void show(std::string& out);
   bool is_open() const { return is_open_; }
   // The open line was ended by others: what follows of it begins a line of its own.

@@ -30,7 +30,7 @@ transport::PortRange ports_of(const RunOptions& options) {
   return transport::parse_port_range(options.port_range).value_or(transport::PortRange());
 }
 
-// Workers count for themselves what is not the default.
+// The text is empty for the default, which the environment of the workers need not repeat.
 std::string start_timeout_text(const RunOptions& options) {
   if (options.start_timeout == RunOptions().start_timeout) return {};
   return fmt::format("{}ms",

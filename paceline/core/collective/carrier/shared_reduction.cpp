@@ -377,7 +377,7 @@ Result<SharedReduction::Progress> SharedReduction::advance() {
   return moved ? Progress::moved : Progress::waiting;
 }
 
-// Sums may have been written already, so that nobody can begin anew.
+// The call cannot start again by messages, because sums may already stand in the buffers.
 Failure SharedReduction::closed() const {
   return members_.failure(
       Fault::io,
