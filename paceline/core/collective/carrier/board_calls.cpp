@@ -174,9 +174,9 @@ SharedReduction::Offer BoardCalls::offer(const Request& request) {
   if (lent_) offer.output = lent_->place;
   if (lent_) offer.writable = lent_->writable;
   offer.reaches = board_->reaches_all() &&
-                  bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size()) &&
-                  transport::own_door_is_open() == was_reachable_;
+                  bytes_of(request.call) >= SharedReduction::shortest_reached(members_.size());
   if (!offer.needs_stage()) return offer;
+  offer.reaches = offer.reaches && transport::own_door_is_open() == was_reachable_;
   if (!stage_) stage_ = create(kStages | group_, SharedReduction::kStageBytes);
   if (stage_ && may_lend(kStages | group_)) offer.stage = kStages | group_;
   if (!offer.reaches) return offer;
