@@ -11,6 +11,7 @@
 #include <exception>
 #include <list>
 #include <memory>
+#include <optional>
 
 #include "paceline/app/cli/bench/collective_options.h"
 #include "paceline/app/cli/bench/collective_page.h"
@@ -157,7 +158,8 @@ std::vector<CollectiveRow> rows_of_job(const measure::Comparison& comparison, Jo
 int measure_on(Job& job, const CollectiveOptions& given, CollectiveRequest request) {
   Communicator& world = job.world();
   const auto algorithms = usable_algorithms(request, world);
-  const measure::Pin pin(job);
+  std::optional<measure::Pin> pin;
+  if (request.bind) pin.emplace(job);
   const std::unique_ptr<Report> report = report_of_rank_0(given, request, job);
   Ticker ticker(request.progress && job.rank() == 0, request.sizes.size());
   request.compare.on_block = [&](int block, int blocks) { ticker.at_block(block, blocks); };
@@ -183,6 +185,7 @@ int bench_collective_main(const std::vector<std::string>& arguments) {
   const CollectiveRequest request = checked(line);
   std::vector<std::string> words = {"bench", "collective"};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  line.ranks.bind = request.bind;
   return run_on_ranks(line.ranks, words, [&](Job& job, const RanksOptions& ranks) {
     CollectiveRequest own = request;
     own.progress = ranks.progress;

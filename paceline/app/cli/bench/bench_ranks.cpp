@@ -32,6 +32,7 @@ int start_ranks(const RanksOptions& given, int ranks, std::vector<std::string> w
   launch::RunOptions options;
   options.processes = ranks;
   options.transport = given.transport;
+  options.bind = given.bind;
   GivenHosts hosts = given.hosts;
   hosts.has_server_hosts = !given.servers.hosts.empty();
   take_hosts(hosts, ranks, options);

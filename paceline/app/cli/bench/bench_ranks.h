@@ -21,6 +21,7 @@ struct RanksOptions {
   std::string ranks, transport, determinism;
   GivenHosts hosts;
   GivenServers servers = {};  // of benches that have their options
+  bool bind = true;           // ranks to processors of their own
   bool as_rank = false;       // started by run_on_ranks
   bool progress = false;      // print the progress on stderr, which ends at a terminal
 };

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kCollectiveAbout =
     "Measures a collective operation: time, bandwidth, and whether its results are right, for each "
     "size and algorithm.\n"
-    "Candidates alternate in blocks in the same pinned processes; every rank rewrites its buffer "
+    "Candidates alternate in blocks in the same processes; every rank rewrites its buffer "
     "before and reads it after\n"
     "each operation, untimed; an operation takes as long as its slowest rank.";
 
@@ -88,6 +88,10 @@ CollectiveOptions::CollectiveOptions() : app(kCollectiveAbout, "paceline bench c
   add("--dtype", dtype, "NAME", "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool (f32)");
   add("--buffers", buffers, "NAME",
       "allocate: shared memory from Job::allocate; ordinary: the heap (allocate)");
+  add("--bind", bind, "NAME",
+      "cores: each rank on a processor of its own, if there are enough; none: where the system "
+      "puts "
+      "them, as under launchers that bind nobody (cores)");
   add("--blocks", blocks, "N", "blocks of each candidate (9)");
   add("--operations", operations, "N",
       "operations in a block (20, more of short ones, fewer of very long ones)");
@@ -116,6 +120,7 @@ CollectiveRequest checked(const CollectiveOptions& given) {
     request.compare.operations = parse_count("--operations", given.operations, 1, kMostBlocks);
   request.compare.ordinary_buffers =
       parse_choice("--buffers", given.buffers, {"allocate", "ordinary"}) == "ordinary";
+  request.bind = parse_choice("--bind", given.bind, {"cores", "none"}) == "cores";
   request.compare.yardstick = given.yardstick;
   request.compare.back_to_back = given.back_to_back;
   check_yardstick(given, request);

@@ -19,7 +19,7 @@ struct CollectiveOptions {
   CLI::App app;
   RanksOptions ranks;
   std::string operation = "all_reduce", sizes = "4..64MiB", algorithms = "automatic", dtype = "f32",
-              buffers = "allocate", blocks = "9", operations, json, html, csv;
+              buffers = "allocate", bind = "cores", blocks = "9", operations, json, html, csv;
   bool yardstick = false, back_to_back = false;
 };
 
@@ -30,6 +30,7 @@ struct CollectiveRequest {
   std::vector<std::size_t> sizes = {};
   std::vector<std::string> algorithms = {};  // "all", "automatic" and names
   measure::CompareOptions compare = {};
+  bool bind = true;  // each rank to a processor of its own
   bool progress = false;
 };
 // THROWS Error (misuse)
