@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "paceline/core/base/check.h"
 #if defined(__x86_64__)
@@ -165,9 +166,9 @@ void Reactor::run(const std::function<void()>& task) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-void Reactor::relax() {
+void Reactor::relax(std::chrono::nanoseconds waited) {
   ++rests_;
-  if (options_.share_cores) {
+  if (options_.share_cores || spin_rule_.yields(waited)) {
     ::sched_yield();
     return;
   }
@@ -237,7 +238,7 @@ void Reactor::sleep(const std::function<bool()>& done, Deadline until) {
 void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
                     std::chrono::microseconds spin) {
   std::chrono::nanoseconds patience = spin;
-  auto before = Clock::now();
+  auto before = Clock::now(), moved_at = before;
   int looks = 0;
   while (!done()) {
     bool moved = turn();
@@ -249,13 +250,15 @@ void Reactor::drive(const std::function<bool()>& done, Deadline deadline,
     patience += moved ? kPatience * (now - before) : before - now;
     patience = std::min<std::chrono::nanoseconds>(patience, spin);
     before = now;
+    if (moved) spin_rule_.found(now - std::exchange(moved_at, now));
     if (patience.count() > 0) {
-      if (!moved) relax();
+      if (!moved) relax(now - moved_at);
       continue;
     }
+    spin_rule_.gave_up(now - moved_at);
     sleep(done, deadline);
     patience = {};
-    before = Clock::now();
+    before = moved_at = Clock::now();
   }
   turn();  // frames that answer the last messages leave now, not when a thread drives again
 }

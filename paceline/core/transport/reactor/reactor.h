@@ -16,6 +16,7 @@
 #include "paceline/core/base/trace_log.h"
 #include "paceline/core/transport/memory/status_page.h"
 #include "paceline/core/transport/reactor/poller.h"
+#include "paceline/core/transport/reactor/spin_rule.h"
 #include "paceline/core/transport/socket/forks.h"
 
 namespace paceline::transport {
@@ -91,9 +92,9 @@ class Reactor {
   // driver.
   void note_unsent() { unsent_ = true; }
 
-  // Yields the core if ranks share it, between two looks of a thread that spins and found nothing.
-  // THREAD: driver.
-  void relax();
+  // Yields the core if ranks share it, or spins were in vain (spin_rule.h), between two looks of a
+  // thread that has found nothing for `waited`. THREAD: driver.
+  void relax(std::chrono::nanoseconds waited = {});
   // A link whose look costs a system call looks again when this has changed: at each look, but
   // where ranks share cores only after a rest or a new task, for what comes next comes while others
   // work. THREAD: driver.
@@ -188,6 +189,7 @@ class Reactor {
   std::atomic<std::thread::id> driver_ = {};
   bool completed_ = false;  // the driver's
   bool unsent_ = false;     // the driver's
+  SpinRule spin_rule_;      // the driver's
   std::jthread communication_thread_;
 };
 
