@@ -41,6 +41,7 @@ std::unique_ptr<Communicator> engine_group(Job& job, std::string_view plugin,
                             .world_ranks = {world_ranks.begin(), world_ranks.end()},
                             .determinism = Determinism::fast,
                             .timeout = impl.environment.operation_timeout,
+                            .stall_time = impl.environment.stall_time,
                             .profile = impl.agreed_profile(),
                             .engines = &engines});
 }

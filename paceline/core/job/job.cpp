@@ -136,6 +136,7 @@ Communicator& Job::world() {
          .world_ranks = collective::Members::all_of(*impl_->generation),
          .determinism = environment.reproducible ? Determinism::reproducible : Determinism::fast,
          .timeout = environment.operation_timeout,
+         .stall_time = environment.stall_time,
          .profile = impl_->agreed_profile(),
          .engines = environment.engine.empty()
                         ? nullptr

@@ -72,7 +72,9 @@ Attempt::Attempt(const AttemptParts& parts, int generation,
                    .timeout_at = parts.timeout_at}),
       starting_(
           {.stall = parts.options.stall, .limit = parts.options.start_timeout, .host = host_name()},
-          Clock::now()) {}
+          Clock::now()),
+      finishing_(
+          {.stall = parts.options.stall, .host = host_name(), .is_stopped = is_stopped_process}) {}
 
 Attempt::~Attempt() {
   hosts_.clear();
@@ -169,19 +171,22 @@ void Attempt::carry_out(const Actions& actions) {
 void Attempt::on_timer() {
   const auto now = Clock::now();
   carry_out(supervisor_.on_timer(now));
-  if (supervisor_.is_well()) watch_start(now);
+  if (supervisor_.is_well()) tell_long_waits(now);
 }
 
-void Attempt::watch_start(Clock::time_point now) {
+void Attempt::tell_long_waits(Clock::time_point now) {
   const std::vector<RankRecord>& records = supervisor_.records();
   if (const auto rank = starting_.overdue(records, now))
     carry_out(supervisor_.on_absent(*rank, starting_.too_late(*rank, records), now));
   else if (const auto line = starting_.line(records, now)) parts_.say(*line);
+  if (const auto line = finishing_.line(records, now)) parts_.say(*line);
 }
 
 Deadline Attempt::next_timer() const {
   const Deadline next = supervisor_.next_timer();
-  return supervisor_.is_well() ? next.sooner(starting_.next_timer(supervisor_.records())) : next;
+  if (!supervisor_.is_well()) return next;
+  const std::vector<RankRecord>& records = supervisor_.records();
+  return next.sooner(starting_.next_timer(records)).sooner(finishing_.next_timer(records));
 }
 
 bool Attempt::is_over() {

@@ -11,6 +11,7 @@
 #include "paceline/app/launch/output/input.h"
 #include "paceline/app/launch/output/output.h"
 #include "paceline/app/launch/process/signals.h"
+#include "paceline/app/launch/run/finishing.h"
 #include "paceline/app/launch/run/placement.h"
 #include "paceline/app/launch/run/run_options.h"
 #include "paceline/app/launch/run/starting.h"
@@ -70,7 +71,7 @@ class Attempt {
   WorkerEvents events();
   void start_here(const AgentOrders& orders);
   void start_there(std::size_t host, AgentOrders orders, Agents& agents);
-  void watch_start(Clock::time_point now);
+  void tell_long_waits(Clock::time_point now);
   void carry_out(const Actions& actions);
 
   const AttemptParts parts_;
@@ -79,6 +80,7 @@ class Attempt {
   Input input_;
   Supervisor supervisor_;
   Starting starting_;
+  Finishing finishing_;
   LocalWorkers* here_ = nullptr;  // none: no rank is on this host
   std::map<std::size_t, RemoteWorkers*> there_;
   // Agents come first: what they are reached by is older than the workers here, and is spared when

@@ -92,7 +92,8 @@ std::shared_ptr<Group> opened_group(const collective::Opening& o) {
   auto engine = o.engines == nullptr ? nullptr
                                      : collective::enlist(*o.engines, members, o.number, *o.reactor,
                                                           Deadline::in(o.timeout));
-  return std::make_shared<Group>(o.number, o.name, o.reactor, members, std::move(engine));
+  return std::make_shared<Group>(o.number, o.name, o.reactor, members, std::move(engine),
+                                 o.stall_time);
 }
 
 }  // namespace

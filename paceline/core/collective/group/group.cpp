@@ -27,12 +27,13 @@ bool share_memory(const Members& members) {
 }  // namespace
 
 Group::Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-             Members members, std::shared_ptr<Engine> engine)
+             Members members, std::shared_ptr<Engine> engine, std::chrono::milliseconds stall_time)
     : id_(id),
       name_(std::move(name)),
       reactor_(std::move(reactor)),
       members_(std::move(members)),
       engine_(std::move(engine)),
+      stall_time_(stall_time),
       waited_(std::make_shared<std::atomic<std::int64_t>>(0)),
       point_to_point_(members_, id, traffic_),
       share_memory_(share_memory(members_)),
@@ -129,7 +130,7 @@ void Group::begin(Request request) {
 void Group::begin(PointToPoint::Transfer transfer,
                   void (PointToPoint::*how)(PointToPoint::Transfer)) {
   if (const auto failure = generation().failure()) return transfer.work->finish(*failure);
-  if (transfer.tells_stalls) transfer.stalls = Deadline::in(kStall);
+  if (transfer.tells_stalls) transfer.stalls = Deadline::in(stall_time_);
   (point_to_point_.*how)(std::move(transfer));
   note_activity();
   check_departed();

@@ -20,15 +20,20 @@ namespace paceline::collective {
 
 class Group final : public membership::FrameSink, private transport::Pollable {
  public:
+  static constexpr std::chrono::milliseconds kUsualStallTime{5000};
+
   // `id`: the same on all members, and of no other group that any of them is in. `engine`: of the
-  // same members; nullptr: requests by an engine are not made.
+  // same members; nullptr: requests by an engine are not made. `stall_time`: a wait in which
+  // nothing moves for so long is told.
   Group(std::uint32_t id, std::string name, std::shared_ptr<transport::Reactor> reactor,
-        Members members, std::shared_ptr<Engine> engine = nullptr);
+        Members members, std::shared_ptr<Engine> engine = nullptr,
+        std::chrono::milliseconds stall_time = kUsualStallTime);
   ~Group() override = default;
 
   std::uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
   const Members& members() const { return members_; }
+  std::chrono::milliseconds stall_time() const { return stall_time_; }
   membership::Generation& generation() const { return members_.generation(); }
   const std::shared_ptr<transport::Reactor>& reactor() const { return reactor_; }
   // THROWS Error: as check_alive(), with the description. THREAD: any.
@@ -67,8 +72,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   // The ranks tell each other what they have called if not all are known to have assented to a
   // call after this time, or after half of the time that is left.
   static constexpr std::chrono::milliseconds kAsk{500};
-  // A wait in which nothing moves for so long is told; it is looked after so often.
-  static constexpr std::chrono::seconds kStall{5}, kLook{1};
+  static constexpr int kLooksInAStall = 5;  // after anything that moves
 
   struct EarlyFrame {
     int peer;  // its rank in the world
@@ -101,6 +105,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void arm_timer();
   std::uint64_t movement() const;
   bool is_stalled(Clock::time_point now);
+  void tell_stall(const std::string& waits) const;
   void on_timer();
   std::string where() const;  // "operation 12 of group 'world'"
 
@@ -109,6 +114,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   const std::shared_ptr<transport::Reactor> reactor_;
   const Members members_;
   const std::shared_ptr<Engine> engine_;
+  const std::chrono::milliseconds stall_time_;
   const std::shared_ptr<std::atomic<std::int64_t>> waited_;
 
   // THREAD: driver.

@@ -153,7 +153,7 @@ void Group::arm_timer() {
   if (current_) {
     next = next.sooner(current_->request().deadline);
     if (current_->attendance().may_ask_all()) next = next.sooner(Deadline::at(asks_at()));
-    if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + kLook));
+    if (!stall_told_) next = next.sooner(Deadline::at(looked_at_ + stall_time_ / kLooksInAStall));
   }
   if (next.is_never() || closed_) return;
   if (timer_ && timer_due_ <= next.moment()) return;
@@ -200,17 +200,20 @@ bool Group::is_stalled(Clock::time_point now) {
   const std::uint64_t before = std::exchange(moved_, movement());
   looked_at_ = now;
   if (moved_ != before) quiet_since_ = now;
-  return now >= quiet_since_ + kStall;
+  return now >= quiet_since_ + stall_time_;
+}
+
+void Group::tell_stall(const std::string& waits) const {
+  warn(fmt::format("stall: for {:g} s {}", std::chrono::duration<double>(stall_time_).count(),
+                   waits));
 }
 
 void Group::on_timer() {
   timer_.reset();
   const auto now = Clock::now();
   if (auto late = point_to_point_.overdue(now)) return generation().fail(std::move(*late));
-  for (const std::string& transfer : point_to_point_.stalled(now, kStall)) {
-    warn(fmt::format("stall: for {} s {} waits in {}", kStall.count(),
-                     members_.name(members_.rank()), transfer));
-  }
+  for (const std::string& transfer : point_to_point_.stalled(now, stall_time_))
+    tell_stall(fmt::format("{} waits in {}", members_.name(members_.rank()), transfer));
   if (current_ && current_->attendance().may_ask_all() && now >= asks_at()) current_->ask_all();
   // An operation that waits behind the current one may be due before it.
   const auto late =
@@ -238,7 +241,7 @@ void Group::on_timer() {
                       waits, behind, remedy),
           blamed));
     }
-    warn(fmt::format("stall: for {} s {}", kStall.count(), waits));
+    tell_stall(waits);
     stall_told_ = true;
   }
   arm_timer();

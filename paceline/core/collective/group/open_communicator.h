@@ -10,6 +10,7 @@
 #include "paceline/core/collective/call/members.h"
 #include "paceline/core/collective/engine/engine.h"
 #include "paceline/core/collective/group/communicator.h"
+#include "paceline/core/collective/group/group.h"
 #include "paceline/core/topology/profile.h"
 #include "paceline/core/transport/reactor/reactor.h"
 
@@ -23,8 +24,9 @@ struct Opening {
   std::shared_ptr<membership::Generation> generation;
   std::vector<int> world_ranks;  // by rank in the group
   Determinism determinism = Determinism::reproducible;
-  std::chrono::milliseconds timeout = {};
-  topology::Profile profile = {};    // the same on all members
+  std::chrono::milliseconds timeout = {};                         // of an operation
+  std::chrono::milliseconds stall_time = Group::kUsualStallTime;  // a wait of this length is told
+  topology::Profile profile = {};                                 // the same on all members
   EngineLibrary* engines = nullptr;  // whose engine carries the collectives; nullptr: programs do
 };
 

@@ -80,6 +80,7 @@ std::unique_ptr<Communicator> Communicator::group_of(const std::string& what, in
                                      .world_ranks = std::move(world_ranks),
                                      .determinism = impl_->determinism,
                                      .timeout = impl_->timeout,
+                                     .stall_time = impl_->group->stall_time(),
                                      .profile = impl_->profile,
                                      .engines = impl_->engines});
   made->impl_->join(impl_->family);
