@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "paceline/core/base/base.h"
+#include "paceline/core/base/durable_file.h"
 #include "paceline/core/collective/group/communicator.h"
 #include "paceline/core/job/job.h"
 
@@ -30,6 +31,8 @@ Faces::Faces(paceline::Job& job, const Options& options, std::int64_t steps)
         std::map<std::string, std::string>{{"rank", std::to_string(job.rank())}});
   }
   if (job.rank() != 0) return;
+  if (!options.trace.empty()) paceline::check_may_be_written("trace file", options.trace);
+  if (!options.save.empty()) paceline::check_may_be_written("file of parameters", options.save);
   if (!options.metrics.empty()) metrics_ = std::make_unique<observe::MetricsFile>(options.metrics);
   if (!options.tensorboard.empty())
     tensorboard_ = std::make_unique<observe::TensorBoardFile>(options.tensorboard);

@@ -19,18 +19,6 @@ std::string expected_sha256() {
   return sha256;
 }
 
-// Processes of a host whose command line has this word.
-std::vector<pid_t> on_host(const std::string& host, const std::string& word) {
-  const Finished all = run({.command = {"ip", "netns", "pids", host}}, Deadline::in(10s));
-  std::vector<pid_t> pids;
-  for (const std::string& line : lines_of(all.output)) {
-    std::ifstream file("/proc/" + line + "/cmdline");
-    const std::string command((std::istreambuf_iterator<char>(file)), {});
-    if (command.find(word) != std::string::npos) pids.push_back(std::stoi(line));
-  }
-  return pids;
-}
-
 class RestartOverHosts : public SeveralHosts {
  protected:
   // Kills the processes of host 2 that have this word, twice; each time the run goes on.

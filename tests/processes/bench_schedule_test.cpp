@@ -146,6 +146,8 @@ TEST(BenchSchedule, WrongUseIsToldOnceAndEndsWith2) {
   expect({"--compute=much"}, "--compute");
   expect({"--divide", "0"}, "--divide");
   expect({"--steps", "none"}, "--steps");
+  expect({"--trace", "/nowhere/t.json"}, "a folder that exists");
+  expect({"--svg", "/nowhere/t.svg"}, "a folder that exists");
 }
 
 }  // namespace

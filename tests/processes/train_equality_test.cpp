@@ -226,6 +226,8 @@ TEST(Training, RefusesWhatCannotWorkAndSaysWhatToDo) {
       {{"--data", "/nowhere"}, 1, {"/nowhere", "dataset-fashion-mnist", "--data"}},
       {{"--data", empty.file("")}, 1, {"train-images-idx3-ubyte.gz"}},
       {{"--no-such-option"}, 2, {"--no-such-option"}},
+      {{"--trace", "/nowhere/t.json"}, 2, {"trace file /nowhere/t.json", "a folder that exists"}},
+      {{"--save", "/nowhere/p"}, 2, {"file of parameters /nowhere/p", "a folder that exists"}},
   };
   for (const Refusal& refusal : refusals) {
     std::vector<std::string> command = {binary("fashion_mnist")};

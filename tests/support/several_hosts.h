@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -19,6 +21,18 @@ namespace paceline::test {
 // The path of the script, seen from build/release/bin.
 inline std::string hosts_script() {
   return std::filesystem::path(binary("paceline")).parent_path() / "../../../tests/net/hosts";
+}
+
+// Processes of a host whose command line has this word.
+inline std::vector<pid_t> on_host(const std::string& host, const std::string& word) {
+  const Finished all = run({.command = {"ip", "netns", "pids", host}}, Deadline::in(10s));
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(all.output)) {
+    std::ifstream file("/proc/" + line + "/cmdline");
+    const std::string command((std::istreambuf_iterator<char>(file)), {});
+    if (command.find(word) != std::string::npos) pids.push_back(std::stoi(line));
+  }
+  return pids;
 }
 
 class SeveralHosts : public ::testing::Test {

@@ -87,4 +87,13 @@ void DurableFile::commit(std::string_view bytes) {
   must(disk_.sync_directory(directory_of_file(path_)));
 }
 
+void check_may_be_written(const std::string& what, const std::string& path) {
+  try {
+    const DurableFile file(what, path);
+  } catch (const Error& error) {
+    throw_misuse(
+        fmt::format("{}; name a file in a folder that exists and can be written", error.what()));
+  }
+}
+
 }  // namespace paceline

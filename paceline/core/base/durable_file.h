@@ -37,4 +37,8 @@ class DurableFile {
   int direct_ = -1;                   // a descriptor
 };
 
+// For a run that writes a file at its end and must not do its work in vain: whether the file can be
+// made. Leaves everything as it was. THROWS Error (misuse) that names the file and the remedy.
+void check_may_be_written(const std::string& what, const std::string& path);
+
 }  // namespace paceline

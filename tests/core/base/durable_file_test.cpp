@@ -17,6 +17,7 @@ namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class DurableFiles : public ::testing::Test {
@@ -55,6 +56,23 @@ TEST_F(DurableFiles, ReplaceTheFormerOne) {
   std::ofstream(path_) << "the former one, which was longer";
   DurableFile("result", path_).commit("new");
   EXPECT_EQ(text_of(path_), "new");
+}
+
+TEST_F(DurableFiles, CanBeAskedForBeforeTheWork) {
+  std::ofstream(path_) << "former";
+  check_may_be_written("result", path_);
+  EXPECT_EQ(text_of(path_), "former");
+  EXPECT_EQ(files(), 1U);
+  const std::string missing = folder_ + "/missing/result";
+  try {
+    check_may_be_written("result", missing);
+    FAIL() << "a folder that is missing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::misuse);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("cannot write the result " + missing),
+                      HasSubstr("; name a file in a folder that exists and can be written")));
+  }
 }
 
 TEST_F(DurableFiles, TellAtOnceThatTheyCannotBeWritten) {

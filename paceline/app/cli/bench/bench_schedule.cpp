@@ -307,6 +307,8 @@ int schedule_on(Job& job, const ScheduleOptions& given, const ScheduleRequest& r
   std::unique_ptr<DurableFile> file;
   on_rank_0(job, [&] {
     if (!json.empty() && json != "-") file = std::make_unique<DurableFile>("report", json);
+    if (!given.trace.empty()) check_may_be_written("trace file", given.trace);
+    if (!given.svg.empty() && given.svg != "-") check_may_be_written("drawing", given.svg);
   });
   Costs costs =
       schedule::measured_costs(job.world(), request.codecs, schedule::streamed_like(request.models),

@@ -36,7 +36,7 @@ class Finishing {
   int told_ = 0;
 };
 
-// By /proc; false where that cannot be read.
+// Reads /proc; false where that cannot be read.
 bool is_stopped_process(int pid);
 
 }  // namespace paceline::launch

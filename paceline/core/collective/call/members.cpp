@@ -64,10 +64,10 @@ std::string Members::name(int member) const {
 
 std::string Members::names(const std::vector<int>& members) const {
   if (members.size() == 1) return name(members[0]);
-  if (is_world_) return fmt::format("rank {}", fmt::join(members, ", "));
+  if (is_world_) return fmt::format("ranks {}", fmt::join(members, ", "));
   std::vector<int> in_world;
   for (const int member : members) in_world.push_back(world_rank(member));
-  return fmt::format("rank {} (ranks {} of the world)", fmt::join(members, ", "),
+  return fmt::format("ranks {} (ranks {} of the world)", fmt::join(members, ", "),
                      fmt::join(in_world, ", "));
 }
 

@@ -30,7 +30,7 @@ class Members {
 
   // "rank 2", and in a group that is not the world "rank 2 (rank 5 of the world)".
   std::string name(int member) const;
-  std::string names(const std::vector<int>& members) const;  // "rank 2, 3"
+  std::string names(const std::vector<int>& members) const;  // "ranks 2, 3"
   Failure failure(Fault fault, std::string what, const std::vector<int>& members) const;
 
   topology::Topology topology() const;

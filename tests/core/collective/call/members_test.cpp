@@ -17,7 +17,7 @@ TEST(Members, OfTheWorldHaveTheirRanksThere) {
   EXPECT_EQ(world.rank(), 2);
   EXPECT_EQ(world.size(), 4);
   EXPECT_EQ(world.name(3), "rank 3");
-  EXPECT_EQ(world.names({1, 3}), "rank 1, 3");
+  EXPECT_EQ(world.names({1, 3}), "ranks 1, 3");
 }
 
 TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
@@ -29,7 +29,7 @@ TEST(Members, OfASubsetHaveTwoNumbersAndAreToldByBoth) {
     EXPECT_EQ(group.member(group.world_rank(member)), member);
   for (const int stranger : {1, 3, 4}) EXPECT_EQ(group.member(stranger), -1);
   EXPECT_EQ(group.name(0), "rank 0 (rank 5 of the world)");
-  EXPECT_EQ(group.names({0, 2}), "rank 0, 2 (ranks 5, 0 of the world)");
+  EXPECT_EQ(group.names({0, 2}), "ranks 0, 2 (ranks 5, 0 of the world)");
   const Failure failure = group.failure(Fault::mismatch, "text", {0, 1});
   EXPECT_EQ(failure, (Failure{Fault::mismatch, "text", {5, 2}}))
       << "failures speak of ranks in the world";

@@ -118,7 +118,7 @@ TEST(CommunicatorMissing, TheDeadlineNamesWhoHasNotCalled) {
       ++failed;
       EXPECT_EQ(failure.fault, Fault::timed_out) << failure.what;
       EXPECT_EQ(failure.ranks, (std::vector{1, 3})) << failure.what;
-      EXPECT_THAT(failure.what, HasSubstr("rank 1, 3, which have not called it"));
+      EXPECT_THAT(failure.what, HasSubstr("ranks 1, 3, which have not called it"));
       EXPECT_THAT(failure.what, HasSubstr("operation 1 of group 'world'"));
       EXPECT_LT(Clock::now() - begin, 2s);
       EXPECT_EQ(values, std::vector<float>(2000, 1));
