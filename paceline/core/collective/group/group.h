@@ -101,6 +101,7 @@ class Group final : public membership::FrameSink, private transport::Pollable {
   void check_departed();
   void unwind();
   std::string whom_it_waits_for() const;
+  std::string silent_hosts() const;
   void note_activity();
   void arm_timer();
   std::uint64_t movement() const;

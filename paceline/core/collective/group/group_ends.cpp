@@ -162,6 +162,23 @@ void Group::arm_timer() {
   timer_ = reactor_->poller().after(next.left(), [this] { on_timer(); });
 }
 
+// "; the host of ranks 2, 3 has not answered for 0.6 s: look at the network between"; empty where
+// hosts answer, so that only their processes are late.
+std::string Group::silent_hosts() const {
+  std::vector<int> silent;
+  std::chrono::milliseconds longest = {};
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    const transport::Link* const link = members_.link(rank);
+    const auto time = link == nullptr ? std::chrono::milliseconds() : link->unanswered();
+    if (time < stall_time_ / 2) continue;
+    silent.push_back(rank);
+    longest = std::max(longest, time);
+  }
+  if (silent.empty()) return {};
+  return fmt::format("; the host of {} has not answered for {:.2g} s: look at the network between",
+                     members_.names(silent), std::chrono::duration<double>(longest).count());
+}
+
 // "rank 0 waits in all_reduce f32[10] sum (operation 3 of group 'world') for rank 2, which has not
 // called it; .."
 std::string Group::whom_it_waits_for() const {
@@ -204,8 +221,8 @@ bool Group::is_stalled(Clock::time_point now) {
 }
 
 void Group::tell_stall(const std::string& waits) const {
-  warn(fmt::format("stall: for {:g} s {}", std::chrono::duration<double>(stall_time_).count(),
-                   waits));
+  warn(fmt::format("stall: for {:g} s {}{}", std::chrono::duration<double>(stall_time_).count(),
+                   waits, silent_hosts()));
 }
 
 void Group::on_timer() {
@@ -236,9 +253,9 @@ void Group::on_timer() {
                                                    blamed.size() == 1 ? "does" : "do");
       return generation().fail(members_.failure(
           Fault::timed_out,
-          fmt::format("deadline: {}{}; {}. Where ranks are rightly so far apart, let them wait "
+          fmt::format("deadline: {}{}{}; {}. Where ranks are rightly so far apart, let them wait "
                       "longer: paceline run --operation-timeout TIME",
-                      waits, behind, remedy),
+                      waits, behind, silent_hosts(), remedy),
           blamed));
     }
     tell_stall(waits);

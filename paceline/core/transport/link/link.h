@@ -1,6 +1,7 @@
 // One ordered lane of frames to one peer, over whatever carries it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -66,6 +67,10 @@ class Link {
   virtual Offered offered(std::uint64_t /*segment*/) const { return Offered::withheld; }
   // Whether the peer has said that its memory of this name will not come.
   virtual bool withholds(std::uint64_t /*segment*/) const { return false; }
+
+  // How long the peer's host has not answered what was sent to it, as when the network between is
+  // cut; zero: it answers, or nobody can tell.
+  virtual std::chrono::milliseconds unanswered() const { return {}; }
 
   // Lets go of callers' memory: from now on none is read or written, and no listener is called;
   // frames that hold copies still go out. The peer's uses of lent memory end, or will be told that

@@ -59,6 +59,10 @@ class TcpLink final : public Link, public Pollable, public FrameReceiver {
     return !open_ || (!stream_.has_unsent() && bytes_on_the_way(socket_.get()) == 0);
   }
 
+  std::chrono::milliseconds unanswered() const override {
+    return open_ ? unanswered_for(socket_.get()) : std::chrono::milliseconds();
+  }
+
   bool poll() override {
     bool moved = flush();
     if (open_ && looks_left_ > 0 && looked_at_ != reactor_.rests()) {

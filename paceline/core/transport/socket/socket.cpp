@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -239,6 +240,14 @@ Result<TcpAddress> peer_address(int fd) {
 std::size_t bytes_on_the_way(int fd) {
   int count = 0;
   return ::ioctl(fd, SIOCOUTQ, &count) == 0 ? static_cast<std::size_t>(count) : 0;
+}
+
+std::chrono::milliseconds unanswered_for(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0)
+    return {};
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
 }
 
 Result<FileDescriptor> connect_tcp(const TcpAddress& address, Deadline deadline) {
