@@ -231,7 +231,8 @@ class Chooser {
     const int first = partition_.stages[static_cast<std::size_t>(rank)].first;
     const double input = first == 0 ? 0 : costs[static_cast<std::size_t>(first - 1)].output_bytes;
     const std::vector<int> replicas(static_cast<std::size_t>(ranks_), 1);
-    const double live = plan::live_activations(form_, replicas, rank, micro_batches);
+    const double live =
+        plan::live_activations(plan::recomputing(form_), replicas, rank, micro_batches);
     return plan::best_recompute(layers_of_rank(costs, rank), input, live).text();
   }
 
