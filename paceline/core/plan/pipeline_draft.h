@@ -24,7 +24,7 @@ struct PipelineDraft {
   const int copies;
   const std::vector<RankLayers> ranks;
 
-  // By which it computes.
+  // A pipeline that recomputes has another one.
   PipelineForm computed_form() const {
     return question.recompute.every == Recompute::kNone ? form : recomputing(form);
   }

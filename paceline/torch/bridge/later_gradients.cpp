@@ -30,7 +30,7 @@ struct LaterGradients::Call {
 
 namespace {
 
-using Call = LaterGradients::Call;
+using LaterCall = LaterGradients::Call;
 using Nodes = std::unordered_set<const Node*>;
 
 thread_local LaterGradients* present = nullptr;
@@ -48,7 +48,7 @@ struct GraphEnd final : Node {
 // Stands for the layer in the graph of the model. Its edges lead to the input and the parameters.
 class InTwoParts final : public Node {
  public:
-  explicit InTwoParts(std::shared_ptr<Call> call) : call_(std::move(call)) {}
+  explicit InTwoParts(std::shared_ptr<LaterCall> call) : call_(std::move(call)) {}
   std::string name() const override { return "paceline::in_two_parts"; }
   void release_variables() override { call_.reset(); }
 
@@ -83,7 +83,7 @@ class InTwoParts final : public Node {
     }
   }
 
-  std::shared_ptr<Call> call_;
+  std::shared_ptr<LaterCall> call_;
 };
 
 // The nodes that add up the gradients of leaves, as far as others lead to them than InTwoParts.
@@ -154,7 +154,7 @@ void LaterGradients::make() {
 at::Tensor in_two_parts(const std::function<at::Tensor(const at::Tensor&)>& layer,
                         const at::Tensor& input, const std::vector<at::Tensor>& parameters) {
   if (present == nullptr || !at::GradMode::is_enabled()) return layer(input);
-  auto call = std::make_shared<Call>();
+  auto call = std::make_shared<LaterCall>();
   edge_list edges;
   for (const at::Tensor& one : parameters) {
     if (!one.defined() || !one.requires_grad()) continue;

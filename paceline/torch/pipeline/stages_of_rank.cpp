@@ -186,8 +186,8 @@ void StagesOfRank::run_backward(Chunk& chunk, const Live& live, const Tensors& g
   if (!outputs.empty()) torch::autograd::backward(outputs, given);
 }
 
-// What the backward of a micro-batch has added itself leaves at the end of the step, as its
-// DataParallel knows one pass in which messages leave: that of the last weight operation.
+// A DataParallel knows one pass in which messages leave: that of the last weight operation. So
+// gradients that backwards have made themselves leave at the end of the step.
 void StagesOfRank::weight(const Operation& operation) {
   auto node = later_.extract(Place{operation.stage, operation.micro_batch});
   if (node.empty()) return;

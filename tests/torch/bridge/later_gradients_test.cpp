@@ -19,7 +19,7 @@ using test::misuse_of;
 using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-// What all models here have: `in` -> `middle` -> `out`, by which tests compare gradients.
+// Three layers in a row, whose gradients tests compare.
 struct Model {
   nn::Linear in{6, 5}, middle{5, 5}, out{5, 2};
   at::Tensor x = at::randn({4, 6}).set_requires_grad(true);
