@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -139,6 +140,40 @@ Result<MicroBatchChoice> best_micro_batches(const MicroBatchQuestion& question) 
   choice.why =
       reason(question, choice, allowed, static_cast<std::size_t>(best - allowed.numbers.begin()));
   return choice;
+}
+
+// The least number whose step is hardly longer than the quickest one.
+static int worthwhile(const std::map<int, double>& measured) {
+  const auto by_seconds = [](const auto& one) { return one.second; };
+  const double least = std::ranges::min_element(measured, {}, by_seconds)->second;
+  const auto is_near = [least](const auto& one) { return one.second <= least / (1 - kWorthMore); };
+  return std::ranges::find_if(measured, is_near)->first;
+}
+
+MicroBatchSearch quickest_micro_batches(const MicroBatchQuestion& question,
+                                        std::span<const int> first,
+                                        const std::function<double(int)>& seconds) {
+  const std::vector<int> allowed = allowed_numbers(question).numbers;
+  std::map<int, double> measured;
+  int best = 0;
+  const auto measure = [&](int m) {
+    const auto [place, is_new] = measured.try_emplace(m, 0.0);
+    if (is_new) place->second = seconds(m);
+    if (best == 0 || place->second < measured.at(best)) best = m;
+  };
+  for (const int m : first)
+    if (std::ranges::find(allowed, m) != allowed.end()) measure(m);
+  PACELINE_CHECK(best != 0, "none of the {} first numbers of micro-batches is allowed",
+                 first.size());
+  for (int from = 0; from != best;) {
+    from = best;
+    const auto at = std::ranges::find(allowed, from);
+    if (at != allowed.begin()) measure(*(at - 1));
+    if (at + 1 != allowed.end()) measure(*(at + 1));
+  }
+  MicroBatchSearch search{.micro_batches = worthwhile(measured)};
+  for (const auto& [m, taken] : measured) search.measured.push_back({m, taken});
+  return search;
 }
 
 }  // namespace paceline::plan

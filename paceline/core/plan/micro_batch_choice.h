@@ -57,4 +57,26 @@ struct MicroBatchChoice {
 // (misuse) names the condition that no divisor meets, and the remedy.
 Result<MicroBatchChoice> best_micro_batches(const MicroBatchQuestion& question);
 
+struct MeasuredStep {
+  int micro_batches = 1;
+  double seconds = 0;
+};
+
+struct MicroBatchSearch {
+  int micro_batches = 1;                    // the number to take
+  std::vector<MeasuredStep> measured = {};  // in rising order
+};
+
+// Fewer micro-batches are taken if more of them save less than this share of a step, since messages
+// and whatever else each of them costs beside its layers are not measured.
+inline constexpr double kWorthMore = 0.05;
+
+// Measures a step for each of the numbers in `first`, and then goes from the quickest on to its
+// neighbours among the divisors of the batch that are allowed, as long as one is quicker: where
+// times do not lie on a line, the formula may be far off. `seconds` is called once for a number.
+// REQUIRES: `first` has some of those that are allowed.
+MicroBatchSearch quickest_micro_batches(const MicroBatchQuestion& question,
+                                        std::span<const int> first,
+                                        const std::function<double(int)>& seconds);
+
 }  // namespace paceline::plan

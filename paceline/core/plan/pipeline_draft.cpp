@@ -55,7 +55,8 @@ PlannedStage planned_stage(const PipelineDraft& draft, int stage, int micro_batc
   const double share = draft.share(micro_batches);
   const int same = draft.copies * rank.chunks.front().replicas;
   PlannedStage planned{.chunks = rank.chunks, .times = {}, .recompute = question.recompute};
-  planned.live_micro_batches = live_activations(draft.form, replicas, stage, micro_batches);
+  planned.live_micro_batches =
+      live_activations(draft.computed_form(), replicas, stage, micro_batches);
   planned.weight_versions = weight_versions(draft.form, replicas, stage);
   if (question.recompute.every == Recompute::kAutomatic)
     planned.recompute = best_recompute(rank.layers, rank.input_bytes, planned.live_micro_batches);
@@ -90,7 +91,7 @@ double forecast(const PipelineDraft& draft, const std::vector<PlannedStage>& sta
                 int micro_batches) {
   std::vector<StageTimes> times;
   for (const PlannedStage& stage : stages) times.push_back(stage.times);
-  const double step = step_seconds(draft.form, times, micro_batches);
+  const double step = step_seconds(draft.computed_form(), times, micro_batches);
   double exposed = 0, slowest = 0, update = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const double sum = summing_seconds(draft, draft.ranks[i]);

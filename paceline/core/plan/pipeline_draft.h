@@ -24,6 +24,10 @@ struct PipelineDraft {
   const int copies;
   const std::vector<RankLayers> ranks;
 
+  // A pipeline that recomputes has another one.
+  PipelineForm computed_form() const {
+    return question.recompute.every == Recompute::kNone ? form : recomputing(form);
+  }
   int stages() const { return static_cast<int>(ranks.size()); }
   // The samples of the pipeline that has most of them.
   int batch() const { return (question.batch + copies - 1) / copies; }

@@ -96,6 +96,11 @@ std::string PipelineForm::text() const {
   return is_vertical ? name + ":sync=vertical" : name;
 }
 
+PipelineForm recomputing(PipelineForm form) {
+  if (form.kind == PipelineKind::zero_bubble) form.kind = PipelineKind::one_f_one_b;
+  return form;
+}
+
 int in_flight(std::span<const int> replicas, int stage) {
   const auto at = static_cast<std::size_t>(stage);
   const int behind = std::accumulate(replicas.begin() + stage, replicas.end(), 0);

@@ -51,6 +51,10 @@ struct PipelineForm {
   bool operator==(const PipelineForm&) const = default;
 };
 
+// That of a pipeline of this form which recomputes activations. Backwards of `zero_bubble` make the
+// weights' gradients too then, as those of 1f1b do.
+PipelineForm recomputing(PipelineForm form);
+
 // The seconds that a stage spends on a micro-batch.
 struct StageTimes {
   double forward = 0, backward = 0;

@@ -7,6 +7,7 @@
 //   digest.h          a fingerprint of parameters
 //   ordered_fold.h    sums that are the same on all ranks
 //   opened_member.h   what libtorch keeps and gives no access to
+//   later_gradients.h a backward pass that leaves the gradients of parameters for later
 //
 // own_thread.h knows the thread that an object belongs to, as libtorch's modes do. The room knows
 // nothing of ranks and sends nothing. Start reading at tensors.h.
@@ -15,6 +16,7 @@
 #include "paceline/torch/bridge/digest.h"
 #include "paceline/torch/bridge/first_use.h"
 #include "paceline/torch/bridge/gradient_hook.h"
+#include "paceline/torch/bridge/later_gradients.h"
 #include "paceline/torch/bridge/opened_member.h"
 #include "paceline/torch/bridge/ordered_fold.h"
 #include "paceline/torch/bridge/own_thread.h"

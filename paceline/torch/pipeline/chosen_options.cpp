@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -203,26 +202,19 @@ class Chooser {
         .cost = slowest_stage(),
         .multiple_of = form_.chunks > 1 ? ranks_ : 1};
     const plan::MicroBatchChoice expected = plan::best_micro_batches(question).value();
-    std::vector<int> allowed;
-    for (const int m : plan::divisors_of(batch_))
-      if (m % question.multiple_of == 0) allowed.push_back(m);
-    const auto at = std::ranges::find(allowed, expected.micro_batches);
-    const auto begin = at == allowed.begin() ? at : at - 1;
-    const auto end = at + 1 == allowed.end() ? at + 1 : at + 2;
-    int best = expected.micro_batches;
-    double least = std::numeric_limits<double>::infinity();
+    std::vector<int> first = {expected.micro_batches};
+    for (const auto& [samples, costs] : timed_)
+      if (batch_ % samples == 0) first.push_back(batch_ / samples);
+    const plan::MicroBatchSearch found = plan::quickest_micro_batches(
+        question, first,
+        [this](int m) { return plan::step_seconds(form_, stage_times(batch_ / m), m); });
     std::string measured;
-    for (auto m = begin; m != end; ++m) {
-      const double seconds = plan::step_seconds(form_, stage_times(batch_ / *m), *m);
-      measured += fmt::format("{}{} makes a step of {:.3g} ms", measured.empty() ? "" : ", ", *m,
+    for (const auto& [m, seconds] : found.measured)
+      measured += fmt::format("{}{} makes a step of {:.3g} ms", measured.empty() ? "" : ", ", m,
                               1e3 * seconds);
-      if (seconds >= least) continue;
-      least = seconds;
-      best = *m;
-    }
     fmt::print(stderr, "paceline: micro-batches: {}. Measured: {}; taken: {}\n", expected.why,
-               measured, best);
-    return best;
+               measured, found.micro_batches);
+    return found.micro_batches;
   }
 
   std::string recompute_of(int rank, int micro_batches) {
@@ -231,7 +223,8 @@ class Chooser {
     const int first = partition_.stages[static_cast<std::size_t>(rank)].first;
     const double input = first == 0 ? 0 : costs[static_cast<std::size_t>(first - 1)].output_bytes;
     const std::vector<int> replicas(static_cast<std::size_t>(ranks_), 1);
-    const double live = plan::live_activations(form_, replicas, rank, micro_batches);
+    const double live =
+        plan::live_activations(plan::recomputing(form_), replicas, rank, micro_batches);
     return plan::best_recompute(layers_of_rank(costs, rank), input, live).text();
   }
 

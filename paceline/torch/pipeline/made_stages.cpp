@@ -93,6 +93,14 @@ int recompute_every_of(const PipelineOptions& options) {
   return value_of(plan::Recompute::parse(options.recompute), "recompute").every;
 }
 
+// One rank keeps nobody waiting. Parameters that are gathered and gradients that are shared out in
+// each pass are there during the pass alone, and what is computed again is there for one backward.
+bool may_split_backward(const PipelineOptions& options, const Order& order) {
+  constexpr int kWholeParameters = 1;
+  return order.split_backward && order.ranks.size() > 1 &&
+         options.training.zero_stage <= kWholeParameters && recompute_every_of(options) == 0;
+}
+
 void require_fitting(const PipelineOptions& options, int ranks) {
   const DataParallelOptions& training = options.training;
   if (!options.loss) {
@@ -156,6 +164,7 @@ MadeStages::MadeStages(const Layers& layers, DeviceMesh& mesh, const PipelineOpt
                   partition_for(options, layers.size(), mesh))),
       order_(order_for(options, partition_, stage_group_.size())),
       recompute_every_(recompute_every_of(options)),
+      splits_backward_(may_split_backward(options, order_)),
       first_layers_(first_layers_of(partition_)) {
   const std::vector<int> own = order_.placement().stages_of(stage_group_.rank());
   if (!partition_.is_straight())

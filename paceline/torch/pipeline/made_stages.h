@@ -39,6 +39,8 @@ class MadeStages {
   torch::optim::Optimizer* optimizer_of(int stage);
   TiedParameters& ties() { return *ties_; }
   int recompute_every() const { return recompute_every_; }  // layers of a segment; 0: none is
+  // Whether gradients of parameters are made apart from those that go to the rank before.
+  bool splits_backward() const { return splits_backward_; }
   // Returns the number of steps that have ended, with this one.
   std::int64_t end_step() { return ++steps_; }
   // Numbers the next passes for the masks of Dropout layers; empty: by the number of steps that
@@ -72,6 +74,7 @@ class MadeStages {
   const plan::StagePartition partition_;
   const Order order_;
   const int recompute_every_;
+  const bool splits_backward_;
   std::vector<int> first_layers_;
   std::unique_ptr<Communicator> turn_takers_;
   std::vector<Chunk> chunks_;

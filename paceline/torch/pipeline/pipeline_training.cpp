@@ -47,7 +47,7 @@ class Pipeline::Impl {
         stage_group_(mesh.group("pp")),
         wire_(stage_group_.split(0)),
         work_(stages_.order().placement(), stages_.chunks(), options_.loss,
-              stages_.recompute_every()),
+              stages_.recompute_every(), stages_.splits_backward()),
         finite_(options_.training, mesh) {
     if (!pipeline::parse_schedule(options_.schedule).value().entry.is_synchronous())
       endless_ = std::make_unique<pipeline::AsynchronousRun>(stages_, mesh, options_, shapes_);

@@ -62,6 +62,13 @@ std::unique_ptr<PipelineLayer> clone_of(const PipelineLayer& layer, const std::s
   return clone;
 }
 
+// Layers of libtorch whose operators make the two gradients apart. A derived class may do more.
+bool has_two_parts(const torch::nn::Module& module) {
+  const std::type_info& type = typeid(module);
+  return type == typeid(torch::nn::LinearImpl) || type == typeid(torch::nn::EmbeddingImpl) ||
+         type == typeid(torch::nn::Conv2dImpl);
+}
+
 }  // namespace
 
 StageModule::StageModule(const Layers& layers, int first, int last) : first_(first) {
@@ -102,11 +109,19 @@ std::unique_ptr<PipelineLayer> StageModule::copy_of(int layer) const {
   return clone_of(*layers_[at], names_[at]);
 }
 
+Tensors StageModule::forward_of(std::size_t layer, const Tensors& inputs) {
+  const std::string& name = names_[layer];
+  const auto module = layers_[layer]->module();
+  if (!has_two_parts(*module)) return layers_[layer]->forward(inputs, name);
+  const auto run = [&](const at::Tensor& input) {
+    return layers_[layer]->forward({input}, name).front();
+  };
+  return {in_two_parts(run, only_tensor(inputs, name), module->parameters())};
+}
+
 Tensors StageModule::run(Tensors tensors, std::size_t first, std::size_t end) {
   for (std::size_t i = first; i < end; ++i) {
-    const auto forward = [&](const Tensors& inputs) {
-      return layers_[i]->forward(inputs, names_[i]);
-    };
+    const auto forward = [&](const Tensors& inputs) { return forward_of(i, inputs); };
     tensors = watch_ != nullptr ? watch_->run(first_ + static_cast<int>(i), tensors, forward)
                                 : forward(tensors);
   }

@@ -43,6 +43,7 @@ class StageModule final : public torch::nn::Module {
  private:
   StageModule(int first, std::vector<std::string> names,
               std::vector<std::unique_ptr<PipelineLayer>> layers);
+  Tensors forward_of(std::size_t layer, const Tensors& inputs);
   Tensors run(Tensors tensors, std::size_t first, std::size_t end);
 
   int first_;

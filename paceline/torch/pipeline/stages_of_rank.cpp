@@ -23,11 +23,12 @@ std::int64_t MicroBatches::sum() const {
 }
 
 StagesOfRank::StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss loss,
-                           int recompute_every)
+                           int recompute_every, bool splits_backward)
     : placement_(std::move(placement)),
       chunks_(chunks),
       loss_(std::move(loss)),
-      recompute_every_(recompute_every) {}
+      recompute_every_(recompute_every),
+      splits_backward_(splits_backward) {}
 
 void StagesOfRank::measure(LayerWatch& watch) {
   watch_ = &watch;
@@ -38,11 +39,12 @@ void StagesOfRank::begin_step(MicroBatches micro_batches, const CutShapes& shape
   micro_batches_ = std::move(micro_batches);
   shapes_ = &shapes;
   live_.clear();
+  later_.clear();
   arriving_.clear();
   handed_.clear();
   unsent_.clear();
   loss_sum_ = at::Tensor();
-  if (micro_batches_.samples.size() == 1) return;
+  if (micro_batches_.samples.size() == 1 && !splits_backward_) return;
   for (const Chunk& chunk : chunks_)
     if (chunk.parallel) unsent_.emplace(chunk.stage, chunk.parallel->no_sync());
 }
@@ -81,7 +83,7 @@ void StagesOfRank::compute(const Operation& operation) {
   switch (operation.kind) {
     case Kind::forward: return forward(operation);
     case Kind::backward: return backward(operation);
-    case Kind::weight: return;  // the backward has made the weights' gradients too
+    case Kind::weight: return weight(operation);
   }
 }
 
@@ -110,7 +112,12 @@ void StagesOfRank::forward(const Operation& operation) {
   }
   std::optional<Autocast> scope;
   if (chunk.parallel) scope.emplace(chunk.parallel->autocast());
-  live.outputs = chunk.module->forward(std::move(inputs), is_measured() ? 0 : recompute_every_);
+  if (splits_backward_ && !is_measured()) live.later = std::make_unique<LaterGradients>();
+  {
+    std::optional<LaterGradients::Scope> leaving;
+    if (live.later) leaving.emplace(*live.later);
+    live.outputs = chunk.module->forward(std::move(inputs), is_measured() ? 0 : recompute_every_);
+  }
   if (is_last(operation.stage)) {
     const auto i = static_cast<std::size_t>(operation.micro_batch);
     const double share =
@@ -130,12 +137,16 @@ void StagesOfRank::forward(const Operation& operation) {
 void StagesOfRank::backward(const Operation& operation) {
   Chunk& chunk = chunk_of(operation.stage);
   auto node = live_.extract(Place{operation.stage, operation.micro_batch});
-  const Live live = std::move(node.mapped());
+  Live live = std::move(node.mapped());
+  if (live.later) live.later->settle(live.outputs);
+  const bool leaves_gradients = live.later && !live.later->is_empty();
+  if (is_last_pass(operation) && !leaves_gradients) begin_sending(operation.stage);
   const Tensors gradients = is_last(operation.stage) ? Tensors() : taken_inputs(operation);
   const bool is_measured = this->is_measured();
   if (is_measured) watch_->begin_backward();
-  run_backward(chunk, operation.micro_batch, live, gradients);
+  run_backward(chunk, live, gradients);
   if (is_measured) watch_->end_backward(chunk.module->first(), chunk.module->last());
+  if (leaves_gradients) later_[{operation.stage, operation.micro_batch}] = std::move(live.later);
   if (operation.stage == 0) return;
   Tensors back;
   for (const at::Tensor& input : with_gradients(live.inputs))
@@ -144,10 +155,19 @@ void StagesOfRank::backward(const Operation& operation) {
   hand_on(operation, std::move(back));
 }
 
-void StagesOfRank::run_backward(Chunk& chunk, int micro_batch, const Live& live,
-                                const Tensors& gradients) {
-  const bool is_last_pass = micro_batch + 1 == static_cast<int>(micro_batches_.samples.size());
-  if (is_last_pass) unsent_.erase(chunk.stage);
+bool StagesOfRank::is_last_pass(const Operation& operation) const {
+  return operation.micro_batch + 1 == static_cast<int>(micro_batches_.samples.size());
+}
+
+// The last pass makes all of its gradients, after those that others have left.
+void StagesOfRank::begin_sending(int stage) {
+  for (auto& [place, later] : later_)
+    if (place.first == stage) later->make();
+  std::erase_if(later_, [stage](const auto& one) { return one.first.first == stage; });
+  unsent_.erase(stage);
+}
+
+void StagesOfRank::run_backward(Chunk& chunk, const Live& live, const Tensors& gradients) {
   if (is_last(chunk.stage)) {
     const at::Tensor& loss = live.outputs.front();
     if (chunk.parallel) chunk.parallel->backward(loss);
@@ -164,6 +184,15 @@ void StagesOfRank::run_backward(Chunk& chunk, int micro_batch, const Live& live,
     given.push_back(gradient);
   }
   if (!outputs.empty()) torch::autograd::backward(outputs, given);
+}
+
+// A DataParallel knows one pass in which messages leave: that of the last weight operation. So
+// gradients that backwards have made themselves leave at the end of the step.
+void StagesOfRank::weight(const Operation& operation) {
+  auto node = later_.extract(Place{operation.stage, operation.micro_batch});
+  if (node.empty()) return;
+  if (is_last_pass(operation)) unsent_.erase(operation.stage);
+  node.mapped()->make();
 }
 
 // The next stage, or the one before it, takes these from another rank or from this one.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "paceline/core/pipeline/pipeline.h"
+#include "paceline/torch/bridge/bridge.h"
 #include "paceline/torch/parallel/parallel.h"
 #include "paceline/torch/pipeline/cut_shapes.h"
 #include "paceline/torch/pipeline/stage_module.h"
@@ -41,8 +42,10 @@ struct MicroBatches {
 class StagesOfRank final : public StageWork {
  public:
   // `chunks` outlive this.
-  // `recompute_every`: as StageModule::forward() takes it.
-  StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss loss, int recompute_every = 0);
+  // `recompute_every`: as StageModule::forward() takes it. `splits_backward`: backwards leave the
+  // gradients of parameters, where layers can, to the operations of kind weight.
+  StagesOfRank(Placement placement, std::vector<Chunk>& chunks, Loss loss, int recompute_every = 0,
+               bool splits_backward = false);
 
   // Measures the layers, for which all activations are kept, until `watch` has seen enough of them.
   // It lives as long as this.
@@ -63,6 +66,7 @@ class StagesOfRank final : public StageWork {
   using Place = std::pair<int, int>;  // stage and micro-batch
   struct Live {
     Tensors inputs, outputs;  // of one pass; at the last stage the outputs are the loss
+    std::unique_ptr<LaterGradients> later;  // null: its backward leaves nothing
   };
   Chunk& chunk_of(int stage);
   bool is_last(int stage) const { return stage == placement_.stages - 1; }
@@ -70,20 +74,25 @@ class StagesOfRank final : public StageWork {
   void forward(const Operation& operation);
   bool is_measured() const { return watch_ != nullptr && !watch_->is_complete(); }
   void backward(const Operation& operation);
-  void run_backward(Chunk& chunk, int micro_batch, const Live& live, const Tensors& gradients);
+  bool is_last_pass(const Operation& operation) const;
+  void begin_sending(int stage);
+  void run_backward(Chunk& chunk, const Live& live, const Tensors& gradients);
+  void weight(const Operation& operation);
   void hand_on(const Operation& operation, Tensors tensors);
 
   const Placement placement_;
   std::vector<Chunk>& chunks_;
   const Loss loss_;
   const int recompute_every_;
+  const bool splits_backward_;
   LayerWatch* watch_ = nullptr;
   MicroBatches micro_batches_;
   const CutShapes* shapes_ = nullptr;
   std::map<Place, Live> live_;
+  std::map<Place, std::unique_ptr<LaterGradients>> later_;  // between backward and weight
   std::map<Transfer, Tensors> arriving_, departing_;
   std::map<Operation, Tensors> handed_;         // from a stage of this rank to another one of it
-  std::map<int, DataParallel::NoSync> unsent_;  // by stage, before its last backward pass
+  std::map<int, DataParallel::NoSync> unsent_;  // by stage, before the last gradients of it
   at::Tensor loss_sum_;
 };
 

@@ -35,8 +35,13 @@ void EmbeddingImpl::pretty_print(std::ostream& stream) const {
 }
 
 at::Tensor EmbeddingImpl::forward(const at::Tensor& indices) {
-  if (!place_ || place_->region->size() == 1)
-    return look_up(indices, weight, options.padding_idx().value_or(-1));
+  const std::int64_t padding = options.padding_idx().value_or(-1);
+  if (!place_) {
+    return in_two_parts(
+        [=, this](const at::Tensor& given) { return look_up(given, weight, padding); }, indices,
+        {weight});
+  }
+  if (place_->region->size() == 1) return look_up(indices, weight, padding);
   return style_ == ParallelStyle::sequence ? own_positions(indices) : words_of_all(indices);
 }
 

@@ -44,7 +44,13 @@ void LinearImpl::pretty_print(std::ostream& stream) const {
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& input) {
-  if (!place_) return torch::nn::functional::linear(input, weight, bias);
+  if (!place_) {
+    return in_two_parts(
+        [this](const at::Tensor& given) {
+          return torch::nn::functional::linear(given, weight, bias);
+        },
+        input, {weight, bias});
+  }
   if (style_ == ParallelStyle::row) return row_product(input);
   const at::Tensor columns = column_product(input);
   return style_ == ParallelStyle::split ? gathered(columns) : columns;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "paceline/core/base/base.h"
 #include "paceline/core/base/seed.h"
 #include "tests/support/seed.h"
 
@@ -132,6 +133,45 @@ TEST(MicroBatchChoice, WhatNoDivisorMeetsIsNamed) {
   question.fits = [](int) { return false; };
   EXPECT_THAT(best_micro_batches(question).error().what,
               AllOf(HasSubstr("batch of 10"), HasSubstr("--memory-limit")));
+}
+
+// Steps whose times have one valley, which the formula need not know.
+TEST(QuickestMicroBatches, FindsTheValleyFromAnyNumberAndMeasuresEachOnce) {
+  SeededNumbers numbers(test::seed(43));
+  for (int round = 0; round < 300; ++round) {
+    MicroBatchQuestion question{.batch = 1 + static_cast<int>(numbers.below(512)),
+                                .multiple_of = 1 + static_cast<int>(numbers.below(2))};
+    std::vector<int> allowed;
+    for (const int m : divisors_of(question.batch))
+      if (m % question.multiple_of == 0) allowed.push_back(m);
+    if (allowed.empty()) continue;
+    const double bottom = 9 * numbers.unit(), slope = .01 + numbers.unit();
+    std::vector<int> asked;
+    const auto seconds = [&](int m) { return 1 + slope * std::abs(std::log2(m) - bottom); };
+    const std::vector<int> first = {allowed[numbers.below(allowed.size())], question.batch + 1};
+    const MicroBatchSearch found = quickest_micro_batches(question, first, [&](int m) {
+      asked.push_back(m);
+      return seconds(m);
+    });
+    const int best = *std::ranges::min_element(allowed, {}, seconds);
+    EXPECT_LE(found.micro_batches, best);
+    EXPECT_LE(seconds(found.micro_batches) * (1 - kWorthMore), seconds(best) * (1 + 1e-12));
+    std::ranges::sort(asked);
+    EXPECT_TRUE(std::ranges::adjacent_find(asked) == asked.end());
+    std::vector<int> told;
+    for (const MeasuredStep& one : found.measured) told.push_back(one.micro_batches);
+    EXPECT_EQ(told, asked);
+  }
+}
+
+// The cnn of the examples: a micro-batch of its convolutions has hardly a start, by which 128 of
+// one sample were the best.
+TEST(QuickestMicroBatches, GoesOnFromAFormulaThatIsFarOff) {
+  const auto seconds = [](int m) { return m == 1 ? 40.2 : 36.5 + m / 8.; };
+  const MicroBatchQuestion question{.batch = 128};
+  EXPECT_EQ(quickest_micro_batches(question, std::vector{128}, seconds).micro_batches, 2);
+  EXPECT_EQ(quickest_micro_batches(question, std::vector{1}, seconds).micro_batches, 2);
+  EXPECT_THROW(quickest_micro_batches(question, std::vector{3}, seconds), Error);
 }
 
 TEST(Divisors, AreAllInRisingOrder) {

@@ -105,6 +105,12 @@ TEST(PipelineForm, StepsOfFourStagesAndEightMicroBatchesAreThePublishedOnes) {
   EXPECT_EQ(live_on_all("sequential", 4, 8), (std::vector<double>{1, 1, 1, 1}));
 }
 
+TEST(PipelineForm, AZeroBubbleThatRecomputesIsA1f1b) {
+  for (const char* text : {"sequential", "gpipe", "1f1b", "interleaved:chunks=2", "pipedream"})
+    EXPECT_EQ(recomputing(form_of(text)), form_of(text));
+  EXPECT_EQ(recomputing(form_of("zero_bubble")), form_of("1f1b"));
+}
+
 TEST(PipelineForm, OfGpipeIsTheExecutedScheduleWithAnyTimesAndTransfers) {
   SeededNumbers numbers(test::seed(35));
   for (int round = 0; round < 500; ++round) {

@@ -73,6 +73,14 @@ TEST(PipelinePlan, OfEqualLayersWithoutTransfersIsTheClosedFormOfEachSchedule) {
   EXPECT_NEAR(seconds_of("zero_bubble"), 9 * micro, 1e-9);
   EXPECT_NEAR(seconds_of("sequential"), 32 * micro, 1e-9);
   EXPECT_NEAR(seconds_of("pipedream_2bw"), 8 * micro, 1e-9);
+  const auto recomputed = [&](const char* schedule) {
+    PlanQuestion again = question;
+    again.form = schedule_of(schedule);
+    again.recompute = Recompute{1};
+    return plan_named(plan_pipeline(again).value(), "pp=4");
+  };
+  EXPECT_EQ(recomputed("zero_bubble").seconds, recomputed("1f1b").seconds);
+  EXPECT_EQ(recomputed("zero_bubble").stages[3].live_micro_batches, 1);
   question.form = schedule_of("1f1b");
   const PlanReport report = plan_pipeline(question).value();
   EXPECT_NEAR(plan_named(report, "pp=4").idle_share, 3.0 / 11, 1e-9);
